@@ -1,0 +1,65 @@
+# The commands of this clone. Each target sets up what it needs: .venv is made by the first one that is run, and brought
+# up to date when pyproject.toml or constraints.txt has changed.
+
+VENV := .venv
+PYTHON_HERE := $(VENV)/bin/python
+INSTALLED := $(VENV)/.installed
+EXTRAS := dev,xdist,data,postgres,report
+
+BENCH_MARK ?= demo
+BENCH_ARGS ?=
+PYTEST_ARGS ?=
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: bench
+bench: $(INSTALLED) ## run the benchmarks marked BENCH_MARK (demo) and record them; BENCH_ARGS=… go to pytest
+	$(PYTHON_HERE) -m pytest benchmarks -m "$(BENCH_MARK)" --benchmark $(BENCH_ARGS)
+
+.PHONY: test
+test: $(INSTALLED) ## run the test suite; PYTEST_ARGS=… go to pytest
+	$(PYTHON_HERE) -m pytest tests $(PYTEST_ARGS)
+
+.PHONY: proof
+proof: $(INSTALLED) ## run the long proofs in full (up to 90 minutes); make test runs each at a tenth
+	CURATOR_BENCH_PROOF=full $(PYTHON_HERE) -m pytest tests/proof $(PYTEST_ARGS)
+
+.PHONY: check
+check: $(INSTALLED) ## check format, lint, types, who imports whom, dependencies and shell scripts
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports --no-cache --no-logo
+	$(VENV)/bin/deptry src
+	$(VENV)/bin/shellcheck .ci/run ci/*.sh
+
+.PHONY: format
+format: $(INSTALLED) ## put the code into the house's format
+	$(VENV)/bin/ruff format .
+	$(VENV)/bin/ruff check --fix .
+
+.PHONY: dist
+dist: $(INSTALLED) ## build the wheel, and run a matrix with it in an empty environment elsewhere
+	ci/dist.sh
+
+.PHONY: constraints
+constraints: ## write constraints.txt anew: the newest versions that suit every extra but curator and attention
+	ci/constraints.sh $(EXTRAS),all
+
+.PHONY: clean
+clean: ## remove what make and the tools built (.venv, dist, caches), never results or databases
+	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks .codspeed
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# A clone that was moved and a Python that was removed leave an environment that works on the wrong files or not at all;
+# the stamp holds the folder it was made for, and counts only there.
+ifneq ($(shell $(PYTHON_HERE) -c '' 2>/dev/null && cat $(INSTALLED) 2>/dev/null),$(CURDIR))
+.PHONY: $(INSTALLED)
+endif
+
+$(INSTALLED): pyproject.toml constraints.txt
+	@ci/setup.sh $(EXTRAS)

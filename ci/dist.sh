@@ -1,0 +1,103 @@
+#!/usr/bin/env bash
+# Builds the wheel (by way of the sdist, so that one is complete too) and runs a matrix with it as a user would: installed
+# into an empty environment, in a folder that has never seen this clone. `make dist` calls it.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+clone=$PWD
+python=$PWD/.venv/bin/python
+
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+unset PYTHONPATH PYTEST_ADDOPTS PYTEST_PLUGINS
+
+fail() {
+    echo "make dist: $1" >&2
+    exit 1
+}
+
+build() {
+    rm -rf dist
+    "$python" -m build --no-isolation --outdir dist . >"$scratch/build.log" 2>&1 || {
+        cat "$scratch/build.log" >&2
+        fail "the wheel does not build"
+    }
+    ls dist
+}
+
+install() {
+    "$python" -m venv "$scratch/venv"
+    "$scratch/venv/bin/python" -m pip install --quiet --quiet --disable-pip-version-check \
+        --constraint "$clone/constraints.txt" "$clone"/dist/*.whl
+}
+
+write_matrix() {
+    cat >first_matrix.yaml <<'MATRIX'
+entries:
+  - name: sorting
+    script: sorting.py
+    args: --benchmark-results-path {session_entry_dir}/benchmark_results --numbers 200000
+    ray: false
+    requirements:
+      - {metric: is_success, exact_value: true}
+MATRIX
+    cat >sorting.py <<'SCRIPT'
+import argparse
+import json
+import pathlib
+import pickle
+import random
+import time
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--benchmark-results-path", type=pathlib.Path, required=True)
+parser.add_argument("--numbers", type=int, required=True)
+options = parser.parse_args()
+
+numbers = [random.random() for _ in range(options.numbers)]
+start = time.perf_counter()
+ordered = sorted(numbers)
+seconds = time.perf_counter() - start
+
+results = options.benchmark_results_path
+results.mkdir(parents=True, exist_ok=True)
+(results / "params.json").write_text(json.dumps({"numbers": options.numbers}))
+(results / "metrics.json").write_text(json.dumps({"is_success": ordered[0] <= ordered[-1], "sort_s": seconds}))
+(results / "tasks.pkl").write_bytes(pickle.dumps([]))
+SCRIPT
+}
+
+expect() { # expect EXIT_CODE TEXT COMMAND…
+    local code=$1 text=$2 actual=0
+    shift 2
+    echo "+ ${*/#"$scratch/venv/bin/"/}"
+    "$@" >"$scratch/output.txt" 2>&1 || actual=$?
+    if [[ "$actual" != "$code" || "$(<"$scratch/output.txt")" != *"$text"* ]]; then
+        cat "$scratch/output.txt" >&2
+        fail "expected exit code $code and '$text', got exit code $actual"
+    fi
+}
+
+expect_package_data() {
+    local package
+    package=$("$scratch/venv/bin/python" -c 'import curator_bench, pathlib; print(pathlib.Path(curator_bench.__file__).parent)')
+    [[ "$package" == "$scratch"/* ]] || fail "imported $package, not what was installed"
+    for file in alembic.ini alembic/env.py alembic/script.py.mako py.typed; do
+        [[ -f "$package/$file" ]] || fail "the installed package has no $file"
+    done
+    expect 0 "" "$scratch/venv/bin/alembic" --config "$package/alembic.ini" heads
+}
+
+build
+install
+mkdir "$scratch/elsewhere"
+cd "$scratch/elsewhere"
+write_matrix
+
+bin=$scratch/venv/bin
+expect_package_data
+expect 0 "first_matrix.yaml::sorting" "$bin/pytest" --collect-only -q .
+expect 0 "1 passed" "$bin/pytest" .
+expect 0 "1 passed" "$bin/pytest" --benchmark first_matrix.yaml
+expect 5 "no tests ran" "$bin/pytest" -p no:curator_bench .
+expect 0 "matrix" "$bin/curator-bench" --help
+echo "The wheel works on its own."
