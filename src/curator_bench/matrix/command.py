@@ -1,0 +1,124 @@
+"""What an entry would execute: its script found, its words filled in but for the folder of the repeat."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from curator_bench.matrix import placeholders
+from curator_bench.matrix.entry_block import axis_names
+from curator_bench.matrix.environment import Environment
+from curator_bench.values import Dataset, DatasetNeed, DataSetup, Entry, Generate, MatrixFile, SetupNeed, is_secret_name
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """The command line of an entry, complete but for `{session_entry_dir}`."""
+
+    python: str
+    script: str
+    args: tuple[str, ...]
+    env: Mapping[str, str]
+    datasets: tuple[DatasetNeed, ...]
+    data_setups: tuple[SetupNeed, ...]
+    secrets: frozenset[str]
+    problems: tuple[str, ...]
+
+
+def command_of(entry: Entry, variables: Mapping[str, str]) -> Command:
+    """The command of one entry in this environment. What keeps it from running is in `problems`."""
+    filler = _Filler(entry.file, variables, axis_names(entry.axes))
+    script, missing = find_script(filler.fill(entry.script), entry.script_base_dir, entry.file.directory)
+    needs = [dataset for dataset in entry.file.datasets.values() if _is_named(dataset, entry)]
+    env = {name: filler.fill(value) for name, value in entry.env.items()}
+    setups = tuple(_setup(setup, entry.file, filler) for setup in entry.file.data_setups)
+    by_name = {value for e in (env, *(s.env for s in setups)) for name, value in e.items() if is_secret_name(name)}
+    return Command(
+        python=filler.fill(entry.python) if entry.python else sys.executable,
+        script=script,
+        args=tuple(filler.fill(word) for word in entry.args),
+        env=env,
+        datasets=tuple(_need(dataset, entry.file, filler) for dataset in needs),
+        data_setups=setups,
+        secrets=frozenset(filler.environment.secrets | by_name),
+        problems=(*entry.problems, *missing),
+    )
+
+
+def dataset_need(dataset: Dataset, file: MatrixFile, variables: Mapping[str, str]) -> DatasetNeed:
+    """What it takes to have one dataset, for whoever asks for it without an entry."""
+    return _need(dataset, file, _Filler(file, variables, {}))
+
+
+class _Filler:
+    """Fills in everything that is known before a run has a folder."""
+
+    def __init__(self, file: MatrixFile, variables: Mapping[str, str], own: Mapping[str, str]) -> None:
+        self.environment = Environment(variables)
+        self._names = {**file.paths, placeholders.REPO_DIR: file.curator_repo_dir, **own}
+        self._datasets = file.datasets
+
+    def fill(self, text: str, **also: str) -> str:
+        names = {**self._names, **also} if also else self._names
+        return placeholders.fill(text, names=names, dataset=self._path_of, variables=self.environment)
+
+    def _path_of(self, dataset: placeholders.Dataset) -> str | None:
+        found = self._datasets.get(dataset)
+        return found.path if found else None
+
+
+def find_script(script: str, base: str | None, directory: str, *others: str) -> tuple[str, tuple[str, ...]]:
+    """The script's path, and the problem there is when it is nowhere: script_base_dir, beside the file, scripts/."""
+    script = os.path.expanduser(script)
+    folders = [*([base] if base else []), directory, *(os.path.join(directory, name) for name in ("scripts", *others))]
+    candidates = [os.path.normpath(os.path.join(folder, script)) for folder in folders]
+    for candidate in candidates:
+        if os.path.isfile(candidate):
+            return candidate, ()
+    looked = ", ".join(dict.fromkeys(candidates))
+    return candidates[0], (f"the script {script!r} is nowhere to be found; looked for {looked}",)
+
+
+def _is_named(dataset: Dataset, entry: Entry) -> bool:
+    texts = (*entry.args, entry.script, *entry.env.values())
+    return any(
+        (dataset.name, dataset.format) in placeholders.datasets_in(text) for text in texts if "{dataset:" in text
+    )
+
+
+def _need(dataset: Dataset, file: MatrixFile, filler: _Filler) -> DatasetNeed:
+    if dataset.generate is None:
+        return DatasetNeed(dataset.name, dataset.format, dataset.path)
+    folder = dataset_dir(dataset, file.datasets.values())
+    return DatasetNeed(
+        dataset.name,
+        dataset.format,
+        dataset.path,
+        folder,
+        _generate_command(dataset.generate, folder, file, filler),
+        dataset.generate.timeout_s,
+    )
+
+
+def dataset_dir(dataset: Dataset, all_datasets: Iterable[Dataset]) -> str:
+    """The folder `{dataset_dir}` stands for: the path of a dataset's only format, else what all its formats share."""
+    paths = {other.path for other in all_datasets if other.name == dataset.name}
+    split = [path.split("/") for path in paths]
+    shared = itertools.takewhile(lambda parts: len(set(parts)) == 1, zip(*split, strict=False))
+    return "/".join(parts[0] for parts in shared) or "/"
+
+
+def _generate_command(generate: Generate, folder: str, file: MatrixFile, filler: _Filler) -> tuple[str, ...]:
+    script, _ = find_script(filler.fill(generate.script), None, file.directory)
+    words = (filler.fill(word, **{placeholders.DATASET_DIR: folder}) for word in generate.args)
+    return (sys.executable, script, *words)
+
+
+def _setup(setup: DataSetup, file: MatrixFile, filler: _Filler) -> SetupNeed:
+    script, missing = find_script(filler.fill(setup.script), setup.script_base_dir, file.directory, "data_prep")
+    words = (filler.fill(word) for word in setup.args)
+    env = {name: filler.fill(value) for name, value in setup.env.items()}
+    return SetupNeed(setup.name, (sys.executable, script, *words), setup.timeout_s, env, (*setup.problems, *missing))

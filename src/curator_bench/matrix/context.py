@@ -1,0 +1,91 @@
+"""What holds for every file of one load: the request, the environment, and the mistakes and warnings found so far."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from curator_bench.errors import Mistake
+from curator_bench.matrix.environment import Environment, unset_message
+from curator_bench.matrix.tree import Filled, Step, Undefined, leaves, show_path
+from curator_bench.values import Mask, Place
+
+
+@dataclass(frozen=True)
+class LoadRequest:
+    """What to load, and under which circumstances."""
+
+    files: tuple[Path, ...]
+    overlays: tuple[Path, ...] = ()
+    datasets_file: Path | None = None
+    strict: bool = False
+    """Any undefined variable is a mistake."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    working_dir: Path = field(default_factory=Path.cwd)
+    curator_repo: str | None = None
+    results_dir: str | None = None
+    """Given on the command line: then those of the files do not matter."""
+
+
+@dataclass
+class Load:
+    """One load under way."""
+
+    request: LoadRequest
+    environment: Environment
+    mistakes: list[Mistake] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    everything_read: bool = True
+    """False when a file could not be read: what it may have defined is then not called unknown."""
+
+    def mask(self) -> Mask:
+        return Mask(frozenset(self.environment.secrets))
+
+    def masked(self, mistakes: list[Mistake]) -> list[Mistake]:
+        mask = self.mask()
+        return [
+            replace(mistake, path=mask.hide(mistake.path), problem=mask.hide(mistake.problem)) for mistake in mistakes
+        ]
+
+    @property
+    def in_container(self) -> bool:
+        return self.request.variables.get("CURATOR_BENCH_IN_CONTAINER") == "1"
+
+    def shown(self, path: Path) -> str:
+        """A file as messages name it: relative to where the user stands, if it lies below."""
+        try:
+            return str(path.relative_to(self.request.working_dir))
+        except ValueError:
+            return str(path)
+
+    def shown_file(self, file: str) -> str:
+        return self.shown(Path(file))
+
+    def undefined(self, tree: object, here: Place) -> Iterator[tuple[tuple[Step, ...], Place, tuple[str, ...]]]:
+        """Path, place and variables of every text in a part of the tree that names variables which are not set."""
+        for path, value, place in leaves(tree, here):
+            if isinstance(value, Undefined):
+                yield path, place, value.variables
+            elif isinstance(value, str) and "${" in value and not isinstance(value, Filled):
+                if missing := self.environment.missing(value):
+                    yield path, place, missing
+
+    def note_unset(self, place: Place, path: str, variables: tuple[str, ...]) -> None:
+        self.mistakes.append(Mistake(place, path, unset_message(variables)))
+
+    def unset(self, tree: object, here: Place, above: tuple[Step, ...], root: object) -> tuple[str, ...]:
+        """One problem per text in a part of the tree that names undefined variables."""
+        return tuple(
+            f"{place}: {show_path(root, above + path)}: {unset_message(variables)}"
+            for path, place, variables in self.undefined(tree, here)
+        )
+
+
+def absolute(path: str, place: Place, working_dir: Path) -> str:
+    """A path of a matrix as an absolute one: relative to the file it stands in. A URL stays as it is."""
+    if "://" in path:
+        return path
+    folder = os.path.dirname(os.path.join(working_dir, place.file))
+    return os.path.normpath(os.path.join(folder, os.path.expanduser(path)))

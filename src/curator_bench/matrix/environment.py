@@ -1,0 +1,62 @@
+"""`${VAR}` and `${VAR:-default}` in the text of a matrix, and which of the values they brought in are secret."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from curator_bench.values import is_secret_name
+
+# The default may hold placeholders and one further variable: ${A:-{datasets_path}/x}, ${A:-${B}}. No character of it
+# can be read in two ways, or else a hostile text would be tried in all of them.
+PATTERN = r"\$\$\{|\$\{(?P<variable>[A-Za-z_][A-Za-z0-9_]*)(?P<default>:-(?:\$?\{[^{}]*\}|\$(?!\{)|[^{}$])*)?\}"
+_VARIABLE = re.compile(PATTERN)
+
+
+class Environment:
+    """The variables a matrix may name. As in a shell's `:-`, a variable that is empty counts as not set."""
+
+    def __init__(self, variables: Mapping[str, str]) -> None:
+        self._variables = variables
+        self.secrets: set[str] = set()
+        self.is_named = False
+        """Whether any text read so far names a variable: most matrices name none, and need not be searched for them."""
+
+    def lookup(self, name: str) -> str | None:
+        """The variable's value. One that is secret by its name is remembered, to be masked wherever we write."""
+        value = self._variables.get(name) or None
+        if value is not None and is_secret_name(name):
+            self.secrets.add(value)
+        return value
+
+    def holds_secret(self, text: str) -> bool:
+        return any(secret in text for secret in self.secrets)
+
+    def fill(self, text: str) -> tuple[str, tuple[str, ...]]:
+        """The text with its variables filled in, and the names of those that are not set; `$${` is a literal `${`."""
+        missing: list[str] = []
+        filled = _VARIABLE.sub(lambda match: self._value(match, missing), text)
+        return filled, tuple(dict.fromkeys(missing))
+
+    def missing(self, text: str) -> tuple[str, ...]:
+        return self.fill(text)[1]
+
+    def _value(self, match: re.Match[str], missing: list[str]) -> str:
+        name = match["variable"]
+        if name is None:
+            return "${"
+        value = self.lookup(name)
+        if value is not None:
+            return value
+        if match["default"] is None:
+            missing.append(name)
+            return match[0]
+        filled, unset = self.fill(match["default"][2:])
+        missing.extend(unset)
+        return filled
+
+
+def unset_message(variables: tuple[str, ...]) -> str:
+    names = ", ".join(variables)
+    plural = len(variables) > 1
+    return f"environment variable{'s' if plural else ''} {names} {'are' if plural else 'is'} not set"

@@ -1,0 +1,237 @@
+"""Loads every matrix file of one invocation: reads, merges overlays, expands, and raises all mistakes at once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from curator_bench.errors import MatrixError, Mistake
+from curator_bench.matrix import axes, old_spellings
+from curator_bench.matrix.context import Load, LoadRequest
+from curator_bench.matrix.entry_block import EntriesReader, name_is_taken
+from curator_bench.matrix.environment import Environment
+from curator_bench.matrix.file_block import FileReader
+from curator_bench.matrix.merging import append_entry, merge_document
+from curator_bench.matrix.placeholders import nearest
+from curator_bench.matrix.pruning import Pruner
+from curator_bench.matrix.reading import read
+from curator_bench.matrix.scalars import describe
+from curator_bench.matrix.tree import Block, Filled, Items, Undefined
+from curator_bench.values import AxisValue, Entry, Mask, Matrix, MatrixFile, Place, is_secret_name
+
+__all__ = ["LoadRequest", "load"]
+
+# What a session's directory holds beside those of its entries.
+_TAKEN_FOLDERS = (
+    *("env", "data_setup", "undelivered"),
+    *("session.json", "summary.json", "progress.json", "packages.txt", "conda-explicit.txt"),
+)
+_SECRET_KEEPERS = ("env", "sinks", "sink_data")
+
+
+def load(request: LoadRequest) -> Matrix:
+    """Every entry of every file of the request. Raises MatrixError with all mistakes there are."""
+    state = Load(request, Environment(request.variables))
+    trees = _merged_trees(state)
+    files: list[tuple[Block, MatrixFile]] = []
+    entries: list[Entry] = []
+    for path, tree in trees:
+        pruned, file, found = _expand(path, tree, state)
+        entries.extend(found)
+        files.append((pruned, file))
+    _check_names(entries, state)
+    if not request.results_dir:
+        _check_equal("results_dir", files, state)
+    _check_equal("sinks", files, state)
+    if state.mistakes:
+        raise MatrixError(state.masked(state.mistakes))
+    return Matrix(
+        files=tuple(file for _, file in files),
+        entries=_with_folders(entries),
+        warnings=tuple(dict.fromkeys(state.warnings)),
+        mask=state.mask(),
+    )
+
+
+def _merged_trees(state: Load) -> list[tuple[Path, Block]]:
+    """One tree per collected file, with its own further documents and every overlay laid over it."""
+    bases: list[tuple[Path, Block]] = []
+    own_overlays: list[list[Block]] = []
+    for path in state.request.files:
+        documents = _documents(path, state)
+        if documents:
+            bases.append((path, documents[0]))
+            own_overlays.append(documents[1:])
+    for index, overlays in enumerate(own_overlays):
+        bases[index : index + 1] = _lay_over(bases[index : index + 1], overlays, state)
+    return _lay_over(bases, _common_overlays(state), state)
+
+
+def _documents(path: Path, state: Load) -> list[Block]:
+    return [old_spellings.modernize(document, state.warnings) for document in _read(path, state)]
+
+
+def _read(path: Path, state: Load) -> list[Block]:
+    documents = read(path, state.environment, state.mistakes, shown=state.shown(path))
+    state.everything_read = state.everything_read and bool(documents)
+    return documents
+
+
+def _common_overlays(state: Load) -> list[Block]:
+    overlays = [document for path in state.request.overlays for document in _documents(path, state)]
+    if (path := state.request.datasets_file) is not None:
+        overlays += [_datasets(document, state) for document in _read(path, state)]
+    return overlays
+
+
+def _datasets(document: Block, state: Load) -> Block:
+    """A datasets file may be of the old form or a matrix document with a list of datasets."""
+    if isinstance(document.get("datasets"), Items):
+        return document
+    return old_spellings.datasets_document(document, state.warnings, state.mistakes)
+
+
+def _lay_over(bases: list[tuple[Path, Block]], overlays: list[Block], state: Load) -> list[tuple[Path, Block]]:
+    for overlay in overlays:
+        matched: set[int] = set()
+        merged = []
+        for path, tree in bases:
+            new, found = merge_document(tree, overlay)
+            merged.append((path, new))
+            matched |= found
+        bases = _add_unmatched(merged, overlay, matched, state)
+    return bases
+
+
+def _add_unmatched(
+    bases: list[tuple[Path, Block]], overlay: Block, matched: set[int], state: Load
+) -> list[tuple[Path, Block]]:
+    """Entries of an overlay that no file has: new ones when they have a script (the first file gets them), else mistakes."""
+    entries = overlay.get("entries")
+    if not isinstance(entries, Items) or not bases:
+        return bases
+    for index, entry in enumerate(entries):
+        if index in matched:
+            continue
+        path, first = bases[0]
+        if not isinstance(entry, Block) or "script" in entry:
+            bases[0] = (path, append_entry(first, overlay, index))
+        elif entry.get("enabled") is not False and state.everything_read:
+            state.mistakes.append(_matches_nothing(entry, index, entries.places[index], bases))
+    return bases
+
+
+def _matches_nothing(entry: Block, index: int, place: Place, bases: list[tuple[Path, Block]]) -> Mistake:
+    name = entry.get("name")
+    if not isinstance(name, str):
+        return Mistake(place, f"entries[{index}].name", f"found {describe(name)}, expected the name of an entry")
+    known = [known.get("name") for _, tree in bases for known in tree.get("entries") or () if isinstance(known, Block)]
+    near = nearest(name, [text for text in known if isinstance(text, str)])
+    problem = f"an entry without a script changes one that there is, but there is no entry {name!r}{near}"
+    return Mistake(place, f"entries[{name}]", problem)
+
+
+def _expand(path: Path, tree: Block, state: Load) -> tuple[Block, MatrixFile, list[Entry]]:
+    pruner = Pruner(tree)
+    pruned = pruner.prune()
+    state.mistakes.extend(pruner.mistakes)
+    _note_secrets(pruned, False, state.environment)
+    reader = FileReader(path, pruned, state, records_gpus=not _is_disabled(tree.get("gpu_stats_recorder")))
+    file = reader.read()
+    return pruned, file, list(EntriesReader(pruned, file, reader, state).read())
+
+
+def _is_disabled(block: object) -> bool:
+    """Most blocks that are disabled are as if never written; one that says what is done anyway is then not done."""
+    return isinstance(block, Block) and block.get("enabled") is False
+
+
+def _note_secrets(node: Any, kept: bool, environment: Environment) -> None:
+    """Remembers the values of keys that are secret by their name, where keys are the user's own."""
+    if isinstance(node, Block):
+        for key, value in node.items():
+            if isinstance(value, Block | Items):
+                _note_secrets(value, kept or key in _SECRET_KEEPERS, environment)
+            elif kept and isinstance(value, str) and is_secret_name(key):
+                environment.secrets |= _texts_to_hide(value, environment)
+    elif isinstance(node, Items):
+        for item in node:
+            _note_secrets(item, kept, environment)
+
+
+def _texts_to_hide(value: str, environment: Environment) -> set[str]:
+    """What a secret key holds; a variable's name is no secret, only what it stands for is."""
+    if isinstance(value, Undefined):
+        return set()
+    filled, missing = (value, ()) if isinstance(value, Filled) else environment.fill(value)
+    return set() if missing else {str(filled)}
+
+
+def _check_names(entries: list[Entry], state: Load) -> None:
+    """Names are unique within a session; within a file that was seen to, and ids of combinations are by construction."""
+    first: dict[str, Entry] = {}
+    for entry in entries:
+        known = first.setdefault(entry.name, entry)
+        if known.file is not entry.file:
+            problem = name_is_taken(entry.name, known.place)
+            state.mistakes.append(Mistake(entry.place, f"entries[{entry.name}]", problem))
+
+
+def _check_equal(key: str, files: list[tuple[Block, MatrixFile]], state: Load) -> None:
+    """A session has one results directory and one set of sinks, so files that say something must agree."""
+    first: tuple[object, Place] | None = None
+    mask = state.mask()
+    for tree, file in files:
+        value = file.results_dir if key == "results_dir" else [{"name": s.name, **s.settings} for s in file.sinks]
+        if not value:
+            continue
+        place = tree.places.get(key, Place(state.shown_file(file.file), 0))
+        if first is None:
+            first = (value, place)
+        elif value != first[0]:
+            problem = f"found {_brief(value, mask)}, expected what {first[1]} has: {_brief(first[0], mask)}"
+            state.mistakes.append(Mistake(place, key, problem))
+
+
+def _brief(value: object, mask: Mask) -> str:
+    """Hidden before it is cut: half a secret would not be recognized."""
+    text = str(_hidden(value, mask))
+    return text if len(text) <= 300 else text[:297] + "..."
+
+
+def _hidden(value: Any, mask: Mask) -> Any:
+    if isinstance(value, dict):
+        return {key: _hidden(inner, mask) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_hidden(inner, mask) for inner in value]
+    return mask.hide(value) if isinstance(value, str) else value
+
+
+def _with_folders(entries: list[Entry]) -> tuple[Entry, ...]:
+    """Gives each entry its folder: one for its name, then one per axis value."""
+    names = axes.safe_folders(dict.fromkeys(entry.name for entry in entries), _TAKEN_FOLDERS)
+    below = {
+        name: axes.safe_folders(dict.fromkeys(value.text for value in group))
+        for name, group in _values_by_axis(entries).items()
+    }
+    taken: set[tuple[str, ...]] = set()
+    placed = []
+    for entry in entries:
+        folder = (
+            names[entry.name],
+            *(below[entry.name, value.axis][value.text] for value in entry.axes if value.named),
+        )
+        while tuple(name.casefold() for name in folder) in taken:
+            folder = (*folder[:-1], folder[-1] + "_")
+        taken.add(tuple(name.casefold() for name in folder))
+        placed.append(replace(entry, folder=folder))
+    return tuple(placed)
+
+
+def _values_by_axis(entries: list[Entry]) -> dict[tuple[str, str], list[AxisValue]]:
+    groups: dict[tuple[str, str], list[AxisValue]] = {}
+    for entry in entries:
+        for value in entry.axes:
+            groups.setdefault((entry.name, value.axis), []).append(value)
+    return groups

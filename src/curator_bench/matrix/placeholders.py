@@ -1,0 +1,124 @@
+"""`{…}` in the words of a command line: which there are, and what they become."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from difflib import get_close_matches
+
+from curator_bench.matrix import environment
+from curator_bench.matrix.environment import Environment
+
+# `{{name}}` is a literal {name}. Any brace that is not of one of these shapes is literal too, JSON for instance.
+_PLACEHOLDER = re.compile(
+    environment.PATTERN
+    + r"|\{\{(?P<literal>[A-Za-z_][\w.-]*)\}\}"
+    + r"|\{dataset:(?P<dataset>[^{},]+),(?P<format>[^{},]+)\}"
+    + r"|\{(?P<name>[A-Za-z_][\w-]*(?:\.[\w-]+)*)\}"
+)
+_UNFINISHED_DATASET = re.compile(r"(?<!\{)\{dataset:[^{},]*\}")
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
+"""What an axis or a path may be called, so that `{NAME}` is a placeholder."""
+
+ENTRY_DIR = "session_entry_dir"
+OLD_ENTRY_DIR = "session"
+REPO_DIR = "curator_repo_dir"
+DATASET_DIR = "dataset_dir"
+RESERVED = frozenset([ENTRY_DIR, OLD_ENTRY_DIR, REPO_DIR, DATASET_DIR, "dataset"])
+_MOST_CANDIDATES = 200
+
+Dataset = tuple[str, str]
+
+
+def _matches_in(text: str) -> Iterator[re.Match[str]]:
+    """Every placeholder of a text, those in the default of a variable included."""
+    if "{" not in text:
+        return
+    for match in _PLACEHOLDER.finditer(text):
+        if match["default"]:
+            yield from _matches_in(match["default"])
+        else:
+            yield match
+
+
+def raw_datasets_in(text: str) -> Iterator[Dataset]:
+    """The datasets a text names, as (name, format) to the letter."""
+    for match in _matches_in(text):
+        if match["dataset"] is not None:
+            yield match["dataset"], match["format"]
+
+
+def datasets_in(text: str) -> Iterator[Dataset]:
+    """The datasets a text names, as (name, format)."""
+    for name, form in raw_datasets_in(text):
+        yield name.strip(), form.strip()
+
+
+def unfinished_datasets_in(text: str) -> Iterator[str]:
+    """What was meant to name a dataset but has no format: `{dataset:NAME}`."""
+    for match in _UNFINISHED_DATASET.finditer(text):
+        yield match[0]
+
+
+def names_in(text: str) -> Iterator[str]:
+    """The other placeholders a text names."""
+    for match in _matches_in(text):
+        if match["name"] is not None:
+            yield match["name"]
+
+
+def fill(
+    text: str,
+    *,
+    names: Mapping[str, str],
+    dataset: Callable[[Dataset], str | None] = lambda _: None,
+    variables: Environment | None = None,
+) -> str:
+    """The text with everything filled in that is known; what is not known stays as it is.
+
+    What a variable or a placeholder brings in is not itself searched for further ones.
+    """
+    if "{" not in text:
+        return text
+
+    def value(match: re.Match[str]) -> str:
+        if match["name"] is not None:
+            return names.get(match["name"], match[0])
+        if match["dataset"] is not None:
+            return dataset((match["dataset"].strip(), match["format"].strip())) or match[0]
+        if match["literal"] is not None:
+            return "{" + match["literal"] + "}"
+        return match[0] if variables is None else variable(match, variables)
+
+    def variable(match: re.Match[str], known: Environment) -> str:
+        if match["variable"] is None:
+            return "${"
+        found = known.lookup(match["variable"])
+        if found is None and match["default"] is not None:
+            return _PLACEHOLDER.sub(value, match["default"][2:])
+        return match[0] if found is None else found
+
+    return _PLACEHOLDER.sub(value, text)
+
+
+def fill_entry_dir(text: str, directory: str) -> str:
+    """The last placeholder of all, known only when a repeat starts. Literal braces are literal by now."""
+    return text.replace("{" + ENTRY_DIR + "}", directory).replace("{" + OLD_ENTRY_DIR + "}", directory)
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """`; did you mean 'x'?` or, where nothing is near, the names there are."""
+    names = sorted(set(known))
+    close = get_close_matches(name, _candidates(name, names), n=1, cutoff=0.6)
+    if close:
+        return f"; did you mean {close[0]!r}?"
+    if not names:
+        return "; there are none"
+    return f"; known: {', '.join(names[:12])}{', …' if len(names) > 12 else ''}"
+
+
+def _candidates(name: str, names: list[str]) -> list[str]:
+    """Comparing is slow: with thousands of names and of mistakes only those that begin alike are worth it."""
+    if len(names) <= _MOST_CANDIDATES:
+        return names
+    return [known for known in names if known[:1] == name[:1]][:_MOST_CANDIDATES]

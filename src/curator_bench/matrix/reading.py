@@ -1,0 +1,379 @@
+"""Bytes to trees: YAML (and so JSON) through libyaml's events, with limits that make hostile files harmless.
+
+The tree is built here rather than by PyYAML's constructor because it needs places, a bound on nesting (libyaml's
+composer overflows the C stack) and a bound on what aliases expand to; it is also several times as fast.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from curator_bench.errors import Mistake
+from curator_bench.matrix.environment import Environment
+from curator_bench.matrix.scalars import describe, resolve_plain
+from curator_bench.matrix.tree import Block, Filled, Items, Undefined
+from curator_bench.values import Place
+
+MAX_BYTES = 64 * 1024 * 1024
+MAX_NODES = 10_000_000
+MAX_DEPTH = 64
+
+# Variables in the values of these keys stay as they are until a run is planned. That way `args` can be split by shell
+# rules first, and a variable's value is never itself searched for variables and placeholders.
+_FILLED_IN_LATER = frozenset(["args", "script", "python"])
+_ALL_FILLED_IN_LATER = frozenset(["env", "environment"])
+
+_NOT_A_MAPPING = "expected a mapping with `entries`"
+_EMPTY = f"the file is empty, {_NOT_A_MAPPING}"
+_TAGS = "tag:yaml.org,2002:"
+_TAGGED_TYPES: dict[str, tuple[type, ...]] = {
+    "int": (int,),
+    "float": (int, float),
+    "bool": (bool,),
+    "null": (type(None),),
+}
+_PIECE = 1024 * 1024
+
+_loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+_COLON_HINT = " (a text with a colon and a blank needs quotes, or `>-` and a line of its own)"
+_TAB_HINT = " (indent with spaces, not with tabs)"
+_VARIABLE_HINT = " (inside [ ] and { } a ${VARIABLE} needs quotes)"
+
+
+class _Refused(Exception):
+    def __init__(self, line: int, problem: str) -> None:
+        super().__init__(problem)
+        self.line = line
+        self.problem = problem
+
+
+class _Anchored(NamedTuple):
+    """What an alias stands for: how many nodes it expands to, how deep it is nested; `scalar` is the event of a text."""
+
+    value: Any
+    nodes: int
+    depth: int
+    scalar: Any = None
+
+
+class _Frame:
+    """A mapping or list that is being filled, and the key whose value comes next."""
+
+    __slots__ = ("all_raw", "anchor", "depth", "key", "merges", "node", "nodes_before")
+
+    def __init__(self, node: Block | Items, anchor: str | None, nodes_before: int, all_raw: bool) -> None:
+        self.node = node
+        self.key: str | None = None
+        self.anchor = anchor
+        self.nodes_before = nodes_before
+        self.depth = 1
+        self.merges = False
+        self.all_raw = all_raw
+
+
+def read(path: Path, environment: Environment, mistakes: list[Mistake], *, shown: str) -> list[Block]:
+    """The documents of a file as trees. What is wrong with the file goes to `mistakes`; `shown` is how to name it."""
+    data = b""
+    try:
+        data = _load_bytes(path)
+        return _Builder(shown, environment).documents(data)
+    except _Refused as refused:
+        mistakes.append(Mistake(Place(shown, refused.line), "", refused.problem))
+    except yaml.YAMLError as error:
+        number = _line_of(error, data)
+        line = data.split(b"\n", number)[number - 1] if number else b""
+        mistakes.append(Mistake(Place(shown, number), "", f"not valid YAML: {_explain(error, line)}"))
+    return []
+
+
+def _load_bytes(path: Path) -> bytes:
+    try:
+        if not path.is_file():
+            raise _Refused(0, _why_no_file(path))
+        if (size := path.stat().st_size) > MAX_BYTES:
+            raise _Refused(0, f"{size / 2**20:.0f} MB is too large for a matrix (at most {MAX_BYTES // 2**20} MB)")
+        data = path.read_bytes()
+    except OSError as error:
+        raise _Refused(0, f"cannot be read: {error.strerror or error}") from None
+    _check_text(data)
+    return data
+
+
+def _why_no_file(path: Path) -> str:
+    if path.is_dir():
+        return "is a directory, expected a file"
+    if path.is_symlink() and not path.exists():
+        return "is a link to a file that is not there"
+    return "is not a regular file" if path.exists() else "there is no such file"
+
+
+def _check_text(data: bytes) -> None:
+    if (nul := data.find(b"\0")) >= 0:
+        raise _Refused(data.count(b"\n", 0, nul) + 1, "found binary data, expected YAML text in UTF-8")
+    if (wrong := _first_wrong_byte(data)) is not None:
+        line = data.count(b"\n", 0, wrong) + 1
+        raise _Refused(line, f"found byte 0x{data[wrong]:02x}, expected YAML text in UTF-8")
+    if not data.strip():
+        raise _Refused(0, _EMPTY)
+
+
+def _first_wrong_byte(data: bytes) -> int | None:
+    """Where the data is not UTF-8. It is decoded in pieces, so that a large file is not held in memory twice."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    for start in range(0, len(data), _PIECE):
+        held_back = len(decoder.getstate()[0])
+        try:
+            decoder.decode(data[start : start + _PIECE], final=start + _PIECE >= len(data))
+        except UnicodeDecodeError as error:
+            return start - held_back + error.start
+    return None
+
+
+def _line_of(error: yaml.YAMLError, data: bytes) -> int:
+    if isinstance(error, yaml.MarkedYAMLError):
+        mark = error.problem_mark or error.context_mark
+        return mark.line + 1 if mark else 0
+    position = getattr(error, "position", None)
+    return data.count(b"\n", 0, position) + 1 if isinstance(position, int) else 0
+
+
+def _explain(error: yaml.YAMLError, line: bytes) -> str:
+    if not isinstance(error, yaml.MarkedYAMLError):
+        return str(error).splitlines()[0]
+    parts = [part for part in (error.context, error.problem) if part]
+    return ", ".join(parts) + _hint(str(error.problem), line)
+
+
+def _hint(problem: str, line: bytes) -> str:
+    if "mapping values are not allowed" in problem:
+        return _COLON_HINT
+    if "cannot start any token" in problem and b"\t" in line[: len(line) - len(line.lstrip()) + 1]:
+        return _TAB_HINT
+    return _VARIABLE_HINT if "expected ',' or" in problem and b"${" in line else ""
+
+
+class _Builder:
+    """Builds the trees of one file from its events, without recursion."""
+
+    def __init__(self, file: str, environment: Environment) -> None:
+        self._file = file
+        self._environment = environment
+        self._plain_values: dict[str, Any] = {}
+        self._place = Place(file, 0)
+        self._start_over()
+
+    def _start_over(self) -> None:
+        self._root: Any = None
+        self._stack: list[_Frame] = []
+        self._anchors: dict[str, _Anchored] = {}
+        self._open_anchors: set[str] = set()
+        self._nodes = 0
+
+    def documents(self, data: bytes) -> list[Block]:
+        found = [root for root in self._run(data) if root is not None]
+        if not found:
+            raise _Refused(0, _EMPTY)
+        return found
+
+    def _run(self, data: bytes) -> Iterator[Block | None]:
+        """Builds document after document; an empty one is None."""
+        parser = _loader(data)
+        # By name: where a test run has imported PyYAML twice, its parser's event classes are not those of its module.
+        handlers: dict[str, Callable[[Any], None]] = {
+            "ScalarEvent": self._scalar,
+            "MappingStartEvent": self._start_mapping,
+            "SequenceStartEvent": self._start_sequence,
+            "MappingEndEvent": self._end,
+            "SequenceEndEvent": self._end,
+            "AliasEvent": self._alias,
+        }
+        get_event = parser.get_event
+        while (event := get_event()) is not None:
+            kind = type(event).__name__
+            if (handler := handlers.get(kind)) is not None:
+                handler(event)
+            elif kind == "DocumentStartEvent":
+                self._start_over()
+            elif kind == "DocumentEndEvent":
+                yield self._root
+            elif kind == "StreamEndEvent":
+                return
+
+    def _scalar(self, event: Any) -> None:
+        stack = self._stack
+        raw = False
+        if stack:
+            frame = stack[-1]
+            if type(frame.node) is Block and frame.key is None:
+                self._set_key(event.value, event)
+                if event.value == "<<" and event.implicit[0]:
+                    frame.merges = True
+                if event.anchor:
+                    self._anchors[event.anchor] = _Anchored(event.value, 1, 0, event)
+                return
+            raw = frame.all_raw or frame.key in _FILLED_IN_LATER
+        self._add(self._value(event, raw), event)
+        if event.anchor:
+            self._anchors[event.anchor] = _Anchored(self._last, 1, 0, event)
+
+    def _value(self, event: Any, raw: bool) -> Any:
+        text: str = event.value
+        plain = event.implicit[0]
+        if "${" in text:
+            self._environment.is_named = True
+            if not raw:
+                return self._filled(event)
+        if event.tag is not None and not plain:
+            return self._tagged(event, text)
+        return self._resolve(text) if plain else text
+
+    def _filled(self, event: Any) -> Any:
+        """A text with its variables; unquoted it is what it reads as, unless reading it so would lose something."""
+        text, missing = self._environment.fill(event.value)
+        if missing:
+            return Undefined.of(event.value, missing)
+        if event.tag is not None and not event.implicit[0]:
+            return self._tagged(event, text)
+        value = resolve_plain(text) if event.implicit[0] else text
+        if isinstance(value, str) or (type(value) in (int, float) and str(value) != text):
+            return Filled.of(text, secret=self._environment.holds_secret(text))
+        return value
+
+    def _resolve(self, text: str) -> Any:
+        values = self._plain_values
+        if text in values:
+            return values[text]
+        value = values[text] = resolve_plain(text)
+        return value
+
+    def _tagged(self, event: Any, text: str) -> Any:
+        tag = event.tag
+        if tag in ("!", _TAGS + "str"):
+            return text
+        value = resolve_plain(text)
+        if tag.startswith(_TAGS) and isinstance(value, _TAGGED_TYPES.get(tag.removeprefix(_TAGS), ())):
+            return value
+        raise self._refused(event, f"found the tag {_show_tag(tag)}, expected plain YAML without tags")
+
+    def _start_mapping(self, event: Any) -> None:
+        self._open(Block(), event)
+
+    def _start_sequence(self, event: Any) -> None:
+        if not self._stack:
+            raise self._refused(event, f"found a list, {_NOT_A_MAPPING}")
+        self._open(Items(), event)
+
+    def _open(self, node: Block | Items, event: Any) -> None:
+        if event.tag is not None and event.tag not in (_TAGS + "map", _TAGS + "seq"):
+            raise self._refused(event, f"found the tag {_show_tag(event.tag)}, expected plain YAML without tags")
+        stack = self._stack
+        self._check_depth(len(stack) + 1, event)
+        all_raw = bool(stack) and stack[-1].key in _ALL_FILLED_IN_LATER
+        self._add(node, event)
+        if event.anchor:
+            self._open_anchors.add(event.anchor)
+        stack.append(_Frame(node, event.anchor, self._nodes, all_raw))
+
+    def _end(self, event: Any) -> None:
+        frame = self._stack.pop()
+        if self._stack:
+            self._stack[-1].depth = max(self._stack[-1].depth, frame.depth + 1)
+        if frame.merges:
+            assert type(frame.node) is Block
+            self._merge_keys(frame.node)
+        if frame.anchor:
+            self._open_anchors.discard(frame.anchor)
+            self._anchors[frame.anchor] = _Anchored(frame.node, self._nodes - frame.nodes_before + 1, frame.depth)
+
+    def _alias(self, event: Any) -> None:
+        if event.anchor in self._open_anchors:
+            raise self._refused(event, f"*{event.anchor} stands inside the block it refers to")
+        if event.anchor not in self._anchors:
+            raise self._refused(event, f"*{event.anchor} refers to no anchor before it")
+        anchored = self._anchors[event.anchor]
+        frame = self._stack[-1]
+        if anchored.scalar is not None:
+            if type(frame.node) is Block and frame.key is None:
+                self._set_key(anchored.scalar.value, event)
+                return
+            value = self._value(anchored.scalar, frame.all_raw or frame.key in _FILLED_IN_LATER)
+        else:
+            value = anchored.value
+        self._check_depth(len(self._stack) + anchored.depth, event)
+        frame.depth = max(frame.depth, anchored.depth + 1)
+        self._nodes += anchored.nodes - 1
+        self._add(value, event)
+
+    def _check_depth(self, depth: int, event: Any) -> None:
+        if depth > MAX_DEPTH:
+            raise self._refused(event, f"nested more than {MAX_DEPTH} deep")
+
+    def _add(self, value: Any, event: Any) -> None:
+        """Puts a value where it belongs: under the waiting key, at the end of the list, or at the root."""
+        self._nodes += 1
+        if self._nodes > MAX_NODES:
+            raise self._refused(event, f"with its aliases written out it holds more than {MAX_NODES:,} nodes")
+        self._last = value
+        if not self._stack:
+            self._set_root(value, event)
+            return
+        frame = self._stack[-1]
+        node = frame.node
+        if type(node) is Items:
+            node.append(value)
+            node.places.append(self._place_of(event))
+            return
+        assert type(node) is Block
+        if frame.key is None:
+            raise self._refused(event, "found a mapping or list as a key, expected text")
+        if event.anchor and type(event).__name__ != "AliasEvent":
+            node.anchored.add(frame.key)
+        node[frame.key] = value
+        frame.key = None
+
+    def _set_root(self, value: Any, event: Any) -> None:
+        if value is not None and type(value) is not Block:
+            raise self._refused(event, f"found {describe(value)}, {_NOT_A_MAPPING}")
+        self._root = value
+
+    def _set_key(self, key: str, event: Any) -> None:
+        self._nodes += 1
+        frame = self._stack[-1]
+        node = frame.node
+        assert type(node) is Block
+        place = self._place_of(event)
+        if key in node.places:
+            node.repeated.append((key, place))
+        node.places[key] = place
+        frame.key = key
+
+    def _merge_keys(self, block: Block) -> None:
+        """YAML's merge key: what `<<` brings in stands under the block's own keys."""
+        place = block.places["<<"]
+        sources = block.take("<<")
+        for source in sources if type(sources) is Items else [sources]:
+            if type(source) is not Block:
+                raise _Refused(place.line, f"found {describe(source)} under `<<`, expected a mapping or a list of them")
+            for key, value in source.items():
+                if key not in block:
+                    block.put(key, value, source.places[key])
+
+    def _place_of(self, event: Any) -> Place:
+        """Values on one line share one object: there may be millions of them."""
+        line = event.start_mark.line + 1
+        if self._place.line != line:
+            self._place = Place(self._file, line)
+        return self._place
+
+    def _refused(self, event: Any, problem: str) -> _Refused:
+        return _Refused(event.start_mark.line + 1, problem)
+
+
+def _show_tag(tag: str) -> str:
+    return "!!" + tag.removeprefix(_TAGS) if tag.startswith(_TAGS) else tag

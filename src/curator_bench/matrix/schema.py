@@ -1,0 +1,310 @@
+"""The models every block of a matrix is validated by. Their field descriptions are the reference in docs/matrix.md."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+
+from curator_bench.matrix import placeholders
+from curator_bench.matrix.scalars import resolve_plain
+from curator_bench.matrix.tree import Filled
+
+_SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(B|[KMGT]i?B)\s*\Z", re.IGNORECASE)
+_POWERS = {"B": 0, "K": 1, "M": 2, "G": 3, "T": 4}
+_PERCENT = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*%\s*\Z")
+_FORBIDDEN_IN_NAMES = re.compile(r"[\x00-\x1f\x7f\[\]]|::")
+_MARK = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*\Z")
+_WORDS_OF_MARK_EXPRESSIONS = frozenset(["and", "or", "not", "True", "False", "None"])
+_MARKS_WITH_ARGUMENTS = frozenset(["bench_matrix", "filterwarnings", "parametrize", "timeout", "usefixtures"])
+
+
+def as_text(value: Any) -> Any:
+    """YAML reads 3 and true where a person meant the text; a program's arguments are texts anyway."""
+    if isinstance(value, str):
+        if "\0" in value:
+            raise ValueError("expected text without NUL characters, which no program can be given")
+        return str(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, int | float) else value
+
+
+def _as_name(value: Any) -> Any:
+    value = as_text(value)
+    if isinstance(value, str):
+        if not value:
+            raise ValueError("expected a name")
+        if value != value.strip():
+            raise ValueError("expected a name without blanks around it")
+        if _FORBIDDEN_IN_NAMES.search(value):
+            raise ValueError("expected a name without [, ], :: and control characters")
+    return value
+
+
+def _as_placeholder_name(value: Any) -> Any:
+    value = as_text(value)
+    if isinstance(value, str) and value in placeholders.RESERVED:
+        raise ValueError("this name is taken by a placeholder; call it something else")
+    if isinstance(value, str) and not placeholders.NAME.match(value):
+        raise ValueError("expected a letter or _ and then letters, digits, _ and -, so that {NAME} can stand for it")
+    return value
+
+
+def _as_dataset_name(value: Any) -> Any:
+    value = _as_name(value)
+    if isinstance(value, str) and not {",", "{", "}"}.isdisjoint(value):
+        raise ValueError("expected a name without , { and }, so that {dataset:NAME,FORMAT} can stand for it")
+    return value
+
+
+def _as_mark(value: Any) -> Any:
+    value = as_text(value)
+    if isinstance(value, str) and (not _MARK.match(value) or value in _WORDS_OF_MARK_EXPRESSIONS):
+        raise ValueError("expected a pytest mark: letters, digits and _ . + - after a letter or digit")
+    if isinstance(value, str) and value in _MARKS_WITH_ARGUMENTS:
+        raise ValueError(f"the mark {value} needs arguments, which cannot be given here")
+    return value
+
+
+def _as_variable_name(value: Any) -> Any:
+    if isinstance(value, str) and (not value or "=" in value or "\0" in value):
+        raise ValueError("expected the name of an environment variable, which has no = in it")
+    return value
+
+
+def _as_exact_value(value: Any) -> Any:
+    if isinstance(value, Filled):
+        resolved = resolve_plain(value)
+        value = str(value) if resolved is None else resolved
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError("expected a finite number, true, false or text")
+    return value
+
+
+def _as_bytes(value: Any) -> Any:
+    if isinstance(value, str) and (match := _SIZE.match(value)):
+        unit = match[2].upper()
+        base = 1024 if "I" in unit else 1000
+        return int(float(match[1]) * base ** _POWERS[unit[0]])
+    if isinstance(value, str):
+        raise ValueError("expected a number of bytes, or a size such as 8GiB or 500MB")
+    return value
+
+
+def _as_store_size(value: Any) -> Any:
+    value = resolve_plain(value) if isinstance(value, Filled) else value
+    size = _as_bytes(value) if isinstance(value, str) and _SIZE.match(value) else value
+    is_bytes = type(size) is int and size > 1
+    if size == "default" or is_bytes or (type(size) is float and 0 < size <= 1):
+        return size
+    raise ValueError(
+        "expected a number of bytes, a size such as 8GiB, a fraction of the memory such as 0.3, or default"
+    )
+
+
+def _as_fraction(value: Any) -> Any:
+    if isinstance(value, str):
+        if not (match := _PERCENT.match(value)):
+            raise ValueError("expected a share such as 10% or 0.1")
+        return float(match[1]) / 100
+    if isinstance(value, int | float) and not isinstance(value, bool) and value > 1:
+        raise ValueError(f"expected a share such as {value}% or {value / 100}")
+    return value
+
+
+def _as_list(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+Text = Annotated[str, BeforeValidator(as_text)]
+Name = Annotated[str, BeforeValidator(_as_name)]
+PlaceholderName = Annotated[str, BeforeValidator(_as_placeholder_name)]
+DatasetName = Annotated[str, BeforeValidator(_as_dataset_name)]
+Mark = Annotated[str, BeforeValidator(_as_mark)]
+Texts = Annotated[list[Text], BeforeValidator(_as_list)]
+Marks = Annotated[list[Mark], BeforeValidator(_as_list)]
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False, le=10**8)]
+SecondsOrNone = Annotated[float, Field(ge=0, allow_inf_nan=False, le=10**8)]
+Count = Annotated[int, Field(ge=0, le=10_000)]
+Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Bytes = Annotated[int, BeforeValidator(_as_bytes), Field(gt=0)]
+Fraction = Annotated[float, BeforeValidator(_as_fraction), Field(ge=0, allow_inf_nan=False)]
+StoreSize = Annotated[int | float | Literal["default"], BeforeValidator(_as_store_size)]
+ExactValue = Annotated[bool | int | float | str, BeforeValidator(_as_exact_value)]
+Environment = dict[Annotated[str, BeforeValidator(_as_variable_name)], Text]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class RequirementBlock(_Model):
+    """What one metric must satisfy for the run to pass."""
+
+    metric: Name = Field(description="The metric, as the script or the bench names it.")
+    min_value: float | None = Field(None, description="At least this.", allow_inf_nan=False)
+    max_value: float | None = Field(None, description="At most this.", allow_inf_nan=False)
+    exact_value: ExactValue | None = Field(None, description="Exactly this.")
+    tolerance: float | None = Field(
+        None, ge=0, allow_inf_nan=False, description="How far from `exact_value` is still exact."
+    )
+    max_regression: Fraction | None = Field(None, description="At most this much worse than the history: `10%` or 0.1.")
+    baseline: Text = Field("previous", description="What history: `previous`, a branch, a session or a commit.")
+    min_history: Annotated[int, Field(ge=1)] = Field(5, description="Below so many earlier runs nothing is judged.")
+    better: Literal["less", "more"] | None = Field(None, description="Which direction is good; known for many names.")
+    min_effect: Fraction = Field(0.03, description="A change smaller than this is no regression.")
+
+    @model_validator(mode="after")
+    def _bounds_make_sense(self) -> RequirementBlock:
+        has_range = self.min_value is not None or self.max_value is not None
+        if self.exact_value is None and not has_range and self.max_regression is None:
+            raise ValueError("has no bound; expected min_value, max_value, exact_value or max_regression")
+        if self.exact_value is not None and has_range:
+            raise ValueError("exact_value stands beside min_value or max_value; expected one or the other")
+        if self.min_value is not None and self.max_value is not None and self.max_value < self.min_value:
+            raise ValueError(f"max_value {self.max_value:g} is below min_value {self.min_value:g}")
+        if self.tolerance is not None and (self.exact_value is None or isinstance(self.exact_value, bool | str)):
+            raise ValueError("tolerance goes with a number in exact_value")
+        return self
+
+
+class RayBlock(_Model):
+    """The Ray cluster a run gets; `ray: false` means none."""
+
+    num_cpus: Amount | None = Field(None, description="CPUs the cluster announces; the machine's by default.")
+    num_gpus: Amount | None = Field(None, description="GPUs the cluster announces; the machine's by default.")
+    memory: Bytes | None = Field(None, description="Memory for tasks, in bytes or as a size (`8GiB`).")
+    resources: dict[str, Amount] = Field(default_factory=dict, description="Custom resources and how many of each.")
+    object_store_size: StoreSize | None = Field(None, description="As on the entry; this one wins.")
+    enable_object_spilling: bool = Field(True, description="Whether a full object store may spill to disk.")
+    include_dashboard: bool = Field(False, description="Start Ray's dashboard, on loopback.")
+    include_log_monitor: bool = Field(False, description="Start Ray's log monitor.")
+    reuse: bool = Field(False, description="One cluster for all entries with an equal `ray` block.")
+    address: Text | None = Field(None, description="Use this cluster instead of starting one.")
+    start_retries: Count = Field(2, description="Further tries when the cluster does not start.")
+
+
+class PathBlock(_Model):
+    """A directory with a name, `{NAME}` in arguments; known by another path inside a container."""
+
+    name: PlaceholderName = Field(description="The placeholder's name.")
+    host_path: Text = Field(description="Where it is on the machine.")
+    container_path: Text | None = Field(None, description="Where it is in the container; `/MOUNT` + host path.")
+
+
+class FormatBlock(_Model):
+    """One format of a dataset."""
+
+    type: DatasetName = Field(description="The format's name, as in `{dataset:NAME,FORMAT}`.")
+    path: Text = Field(description="Where it is; may hold `{NAME}` of `paths`.")
+
+
+class GenerateBlock(_Model):
+    """How a dataset that is not there is made, once."""
+
+    script: Text = Field(description="The script, found as an entry's is.")
+    args: Text = Field("", description="Its arguments; `{dataset_dir}` is the folder to fill.")
+    timeout_s: Seconds = Field(3600, description="Seconds it may take.")
+
+
+class DatasetBlock(_Model):
+    """A dataset in one or more formats."""
+
+    name: DatasetName = Field(description="The dataset's name.")
+    formats: list[FormatBlock] = Field(min_length=1, description="Its formats and their paths.")
+    generate: GenerateBlock | None = Field(None, description="How to make it on first use.")
+
+
+class DataSetupBlock(_Model):
+    """A script that runs once a session before the first entry."""
+
+    name: Name = Field(description="The name of its folder below `data_setup/`.")
+    script: Text = Field(description="The script, found as an entry's is, or in `data_prep/` beside the file.")
+    script_base_dir: Text | None = Field(None, description="Where to look for the script first.")
+    args: Text = Field("", description="Its arguments.")
+    env: Environment = Field(default_factory=dict, description="Environment variables for it (or `environment`).")
+    timeout_s: Seconds | None = Field(None, description="Seconds it may take.")
+    enabled: bool = True
+
+
+class GpuStatsBlock(_Model):
+    """The recorder that writes `gpustats.csv`."""
+
+    interval_s: SecondsOrNone = Field(1.0, description="Seconds between two rows; 0 switches it off.")
+
+
+class SubjectBlock(_Model):
+    """A package under test."""
+
+    package: Name = Field(description="The name of the installed distribution or module.")
+
+
+class EntryBlock(_Model):
+    """One benchmark."""
+
+    name: Name = Field(description="The entry's name, unique in the session.")
+    script: Text = Field(description="The program: absolute, in script_base_dir, beside this file, or in `scripts/`.")
+    script_base_dir: Text | None = Field(None, description="Where to look for the script first.")
+    args: Text = Field("", description="Arguments, split by shell rules, then filled in word by word.")
+    python: Text | None = Field(None, description="The interpreter; the one pytest runs under by default.")
+    enabled: bool = Field(True, description="false takes the whole entry out.")
+    marks: Marks = Field(default_factory=list, description="pytest marks, beside those of the file.")
+    matrix: Any = Field(None, description="Axes: names and their values.")
+    exclude: Any = Field(None, description="Combinations of axis values to leave out.")
+    include: Any = Field(None, description="Combinations, or extra values for some, to add.")
+    env: Environment = Field(default_factory=dict, description="Environment variables (or `environment`).")
+    timeout_s: Seconds | None = Field(None, description="Seconds one execution of the script may take.")
+    repeat: Annotated[int, Field(ge=1, le=10_000)] = Field(1, description="Measured executions; medians count.")
+    warmup: Count = Field(0, description="Unmeasured executions before them.")
+    retries: Count = Field(0, description="Further attempts, only after an `error`.")
+    ray: RayBlock | bool | None = Field(None, description="The cluster, merged over the file's `ray`; false: none.")
+    object_store_size: StoreSize | None = Field(
+        None, description="Ray's object store: bytes, a fraction of memory, or `default`."
+    )
+    delete_scratch: bool | None = Field(None, description="Whether `scratch/` is removed afterwards.")
+    gpu_mem_use_warning_threshold: Fraction | None = Field(
+        None, description="Warn when more of a GPU's memory is in use before or after."
+    )
+    requires: Texts = Field(default_factory=list, description="Modules the script needs; else it is skipped.")
+    gpu_check: Text | None = Field(None, description="A script that says whether a GPU is fit for this entry.")
+    requirements: list[RequirementBlock] = Field(default_factory=list, description="What its metrics must satisfy.")
+    sink_data: list[dict[str, Any]] = Field(default_factory=list, description="What to tell each sink, by `name`.")
+
+
+class FileBlock(_Model):
+    """A matrix file as a whole."""
+
+    results_dir: Text | None = Field(None, description="Where sessions go; `--bench-results` wins.")
+    artifacts_dir: Text | None = Field(None, description="Where the large things of a run go; linked from its folder.")
+    script_base_dir: Text | None = Field(None, description="Where to look for scripts first, for every entry.")
+    marks: Marks = Field(default_factory=list, description="pytest marks on every entry.")
+    env: Environment = Field(default_factory=dict, description="Environment variables for every script.")
+    default_timeout_s: Seconds | None = Field(None, description="`timeout_s` of entries that have none.")
+    timeout_s: Seconds | None = Field(None, description="The same as `default_timeout_s`.")
+    max_timeout_s: Seconds | None = Field(None, description="No entry's `timeout_s` may be above this.")
+    cleanup_timeout_s: SecondsOrNone | None = Field(None, description="Kept for job generators.")
+    min_timeout_s: SecondsOrNone | None = Field(None, description="Kept for job generators.")
+    delete_scratch: bool | None = Field(None, description="For entries that do not say.")
+    object_store_size: StoreSize | None = Field(None, description="For entries that do not say.")
+    gpu_mem_use_warning_threshold: Fraction | None = Field(None, description="For entries that do not say.")
+    gpu_stats_recorder: GpuStatsBlock = Field(GpuStatsBlock(), description="The recorder of `gpustats.csv`.")
+    run_reason: Text | None = Field(None, description="Why it is run; `--bench-reason` wins.")
+    viewer_url: Text | None = Field(None, description="Where results can be looked at.")
+    viewer_url_template: Text | None = Field(None, description="The same with `{session_name}` and its like.")
+    subjects: list[Name | SubjectBlock] = Field(default_factory=list, description="Packages under test.")
+    ray: RayBlock | bool | None = Field(None, description="Defaults for the entries' `ray`.")
+    paths: list[PathBlock] = Field(default_factory=list, description="Named directories.")
+    datasets: list[DatasetBlock] = Field(default_factory=list, description="Datasets and where they are.")
+    data_setups: list[DataSetupBlock] = Field(default_factory=list, description="Scripts run once a session.")
+    sinks: list[dict[str, Any]] = Field(default_factory=list, description="Where results are reported to, by `name`.")
+    entries: list[Any] = Field(default_factory=list, description="The benchmarks.")
+
+    @field_validator("viewer_url_template")
+    @classmethod
+    def _one_viewer(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value is not None and info.data.get("viewer_url") is not None:
+            raise ValueError("stands beside viewer_url; expected one of the two")
+        return value

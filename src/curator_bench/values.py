@@ -1,0 +1,354 @@
+"""The values that cross rooms: frozen dataclasses of the standard library, picklable, without behaviour of a room."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, NamedTuple, TypeAlias
+
+Scalar: TypeAlias = str | int | float | bool | None
+
+# Whole words only: a tokenizer, max_tokens and a monkey are no secrets.
+_SECRET_WORD = re.compile(r"(?<![A-Za-z])(token|key|apikey|secret|password|passwd|webhook)(?![A-Za-z])", re.IGNORECASE)
+_CAMEL_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_URL_CREDENTIALS = re.compile(r"(?<=://)([^/\s:@]*):([^/\s@]+)@")
+_URL_SECRET_PART = re.compile(r"([?&][^=&\s]*(?:token|key|secret|password|webhook)[^=&\s]*=)[^&\s#]+", re.IGNORECASE)
+_SHORTEST_SECRET = 4
+
+
+class Verdict(StrEnum):
+    """What a run is (design: Words)."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    CRASHED = "crashed"
+    TIMEOUT = "timeout"
+    ERROR = "error"
+    INTERRUPTED = "interrupted"
+    SKIPPED = "skipped"
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a variable or key of this name holds something that must never be written."""
+    return _SECRET_WORD.search(_CAMEL_HUMP.sub("_", name)) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """The secret values known in this process; `hide` takes them out of a text that is about to be written."""
+
+    values: frozenset[str] = frozenset()
+
+    def hide(self, text: str) -> str:
+        for value in sorted(self.values, key=len, reverse=True):
+            if len(value) >= _SHORTEST_SECRET:
+                text = text.replace(value, "***")
+        text = _URL_CREDENTIALS.sub(r"\1:***@", text)
+        return _URL_SECRET_PART.sub(r"\1***", text)
+
+    def also(self, values: frozenset[str]) -> Mask:
+        return Mask(self.values | values)
+
+
+class Place(NamedTuple):
+    """Where something stands in a matrix file; line 0 means the file as a whole."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}" if self.line else self.file
+
+
+@dataclass(frozen=True, slots=True)
+class AxisValue:
+    """One value of one axis: `text` names it in ids and folders, `fields` are what `{axis.key}` reads."""
+
+    axis: str
+    text: str
+    value: Scalar
+    fields: Mapping[str, Scalar] = field(default_factory=dict)
+    named: bool = True
+    """False for what `include` added to a combination there was: it is no part of the id and has no folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class RaySettings:
+    """The Ray cluster one run asks for; None leaves the choice to Ray."""
+
+    num_cpus: float | None = None
+    num_gpus: float | None = None
+    memory: int | None = None
+    resources: Mapping[str, float] = field(default_factory=dict)
+    object_store_size: int | float | None = None
+    """Bytes (int), a fraction of the machine's memory (float), or None for Ray's own default."""
+    enable_object_spilling: bool = True
+    include_dashboard: bool = False
+    include_log_monitor: bool = False
+    reuse: bool = False
+    address: str | None = None
+    start_retries: int = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """What one metric must satisfy for the run to pass; fractions are fractions (10 % is 0.1)."""
+
+    metric: str
+    min_value: float | None = None
+    max_value: float | None = None
+    exact_value: Scalar = None
+    tolerance: float | None = None
+    max_regression: float | None = None
+    baseline: str = "previous"
+    min_history: int = 5
+    better: str | None = None
+    min_effect: float = 0.03
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What came of one bound of one requirement."""
+
+    metric: str
+    bound: str
+    """The key of the requirement: `min_value`, `max_value`, `exact_value`."""
+    limit: Scalar
+    actual: Scalar
+    met: bool
+    missing: bool = False
+    """There is no such metric; `actual` is then None."""
+    tolerance: float | None = None
+    off_by: int | float | None = None
+    """How far the metric is on the wrong side of the limit; None when the bound is met, or the two are not numbers."""
+    off_by_fraction: float | None = None
+    """The same as a fraction of the limit; None also where the limit is zero."""
+    note: str = ""
+    """Why the metric could not be compared; for a missing one the nearest names that exist."""
+
+
+@dataclass(frozen=True, slots=True)
+class Generate:
+    """The script that makes a dataset on first use. `args` are words with their placeholders still in."""
+
+    script: str
+    args: tuple[str, ...]
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """One format of one named dataset. `path` has its placeholders still in."""
+
+    name: str
+    format: str
+    path: str
+    place: Place
+    generate: Generate | None = None
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DataSetup:
+    """A script that runs once a session, before the first entry."""
+
+    name: str
+    script: str
+    script_base_dir: str | None
+    args: tuple[str, ...]
+    timeout_s: float
+    env: Mapping[str, str]
+    place: Place
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SinkSettings:
+    """The block of one sink; `problems` say why it is off (for instance an undefined variable)."""
+
+    name: str
+    settings: Mapping[str, Any]
+    place: Place
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A package under test, whose version and commit are recorded."""
+
+    package: str
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixFile:
+    """What all entries of one collected file share."""
+
+    file: str
+    directory: str
+    results_dir: str | None = None
+    artifacts_dir: str | None = None
+    curator_repo_dir: str = ""
+    paths: Mapping[str, str] = field(default_factory=dict)
+    path_problems: Mapping[str, str] = field(default_factory=dict)
+    mounts: tuple[tuple[str, str], ...] = ()
+    """(host path, container path) of every block of `paths`."""
+    datasets: Mapping[tuple[str, str], Dataset] = field(default_factory=dict)
+    data_setups: tuple[DataSetup, ...] = ()
+    sinks: tuple[SinkSettings, ...] = ()
+    subjects: tuple[Subject, ...] = ()
+    gpu_stats_interval_s: float = 1.0
+    run_reason: str | None = None
+    viewer_url: str | None = None
+    viewer_url_template: str | None = None
+    cleanup_timeout_s: float | None = None
+    min_timeout_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One benchmark of the matrix, for one combination of its axes' values."""
+
+    name: str
+    place: Place
+    file: MatrixFile
+    script: str
+    args: tuple[str, ...] = ()
+    """The words of the command line, placeholders and ${VARIABLES} still in."""
+    axes: tuple[AxisValue, ...] = ()
+    variant: str = ""
+    """The part of the id between the brackets; empty without axes."""
+    folder: tuple[str, ...] = ()
+    """The folders of this entry below the session's: its name, then one per axis value, safe for file systems."""
+    marks: tuple[str, ...] = ()
+    script_base_dir: str | None = None
+    python: str | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    timeout_s: float = 7200.0
+    repeat: int = 1
+    warmup: int = 0
+    retries: int = 0
+    ray: RaySettings | None = RaySettings()
+    delete_scratch: bool = True
+    gpu_mem_use_warning_threshold: float | None = None
+    requires: tuple[str, ...] = ()
+    gpu_check: str | None = None
+    requirements: tuple[Requirement, ...] = ()
+    sink_data: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+    """Why this entry cannot run (for instance an undefined variable); its verdict is then `error`."""
+
+    @property
+    def id(self) -> str:
+        """The entry's name in node ids, reports and the database."""
+        return f"{self.name}[{self.variant}]" if self.variant else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """Every entry of every file that one invocation names."""
+
+    files: tuple[MatrixFile, ...] = ()
+    entries: tuple[Entry, ...] = ()
+    warnings: tuple[str, ...] = ()
+    mask: Mask = Mask()
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetNeed:
+    """A dataset one run reads: where it is, and the command that makes it where it is missing."""
+
+    name: str
+    format: str
+    path: str
+    folder: str = ""
+    """The folder its `generate` fills; the dataset is made anew when what made it is not `command` any more."""
+    command: tuple[str, ...] = ()
+    timeout_s: float = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class SetupNeed:
+    """A data setup to be run once in the session before this run."""
+
+    name: str
+    command: tuple[str, ...]
+    timeout_s: float
+    env: Mapping[str, str] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All that `execution.run_entry` needs to know of a run; nothing is left to look up."""
+
+    name: str
+    """The entry's id: its name, with its axes' values in brackets."""
+    session: str
+    session_dir: str
+    entry_dir: str
+    python: str
+    script: str
+    args: tuple[str, ...]
+    """Complete but for `{session_entry_dir}` and `{session}`, which differ from repeat to repeat."""
+    working_dir: str
+    invocation: str = ""
+    """Tells one invocation that joins a session from another."""
+    artifacts_dir: str | None = None
+    """Where logs, scratch, ray_cluster and artifacts go when not in `entry_dir`, which then links to it."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    timeout_s: float = 7200.0
+    repeat: int = 1
+    warmup: int = 0
+    retries: int = 0
+    attempt: int = 1
+    ray: RaySettings | None = None
+    delete_scratch: bool = True
+    requires: tuple[str, ...] = ()
+    datasets: tuple[DatasetNeed, ...] = ()
+    data_setups: tuple[SetupNeed, ...] = ()
+    subjects: tuple[str, ...] = ()
+    gpu_stats_interval_s: float = 1.0
+    gpu_mem_use_warning_threshold: float | None = None
+    gpu_check: str | None = None
+    problems: tuple[str, ...] = ()
+    mask: Mask = Mask()
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """One measured execution of a run's script."""
+
+    index: int
+    exit_code: int | None
+    exec_time_s: float
+    metrics: Mapping[str, Scalar] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """What one run was. `verdict` is PASSED when the script ended well; requirements are judged by the caller."""
+
+    name: str
+    verdict: Verdict
+    started_at: str
+    """UTC, ISO 8601."""
+    ended_at: str
+    duration_s: float
+    """The whole run with its cluster, monotonic; the script alone is the metric `exec_time_s`."""
+    error: str = ""
+    exit_code: int | None = None
+    command: tuple[str, ...] = ()
+    log_path: str = ""
+    log_tail: tuple[str, ...] = ()
+    params: Mapping[str, Any] = field(default_factory=dict)
+    metrics: Mapping[str, Scalar] = field(default_factory=dict)
+    repeats: tuple[Repeat, ...] = ()
+    attempt: int = 1
+    warnings: tuple[str, ...] = ()
+    host: str = ""
+    gpus: tuple[str, ...] = ()
+    ray_version: str = ""
+    ray_num_cpus: float | None = None
+    ray_num_gpus: float | None = None

@@ -1,0 +1,67 @@
+"""What the tests of the matrix room share: a folder to write matrix files into, and to load them from."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from curator_bench.errors import MatrixError
+from curator_bench.matrix import LoadRequest, load
+from curator_bench.values import Entry, Matrix
+
+
+class Folder:
+    """A folder of matrix files; its user stands in it, with no environment variables but those a test gives."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def write(self, text: str | bytes, name: str = "matrix.yaml") -> Path:
+        file = self.path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(text if isinstance(text, bytes) else textwrap.dedent(text).encode())
+        return file
+
+    def load(
+        self,
+        *files: str | bytes | Path,
+        overlays: tuple[str | Path, ...] = (),
+        variables: Mapping[str, str] | None = None,
+        **circumstances: Any,
+    ) -> Matrix:
+        """Loads files, or texts that are written to matrix.yaml, matrix_2.yaml, … and overlay.yaml, overlay_2.yaml, …"""
+        request = LoadRequest(
+            files=tuple(self._as_files("matrix", files)),
+            overlays=tuple(self._as_files("overlay", overlays)),
+            variables=variables or {},
+            working_dir=self.path,
+            **circumstances,
+        )
+        return load(request)
+
+    def entry(self, text: str, **circumstances: Any) -> Entry:
+        """The only entry of a file."""
+        (entry,) = self.load(text, **circumstances).entries
+        return entry
+
+    def mistakes(self, *files: str | bytes | Path, **circumstances: Any) -> list[str]:
+        """The mistakes loading gives, one text each; empty when it gives none."""
+        try:
+            self.load(*files, **circumstances)
+        except MatrixError as error:
+            return [str(mistake) for mistake in error.mistakes]
+        return []
+
+    def _as_files(self, stem: str, given: tuple[str | bytes | Path, ...]) -> Iterator[Path]:
+        for number, file in enumerate(given, 1):
+            name = f"{stem}.yaml" if number == 1 else f"{stem}_{number}.yaml"
+            yield file if isinstance(file, Path) else self.write(file, name)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(tmp_path)
