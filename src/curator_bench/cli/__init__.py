@@ -1,0 +1,49 @@
+"""The `curator-bench` command: one module per subcommand, each imported when it is asked for."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import click
+
+from curator_bench import __version__
+from curator_bench.errors import BenchError
+
+_SUBCOMMANDS = {
+    "command": "print the command line of one entry",
+    "matrix": "print the entries of matrix files, or their mistakes",
+    "run": "run matrices with the options of the older runners",
+}
+
+
+class _Lazy(click.Group):
+    """Knows its subcommands by name; `curator-bench matrix` imports no more than it needs."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_SUBCOMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _SUBCOMMANDS:
+            return None
+        found: click.Command = importlib.import_module(f"curator_bench.cli.{cmd_name}").command
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_SUBCOMMANDS.items()))
+
+
+@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="curator-bench")
+def group() -> None:
+    """Benchmarks as pytest test cases. To run them: `pytest FILE_OR_FOLDER --benchmark`."""
+
+
+def main() -> None:
+    """The console script: what the user can put right is one message, not a traceback."""
+    try:
+        group()
+    except BenchError as error:
+        click.echo(str(error), err=True)
+        sys.exit(1)

@@ -1,0 +1,380 @@
+"""Entry to pytest item: which files are matrices, the items with their ids and marks, the backstop timeout.
+
+Every pytest start imports this module, and most have no matrix; so what only a matrix needs is imported in functions.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import types
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from curator_bench.errors import BenchError
+from curator_bench.options import Settings, read_settings
+
+if TYPE_CHECKING:
+    from curator_bench.matrix import LoadRequest
+    from curator_bench.values import Entry, Matrix, RunResult
+
+_YAML = (".yaml", ".yml")
+_ON_DEMAND = (*_YAML, ".json")
+_WORKER_INPUT = "curator_bench"
+REPORT = "curator_bench_report"
+"""The name of the plugin that shows runs, in the controller."""
+# What a run may take beside its script: starting and stopping a cluster for each execution, and making datasets.
+_SLACK_PER_EXECUTION_S = 60
+_SET_UP_S = 600
+
+
+class Benchmarks:
+    """What one pytest process knows of its benchmarks: the settings, and the matrix its controller loaded."""
+
+    def __init__(self, settings: Settings, matrix: Matrix | None) -> None:
+        self.settings = settings
+        self.loaded = matrix
+        """None where the arguments name no matrix, as in every project that does not use this plugin."""
+        self.problems: list[str] = []
+        """Found while collecting, by Python benchmarks that name a matrix; a usage error when collection is done."""
+        self._others: dict[Path, Matrix] = {}
+        self._by_file: dict[str, list[Entry]] = {file.file: [] for file in matrix.files} if matrix else {}
+        for entry in matrix.entries if matrix else ():
+            self._by_file[entry.file.file].append(entry)
+
+    @property
+    def matrix(self) -> Matrix:
+        """What was loaded; empty where nothing was."""
+        if self.loaded is None:
+            from curator_bench.values import Matrix
+
+            self.loaded = Matrix()
+        return self.loaded
+
+    def entries_of(self, path: Path) -> list[Entry]:
+        """The entries of a collected file, or of one that only a Python benchmark names."""
+        if str(path) in self._by_file:
+            return self._by_file[str(path)]
+        if path not in self._others:
+            self._others[path] = _load(self.settings, [path])
+        return list(self._others[path].entries)
+
+    @property
+    def session_dir(self) -> Path:
+        """RESULTS/SESSION: --bench-results, else what the matrices say, else ./results."""
+        said = [file.results_dir for file in self.matrix.files if file.results_dir]
+        results = self.settings.results_dir or (said[0] if said else self.settings.working_dir / "results")
+        return Path(results) / self.settings.session
+
+    def has(self, path: Path) -> bool:
+        return str(path) in self._by_file
+
+
+BENCHMARKS = pytest.StashKey[Benchmarks]()
+
+
+def load_benchmarks(session: pytest.Session) -> None:
+    """In the controller: reads and checks every matrix the arguments name. In a worker: takes what it was handed."""
+    config = session.config
+    handed = getattr(config, "workerinput", {}).get(_WORKER_INPUT)
+    benchmarks = _handed_over(handed) if handed is not None else _read_benchmarks(session)
+    config.stash[BENCHMARKS] = benchmarks
+    entries = benchmarks.loaded.entries if benchmarks.loaded else ()
+    for mark in sorted({mark for entry in entries for mark in entry.marks}):
+        config.addinivalue_line("markers", f"{mark}: benchmarks whose matrix marks them so")
+
+
+def _read_benchmarks(session: pytest.Session) -> Benchmarks:
+    settings = read_settings(session.config)
+    files = find_matrices(session, settings)
+    matrix = _load(settings, files) if files else None
+    _check_names(settings.entries, matrix.entries if matrix else ())
+    return Benchmarks(settings, matrix)
+
+
+def warnings(config: pytest.Config) -> tuple[str, ...]:
+    """What loading the matrices had to say beside mistakes."""
+    loaded = config.stash[BENCHMARKS].loaded
+    return loaded.warnings if loaded else ()
+
+
+def announce(config: pytest.Config) -> None:
+    """In the controller: passes on what was noticed in the matrices, and has their runs shown."""
+    benchmarks = config.stash[BENCHMARKS]
+    if hasattr(config, "workerinput") or not benchmarks.matrix.files:
+        return
+    for message in benchmarks.matrix.warnings:
+        config.issue_config_time_warning(pytest.PytestWarning(message), stacklevel=2)
+    terminal = config.pluginmanager.get_plugin("terminalreporter")
+    if terminal is not None:
+        from curator_bench.report.terminal import TerminalReport
+
+        report = TerminalReport(terminal, benchmarks.session_dir, _entry_dirs(config.rootpath, benchmarks))
+        config.pluginmanager.register(report, REPORT)
+
+
+def _entry_dirs(root: Path, benchmarks: Benchmarks) -> dict[str, Path]:
+    """The folder of each entry by the node id of its item."""
+    return {
+        f"{Path(os.path.relpath(entry.file.file, root)).as_posix()}::{entry.id}": benchmarks.session_dir.joinpath(
+            *entry.folder
+        )
+        for entry in benchmarks.matrix.entries
+    }
+
+
+def hand_over(config: pytest.Config) -> dict[str, bytes]:
+    """What a worker needs of its controller, as bytes: so that mistakes are found once and all share one session."""
+    import pickle
+
+    benchmarks = config.stash[BENCHMARKS]
+    return {_WORKER_INPUT: pickle.dumps((benchmarks.settings, benchmarks.loaded), pickle.HIGHEST_PROTOCOL)}
+
+
+def _handed_over(handed: bytes) -> Benchmarks:
+    import pickle
+
+    return Benchmarks(*pickle.loads(handed))
+
+
+def _load(settings: Settings, files: list[Path]) -> Matrix:
+    from curator_bench.matrix import load
+
+    return load(_request(settings, files))
+
+
+def _request(settings: Settings, files: list[Path]) -> LoadRequest:
+    from curator_bench.matrix import LoadRequest
+
+    return LoadRequest(
+        files=tuple(files),
+        overlays=settings.overlays,
+        datasets_file=settings.datasets_file,
+        strict=settings.strict,
+        variables=os.environ,
+        working_dir=settings.working_dir,
+        curator_repo=settings.curator_repo,
+        results_dir=settings.results_dir,
+    )
+
+
+def _check_names(wanted: tuple[str, ...], entries: tuple[Entry, ...]) -> None:
+    if not wanted:
+        return
+    known = {name for entry in entries for name in (entry.name, entry.id)}
+    unknown = [name for name in wanted if name not in known]
+    if unknown:
+        names = ", ".join(sorted({entry.name for entry in entries})) or "none"
+        raise BenchError(f"--bench-entries: unknown: {', '.join(unknown)}; known: {names}")
+
+
+def find_matrices(session: pytest.Session, settings: Settings) -> list[Path]:
+    """The matrix files that collecting the command line's arguments will come to, each once."""
+    found: dict[Path, None] = {}
+    config = session.config
+    for argument in config.args:
+        path = Path(os.path.abspath(settings.working_dir / str(argument).split("::")[0]))
+        if path.is_dir():
+            ignored_folders = config.getini("norecursedirs")
+            for file in _files_below(path, settings.patterns, ignored_folders):
+                if not _is_ignored(session, file, path):
+                    found[file] = None
+        elif path.suffix in _ON_DEMAND and path.exists():
+            found[path] = None
+    return list(found)
+
+
+def _files_below(folder: Path, patterns: Iterable[str], ignored_folders: Iterable[str]) -> Iterator[Path]:
+    """Walks as pytest does, but looks at names only: this runs in every project that has the plugin installed."""
+    for top, folders, files in os.walk(folder):
+        folders[:] = sorted(
+            name for name in folders if not _skip_folder(os.path.join(top, name), name, ignored_folders)
+        )
+        for name in sorted(files):
+            if name.endswith(_YAML) and any(fnmatch.fnmatch(name, pattern) for pattern in patterns):
+                yield Path(top, name)
+
+
+def _skip_folder(path: str, name: str, patterns: Iterable[str]) -> bool:
+    if name == "__pycache__" or any(fnmatch.fnmatch(name, pattern) for pattern in patterns):
+        return True
+    return os.path.exists(os.path.join(path, "pyvenv.cfg"))
+
+
+def _is_ignored(session: pytest.Session, file: Path, top: Path) -> bool:
+    """Whether pytest's own rules (--ignore, collect_ignore, other plugins) leave the file or a folder above it out."""
+    below = file.relative_to(top).parts
+    paths = [top.joinpath(*below[: count + 1]) for count in range(len(below))]
+    return any(
+        session.gethookproxy(path.parent).pytest_ignore_collect(collection_path=path, config=session.config)
+        for path in paths
+    )
+
+
+def collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """A matrix file as a collector, anything else as None."""
+    if file_path.suffix not in _ON_DEMAND:
+        return None
+    benchmarks = parent.config.stash.get(BENCHMARKS, None)
+    if benchmarks is None or not benchmarks.has(file_path):
+        return None
+    return MatrixModule.from_parent(parent, path=file_path)
+
+
+def benchmark(entry: Entry, run_result: RunResult, judge_run: Callable[[Entry, RunResult], None]) -> None:
+    """What the item of an entry does: `run_result` has run it; here it is judged."""
+    judge_run(entry, run_result)
+
+
+class MatrixModule(pytest.Module):
+    """A matrix file as a module of test functions: one per entry, parametrized by its axes."""
+
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self.obj = types.ModuleType(self.path.stem)
+        self._variants: dict[str, list[Entry]] = {}
+
+    def variants(self, name: str) -> list[Entry]:
+        """One Entry per combination of the axes of the entry with this name."""
+        return self._variants[name]
+
+    def istestfunction(self, obj: object, name: str) -> bool:
+        return name in self._variants
+
+    def istestclass(self, obj: object, name: str) -> bool:
+        return False
+
+    def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
+        for entry in self.config.stash[BENCHMARKS].entries_of(self.path):
+            self._variants.setdefault(entry.name, []).append(entry)
+        marks = _Marks(self.config)
+        for name, variants in self._variants.items():
+            function = _function(variants[0], str(self.path), self.obj.__name__)
+            function.pytestmark = marks.of(variants[0])  # type: ignore[attr-defined]
+            vars(self.obj)[name] = function
+        return super().collect()
+
+
+def _function(entry: Entry, file: str, module: str) -> types.FunctionType:
+    """A function of its own for an entry. It says that it stands in the matrix, for junit and IDEs."""
+    code = benchmark.__code__.replace(co_filename=file, co_firstlineno=entry.place.line, co_name=entry.name)
+    function = types.FunctionType(code, benchmark.__globals__, entry.name)
+    function.__annotations__ = {}
+    function.__module__ = module
+    return function
+
+
+class _Marks:
+    """The marks of entries; equal ones are one object, since a matrix may have ten thousand entries."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._has_timeout = config.pluginmanager.hasplugin("timeout")
+        self._marks: dict[str | float, pytest.MarkDecorator] = {}
+
+    def of(self, entry: Entry) -> list[pytest.MarkDecorator]:
+        marks = [self._mark(name) for name in entry.marks]
+        if self._has_timeout:
+            marks.append(self._timeout(backstop_s(entry)))
+        return marks
+
+    def _mark(self, name: str) -> pytest.MarkDecorator:
+        if name not in self._marks:
+            self._marks[name] = getattr(pytest.mark, name)
+        return self._marks[name]
+
+    def _timeout(self, seconds: float) -> pytest.MarkDecorator:
+        if seconds not in self._marks:
+            self._marks[seconds] = pytest.mark.timeout(seconds)
+        return self._marks[seconds]
+
+
+def backstop_s(entry: Entry, confirm: int = 0) -> float:
+    """When pytest-timeout ends the item: well after its own `timeout_s`, which is what normally acts."""
+    executions = (entry.warmup + entry.repeat) * (entry.retries + 1) * (1 + confirm)
+    set_up = sum(setup.timeout_s for setup in entry.file.data_setups)
+    generated = {dataset.generate for dataset in entry.file.datasets.values() if dataset.generate}
+    set_up += sum(generate.timeout_s for generate in generated)
+    return executions * (entry.timeout_s + _SLACK_PER_EXECUTION_S) + _SET_UP_S + set_up
+
+
+def generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Parametrizes the item of an entry by its axes, and a Python benchmark by the entries of `bench_matrix`."""
+    parent = metafunc.definition.parent
+    if isinstance(parent, MatrixModule):
+        variants = parent.variants(metafunc.definition.name)
+        if variants[0].axes:
+            _parametrize(metafunc, variants, [entry.variant for entry in variants])
+        return
+    for mark in metafunc.definition.iter_markers("bench_matrix"):
+        try:
+            entries = _marked_entries(metafunc, mark)
+        except BenchError as error:
+            _note_problem(metafunc, str(error))
+        else:
+            _parametrize(metafunc, entries, [entry.id for entry in entries])
+
+
+def _parametrize(metafunc: pytest.Metafunc, entries: list[Entry], ids: list[str]) -> None:
+    metafunc.parametrize("entry", entries, ids=ids, indirect=True)
+
+
+def _note_problem(metafunc: pytest.Metafunc, problem: str) -> None:
+    """In a worker a usage error would be a crash, so there it fails the collection of this one file."""
+    if hasattr(metafunc.config, "workerinput"):
+        pytest.fail(problem, pytrace=False)
+    metafunc.config.stash[BENCHMARKS].problems.append(problem)
+    if "entry" in metafunc.fixturenames:
+        _parametrize(metafunc, [], [])
+
+
+def late_problems(config: pytest.Config) -> list[str]:
+    benchmarks = config.stash.get(BENCHMARKS, None)
+    return list(dict.fromkeys(benchmarks.problems)) if benchmarks else []
+
+
+def _marked_entries(metafunc: pytest.Metafunc, mark: pytest.Mark) -> list[Entry]:
+    if len(mark.args) != 1 or mark.kwargs or "entry" not in metafunc.fixturenames:
+        where = metafunc.definition.nodeid
+        raise BenchError(f'{where}: expected @pytest.mark.bench_matrix("FILE") on a function that takes `entry`')
+    path = Path(os.path.normpath(metafunc.definition.path.parent / mark.args[0]))
+    return metafunc.config.stash[BENCHMARKS].entries_of(path)
+
+
+def entry_of(item: pytest.Item) -> Entry | None:
+    """The entry an item runs; None for any other item."""
+    parameters = item.callspec.params if hasattr(item, "callspec") else {}
+    if "entry" in parameters:
+        from curator_bench.values import Entry
+
+        if isinstance(found := parameters["entry"], Entry):
+            return found
+    return item.parent.variants(item.name)[0] if isinstance(item.parent, MatrixModule) else None
+
+
+def deselect(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """`--bench-entries`: of the entries only the named ones stay. Other tests stay as they are."""
+    benchmarks = config.stash.get(BENCHMARKS, None)
+    if benchmarks is None or not benchmarks.settings.entries:
+        return
+    wanted = set(benchmarks.settings.entries)
+    kept: list[pytest.Item] = []
+    left_out: list[pytest.Item] = []
+    for item in items:
+        entry = entry_of(item)
+        chosen = entry is None or entry.name in wanted or entry.id in wanted
+        (kept if chosen else left_out).append(item)
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = kept
+
+
+RUN = pytest.StashKey[dict[str, Any]]()
+
+
+def attach_run(item: pytest.Item, report: pytest.TestReport) -> None:
+    """Results travel on the report of the phase that judged them: builtin values, which pytest-xdist carries too."""
+    if report.when == "call" and RUN in item.stash:
+        report.curator_bench = item.stash[RUN]  # type: ignore[attr-defined]

@@ -1,0 +1,141 @@
+"""Every command-line and ini option, read once into one typed Settings."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from curator_bench.errors import BenchError
+
+DEFAULT_PATTERNS = ("*matrix.yaml", "*matrix.yml", "*benchmark.yaml", "*benchmark.yml")
+_SESSION_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+@-]*\Z")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the user asked for, wherever it was said. Paths are absolute."""
+
+    benchmark: bool
+    patterns: tuple[str, ...]
+    overlays: tuple[Path, ...]
+    datasets_file: Path | None
+    session: str
+    invocation: str
+    results_dir: str | None
+    sinks: tuple[str, ...]
+    reason: str | None
+    viewer_url: str | None
+    strict: bool
+    entries: tuple[str, ...]
+    curator_repo: str | None
+    working_dir: Path
+
+    def with_session(self, session: str) -> Settings:
+        return replace(self, session=session)
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """The options of this plugin, in a group of their own in `pytest --help`."""
+    group = parser.getgroup("curator-bench", "benchmarks as test cases (curator-bench)")
+    group.addoption("--benchmark", action="store_true", help="record every run in the database and report to sinks")
+    _add_matrix_options(group)
+    _add_session_options(group)
+    parser.addini("bench_files", "files collected as matrices in directories", type="args", default=DEFAULT_PATTERNS)
+    parser.addini("bench_matrix", "as --bench-matrix", type="paths", default=[])
+    parser.addini("bench_datasets", "as --bench-datasets", default="")
+    parser.addini("bench_results", "as --bench-results", default="")
+    parser.addini("bench_sink", "as --bench-sink", type="args", default=[])
+    parser.addini("bench_reason", "as --bench-reason", default="")
+    parser.addini("bench_viewer_url", "as --bench-viewer-url", default="")
+    parser.addini("bench_strict", "as --bench-strict", type="bool", default=False)
+    parser.addini("bench_curator_repo", "as --bench-curator-repo", default="")
+
+
+def _add_matrix_options(group: pytest.OptionGroup) -> None:
+    group.addoption(
+        "--bench-matrix",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="lay this file over every collected matrix (repeatable, later wins)",
+    )
+    group.addoption("--bench-datasets", metavar="FILE", help="where datasets are: a matrix or the older JSON file")
+    group.addoption("--bench-strict", action="store_true", help="any undefined ${VARIABLE} in a matrix is a mistake")
+    group.addoption(
+        "--bench-entries",
+        action="append",
+        default=[],
+        metavar="A,B",
+        help="run only the entries with exactly these names; an unknown name is a usage error",
+    )
+    group.addoption(
+        "--bench-curator-repo",
+        metavar="DIR",
+        help="what {curator_repo_dir} stands for (else CURATOR_REPO_DIR, else the matrix's git checkout)",
+    )
+
+
+def _add_session_options(group: pytest.OptionGroup) -> None:
+    group.addoption("--bench-session", metavar="NAME", help="name of the session; one that exists is joined")
+    group.addoption("--bench-results", metavar="DIR", help="where sessions go (wins over results_dir of the matrix)")
+    group.addoption(
+        "--bench-sink",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="report to this sink of the matrix, also without --benchmark (repeatable; none silences all)",
+    )
+    group.addoption("--bench-reason", metavar="TEXT", help="why this is run; kept with the session")
+    group.addoption("--bench-viewer-url", metavar="URL", help="where results can be looked at (wins over the matrix)")
+
+
+def read_settings(config: pytest.Config) -> Settings:
+    """Settings from command line and ini; raises BenchError for what cannot be meant."""
+    working_dir = config.invocation_params.dir
+
+    def path(option: str, ini: str) -> Path | None:
+        given = config.getoption(option)
+        if given:
+            return Path(os.path.normpath(working_dir / os.path.expanduser(given)))
+        value = config.getini(ini)
+        return Path(os.path.normpath((config.inipath or config.rootpath / "x").parent / value)) if value else None
+
+    results = path("--bench-results", "bench_results")
+    repo = path("--bench-curator-repo", "bench_curator_repo")
+    overlays = [Path(os.path.normpath(working_dir / given)) for given in config.getoption("--bench-matrix")]
+    return Settings(
+        benchmark=config.getoption("--benchmark"),
+        patterns=tuple(config.getini("bench_files")),
+        overlays=(*config.getini("bench_matrix"), *overlays),
+        datasets_file=path("--bench-datasets", "bench_datasets"),
+        session=_session_name(config.getoption("--bench-session")),
+        invocation=secrets.token_hex(8),
+        results_dir=str(results) if results else None,
+        sinks=tuple(config.getoption("--bench-sink") or config.getini("bench_sink")),
+        reason=config.getoption("--bench-reason") or config.getini("bench_reason") or None,
+        viewer_url=config.getoption("--bench-viewer-url") or config.getini("bench_viewer_url") or None,
+        strict=config.getoption("--bench-strict") or config.getini("bench_strict"),
+        entries=_split_names(config.getoption("--bench-entries")),
+        curator_repo=str(repo) if repo else None,
+        working_dir=working_dir,
+    )
+
+
+def _split_names(given: list[str]) -> tuple[str, ...]:
+    return tuple(name.strip() for text in given for name in text.split(",") if name.strip())
+
+
+def _session_name(given: str | None) -> str:
+    if given is None:
+        return f"benchmark-run__{datetime.now(UTC):%Y-%m-%d__%H-%M-%S}_UTC"
+    if not _SESSION_NAME.match(given):
+        raise BenchError(
+            f"--bench-session: found {given!r}, expected letters, digits and _ . - + @, as in a folder's name"
+        )
+    return given

@@ -1,0 +1,67 @@
+"""The pytest hooks, and nothing but hooks: each is a few lines that call a room.
+
+This module is imported by every pytest run of every project that has curator-bench installed, so at its top stand
+only the standard library, pytest and modules that themselves import no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from curator_bench import collection, newhooks, options
+from curator_bench.errors import BenchError
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    options.add_options(parser)
+
+
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    pluginmanager.add_hookspecs(newhooks)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    from curator_bench import fixtures
+
+    config.addinivalue_line("markers", "bench_matrix(file): run this benchmark once per entry of a matrix file")
+    config.addinivalue_line("markers", "ray_cluster(num_cpus=…, num_gpus=…, …): the size of the cluster fixtures give")
+    config.pluginmanager.register(fixtures, "curator_bench_fixtures")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    try:
+        collection.load_benchmarks(session)
+    except BenchError as error:
+        raise pytest.UsageError(str(error)) from None
+    collection.announce(session.config)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    node.workerinput.update(collection.hand_over(node.config))
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    return collection.collect_file(file_path, parent)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    collection.generate_tests(metafunc)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if problems := collection.late_problems(config):
+        raise pytest.UsageError("\n".join(problems))
+    collection.deselect(config, items)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    collection.attach_run(item, report)
+    return report

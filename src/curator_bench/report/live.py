@@ -1,0 +1,101 @@
+"""Lines at the bottom of a terminal that are redrawn once a second: what runs at this moment."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TextIO
+
+from curator_bench.report.durations import readable_seconds
+
+_EVERY_S = 1.0
+_UP_AND_CLEAR = "\x1b[1A\x1b[2K"
+_MOST_LINES = 8
+
+
+class LiveLines:
+    """Draws on a thread of its own, but only between `resume` and `pause`: whoever else writes pauses it first."""
+
+    def __init__(self, out: TextIO, lines: Callable[[], list[str]]) -> None:
+        self._out = out
+        self._lines = lines
+        self._drawn = 0
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._paused = True
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name="curator-bench live lines", daemon=True)
+        self._thread.start()
+
+    def resume(self) -> None:
+        with self._lock:
+            self._paused = False
+        self._wake.set()
+
+    def pause(self) -> None:
+        """Takes the lines away; nothing is drawn until `resume`."""
+        with self._lock:
+            self._paused = True
+            self._clear()
+
+    def close(self) -> None:
+        self.pause()
+        self._closed = True
+        self._wake.set()
+        self._thread.join(2)
+
+    def _run(self) -> None:
+        while not self._closed:
+            self._wake.wait(_EVERY_S)
+            self._wake.clear()
+            with self._lock:
+                if not self._paused:
+                    self._draw(self._lines())
+
+    def _draw(self, lines: list[str]) -> None:
+        self._clear()
+        width = shutil.get_terminal_size().columns - 1
+        shown = [line[:width] for line in lines[:_MOST_LINES]]
+        self._out.write("".join(line + "\n" for line in shown))
+        self._out.flush()
+        self._drawn = len(shown)
+
+    def _clear(self) -> None:
+        if self._drawn:
+            self._out.write(_UP_AND_CLEAR * self._drawn + "\r")
+            self._out.flush()
+            self._drawn = 0
+
+
+class Running:
+    """What runs now, as one line each, from the status files of the runs."""
+
+    def __init__(self) -> None:
+        self._since: dict[str, tuple[float, Path]] = {}
+
+    def begin(self, name: str, directory: Path) -> None:
+        self._since[name] = (time.monotonic(), directory)
+
+    def end(self, name: str) -> None:
+        self._since.pop(name, None)
+
+    def lines(self) -> list[str]:
+        return [self._line(name, since, directory) for name, (since, directory) in list(self._since.items())]
+
+    def _line(self, name: str, since: float, directory: Path) -> str:
+        status = _read(directory / "status.json")
+        state = "" if status.get("state") in (None, "running") else f" ({status['state']})"
+        last = " ".join(str(status.get("last_line", "")).split())
+        return f"    ⏱ {name} {readable_seconds(time.monotonic() - since)}{state}{f' │ {last}' if last else ''}"
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}

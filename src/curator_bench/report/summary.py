@@ -1,0 +1,81 @@
+"""The end of a session: the table people see, and summary.json with everything in it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from curator_bench.report.durations import readable_seconds
+
+SCHEMA_VERSION = 1
+_MOST_METRICS = 3
+_MOST_ROWS = 60
+_PREFERRED = ("throughput", "per_sec", "per_s", "time", "_s")
+_OWN = frozenset(
+    ["exec_time_s", "exit_code", "peak_memory_bytes", "average_memory_bytes", "cpu_time_s", "is_success", "success"]
+)
+
+
+def summary_table(runs: Sequence[dict[str, Any]]) -> list[str]:
+    """Entry, verdict, time and the metrics that matter most: those with a requirement, else those that tell a speed."""
+    rows = [("ENTRY", "VERDICT", "TIME", "METRICS"), *(_row(run) for run in runs[:_MOST_ROWS])]
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    lines = [
+        "  ".join([*(cell.ljust(w) for cell, w in zip(row[:3], widths, strict=True)), row[3]]).rstrip() for row in rows
+    ]
+    if len(runs) > _MOST_ROWS:
+        lines.append(f"… and {len(runs) - _MOST_ROWS} more; summary.json has them all")
+    warnings = [f"warning: {run['name']}: {text}" for run in runs for text in run["warnings"]]
+    return [*lines, *warnings]
+
+
+def _row(run: dict[str, Any]) -> tuple[str, str, str, str]:
+    return run["name"], run["verdict"], readable_seconds(run["duration_s"]), _metrics(run)
+
+
+def _metrics(run: dict[str, Any]) -> str:
+    names = dict.fromkeys(check["metric"] for check in run["requirements"] if not check["missing"])
+    names.update(dict.fromkeys(_telling(run["metrics"])))
+    chosen = [name for name in names if name in run["metrics"] and name not in ("is_success", "success")][
+        :_MOST_METRICS
+    ]
+    return ", ".join(f"{name}={_short(run['metrics'][name])}" for name in chosen)
+
+
+def _telling(metrics: dict[str, Any]) -> list[str]:
+    own = [name for name in metrics if name not in _OWN and not name.startswith("task_")]
+    numbers = [name for name in own if isinstance(metrics[name], int | float)]
+    return sorted(numbers, key=lambda name: not any(word in name for word in _PREFERRED))
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}" if abs(value) < 10_000 else f"{value:,.0f}"
+
+
+def write_summary(session_dir: Path, runs: Sequence[dict[str, Any]]) -> None:
+    """summary.json: this invocation's runs laid over those of earlier ones of the same session."""
+    path = session_dir / "summary.json"
+    merged = {run["name"]: run for run in [*_earlier(path), *runs]}
+    document = {
+        "schema_version": SCHEMA_VERSION,
+        "session": session_dir.name,
+        "counts": dict(Counter(run["verdict"] for run in merged.values())),
+        "runs": list(merged.values()),
+    }
+    beside = path.with_name(f".summary.json.{os.getpid()}")
+    beside.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", "utf-8")
+    os.replace(beside, path)
+
+
+def _earlier(path: Path) -> list[dict[str, Any]]:
+    try:
+        found = json.loads(path.read_text("utf-8"))["runs"]
+        return [run for run in found if isinstance(run, dict) and "name" in run and "verdict" in run]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []

@@ -1,0 +1,135 @@
+"""The lines of a session on the terminal: what started, what runs, what came of it, the table at the end."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Generator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from _pytest.terminal import TerminalReporter
+
+    from curator_bench.report.live import LiveLines, Running
+
+_MARKS = {"passed": "✅", "skipped": "⏭ "}
+_LETTERS = {"failed": "F", "crashed": "C", "timeout": "T", "error": "E", "interrupted": "I"}
+
+
+class TerminalReport:
+    """A plugin of the controller: collects the runs that reports bring, and shows them.
+
+    With -q pytest's letters are enough, with -v its own lines say it; in between each run has lines of its own.
+    """
+
+    def __init__(self, terminal: TerminalReporter, session_dir: Path, entry_dirs: dict[str, Path]) -> None:
+        """`entry_dirs`: which items are runs of entries (by node id), and where each leaves its status."""
+        self._terminal = terminal
+        self._session_dir = session_dir
+        self._entry_dirs = entry_dirs
+        self._runs: list[dict[str, Any]] = []
+        self._started = False
+        self._running: Running | None = None
+        self._live: LiveLines | None = None
+        self._speaks = bool(entry_dirs) and terminal.verbosity == 0
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_logstart(self, nodeid: str) -> Generator[None]:
+        speaks = self._speaks and nodeid in self._entry_dirs
+        self._pause()
+        self._terminal.showfspath = False if speaks else None
+        yield
+        if speaks:
+            self._begin(nodeid)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None]:
+        run: dict[str, Any] | None = getattr(report, "curator_bench", None)
+        self._pause()
+        if run is not None:
+            self._end(report.nodeid, run)
+        yield
+        self._resume()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
+        """A run that did not pass is shown by its verdict, as word and letter."""
+        run: dict[str, Any] | None = getattr(report, "curator_bench", None)
+        if run is None:
+            return None
+        letter = _LETTERS.get(run["verdict"]) if report.failed else {"passed": ".", "skipped": "s"}.get(report.outcome)
+        category = "failed" if report.failed else report.outcome
+        return category, "" if self._speaks else letter or "F", str(run["verdict"]).upper()
+
+    def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
+        if not self._runs:
+            return
+        from curator_bench.report.summary import summary_table
+
+        self._pause()
+        if terminalreporter.verbosity >= 0:
+            terminalreporter.section("benchmarks", "=")
+            for line in summary_table(self._runs):
+                terminalreporter.write_line(line)
+        terminalreporter.write_line(f"Session: {self._session_dir}")
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self) -> None:
+        self._pause()
+        if self._live is not None:
+            self._live.close()
+        if self._runs:
+            from curator_bench.report.summary import write_summary
+
+            try:
+                write_summary(self._session_dir, self._runs)
+            except OSError as error:
+                self._terminal.write_line(f"summary.json could not be written: {error}", red=True)
+
+    def note_interrupted(self, run: dict[str, Any]) -> None:
+        """A run that Ctrl-C ended has no report of its own."""
+        self._runs.append(run)
+
+    def _begin(self, nodeid: str) -> None:
+        if not self._started:
+            self._started = True
+            self._line(f"Started session {self._session_dir.name}")
+            self._start_live()
+        self._line(f"    Running {nodeid.partition('::')[2]}")
+        if self._running is not None:
+            self._running.begin(nodeid.partition("::")[2], self._entry_dirs[nodeid])
+        self._resume()
+
+    def _end(self, nodeid: str, run: dict[str, Any]) -> None:
+        from curator_bench.report.durations import readable_seconds
+
+        self._runs.append(run)
+        if self._running is not None:
+            self._running.end(nodeid.partition("::")[2])
+        if self._speaks:
+            mark = _MARKS.get(run["verdict"], "❌")
+            self._line(f"        {mark} {run['name']}: {run['verdict']} in {readable_seconds(run['duration_s'])}")
+            if run["log_path"]:
+                self._line(f"        Logs: {run['log_path']}")
+
+    def _start_live(self) -> None:
+        if not sys.__stdout__ or not sys.__stdout__.isatty() or self._terminal.config.getoption("capture") == "no":
+            return
+        from curator_bench.report.live import LiveLines, Running
+
+        self._running = Running()
+        self._live = LiveLines(self._terminal._tw._file, self._running.lines)
+
+    def _line(self, text: str) -> None:
+        self._terminal.ensure_newline()
+        self._terminal.write_line(text)
+
+    def _pause(self) -> None:
+        if self._live is not None:
+            self._live.pause()
+
+    def _resume(self) -> None:
+        if self._live is not None:
+            self._live.resume()
