@@ -1,0 +1,116 @@
+"""The checks of a run as a plain text table for people: which bounds were missed, and by how much."""
+
+from __future__ import annotations
+
+import math
+import re
+import textwrap
+from collections.abc import Sequence
+from decimal import Decimal
+from itertools import zip_longest
+
+from curator_bench.values import Check, Scalar
+
+_HEADER = ("metric", "bound", "actual", "off by")
+_SIGNS = {"min_value": ">=", "max_value": "<=", "exact_value": "=="}
+_GAP = "  "
+_NARROWEST = 60
+# What the columns after the first may take of the width at most; the metric's name has the rest.
+_LARGEST_SHARES = (0.28, 0.2, 0.24)
+_LONGEST_TEXT = 60
+_PLAIN_BELOW = 10**15
+_WHOLE_ABOVE = 10**6
+_MOST_DIGITS = 10**40
+
+
+def failure_table(checks: Sequence[Check], *, width: int = 80) -> str:
+    """A table of all checks, the unmet ones first, each with its note; wrapped so that no line exceeds `width`."""
+    width = max(width, _NARROWEST)
+    ordered = sorted(checks, key=lambda check: check.met)
+    rows = [_cells(check) for check in ordered]
+    widths = _column_widths([_HEADER, *rows], width)
+    lines = _lines_of(_HEADER, widths)
+    for check, row in zip(ordered, rows, strict=True):
+        lines += _lines_of(row, widths)
+        lines += textwrap.wrap(_printable(check.note), width, initial_indent="    ", subsequent_indent="    ")
+    return "\n".join(lines)
+
+
+def readable(value: Scalar) -> str:
+    """A value for people: thousands apart, six digits that count, true and false as they stand in YAML."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return _printable(f'"{value}"' if len(value) <= _LONGEST_TEXT else f'"{value[:_LONGEST_TEXT]}…"')
+    return _readable_whole(value) if isinstance(value, int) else _readable_float(value)
+
+
+def _readable_whole(value: int) -> str:
+    return f"{value:,}" if abs(value) < _PLAIN_BELOW else f"{Decimal(value):.5e}"
+
+
+def _readable_float(value: float) -> str:
+    return f"{value:,.0f}" if _WHOLE_ABOVE <= abs(value) < _PLAIN_BELOW else f"{value:,.6g}"
+
+
+def _in_full(value: Scalar) -> str:
+    """For values that only differ in digits that `readable` leaves out."""
+    if isinstance(value, float):
+        return float.__repr__(value)
+    is_short = isinstance(value, int) and abs(value) < _MOST_DIGITS
+    return f"{value:,}" if is_short else readable(value)
+
+
+def _cells(check: Check) -> tuple[str, str, str, str]:
+    limit, actual = readable(check.limit), readable(check.actual)
+    if limit == actual and check.off_by is not None:
+        limit, actual = _in_full(check.limit), _in_full(check.actual)
+    around = "" if check.tolerance is None else f" ± {readable(check.tolerance)}"
+    bound = f"{_SIGNS.get(check.bound, check.bound)} {limit}{around}"
+    return (_printable(check.metric) or '""', bound, "missing" if check.missing else actual, _off_by(check))
+
+
+def _off_by(check: Check) -> str:
+    if check.met:
+        return "met"
+    if check.off_by is None:
+        return "-"
+    share = check.off_by_fraction
+    return readable(check.off_by) + (f" ({_percent(share)})" if share is not None and math.isfinite(share) else "")
+
+
+def _percent(fraction: float) -> str:
+    percent = fraction * 100
+    if percent < 0.01:
+        return "< 0.01 %"
+    return f"{percent:.2g} %" if percent < 10 or percent >= _WHOLE_ABOVE else f"{percent:,.0f} %"
+
+
+def _column_widths(rows: Sequence[Sequence[str]], width: int) -> list[int]:
+    """What each column needs; where that is more than there is, the later ones are narrowed before the names are."""
+    first, *others = (max(map(len, column)) for column in zip(*rows, strict=True))
+    left = width - len(_GAP) * len(others)
+    if first + sum(others) > left:
+        others = [min(needed, int(share * width)) for needed, share in zip(others, _LARGEST_SHARES, strict=True)]
+    return [min(first, left - sum(others)), *others]
+
+
+def _lines_of(row: Sequence[str], widths: Sequence[int]) -> list[str]:
+    """One row of the table, over as many lines as its longest cell needs."""
+    columns = [_pieces(cell, width) for cell, width in zip(row, widths, strict=True)]
+    return [
+        _GAP.join(part.ljust(width) for part, width in zip(parts, widths, strict=True)).rstrip()
+        for parts in zip_longest(*columns, fillvalue="")
+    ]
+
+
+def _pieces(text: str, width: int) -> list[str]:
+    """The text in pieces of at most `width`, which end where a word of a name does, if they can."""
+    return re.findall(rf".{{1,{width}}}$|.{{1,{width}}}(?<=[_. ])|.{{1,{width}}}", text)
+
+
+def _printable(text: str) -> str:
+    """The text without anything a terminal would act on."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)

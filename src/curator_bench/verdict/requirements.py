@@ -1,0 +1,141 @@
+"""Whether a run's metrics satisfy its requirements: every bound of every one of them, not only the first that fails.
+
+Numbers are compared as they are written: 0.98 is within 0.01 of 0.97, and 2**70 is not 2**70 + 1. `max_regression` is
+left to the statistics of history.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from fractions import Fraction
+from typing import TypeGuard
+
+from curator_bench.values import Check, Requirement, RunResult, Scalar, Verdict
+
+SUCCESS_METRIC = "is_success"
+_BOUNDS = ("min_value", "max_value", "exact_value")
+_NAMES_SHOWN = 3
+_SHORTEST_PART = 3
+
+
+def check(requirements: Sequence[Requirement], metrics: Mapping[str, Scalar]) -> tuple[Check, ...]:
+    """One check for each bound of each requirement; and one more where only the script itself says that it failed."""
+    checks = [
+        _check_bound(requirement, bound, limit, metrics)
+        for requirement in requirements
+        for bound, limit in _bounds_of(requirement)
+    ]
+    is_known = any(done.metric == SUCCESS_METRIC and not done.met for done in checks)
+    if _script_says_it_failed(metrics) and not is_known:
+        checks.append(Check(SUCCESS_METRIC, "exact_value", True, False, met=False, note="so says the script itself"))
+    return tuple(checks)
+
+
+def judge(result: RunResult, checks: Sequence[Check]) -> Verdict:
+    """The verdict of a run: one that ended well still fails by an unmet check, or by its script's own word."""
+    if result.verdict is not Verdict.PASSED:
+        return result.verdict
+    is_good = all(done.met for done in checks) and not _script_says_it_failed(result.metrics)
+    return Verdict.PASSED if is_good else Verdict.FAILED
+
+
+def nearest_names(name: str, names: Iterable[str]) -> list[str]:
+    """The few of these names that someone may have meant who wrote `name`: spelt alike, or one within the other."""
+    known = {known.lower(): known for known in sorted(names, reverse=True)}
+    wanted = name.lower()
+    alike = get_close_matches(wanted, known, n=_NAMES_SHOWN)
+    related = sorted((other for other in known if _is_within(wanted, other)), key=lambda other: (len(other), other))
+    return [known[other] for other in dict.fromkeys([*alike, *related])][:_NAMES_SHOWN]
+
+
+def _is_within(one: str, other: str) -> bool:
+    shorter, longer = sorted((one, other), key=len)
+    return len(shorter) >= _SHORTEST_PART and shorter in longer
+
+
+def _script_says_it_failed(metrics: Mapping[str, Scalar]) -> bool:
+    return metrics.get(SUCCESS_METRIC) is False
+
+
+def _bounds_of(requirement: Requirement) -> Iterator[tuple[str, str | int | float]]:
+    for bound in _BOUNDS:
+        limit = getattr(requirement, bound)
+        if limit is not None:
+            yield bound, limit
+
+
+def _check_bound(
+    requirement: Requirement, bound: str, limit: str | int | float, metrics: Mapping[str, Scalar]
+) -> Check:
+    name = requirement.metric
+    if name not in metrics:
+        return Check(name, bound, limit, None, met=False, missing=True, note=_missing_note(name, metrics))
+    actual = metrics[name]
+    if isinstance(limit, bool | str):
+        return _check_same(name, bound, limit, actual)
+    return _check_number(requirement, bound, limit, actual)
+
+
+def _missing_note(name: str, metrics: Mapping[str, Scalar]) -> str:
+    if not metrics:
+        return "there are no metrics at all"
+    near = nearest_names(name, metrics)
+    return f"no such metric; nearest: {', '.join(near)}" if near else "no such metric, and none with a similar name"
+
+
+def _check_same(name: str, bound: str, limit: bool | str, actual: Scalar) -> Check:
+    """True is only true: neither 1 nor "true"."""
+    is_same_kind = isinstance(actual, type(limit))
+    note = "" if is_same_kind else f"is {_kind(actual)}, not {_kind(limit)}"
+    return Check(name, bound, limit, actual, met=is_same_kind and actual == limit, note=note)
+
+
+def _check_number(requirement: Requirement, bound: str, limit: int | float, actual: Scalar) -> Check:
+    name, tolerance = requirement.metric, requirement.tolerance if bound == "exact_value" else None
+    if not (_is_comparable(limit) and _is_comparable(actual)):
+        note = f"is {_kind(actual)}, not a number" if _is_comparable(limit) else f"the limit is {_kind(limit)}"
+        return Check(name, bound, limit, actual, met=False, tolerance=tolerance, note=note)
+    difference = _written(actual) - _written(limit)
+    if _is_met(bound, difference, tolerance):
+        return Check(name, bound, limit, actual, met=True, tolerance=tolerance)
+    off_by = int(abs(difference)) if isinstance(actual, int) and isinstance(limit, int) else _as_float(abs(difference))
+    share = _as_float(abs(difference / _written(limit))) if limit else None
+    return Check(name, bound, limit, actual, met=False, tolerance=tolerance, off_by=off_by, off_by_fraction=share)
+
+
+def _is_comparable(value: Scalar) -> TypeGuard[int | float]:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return isinstance(value, int) or math.isfinite(value)
+
+
+def _kind(value: Scalar) -> str:
+    if isinstance(value, bool):
+        return "true or false"
+    if isinstance(value, str):
+        return "text"
+    if value is None:
+        return "null"
+    return "a number" if _is_comparable(value) else ("infinite" if math.isinf(value) else "NaN")
+
+
+def _written(value: int | float) -> Fraction:
+    """The number as its shortest decimal form says it, which is how it stood in the file it came from."""
+    return Fraction(value if isinstance(value, int) else float.__repr__(value))
+
+
+def _is_met(bound: str, difference: Fraction, tolerance: float | None) -> bool:
+    if bound == "min_value":
+        return difference >= 0
+    if bound == "max_value":
+        return difference <= 0
+    return abs(difference) <= _written(tolerance or 0)
+
+
+def _as_float(value: Fraction) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
