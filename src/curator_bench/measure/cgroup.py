@@ -1,0 +1,113 @@
+"""What the control groups this process is in allow it: version 1, version 2, and both at once. Linux."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+_UNLIMITED_V1_BYTES = 1 << 60
+"""Version 1 writes "no limit" as a number near 2^63."""
+
+
+@dataclass(frozen=True, slots=True)
+class CgroupLimits:
+    """None: not limited. The strictest of the group's own limits and those of the groups above it, as far as seen."""
+
+    version: int | None = None
+    """None: no control groups here."""
+    memory_bytes: int | None = None
+    cpus: float | None = None
+    """Processor time allowed, in processors."""
+    cpuset: str | None = None
+    """The processors allowed, such as 0-3,8."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Mount:
+    version: int
+    controllers: frozenset[str]
+    group: PurePosixPath
+    """The group that stands at the top of the mount."""
+    directory: Path
+
+
+def read_limits(root: Path = Path("/")) -> CgroupLimits:
+    """The limits of this process. `root` is where proc and sys are found."""
+    own_groups = dict(_own_groups(_text(root / "proc/self/cgroup")))
+    mounts = list(_mounts(_text(root / "proc/self/mountinfo"), root))
+    versions = [mount.version for mount in mounts if mount.version == 2 or mount.controllers & {"memory", "cpu"}]
+    if not versions:
+        return CgroupLimits()
+    memory = [limit for folder in _folders(mounts, own_groups, "memory") if (limit := _memory(folder)) is not None]
+    cpus = [share for folder in _folders(mounts, own_groups, "cpu") if (share := _cpus(folder)) is not None]
+    cpusets = [allowed for folder in _folders(mounts, own_groups, "cpuset") if (allowed := _cpuset(folder))]
+    return CgroupLimits(min(versions), min(memory, default=None), min(cpus, default=None), next(iter(cpusets), None))
+
+
+def count_cpus(cpuset: str) -> int:
+    """How many processors a list such as 0-3,8 names."""
+    ranges = [part.partition("-") for part in cpuset.split(",") if part.strip()]
+    return sum(int(last or first) - int(first) + 1 for first, _dash, last in ranges)
+
+
+def _own_groups(text: str) -> Iterator[tuple[str, PurePosixPath]]:
+    """The group of this process per controller; version 2, which has one for all, under the empty name."""
+    for line in text.splitlines():
+        _number, controllers, group = line.split(":", 2)
+        for controller in controllers.split(","):
+            yield controller, PurePosixPath(group)
+
+
+def _mounts(text: str, root: Path) -> Iterator[_Mount]:
+    for line in text.splitlines():
+        place, _dash, kind = line.partition(" - ")
+        group, directory = place.split()[3:5]
+        file_system, _source, options = kind.split()[:3]
+        if file_system in ("cgroup", "cgroup2"):
+            version = 2 if file_system == "cgroup2" else 1
+            controllers = frozenset(options.split(",")) if version == 1 else frozenset()
+            yield _Mount(version, controllers, PurePosixPath(group), root / directory.lstrip("/"))
+
+
+def _folders(mounts: Iterable[_Mount], own_groups: dict[str, PurePosixPath], controller: str) -> Iterator[Path]:
+    """The folders that may limit this process with this controller, its own group's first, then those above."""
+    for mount in mounts:
+        if mount.version == 2 or controller in mount.controllers:
+            group = own_groups.get("" if mount.version == 2 else controller)
+            yield from _upwards(mount, group)
+
+
+def _upwards(mount: _Mount, group: PurePosixPath | None) -> Iterator[Path]:
+    inside = group is not None and group.is_relative_to(mount.group) and ".." not in group.parts
+    folder = mount.directory / group.relative_to(mount.group) if group is not None and inside else mount.directory
+    if not folder.is_dir():  # a group of the host's, seen from a container that has the top mounted only
+        folder = mount.directory
+    while folder != mount.directory:
+        yield folder
+        folder = folder.parent
+    yield mount.directory
+
+
+def _memory(folder: Path) -> int | None:
+    limit = _text(folder / "memory.max").strip() or _text(folder / "memory.limit_in_bytes").strip()
+    return int(limit) if limit.isdecimal() and int(limit) < _UNLIMITED_V1_BYTES else None
+
+
+def _cpus(folder: Path) -> float | None:
+    quota, period = [*_text(folder / "cpu.max").split(), "", ""][:2]
+    quota = quota or _text(folder / "cpu.cfs_quota_us").strip()
+    period = period or _text(folder / "cpu.cfs_period_us").strip()
+    return int(quota) / int(period) if quota.isdecimal() and period.isdecimal() else None
+
+
+def _cpuset(folder: Path) -> str | None:
+    names = ("cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus")
+    return next((allowed for name in names if (allowed := _text(folder / name).strip())), None)
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,259 @@
+"""Finds and ends the processes of one run, whatever they did to leave it: another group or session, a dead parent.
+
+A run is known by a mark in its environment that every descendant inherits, and by its tree. What has both wiped its
+environment and left its parents and its session is found only when it was seen before.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+RUN_VARIABLE = "CURATOR_BENCH_RUN"
+DEFAULT_GRACE_S = 5.0
+_MOST_LOOKS = 10
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.002, 0.1
+
+# Counted from the field after the name in /proc/PID/stat, which may hold blanks and brackets (proc_pid_stat(5)).
+_STATE, _PARENT, _SESSION, _THREADS, _STARTED = 0, 1, 3, 17, 19
+_KERNEL_THREADS = 2
+"""The process all kernel threads descend from."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ProcessId:
+    """One process for good: its number may be given again after its end, number and start together are not."""
+
+    pid: int
+    started: float
+    """In the clock of the system's process table: only good for comparing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What processes of one run or one cluster carry in their environment."""
+
+    value: str
+    variable: str = RUN_VARIABLE
+
+    def environment(self) -> dict[str, str]:
+        """What to add to a child's environment. SPT_NOENV keeps programs that rename themselves (Ray's workers among
+        them) from writing their new name over it."""
+        return {self.variable: self.value, "SPT_NOENV": "1"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    process: ProcessId
+    parent: int
+    session: int
+
+
+def identify(pid: int) -> ProcessId | None:
+    """The process that has this number now; None when there is none, or only what its parent has not yet fetched."""
+    row = _row(pid)
+    return row.process if row else None
+
+
+def is_running(process: ProcessId) -> bool:
+    return identify(process.pid) == process
+
+
+def find_processes(
+    mark: Mark | None, roots: Iterable[ProcessId | int] = (), *, settle: bool = True
+) -> frozenset[ProcessId]:
+    """The living processes that carry the mark, `roots`, and what descends from them or shares a session they lead.
+
+    Never this process or one of its ancestors. `settle`: look until two looks agree, since a process that forks while
+    the table is read can slip through one.
+    """
+    known = frozenset(_identified(roots))
+    found = _look(mark, known)
+    for _ in range(_MOST_LOOKS if settle else 0):
+        again = _look(mark, known | found)
+        if again <= found:
+            return again
+        found = again
+    return found
+
+
+def end_processes(
+    mark: Mark | None,
+    roots: Iterable[ProcessId | int] = (),
+    *,
+    grace_s: float = DEFAULT_GRACE_S,
+    patience_s: float = 10.0,
+) -> frozenset[ProcessId]:
+    """End what `find_processes` finds: SIGTERM, after `grace_s` SIGKILL, until looking again finds nothing.
+
+    Returns what is still there `patience_s` after the first SIGKILL (stuck in the kernel, or another user's).
+    """
+    hunt = _Hunt(mark, roots)
+    if grace_s > 0:
+        hunt.ask(grace_s)
+    return hunt.kill(patience_s)
+
+
+class _Hunt:
+    """One end of one run. What was seen once stays known, also when its parent dies before it."""
+
+    def __init__(self, mark: Mark | None, roots: Iterable[ProcessId | int]) -> None:
+        self._mark = mark
+        self._known = frozenset(_identified(roots))
+
+    def ask(self, grace_s: float) -> None:
+        deadline = time.monotonic() + grace_s
+        asked: set[ProcessId] = set()
+        for pause_s in _pauses():
+            found = self._look()
+            for process in found - asked:
+                _send(process, signal.SIGTERM)
+            asked |= found
+            if not found or time.monotonic() >= deadline:
+                return
+            time.sleep(min(pause_s, max(0.0, deadline - time.monotonic())))
+
+    def kill(self, patience_s: float) -> frozenset[ProcessId]:
+        deadline = time.monotonic() + patience_s
+        empty_looks = 0
+        found: frozenset[ProcessId] = frozenset()
+        for pause_s in _pauses():
+            found = self._look()
+            for process in found:
+                _send(process, signal.SIGKILL)
+            empty_looks = 0 if found else empty_looks + 1
+            if empty_looks == 2 or time.monotonic() >= deadline:
+                break
+            if found:
+                time.sleep(pause_s)
+        return found
+
+    def _look(self) -> frozenset[ProcessId]:
+        found = _look(self._mark, self._known)
+        self._known |= found
+        return found
+
+
+def _pauses() -> Iterator[float]:
+    pause_s = _FIRST_PAUSE_S
+    while True:
+        yield pause_s
+        pause_s = min(pause_s * 1.5, _LONGEST_PAUSE_S)
+
+
+def _identified(roots: Iterable[ProcessId | int]) -> Iterator[ProcessId]:
+    for root in roots:
+        process = identify(root) if isinstance(root, int) else root
+        if process is not None:
+            yield process
+
+
+def _send_by_number(process: ProcessId, number: signal.Signals) -> None:
+    if is_running(process):
+        with suppress(OSError):  # gone meanwhile, or another user's
+            os.kill(process.pid, number)
+
+
+def _look(mark: Mark | None, roots: Collection[ProcessId]) -> frozenset[ProcessId]:
+    table = _read_table()
+    spared = set(_ancestry(os.getpid(), table))
+    rows = {pid: row for pid, row in table.items() if pid not in spared}
+    marked = (pid for pid in rows if mark is not None and _carries(pid, mark))
+    given = (root.pid for root in roots if root.pid in rows and rows[root.pid].process == root)
+    members = _closure({*marked, *given}, rows.values())
+    return frozenset(rows[pid].process for pid in members)
+
+
+def _ancestry(pid: int, table: Mapping[int, _Row]) -> Iterator[int]:
+    """The process, its parent, and so on up to the first; also where the table does not show all of them."""
+    while pid > 0:
+        yield pid
+        row = table.get(pid)
+        pid = row.parent if row else 0
+    yield 1
+
+
+def _closure(members: set[int], rows: Iterable[_Row]) -> set[int]:
+    """With all children of members, and all of the sessions that members lead."""
+    followers: dict[int, list[int]] = defaultdict(list)
+    for row in rows:
+        followers[row.parent].append(row.process.pid)
+        followers[row.session].append(row.process.pid)
+    waiting = list(members)
+    while waiting:
+        new = [pid for pid in followers[waiting.pop()] if pid not in members]
+        members.update(new)
+        waiting.extend(new)
+    return members
+
+
+if sys.platform == "linux":
+
+    def _send(process: ProcessId, number: signal.Signals) -> None:
+        """The signal reaches this very process or none."""
+        try:
+            descriptor = os.pidfd_open(process.pid)
+        except OSError:  # gone, which is seen below too; or an old kernel
+            _send_by_number(process, number)
+            return
+        with suppress(OSError), os.fdopen(descriptor, "rb", buffering=0):  # gone meanwhile, or another user's
+            if is_running(process):
+                signal.pidfd_send_signal(descriptor, number)
+
+    def _read_table() -> dict[int, _Row]:
+        pids = (int(name) for name in os.listdir("/proc") if name.isdigit())
+        return {pid: row for pid in pids if (row := _row(pid)) and row.parent != _KERNEL_THREADS}
+
+    def _row(pid: int) -> _Row | None:
+        """None for what has ended, whether or not its parent has fetched it; a first thread that ended while others
+        run is still a process."""
+        try:
+            with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
+                fields = file.read(4096).rpartition(b") ")[2].split()
+        except OSError:
+            return None
+        if len(fields) <= _STARTED or (fields[_STATE] in b"ZXx" and int(fields[_THREADS]) <= 1):
+            return None
+        return _Row(ProcessId(pid, int(fields[_STARTED])), int(fields[_PARENT]), int(fields[_SESSION]))
+
+    def _carries(pid: int, mark: Mark) -> bool:
+        try:
+            with open(f"/proc/{pid}/environ", "rb", buffering=0) as file:
+                environment = file.read()
+        except OSError:  # gone, or another user's
+            return False
+        return f"\0{mark.variable}={mark.value}\0".encode() in b"\0" + environment + b"\0"
+
+else:
+    _send = _send_by_number
+
+    def _read_table() -> dict[int, _Row]:
+        import psutil
+
+        return {pid: row for pid in psutil.pids() if (row := _row(pid))}
+
+    def _row(pid: int) -> _Row | None:
+        import psutil
+
+        try:
+            process = psutil.Process(pid)
+            with process.oneshot():
+                if process.status() == psutil.STATUS_ZOMBIE:
+                    return None
+                return _Row(ProcessId(pid, process.create_time()), process.ppid(), os.getsid(pid))
+        except (psutil.Error, OSError):
+            return None
+
+    def _carries(pid: int, mark: Mark) -> bool:
+        import psutil
+
+        try:
+            return bool(psutil.Process(pid).environ().get(mark.variable) == mark.value)
+        except (psutil.Error, OSError):
+            return False

@@ -1,0 +1,41 @@
+"""A CSV file that grows by whole rows while a run goes on, so that it can be read at any moment and after any end."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+
+class RowFile:
+    """Made, with its header, when the first rows come; an older file of the name is replaced."""
+
+    def __init__(self, path: Path, columns: Sequence[str]) -> None:
+        self._path = path
+        self._columns = columns
+        self._file: BinaryIO | None = None
+
+    def add(self, rows: Iterable[Sequence[object]]) -> None:
+        """Append the rows, all of them or (disk full: OSError) none."""
+        if self._file is None:
+            self._file = self._path.open("wb", buffering=0)
+            self._write(self._file, [self._columns])
+        self._write(self._file, rows)
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _write(self, file: BinaryIO, rows: Iterable[Sequence[object]]) -> None:
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows(rows)
+        data = text.getvalue().encode()
+        before = file.tell()
+        written = file.write(data)
+        if written < len(data):
+            file.seek(before)
+            file.truncate()
+            raise OSError(f"{self._path}: no room for {len(data)} bytes more")
