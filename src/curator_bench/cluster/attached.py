@@ -1,0 +1,73 @@
+"""A cluster the user started and gave the address of: nothing is started or stopped, their own token opens it."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+from curator_bench.cluster.child import Child, ChildCommand, ChildFailed
+from curator_bench.cluster.environment import CLUSTER_VARIABLE, users_own_authentication, without_ray
+from curator_bench.cluster.health import takes_connections
+from curator_bench.cluster.interpreters import interpreter_with_ray
+from curator_bench.cluster.logs import last_lines
+from curator_bench.cluster.model import Cluster, ClusterRequest
+from curator_bench.errors import ClusterError
+from curator_bench.measure.processes import Mark, end_processes
+
+_ANSWERS_WITHIN_S = 30.0
+_RAY_CLIENT = "ray://"
+
+
+class AttachedCluster:
+    """Looks whether the cluster is there and lets us in; the rest is the user's."""
+
+    def start(self, request: ClusterRequest) -> Cluster:
+        address = request.settings.address or ""
+        env = {"RAY_ADDRESS": address, **users_own_authentication({**request.env, **request.entry_env})}
+        if not address:
+            raise ClusterError("ray: address: is empty")
+        if address != "auto" and not takes_connections(address):
+            raise ClusterError(f"ray: address: {address}: nothing takes connections there (is the cluster running?)")
+        if address.startswith(_RAY_CLIENT):
+            return Cluster(address=address, env=env, resources={})
+        return _look(request, env)
+
+    def stop(self, cluster: Cluster) -> None:
+        """It is not ours to stop."""
+
+    def close(self) -> None:
+        """Nothing of ours stands."""
+
+
+def _look(request: ClusterRequest, env: dict[str, str]) -> Cluster:
+    base = without_ray(request.env)
+    python = interpreter_with_ray(request.python, base)
+    facts = _ask(python, {**base, **env}, request)
+    if "refused" in facts:
+        raise ClusterError(f"ray: address: {env['RAY_ADDRESS']}: cannot be used: {facts['refused']}")
+    return Cluster(
+        address=facts["address"],
+        env={**env, "RAY_ADDRESS": facts["address"]},
+        resources=facts["resources"],
+        startup_log=request.log_path,
+        python=python,
+        ray_version=facts["ray_version"],
+    )
+
+
+def _ask(python: str, env: dict[str, str], request: ClusterRequest) -> dict[str, Any]:
+    mark = Mark(secrets.token_hex(16), CLUSTER_VARIABLE)
+    environment = {**env, **Mark(request.marker).environment(), **mark.environment()}
+    child = None
+    try:
+        child = Child(ChildCommand(python, "probe_program.py", (), environment, request.log_path))
+        return child.answer(_ANSWERS_WITHIN_S)
+    except ChildFailed as failure:
+        said = "\n".join(f"    {line}" for line in last_lines(request.log_path, None))
+        raise ClusterError(
+            f"ray: address: {env['RAY_ADDRESS']}: asking what it has failed: {failure}\n{said}"
+        ) from None
+    finally:
+        end_processes(mark, [child.pid] if child else [], grace_s=0)
+        if child:
+            child.reap()

@@ -1,0 +1,46 @@
+"""The environments of Ray's own processes and of what connects to them: the user's RAY_* never reach either."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from curator_bench.measure.processes import RUN_VARIABLE, Mark
+
+CLUSTER_VARIABLE = "CURATOR_BENCH_CLUSTER"
+_IN_A_WORKER = "RAY_RAYLET_PID"
+_ADDED_BY_A_WORKER = frozenset({"OMP_NUM_THREADS", "PYTHONBREAKPOINT", "SPT_NOENV"})
+ADDRESS_AND_TOKEN = frozenset({"RAY_ADDRESS", "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"})
+_USERS_OWN_AUTHENTICATION = "RAY_AUTH_"
+
+
+def without_ray(env: Mapping[str, str]) -> dict[str, str]:
+    """Without any RAY_*, without our marks, and without what Ray adds for its workers when this process is one."""
+    dropped = {CLUSTER_VARIABLE, RUN_VARIABLE} | (_ADDED_BY_A_WORKER if _IN_A_WORKER in env else frozenset())
+    return {name: value for name, value in env.items() if not name.startswith("RAY_") and name not in dropped}
+
+
+def head_environment(
+    env: Mapping[str, str], entry_env: Mapping[str, str], token: str, marks: tuple[Mark, ...]
+) -> dict[str, str]:
+    """What a cluster's processes see. RAY_AUTH_TOKEN goes before any token file."""
+    environment = without_ray(env)
+    environment.update({name: value for name, value in entry_env.items() if name not in ADDRESS_AND_TOKEN})
+    environment.update(authentication(token))
+    environment["RAY_USAGE_STATS_ENABLED"] = "0"
+    for mark in marks:
+        environment.update(mark.environment())
+    return environment
+
+
+def authentication(token: str) -> dict[str, str]:
+    return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token}
+
+
+def users_own_authentication(env: Mapping[str, str]) -> dict[str, str]:
+    """For a cluster whose address the user gave. With an explicit address Ray looks for a token only when told to."""
+    own = {name: value for name, value in env.items() if name.startswith(_USERS_OWN_AUTHENTICATION)}
+    token_file = Path(env.get("HOME", ""), ".ray", "auth_token")
+    if own.keys() & {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} or token_file.is_file():
+        return {"RAY_AUTH_MODE": "token", **own}
+    return own

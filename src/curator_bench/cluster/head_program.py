@@ -1,0 +1,108 @@
+"""The program behind one cluster: `ray start --head --block` that waits less, and tells when the cluster is ready.
+
+It is run by path, in the interpreter that has Ray, and stands alone: that interpreter need not have curator_bench. All
+it changes in Ray is how a node waits for itself: Ray looks once a second whether its own node is there, and starts a
+server that without a dashboard has nothing to do. Its standard input is a pipe from whoever started it; when that
+breaks, the cluster ends.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import shutil
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+ALIVE = 0
+LOOK_EVERY_S = 0.01
+OWN_DIRECTORY = os.path.dirname(os.path.abspath(__file__))
+
+
+def main() -> None:
+    answer_to, arguments = int(sys.argv[1]), sys.argv[2:]
+    os.set_inheritable(answer_to, False)
+    sys.path[:] = [path for path in sys.path if path != OWN_DIRECTORY]
+    temp_dir = next(argument.partition("=")[2] for argument in arguments if argument.startswith("--temp-dir="))
+    threading.Thread(target=end_with_the_parent, args=(temp_dir,), daemon=True).start()
+    node_module: Any = importlib.import_module("ray._private.node")
+    node_module.Node = quick_node(
+        node_module.Node,
+        with_dashboard="--include-dashboard=true" in arguments,
+        tell=lambda facts: os.write(answer_to, json.dumps(facts).encode() + b"\n"),
+    )
+    sys.argv = ["ray", "start", *arguments]
+    importlib.import_module("ray.scripts.scripts").main()
+
+
+def quick_node(node_class: Any, with_dashboard: bool, tell: Callable[[dict[str, Any]], Any]) -> Any:
+    class QuickNode(node_class):  # type: ignore[misc]
+        def start_api_server(self, **options: Any) -> None:
+            if with_dashboard:
+                super().start_api_server(**options)
+            else:
+                self._webui_url = ""
+
+        def start_ray_client_server(self) -> None:
+            """Nobody asked for it, and its port would be the same for every cluster of the machine."""
+
+        def start_ray_processes(self) -> None:
+            super().start_ray_processes()
+            tell(facts_of(self, wait_until_registered(self)))
+
+    return QuickNode
+
+
+def wait_until_registered(node: Any) -> Any:
+    """What the cluster's own register says of this node, asked over the network with the cluster's token."""
+    client = node.get_gcs_client()
+    while True:
+        for registered in client.get_all_node_info(timeout=30).values():
+            if registered.node_id.hex() == node.node_id and registered.state == ALIVE:
+                return registered
+        dead = [kind for kind, _ in node.dead_processes()]
+        if dead:
+            raise RuntimeError("ended while the cluster was starting: " + ", ".join(dead))
+        time.sleep(LOOK_EVERY_S)
+
+
+def facts_of(node: Any, registered: Any) -> dict[str, Any]:
+    return {
+        "address": node.address,
+        "node_id": node.node_id,
+        "node_ip": node.node_ip_address,
+        "resources": dict(registered.resources_total),
+        "session_dir": node.get_session_dir_path(),
+        "pids": [info.process.pid for kind in ("gcs_server", "raylet") for info in node.all_processes[kind]],
+        "ray_version": importlib.import_module("ray").__version__,
+        "dashboard_url": node.webui_url or "",
+    }
+
+
+def end_with_the_parent(temp_dir: str) -> None:
+    """Whoever started this cluster is gone, without having ended it."""
+    while os.read(0, 4096):
+        pass
+    for pid in children():
+        os.kill(pid, signal.SIGKILL)
+    for _ in range(100):  # workers may still be writing
+        shutil.rmtree(temp_dir, ignore_errors=True)
+        if not os.path.exists(temp_dir):
+            break
+        time.sleep(0.02)
+    os.killpg(0, signal.SIGKILL)
+
+
+def children() -> list[int]:
+    import psutil
+
+    return [child.pid for child in psutil.Process().children(recursive=True)]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,168 @@
+"""One fresh cluster per request, on this machine: nothing was there before it, nothing is left after it."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from curator_bench.cluster.child import Child, ChildCommand, ChildFailed
+from curator_bench.cluster.environment import CLUSTER_VARIABLE, authentication, head_environment, without_ray
+from curator_bench.cluster.interpreters import interpreter_with_ray
+from curator_bench.cluster.logs import keep_logs, last_lines, newest_session
+from curator_bench.cluster.model import Cluster, ClusterRequest
+from curator_bench.cluster.options import missing_resources, requested_resources, start_options
+from curator_bench.cluster.shared_memory import files_mapped_by, remove_unused
+from curator_bench.cluster.temp_dirs import make_temp_dir, remove_leftovers, remove_temp_dir
+from curator_bench.errors import ClusterError
+from curator_bench.measure.processes import Mark, ProcessId, end_processes, find_processes, identify
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """One attempt, from before its head is started until nothing of it is left."""
+
+    request: ClusterRequest
+    python: str
+    mark: Mark
+    token: str
+    temp_dir: Path
+
+
+class LocalCluster:
+    """Starts and stops clusters on this machine."""
+
+    def __init__(self) -> None:
+        self._running: dict[Mark, tuple[_Running, Child]] = {}
+        self._looked_for_leftovers = False
+
+    def start(self, request: ClusterRequest) -> Cluster:
+        self._remove_leftovers()
+        python = interpreter_with_ray(request.python, without_ray(request.env))
+        failures: list[str] = []
+        for _ in range(1 + max(0, request.settings.start_retries)):
+            try:
+                return self._attempt(request, python)
+            except ChildFailed as failure:
+                failures.append(str(failure))
+            except OSError as error:
+                raise ClusterError(f"the Ray cluster did not start: {error}") from error
+        raise ClusterError(_why_it_failed(failures, request))
+
+    def stop(self, cluster: Cluster, copy_logs_to: Path | None = None) -> None:
+        """The logs go where the request said, unless told otherwise."""
+        if cluster.mark in self._running:
+            running, head = self._running[cluster.mark]
+            _end(running, head, copy_logs_to or running.request.copy_logs_to)
+            del self._running[cluster.mark]
+
+    def close(self) -> None:
+        for running, head in list(self._running.values()):
+            _end(running, head, running.request.copy_logs_to)
+            del self._running[running.mark]
+
+    def _attempt(self, request: ClusterRequest, python: str) -> Cluster:
+        running = _prepare(request, python)
+        head = None
+        try:
+            head = Child(_command(running))
+            facts = head.answer(request.start_timeout_s)
+            cluster = _cluster(running, head, facts)
+        except ChildFailed as failure:
+            reason = _with_log(str(failure), running)
+            _end(running, head, request.copy_logs_to)
+            raise ChildFailed(reason) from None
+        except BaseException:
+            _end(running, head, request.copy_logs_to)
+            raise
+        self._running[running.mark] = (running, head)
+        return cluster
+
+    def _remove_leftovers(self) -> None:
+        if not self._looked_for_leftovers:
+            self._looked_for_leftovers = True
+            remove_leftovers()
+
+
+def _prepare(request: ClusterRequest, python: str) -> _Running:
+    mark = Mark(secrets.token_hex(16), CLUSTER_VARIABLE)
+    return _Running(request, python, mark, secrets.token_hex(32), make_temp_dir(request.marker, mark))
+
+
+def _command(running: _Running) -> ChildCommand:
+    request = running.request
+    return ChildCommand(
+        python=running.python,
+        program="head_program.py",
+        arguments=tuple(start_options(request.settings, running.temp_dir, request.spill_dir)),
+        env=head_environment(request.env, request.entry_env, running.token, (Mark(request.marker), running.mark)),
+        log_path=request.log_path,
+        working_dir=request.working_dir,
+    )
+
+
+def _cluster(running: _Running, head: Child, facts: dict[str, Any]) -> Cluster:
+    missing = missing_resources(requested_resources(running.request.settings), facts["resources"])
+    processes = [identify(pid) for pid in (head.pid, *facts["pids"])]
+    if missing or None in processes:
+        raise ChildFailed("; ".join(missing) or "it ended as soon as it was ready")
+    return Cluster(
+        address=facts["address"],
+        env={"RAY_ADDRESS": facts["address"], **authentication(running.token)},
+        resources=facts["resources"],
+        mark=running.mark,
+        processes=tuple(process for process in processes if process),
+        temp_dir=running.temp_dir,
+        session_dir=Path(facts["session_dir"]),
+        startup_log=running.request.log_path,
+        python=running.python,
+        node_id=facts["node_id"],
+        node_ip=facts["node_ip"],
+        ray_version=facts["ray_version"],
+        dashboard_url=facts["dashboard_url"],
+    )
+
+
+def _end(running: _Running, head: Child | None, copy_logs_to: Path | None) -> None:
+    """Killing is safe: Ray writes its logs as it goes, and they are moved away once nobody writes any more."""
+    pids = [head.pid] if head else []
+    before = find_processes(running.mark, pids, settle=False)
+    shared_files = files_mapped_by(process.pid for process in before)
+    left = end_processes(running.mark, [*pids, *before], grace_s=0)
+    if head and head.pid not in {process.pid for process in left}:
+        head.reap()
+    remove_unused(shared_files)
+    if copy_logs_to:
+        _keep_logs(running.temp_dir, copy_logs_to)
+    remove_temp_dir(running.temp_dir)
+    if left:
+        raise ClusterError(_what_is_left(left))
+
+
+def _keep_logs(temp_dir: Path, target: Path) -> None:
+    session_dir = newest_session(temp_dir)
+    try:
+        if session_dir:
+            keep_logs(session_dir, target)
+    except OSError as error:  # a full disk must not keep the rest from being cleaned up
+        _log.warning("the logs of a Ray cluster were not kept in %s: %s", target, error)
+
+
+def _what_is_left(left: frozenset[ProcessId]) -> str:
+    pids = ", ".join(str(process.pid) for process in sorted(left))
+    return f"processes of the Ray cluster that could not be ended, not even by SIGKILL: {pids}"
+
+
+def _with_log(reason: str, running: _Running) -> str:
+    lines = last_lines(running.request.log_path, newest_session(running.temp_dir))
+    return "\n".join([reason, *(f"    {line}" for line in lines)])
+
+
+def _why_it_failed(failures: list[str], request: ClusterRequest) -> str:
+    attempts = f"{len(failures)} times" if len(failures) > 1 else "once"
+    kept = f"; Ray's own logs: {request.copy_logs_to}" if request.copy_logs_to else ""
+    return f"the Ray cluster did not start, tried {attempts}: {failures[-1]}\n(all of it: {request.log_path}{kept})"

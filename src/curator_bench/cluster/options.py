@@ -1,0 +1,92 @@
+"""Translates an entry's `ray` block into options of `ray start`, and compares what came with what was asked for."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from curator_bench.errors import ClusterError
+from curator_bench.measure.cgroup import read_limits
+from curator_bench.values import RaySettings
+
+_CLOSE_ENOUGH = 0.999
+"""Ray rounds memory."""
+
+
+def start_options(settings: RaySettings, temp_dir: Path, spill_dir: Path | None) -> list[str]:
+    """Every port is left to the process that listens on it, so clusters that start together cannot clash."""
+    return [
+        "--head",
+        "--block",
+        "--port=0",
+        "--dashboard-agent-listen-port=0",
+        f"--temp-dir={temp_dir}",
+        "--disable-usage-stats",
+        "--log-style=record",
+        "--log-color=false",
+        *_services(settings),
+        *_sizes(settings),
+        *_spilling(settings, spill_dir),
+    ]
+
+
+def requested_resources(settings: RaySettings) -> dict[str, float]:
+    """What the ready cluster must have, by the names Ray gives it."""
+    asked = {
+        "CPU": settings.num_cpus,
+        "GPU": settings.num_gpus,
+        "memory": settings.memory,
+        "object_store_memory": object_store_bytes(settings.object_store_size),
+        **settings.resources,
+    }
+    return {name: float(amount) for name, amount in asked.items() if amount}
+
+
+def missing_resources(asked: Mapping[str, float], there: Mapping[str, float]) -> list[str]:
+    return [
+        f"{name}: {amount:g} asked for, {there.get(name, 0.0):g} there"
+        for name, amount in asked.items()
+        if there.get(name, 0.0) < amount * _CLOSE_ENOUGH
+    ]
+
+
+def object_store_bytes(size: float | None) -> int | None:
+    """A float is a fraction of the memory this machine, or its container, has."""
+    return int(_memory_bytes() * size) if isinstance(size, float) else size
+
+
+def _memory_bytes() -> int:
+    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min(physical, read_limits().memory_bytes or physical)
+
+
+def _services(settings: RaySettings) -> list[str]:
+    log_monitor = f"--include-log-monitor={str(settings.include_log_monitor).lower()}"
+    if settings.include_dashboard:
+        return ["--include-dashboard=true", "--dashboard-host=127.0.0.1", "--dashboard-port=0", log_monitor]
+    return ["--include-dashboard=false", "--no-monitor", log_monitor]
+
+
+def _sizes(settings: RaySettings) -> list[str]:
+    sizes = {
+        "--num-cpus": _whole("num_cpus", settings.num_cpus),
+        "--num-gpus": _whole("num_gpus", settings.num_gpus),
+        "--memory": settings.memory,
+        "--object-store-memory": object_store_bytes(settings.object_store_size),
+    }
+    options = [f"{option}={size}" for option, size in sizes.items() if size is not None]
+    return [*options, f"--resources={json.dumps(dict(settings.resources))}"] if settings.resources else options
+
+
+def _spilling(settings: RaySettings, spill_dir: Path | None) -> list[str]:
+    if not settings.enable_object_spilling:
+        return ['--system-config={"automatic_object_spilling_enabled": false}']
+    return [f"--object-spilling-directory={spill_dir}"] if spill_dir else []
+
+
+def _whole(name: str, amount: float | None) -> int | None:
+    if amount is not None and amount != int(amount):
+        raise ClusterError(f"ray: {name}: {amount:g}: Ray starts clusters with whole numbers only")
+    return None if amount is None else int(amount)

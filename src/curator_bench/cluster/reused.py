@@ -1,0 +1,133 @@
+"""Standing clusters: one for all runs of a session whose `ray` blocks are equal, emptied between them."""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+
+from curator_bench.cluster.child import ChildFailed
+from curator_bench.cluster.environment import head_environment
+from curator_bench.cluster.health import is_alive
+from curator_bench.cluster.local import LocalCluster
+from curator_bench.cluster.model import Cluster, ClusterRequest
+from curator_bench.cluster.sweeper import Sweeper
+from curator_bench.errors import ClusterError
+from curator_bench.measure.processes import Mark
+
+_log = logging.getLogger(__name__)
+_POINTER = "This run was given a standing cluster (ray: {{reuse: true}}). What Ray printed at its start: {path}\n"
+
+
+@dataclass(slots=True)
+class _Standing:
+    """One standing cluster and who empties it."""
+
+    cluster: Cluster
+    sweeper: Sweeper
+    key: str
+    used_by: ClusterRequest | None
+
+    def is_fit(self) -> bool:
+        """Whether it lives and nothing of the last run is left on it."""
+        try:
+            left = self.sweeper.what_is_left() if is_alive(self.cluster) else []
+        except ChildFailed as failure:
+            left = [str(failure)]
+        if not is_alive(self.cluster):
+            left = ["nothing, it has ended"]
+        if left:
+            _log.warning("a standing Ray cluster is replaced; left on it: %s", ", ".join(left))
+        return not left
+
+
+class ReusedCluster:
+    """Hands the same cluster to one run after another. It belongs to one process, and one run uses it at a time."""
+
+    def __init__(self, marker: str, directory: Path) -> None:
+        """`marker` marks the processes of all standing clusters, which outlive every run; logs go to `directory`."""
+        self._marker = marker
+        self._directory = directory
+        self._local = LocalCluster()
+        self._standing: list[_Standing] = []
+        self._started = 0
+
+    def start(self, request: ClusterRequest) -> Cluster:
+        standing = self._fit(_key(request)) or self._begin(request)
+        standing.used_by = request
+        assert standing.cluster.startup_log
+        request.log_path.parent.mkdir(parents=True, exist_ok=True)
+        request.log_path.write_text(_POINTER.format(path=standing.cluster.startup_log))
+        return standing.cluster
+
+    def stop(self, cluster: Cluster) -> None:
+        """Begin to empty it, in the background; a cluster that died under its run is ended, its logs go to that run."""
+        for standing in [one for one in self._standing if one.cluster is cluster]:
+            request, standing.used_by = standing.used_by, None
+            try:
+                if not is_alive(cluster):
+                    raise ChildFailed("the cluster has ended")
+                standing.sweeper.begin()
+            except ChildFailed:
+                self._end(standing, request.copy_logs_to if request else None)
+
+    def close(self) -> None:
+        for standing in list(self._standing):
+            self._end(standing)
+
+    def _fit(self, key: str) -> _Standing | None:
+        for standing in [one for one in self._standing if one.key == key and one.used_by is None]:
+            if standing.is_fit():
+                return standing
+            self._end(standing)
+        return None
+
+    def _begin(self, request: ClusterRequest) -> _Standing:
+        self._started += 1
+        log_path = self._directory / f"ray_startup_{self._started}.log"
+        own = replace(
+            request,
+            marker=self._marker,
+            log_path=log_path,
+            copy_logs_to=self._directory / f"ray_cluster_{self._started}",
+        )
+        cluster = self._local.start(own)
+        try:
+            standing = _Standing(cluster, _sweeper(cluster, own), _key(request), request)
+        except BaseException:
+            self._local.stop(cluster)
+            raise
+        self._standing.append(standing)
+        self._connect(standing)
+        return standing
+
+    def _connect(self, standing: _Standing) -> None:
+        try:
+            standing.sweeper.wait_until_connected()
+        except ChildFailed as failure:
+            self._end(standing)
+            raise ClusterError(f"no driver could connect to the Ray cluster: {failure}") from failure
+        except BaseException:
+            self._end(standing)
+            raise
+
+    def _end(self, standing: _Standing, copy_logs_to: Path | None = None) -> None:
+        self._standing.remove(standing)
+        self._local.stop(standing.cluster, copy_logs_to)
+        standing.sweeper.reap()
+
+
+def _sweeper(cluster: Cluster, request: ClusterRequest) -> Sweeper:
+    assert cluster.mark
+    marks = (Mark(request.marker), cluster.mark)
+    env = head_environment(request.env, {}, cluster.token, marks)
+    return Sweeper(cluster.python, {**env, **cluster.env}, request.log_path)
+
+
+def _key(request: ClusterRequest) -> str:
+    """Equal for runs that could share a cluster; its workers see the environment it was started in."""
+    settings = {field.name: getattr(request.settings, field.name) for field in fields(request.settings)}
+    settings["resources"] = dict(request.settings.resources)
+    environment = [dict(request.entry_env), request.env.get("CUDA_VISIBLE_DEVICES")]
+    return json.dumps([settings, request.python, request.working_dir, environment], sort_keys=True)

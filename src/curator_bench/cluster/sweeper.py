@@ -1,0 +1,39 @@
+"""The child process that stays connected to a standing cluster and empties it between two runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from curator_bench.cluster.child import Child, ChildCommand
+
+_CONNECTED_WITHIN_S = 60.0
+_PATIENCE_S = 3.0
+_ANSWERS_WITHIN_S = _PATIENCE_S + 10.0
+
+
+class Sweeper:
+    """Asked when a run has ended, answers before the next one: the work is done in between."""
+
+    def __init__(self, python: str, env: dict[str, str], log_path: Path) -> None:
+        """`env` holds the cluster's mark, so the sweeper is ended with it, its address and its token."""
+        self._child = Child(ChildCommand(python, "sweeper_program.py", (str(_PATIENCE_S),), env, log_path))
+        self._asked = 0
+
+    def wait_until_connected(self) -> None:
+        self._child.answer(_CONNECTED_WITHIN_S)
+
+    def begin(self) -> None:
+        self._child.ask("sweep")
+        self._asked += 1
+
+    def what_is_left(self) -> list[str]:
+        """Of what the runs so far had there; empty when all of it is gone."""
+        left: list[str] = []
+        while self._asked:
+            left = self._child.answer(_ANSWERS_WITHIN_S)["left"]
+            self._asked -= 1
+        return left
+
+    def reap(self) -> None:
+        """To be called when it has ended."""
+        self._child.reap()

@@ -1,0 +1,104 @@
+"""The program that empties a standing cluster between two runs: actors, placement groups, drivers, their objects.
+
+It is run by path, in the interpreter of the cluster, stands alone, and stays connected, since connecting takes half a
+second. For every line it reads it sweeps once and answers with a line of JSON. It ends when its input does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import signal
+import sys
+import time
+from typing import Any
+
+OWN_DIRECTORY = os.path.dirname(os.path.abspath(__file__))
+NAMESPACE = "curator-bench-sweeper"
+LOOK_EVERY_S = 0.005
+DRIVERS_END_WITHIN_S = 1.0
+ROUNDING = 0.001
+LIVING = ("DEPENDENCIES_UNREADY", "PENDING_CREATION", "ALIVE", "RESTARTING")
+
+
+def main() -> None:
+    sys.path[:] = [path for path in sys.path if path != OWN_DIRECTORY]
+    os.set_inheritable(int(sys.argv[1]), False)
+    with os.fdopen(int(sys.argv[1]), "w", buffering=1) as answers:
+        sweeper = Sweeper(patience_s=float(sys.argv[2]))
+        answers.write(json.dumps({"connected": True}) + "\n")
+        for _ in sys.stdin:
+            answers.write(json.dumps({"left": sweeper.sweep()}) + "\n")
+
+
+class Sweeper:
+    def __init__(self, patience_s: float) -> None:
+        self._ray: Any = importlib.import_module("ray")
+        self._state: Any = importlib.import_module("ray._private.state")
+        self._groups: Any = importlib.import_module("ray.util.placement_group")
+        self._patience_s = patience_s
+        self._ray.init(namespace=NAMESPACE, log_to_driver=False, logging_level="ERROR")
+        self._own_job = self._ray.get_runtime_context().get_job_id()
+
+    def sweep(self) -> list[str]:
+        """Names what could not be removed."""
+        began = time.monotonic()
+        while True:
+            self._kill_named_actors()
+            self._remove_placement_groups()
+            if time.monotonic() - began > DRIVERS_END_WITHIN_S:
+                self._end_drivers()
+            left = [*self._actors(), *self._placement_groups(), *self._jobs()] or self._resources()
+            if not left or time.monotonic() - began > self._patience_s:
+                return left
+            time.sleep(LOOK_EVERY_S)
+
+    def _kill_named_actors(self) -> None:
+        """An actor without a name goes with its driver; one that was detached besides cannot be reached at all."""
+        for name in self._ray.util.list_named_actors(all_namespaces=True):
+            with contextlib.suppress(ValueError):  # gone meanwhile
+                self._ray.kill(self._ray.get_actor(name["name"], namespace=name["namespace"]), no_restart=True)
+
+    def _remove_placement_groups(self) -> None:
+        for group in self._open_groups():
+            identity = self._ray.PlacementGroupID(bytes.fromhex(group["placement_group_id"]))
+            self._groups.remove_placement_group(self._groups.PlacementGroup(identity))
+
+    def _end_drivers(self) -> None:
+        """Only those that carry this cluster's token: their numbers may be another's by now."""
+        token = f"\0RAY_AUTH_TOKEN={os.environ['RAY_AUTH_TOKEN']}\0".encode()
+        for job in self._open_jobs():
+            with contextlib.suppress(OSError, KeyError, ValueError):
+                pid = int(job["DriverPid"])
+                with open(f"/proc/{pid}/environ", "rb") as environ:
+                    if token in b"\0" + environ.read():
+                        os.kill(pid, signal.SIGKILL)
+
+    def _actors(self) -> list[str]:
+        """Asked for by state: the dead ones of a long session are many."""
+        living = [actor for state in LIVING for actor in self._state.actors(actor_state_name=state).values()]
+        return [f"actor {actor['ActorClassName']} {actor['Name']}".rstrip() for actor in living]
+
+    def _placement_groups(self) -> list[str]:
+        return [f"placement group {group['name'] or group['placement_group_id']}" for group in self._open_groups()]
+
+    def _jobs(self) -> list[str]:
+        return [f"driver {job['DriverPid']} of job {job['JobID']}" for job in self._open_jobs()]
+
+    def _resources(self) -> list[str]:
+        """What is in use although nobody is left: objects, tasks that have not noticed yet."""
+        there, free = self._ray.cluster_resources(), self._ray.available_resources()
+        used = {name: amount - free.get(name, 0.0) for name, amount in there.items()}
+        return [f"{amount:g} of {name}" for name, amount in used.items() if amount > ROUNDING]
+
+    def _open_groups(self) -> list[dict[str, Any]]:
+        return [group for group in self._groups.placement_group_table().values() if group["state"] != "REMOVED"]
+
+    def _open_jobs(self) -> list[dict[str, Any]]:
+        return [job for job in self._state.jobs() if not job["IsDead"] and job["JobID"] != self._own_job]
+
+
+if __name__ == "__main__":
+    main()

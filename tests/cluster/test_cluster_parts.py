@@ -1,0 +1,175 @@
+"""What the parts of the room promise that need no cluster: options, environments, interpreters, logs."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+
+from curator_bench.cluster.environment import head_environment, without_ray
+from curator_bench.cluster.interpreters import interpreter_with_ray
+from curator_bench.cluster.logs import keep_logs, last_lines
+from curator_bench.cluster.options import missing_resources, object_store_bytes, requested_resources, start_options
+from curator_bench.cluster.shared_memory import files_mapped_by, remove_unused
+from curator_bench.cluster.temp_dirs import make_temp_dir, remove_temp_dir
+from curator_bench.errors import ClusterError
+from curator_bench.measure.processes import Mark
+from curator_bench.values import RaySettings
+
+MAPS_SHARED_MEMORY = """
+import mmap, sys
+with open(sys.argv[1], "w+b") as file:
+    file.truncate(4096)
+    mapped = mmap.mmap(file.fileno(), 4096)
+print("mapped", flush=True)
+sys.stdin.read()
+"""
+
+
+def options(settings: RaySettings) -> list[str]:
+    return start_options(settings, Path("/tmp/cb-x"), None)
+
+
+def test_services_nobody_asked_for_are_off() -> None:
+    asked = options(RaySettings())
+    assert {"--include-dashboard=false", "--include-log-monitor=false", "--disable-usage-stats"} <= set(asked)
+    assert not [option for option in asked if option.startswith(("--num-cpus", "--object-store", "--system-config"))]
+
+
+def test_a_dashboard_that_was_asked_for_listens_on_loopback_only() -> None:
+    asked = options(RaySettings(include_dashboard=True, include_log_monitor=True))
+    assert {"--include-dashboard=true", "--dashboard-host=127.0.0.1", "--include-log-monitor=true"} <= set(asked)
+
+
+def test_no_cluster_asks_for_a_port_of_its_own() -> None:
+    asked = options(RaySettings(include_dashboard=True))
+    assert {option for option in asked if "port" in option} == {
+        "--port=0",
+        "--dashboard-port=0",
+        "--dashboard-agent-listen-port=0",
+    }
+
+
+def test_half_a_processor_is_a_clear_error() -> None:
+    with pytest.raises(ClusterError, match=r"ray: num_cpus: 1\.5: Ray starts clusters with whole numbers only"):
+        options(RaySettings(num_cpus=1.5))
+
+
+def test_an_object_store_is_bytes_or_a_fraction_of_memory() -> None:
+    assert object_store_bytes(None) is None
+    assert object_store_bytes(100_000_000) == 100_000_000
+    tenth, fifth = object_store_bytes(0.1), object_store_bytes(0.2)
+    assert tenth
+    assert fifth
+    assert abs(fifth - 2 * tenth) <= 1
+    assert tenth < os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 9
+
+
+def test_what_is_missing_is_named() -> None:
+    asked = requested_resources(RaySettings(num_cpus=4, num_gpus=0, memory=1000, resources={"disk": 1}))
+    assert asked == {"CPU": 4, "memory": 1000, "disk": 1}
+    assert missing_resources(asked, {"CPU": 4.0, "memory": 1000.0, "disk": 1.0}) == []
+    assert missing_resources(asked, {"CPU": 2.0, "memory": 999.5}) == [
+        "CPU: 4 asked for, 2 there",
+        "disk: 1 asked for, 0 there",
+    ]
+
+
+def test_what_a_ray_worker_added_does_not_reach_a_script() -> None:
+    kept = {"PATH": "/bin", "OMP_NUM_THREADS": "1"}
+    assert without_ray({**kept, "RAY_ADDRESS": "x", "RAY_gcs_storage": "y", "CURATOR_BENCH_CLUSTER": "z"}) == kept
+    assert without_ray({**kept, "RAY_RAYLET_PID": "1", "PYTHONBREAKPOINT": "ray"}) == {"PATH": "/bin"}
+
+
+def test_an_entry_may_set_ray_but_not_the_address_or_the_token() -> None:
+    entry = {"RAY_DATA_X": "1", "RAY_ADDRESS": "x", "RAY_AUTH_MODE": "disabled", "RAY_AUTH_TOKEN": "y"}
+    environment = head_environment({"RAY_DATA_Y": "1"}, entry, "the token", (Mark("run"), Mark("one", "OTHER")))
+    assert environment == {
+        "RAY_DATA_X": "1",
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN": "the token",
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "CURATOR_BENCH_RUN": "run",
+        "OTHER": "one",
+        "SPT_NOENV": "1",
+    }
+
+
+def test_a_cluster_runs_under_the_scripts_interpreter_when_that_has_ray(tmp_path: Path) -> None:
+    with_ray = tmp_path / "python-with-ray"
+    with_ray.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    with_ray.chmod(0o755)
+    assert interpreter_with_ray(str(with_ray), os.environ) == str(with_ray)
+    assert interpreter_with_ray(with_ray.name, {**os.environ, "PATH": str(tmp_path)}) == str(with_ray)
+
+
+def test_a_cluster_runs_under_our_interpreter_when_the_scripts_has_no_ray(tmp_path: Path) -> None:
+    venv.create(tmp_path / "bare", with_pip=False)
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    assert interpreter_with_ray(str(tmp_path / "bare" / "bin" / "python"), env) == sys.executable
+    assert interpreter_with_ray(str(tmp_path / "nowhere"), env) == sys.executable
+
+
+def test_logs_are_kept_without_sockets_and_runtime_environments(tmp_path: Path) -> None:
+    session, target = tmp_path / "session", tmp_path / "kept"
+    for folder in ("logs", "sockets", "runtime_resources", "ray_spilled_objects_x"):
+        (session / folder).mkdir(parents=True)
+        (session / folder / "file").write_text(folder)
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind(str(session / "sockets" / "raylet"))
+        keep_logs(session, target)
+    assert [path.relative_to(target) for path in target.rglob("*")] == [Path("logs"), Path("logs/file")]
+
+
+def test_the_logs_of_a_second_start_do_not_replace_the_first(tmp_path: Path) -> None:
+    for content in ("first", "second"):
+        (tmp_path / content / "logs").mkdir(parents=True)
+        (tmp_path / content / "logs" / "raylet.out").write_text(content)
+        keep_logs(tmp_path / content, tmp_path / "kept")
+    assert sorted(path.read_text() for path in (tmp_path / "kept").rglob("raylet.out")) == ["first", "second"]
+
+
+def test_the_last_lines_are_those_a_person_can_use(tmp_path: Path) -> None:
+    startup, logs = tmp_path / "startup.log", tmp_path / "logs"
+    logs.mkdir()
+    startup.write_text("Traceback (most recent call last):\n  File x\nValueError: no\n")
+    (logs / "raylet.out").write_text("[state-dump] a\nit broke\n\tqueue 1\n" + "Execution time: 1\n" * 50)
+    (logs / "raylet.err").write_text("")
+    assert last_lines(startup, tmp_path) == (
+        "--- startup.log",
+        "Traceback (most recent call last):",
+        "ValueError: no",
+        "--- raylet.out",
+        "it broke",
+    )
+    assert last_lines(None, None) == ()
+
+
+def test_shared_memory_is_removed_once_nobody_maps_it(tmp_path: Path) -> None:
+    file = Path("/dev/shm") / tmp_path.name.ljust(20, "_")
+    command = [sys.executable, "-c", MAPS_SHARED_MEMORY, str(file)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout
+        process.stdout.readline()
+        files = files_mapped_by([process.pid])
+        assert files == {file}
+        remove_unused(files)
+        assert file.exists()
+        process.kill()
+    remove_unused(files)
+    assert not file.exists()
+
+
+def test_a_socket_fits_into_the_path_of_a_temporary_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path / ("long" * 30)))
+    directory = make_temp_dir("run", Mark("cluster"))
+    try:
+        assert len(str(directory / "session_2026-01-23_14-30-00_123456_1234567/sockets/plasma_store")) <= 107
+    finally:
+        remove_temp_dir(directory)
+    assert not directory.exists()
