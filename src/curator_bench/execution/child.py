@@ -1,0 +1,104 @@
+"""One child process of a run: started with its output in a file, waited for without waking up, ended with its tree."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import select
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from curator_bench.measure.processes import Mark, ProcessId, end_processes, find_processes, identify
+
+EXECUTION_VARIABLE = "CURATOR_BENCH_EXECUTION"
+_TERM_GRACE_S = 5.0
+_LEFTOVER_GRACE_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a child ended. `exit_code` is None when it was stopped at its timeout."""
+
+    exit_code: int | None
+    seconds: float
+
+
+class Child:
+    """A program in a session of its own, known by a mark that its descendants inherit."""
+
+    def __init__(self, words: Sequence[str], *, env: Mapping[str, str], log: Path, cwd: str) -> None:
+        self.mark = Mark(secrets.token_hex(8), EXECUTION_VARIABLE)
+        self.started = time.monotonic()
+        with log.open("wb") as output:
+            self._process = subprocess.Popen(
+                list(words),
+                env={**env, **self.mark.environment()},
+                cwd=cwd,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        found = identify(self._process.pid)
+        self._root: tuple[ProcessId, ...] = (found,) if found else ()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def processes(self) -> frozenset[ProcessId]:
+        """The child and all that came of it."""
+        return find_processes(self.mark, self._root, settle=False)
+
+    def wait(self, timeout_s: float) -> Ended:
+        """Until it ends or its time is over. `end` must follow, whatever happens here."""
+        in_time = _wait_for_exit(self._process, timeout_s)
+        seconds = time.monotonic() - self.started
+        return Ended(self._process.returncode if in_time else None, seconds)
+
+    def end(self) -> None:
+        """Ends what is still there of it: politely what was stopped, at once what was left behind."""
+        grace_s = _LEFTOVER_GRACE_S if self._process.returncode is not None else _TERM_GRACE_S
+        end_processes(self.mark, self._root, grace_s=grace_s)
+        self._process.wait()
+
+
+def run_child(words: Sequence[str], *, env: Mapping[str, str], log: Path, cwd: str, timeout_s: float) -> Ended:
+    """Runs a program to its end, or to the end of its time; nothing of it is left."""
+    child = Child(words, env=env, log=log, cwd=cwd)
+    try:
+        return child.wait(timeout_s)
+    finally:
+        child.end()
+
+
+def _wait_for_exit(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
+    """Whether it ended in time. Popen.wait would wake up twenty times a second; a descriptor of the process does not."""
+    if not hasattr(os, "pidfd_open"):
+        return _wait_by_polling(process, timeout_s)
+    try:
+        descriptor = os.pidfd_open(process.pid)
+    except OSError:
+        return _wait_by_polling(process, timeout_s)
+    try:
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        deadline = time.monotonic() + timeout_s
+        while (left := deadline - time.monotonic()) > 0:
+            if poll.poll(min(left, 3600) * 1000):
+                process.wait()
+                return True
+        return process.poll() is not None
+    finally:
+        os.close(descriptor)
+
+
+def _wait_by_polling(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
+    try:
+        process.wait(timeout_s)
+    except subprocess.TimeoutExpired:
+        return False
+    return True

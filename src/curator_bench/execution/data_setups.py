@@ -1,0 +1,52 @@
+"""Data setups: scripts that run once a session before its first run, whatever the number of processes."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from curator_bench.errors import DatasetError
+from curator_bench.execution.child import run_child
+from curator_bench.execution.files import tail, write_json
+from curator_bench.values import Plan, SetupNeed
+
+_LOG_LINES = 30
+
+
+def ensure(need: SetupNeed, plan: Plan, env: Mapping[str, str]) -> None:
+    """The setup has run in this session when this returns. One that failed is not tried again in this invocation."""
+    directory = Path(plan.session_dir, "data_setup", need.name)
+    directory.mkdir(parents=True, exist_ok=True)
+    if need.problems:
+        raise DatasetError(f"the data setup {need.name} cannot run: {'; '.join(need.problems)}")
+    with (directory / ".lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        outcome = _outcome(directory)
+        if outcome.get("failed") is not False and outcome.get("invocation") != plan.invocation:
+            outcome = _run(need, plan, directory, env)
+    if outcome.get("failed"):
+        log = directory / "stdouterr.log"
+        lines = "\n".join(f"  {line}" for line in tail(log, _LOG_LINES))
+        raise DatasetError(f"the data setup {need.name} failed ({outcome['failed']}). The end of {log}:\n{lines}")
+
+
+def _outcome(directory: Path) -> dict[str, Any]:
+    try:
+        found = json.loads((directory / "outcome.json").read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _run(need: SetupNeed, plan: Plan, directory: Path, env: Mapping[str, str]) -> dict[str, Any]:
+    log = directory / "stdouterr.log"
+    ended = run_child(need.command, env={**env, **need.env}, log=log, cwd=plan.working_dir, timeout_s=need.timeout_s)
+    failed: str | bool = False
+    if ended.exit_code != 0:
+        failed = "its time was over" if ended.exit_code is None else f"exit code {ended.exit_code}"
+    outcome = {"failed": failed, "invocation": plan.invocation, "seconds": round(ended.seconds, 3)}
+    write_json(directory / "outcome.json", outcome)
+    return outcome

@@ -1,0 +1,53 @@
+"""The guard: a small process that outlives ours, and ends what ours has started when ours is gone.
+
+It holds the read end of a pipe whose write end only we hold. However we end, the pipe breaks, and the guard ends every
+process that carries our mark. It has a session of its own, so that what ends us does not end it.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import curator_bench
+from curator_bench.cluster.environment import CLUSTER_VARIABLE, without_ray
+
+
+class Guard:
+    """Watches over all processes of this process that carry `marker`."""
+
+    def __init__(self, marker: str) -> None:
+        read_end, self._write_end = os.pipe()
+        source = str(Path(curator_bench.__file__).parents[1])
+        env = without_ray({name: value for name, value in os.environ.items() if name != CLUSTER_VARIABLE})
+        env["PYTHONPATH"] = os.pathsep.join(filter(None, [source, env.get("PYTHONPATH", "")]))
+        try:
+            self._process = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-m",
+                    "curator_bench.execution.guard_program",
+                    str(read_end),
+                    marker,
+                    str(os.getpid()),
+                ],
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=(read_end,),
+                start_new_session=True,
+                cwd="/",
+            )
+        finally:
+            os.close(read_end)
+
+    def dismiss(self) -> None:
+        """We end in good order: the guard looks once more for what is left, and ends."""
+        with suppress(OSError):
+            os.close(self._write_end)
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(15)

@@ -1,0 +1,169 @@
+"""One execution of a run's script: its command, its processes, its measurements, its result files."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from curator_bench.cluster.health import is_alive, last_log_lines
+from curator_bench.cluster.model import Cluster
+from curator_bench.execution.child import Child, Ended
+from curator_bench.execution.directories import Directories, clear_results
+from curator_bench.execution.environment import script_environment
+from curator_bench.execution.files import write_text
+from curator_bench.execution.result_files import ResultFiles, read_result_files
+from curator_bench.execution.status import Status
+from curator_bench.execution.workbench import Workbench
+from curator_bench.measure.gpu import GpuSampler
+from curator_bench.measure.memory import MemorySampler
+from curator_bench.measure.processes import find_processes
+from curator_bench.measure.sampler import Sampler
+from curator_bench.values import Plan, Scalar, Verdict
+
+RESULTS_OPTION = "--benchmark-results-path"
+_FULL_DISK_BYTES = 1 << 20
+_RAY_LOG_LINES = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """What came of one execution. `verdict` knows nothing of requirements yet."""
+
+    verdict: Verdict
+    error: str
+    exit_code: int | None
+    seconds: float
+    directories: Directories
+    params: Mapping[str, Any] = field(default_factory=dict)
+    metrics: Mapping[str, Scalar] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+
+def command_words(plan: Plan, directories: Directories) -> tuple[list[str], Path]:
+    """The words to execute, and the directory the script will write its results to."""
+    top = str(directories.top)
+    words = [word.replace("{session_entry_dir}", top).replace("{session}", top) for word in plan.args]
+    said = _said_results_dir(words)
+    if said is not None:
+        return [plan.python, plan.script, *words], Path(plan.working_dir, said)
+    return [plan.python, plan.script, *words, RESULTS_OPTION, str(directories.results)], directories.results
+
+
+def _said_results_dir(words: list[str]) -> str | None:
+    for word, following in zip_longest(words, words[1:], fillvalue=""):
+        if word == RESULTS_OPTION:
+            return following
+        if word.startswith(RESULTS_OPTION + "="):
+            return word.partition("=")[2]
+    return None
+
+
+def execute(
+    plan: Plan, directories: Directories, cluster: Cluster | None, bench: Workbench, status: Status
+) -> Execution:
+    """Runs the script once and reads what it left."""
+    words, results = command_words(plan, directories)
+    write_text(directories.top / "command.txt", plan.mask.hide(shlex.join(words)) + "\n")
+    clear_results(results)
+    env = script_environment(plan.env, cluster.env if cluster else {}, bench.marker)
+    measured = _Measured(plan, directories, cluster, bench, env)
+    ended = measured.run(words, status)
+    status.now("reading results", directories.log)
+    found = read_result_files(results, python=plan.python, env=env)
+    verdict, error = _verdict(plan, ended, found, cluster, directories)
+    own: dict[str, Scalar] = {"exec_time_s": ended.seconds}
+    if ended.exit_code is not None:
+        own["exit_code"] = ended.exit_code
+    own.update(measured.metrics())
+    return Execution(
+        verdict=verdict,
+        error=error,
+        exit_code=ended.exit_code,
+        seconds=ended.seconds,
+        directories=directories,
+        params=found.params,
+        metrics={**found.metrics, **own},
+        warnings=(*found.warnings, *_hidden(found, own), *measured.warnings()),
+    )
+
+
+class _Measured:
+    """A child process and what is sampled around it, from before its start until just before its tree is ended."""
+
+    def __init__(
+        self, plan: Plan, directories: Directories, cluster: Cluster | None, bench: Workbench, env: Mapping[str, str]
+    ) -> None:
+        self._plan, self._directories, self._cluster, self._env = plan, directories, cluster, env
+        self._child: Child | None = None
+        self._memory = MemorySampler(self._pids, schedule=bench.schedule)
+        self._samplers: list[Sampler] = [self._memory]
+        if plan.gpu_stats_interval_s > 0:
+            path, interval = directories.top / "gpustats.csv", plan.gpu_stats_interval_s
+            self._samplers.append(GpuSampler(path, interval_s=interval, environ=env, schedule=bench.gpu_schedule))
+
+    def run(self, words: list[str], status: Status) -> Ended:
+        for sampler in self._samplers:
+            sampler.start()
+        try:
+            self._child = Child(words, env=self._env, log=self._directories.log, cwd=self._plan.working_dir)
+            status.now("running", self._directories.log)
+            self._memory.look_again()
+            return self._child.wait(self._plan.timeout_s)
+        finally:
+            try:
+                for sampler in self._samplers:
+                    sampler.stop()
+            finally:
+                if self._child is not None:
+                    self._child.end()
+
+    def metrics(self) -> dict[str, Scalar]:
+        return {name: value for sampler in self._samplers for name, value in sampler.metrics().items()}
+
+    def warnings(self) -> tuple[str, ...]:
+        return tuple(text for sampler in self._samplers for text in sampler.warnings())
+
+    def _pids(self) -> list[int]:
+        found = self._child.processes() if self._child else frozenset()
+        if self._cluster is not None and self._cluster.mark is not None:
+            found |= find_processes(self._cluster.mark, self._cluster.processes, settle=False)
+        return [process.pid for process in found]
+
+
+def _hidden(found: ResultFiles, own: Mapping[str, Scalar]) -> tuple[str, ...]:
+    """What the bench measures itself goes before what a script says of the same name; requirements rely on it."""
+    names = sorted(set(found.metrics) & set(own))
+    return (f"the bench's own {', '.join(names)} hides what the script wrote by that name",) if names else ()
+
+
+def _verdict(
+    plan: Plan, ended: Ended, found: ResultFiles, cluster: Cluster | None, directories: Directories
+) -> tuple[Verdict, str]:
+    if ended.exit_code is None:
+        return Verdict.TIMEOUT, f"stopped at timeout_s = {plan.timeout_s:g} s"
+    if ended.exit_code == 0 and not found.problem:
+        return Verdict.PASSED, ""
+    if cluster is not None and not is_alive(cluster):
+        lines = "\n".join(f"  {line}" for line in last_log_lines(cluster)[-_RAY_LOG_LINES:])
+        return Verdict.ERROR, f"the Ray cluster ended under the script. The end of its log:\n{lines}"
+    if shutil.disk_usage(directories.top).free < _FULL_DISK_BYTES:
+        return Verdict.ERROR, f"the disk of {directories.top} is full"
+    if ended.exit_code < 0:
+        return Verdict.CRASHED, f"the script was ended by {_signal_name(-ended.exit_code)}"
+    if ended.exit_code != 0:
+        return Verdict.CRASHED, f"the script ended with exit code {ended.exit_code}"
+    return Verdict.CRASHED, found.problem
+
+
+def _signal_name(number: int) -> str:
+    import signal
+
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,53 @@
+"""status.json: what is live of a run, renamed into place once a second for whoever looks."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from curator_bench.execution.files import tail, write_json
+from curator_bench.measure.schedule import Job, Schedule
+from curator_bench.values import Mask
+
+_EVERY_S = 1.0
+_SHARE_OF_A_CORE = 0.002
+_LONGEST_LINE = 200
+
+
+class Status:
+    """Written while a run lasts, by the thread that samples."""
+
+    def __init__(self, top: Path, name: str, mask: Mask, schedule: Schedule) -> None:
+        self._path = top / "status.json"
+        self._schedule = schedule
+        self._mask = mask
+        self._began = time.monotonic()
+        self._facts: dict[str, Any] = {"name": name, "host": socket.gethostname(), "pid": os.getpid()}
+        self._log: Path | None = None
+        self._last_line: Callable[[], str] = lambda: ""
+        self._job = Job("writing status.json", self._write, lambda _: _EVERY_S, _SHARE_OF_A_CORE)
+
+    def start(self) -> None:
+        self._schedule.add(self._job)
+
+    def now(self, state: str, log: Path | None = None, **facts: Any) -> None:
+        """What the run does now, and the log whose last line tells how far it is."""
+        self._facts.update(facts, state=state)
+        self._log = log
+
+    def stop(self, verdict: str) -> None:
+        self._schedule.remove(self._job)
+        self.now("ended", self._log, verdict=verdict)
+        self._write()
+
+    def _write(self) -> None:
+        lines = tail(self._log, 1, 4096) if self._log else ()
+        last_line = self._mask.hide(lines[0][:_LONGEST_LINE]) if lines else ""
+        write_json(
+            self._path,
+            {**self._facts, "elapsed_s": round(time.monotonic() - self._began, 1), "last_line": last_line},
+        )

@@ -1,0 +1,315 @@
+"""The program that opens one tasks.pkl: run by path, in the script's interpreter, in a process of its own.
+
+It stands alone (standard library, Python 3.8 or newer), since that interpreter need not have curator_bench. What it
+finds goes as JSON to a descriptor of its own, because a pickle may print. Classes that
+are missing do not keep it from the numbers.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+import math
+import os
+import pickle
+import signal
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any, BinaryIO
+
+PREFIX = "task"
+# Labels of NeMo Curator's StagePerfStats that are not measurements, even where they look like numbers.
+LABELS = frozenset(
+    "stage_name actor_id node_id gpu_id physical_address pod_ip hostname gpu_indices gpu_uuids".split()  # noqa: SIM905
+)
+NESTED_METRICS = ("custom_metrics", "custom_stats")
+# What a pickle needs for plain values; imported even when everything else is replaced.
+PLAIN_MODULES = frozenset("_codecs builtins collections copyreg datetime numpy".split())  # noqa: SIM905
+SHOWN = 3
+
+
+class NotTasks(Exception):
+    """What the pickle holds is whole, but nothing that tasks could be found in."""
+
+
+class StandIn:
+    """Takes the place of an object whose class cannot be imported, and keeps what the pickle says of it."""
+
+    def __new__(cls, *_args: Any, **_kwargs: Any) -> StandIn:
+        return object.__new__(cls)
+
+    def __init__(self, *_args: Any, **_kwargs: Any) -> None:
+        pass
+
+    def __setstate__(self, state: Any) -> None:
+        for part in state if isinstance(state, tuple) else (state,):
+            if isinstance(part, dict):
+                self.__dict__.update(part)
+
+    def append(self, item: Any) -> None:
+        self.__dict__.setdefault("_items_", []).append(item)
+
+    def extend(self, items: Any) -> None:
+        for item in items:
+            self.append(item)
+
+    def add(self, item: Any) -> None:
+        self.append(item)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.__dict__.setdefault("_pairs_", {})[key] = value
+
+
+class TolerantUnpickler(pickle.Unpickler):
+    """Puts stand-ins where a class is missing; with `importing` false, everywhere but for plain values."""
+
+    def __init__(self, file: BinaryIO, *, importing: bool) -> None:
+        super().__init__(file)
+        self.importing = importing
+        self.missing: dict[str, str] = {}
+        self._stand_ins: dict[str, type[StandIn]] = {}
+
+    def find_class(self, module: str, name: str, /) -> Any:
+        # The script's own classes are called __main__ in its pickle, and here that is this program.
+        if module == "__main__":
+            return self._stand_in(module, name, "defined in the script itself")
+        if not self.importing and module.partition(".")[0] not in PLAIN_MODULES:
+            return self._stand_in(module, name, "not imported")
+        try:
+            return super().find_class(module, name)
+        except Exception as error:  # whatever an import may raise, the numbers can be read without it
+            return self._stand_in(module, name, in_words(error))
+
+    def _stand_in(self, module: str, name: str, reason: str) -> type[StandIn]:
+        full_name = f"{module}.{name}"
+        self.missing.setdefault(full_name, reason)
+        if full_name not in self._stand_ins:
+            self._stand_ins[full_name] = type(name.rpartition(".")[2], (StandIn,), {"__module__": module})
+        return self._stand_ins[full_name]
+
+
+class TaskNumbers:
+    """By stage and metric, the values of every measurement the tasks of one pipeline carry; each counts once."""
+
+    def __init__(self) -> None:
+        self.values: dict[tuple[str, str], list[float]] = {}
+        self.unread: list[str] = []
+        self._seen: set[int] = set()
+
+    def add_task(self, task: Any) -> None:
+        for measurement in attribute(task, "_stage_perf") or ():
+            # A batch that fans out hands the same object to each of its tasks.
+            if id(measurement) not in self._seen:
+                self._seen.add(id(measurement))
+                self._add_measurement(measurement)
+
+    def _add_measurement(self, measurement: Any) -> None:
+        stage = str(attribute(measurement, "stage_name"))
+        for name, value in named_values(measurement):
+            try:
+                number = float(value)
+            except (TypeError, ValueError, OverflowError):
+                self.unread.append(f"{stage}.{name}")
+            else:
+                self.values.setdefault((stage, str(name)), []).append(number)
+
+    def aggregated(self, prefix: str) -> dict[str, float]:
+        metrics: dict[str, float] = {}
+        for (stage, name), values in self.values.items():
+            total, mean, deviation = sum_mean_and_deviation(values)
+            stem = f"{prefix}_{stage}_{name}"
+            metrics.update({f"{stem}_sum": total, f"{stem}_mean": mean, f"{stem}_std": deviation})
+        return metrics
+
+
+def sum_mean_and_deviation(values: list[float]) -> tuple[float, float, float]:
+    """The deviation is the population's, as numpy's is."""
+    total = exact_sum(values)
+    mean = total / len(values)
+    variance = exact_sum([(value - mean) * (value - mean) for value in values]) / len(values)
+    return total, mean, math.sqrt(variance)
+
+
+def exact_sum(values: list[float]) -> float:
+    try:
+        return math.fsum(values)
+    except (OverflowError, ValueError):  # infinite on the way, or both infinities
+        return sum(values)
+
+
+def named_values(measurement: Any) -> Iterator[tuple[str, Any]]:
+    """Name and value of each number of a measurement: its own `items()`, or whatever attributes it has."""
+    own_items = getattr(measurement, "items", None)
+    if callable(own_items) and not isinstance(measurement, (Mapping, StandIn)):
+        yield from own_items()
+        return
+    fields = measurement if isinstance(measurement, Mapping) else attributes_of(measurement)
+    for name, value in fields.items():
+        if name in NESTED_METRICS and isinstance(value, Mapping):
+            yield from ((f"custom.{key}", nested) for key, nested in value.items())
+        elif name not in LABELS and not str(name).startswith("_") and not isinstance(value, (str, type(None))):
+            yield name, value
+
+
+def attributes_of(thing: Any) -> dict[str, Any]:
+    slots = [slot for kind in type(thing).__mro__ for slot in names_of_slots(kind)]
+    return {**{slot: getattr(thing, slot) for slot in slots if hasattr(thing, slot)}, **getattr(thing, "__dict__", {})}
+
+
+def names_of_slots(kind: type) -> tuple[str, ...]:
+    slots = kind.__dict__.get("__slots__", ())
+    return (slots,) if isinstance(slots, str) else tuple(slots)
+
+
+def attribute(thing: Any, name: str) -> Any:
+    return thing.get(name) if isinstance(thing, Mapping) else getattr(thing, name, None)
+
+
+def is_task(thing: Any) -> bool:
+    return "_stage_perf" in thing if isinstance(thing, Mapping) else hasattr(thing, "_stage_perf")
+
+
+def pipelines_of(content: Any) -> dict[str, list[Any]]:
+    """The tasks by the name of their pipeline, "" where there is but one: a list, a mapping, or a workflow's result."""
+    content = without_stand_in(getattr(content, "pipeline_tasks", content))
+    if not isinstance(content, Mapping) or is_task(content):
+        return {"": tasks_of(content)}
+    nested = content.get("pipeline_tasks")
+    named = nested if isinstance(nested, Mapping) else content
+    return {str(name): tasks_of(tasks) for name, tasks in named.items()}
+
+
+def tasks_of(content: Any) -> list[Any]:
+    content = without_stand_in(content)
+    if content is None:
+        return []
+    if is_task(content):
+        return [content]
+    if isinstance(content, (list, tuple, set, frozenset)):
+        return list(content)
+    raise NotTasks(f"holds {type(content).__name__}, not a list of tasks or a mapping of names to such lists")
+
+
+def without_stand_in(content: Any) -> Any:
+    """The items of a list or mapping whose own class is missing."""
+    if isinstance(content, StandIn):
+        return content.__dict__.get("_pairs_", content.__dict__.get("_items_", content))
+    return content
+
+
+def own_metrics(pipelines: dict[str, list[Any]], warnings: list[str]) -> dict[str, float]:
+    metrics: dict[str, float] = {}
+    unread: list[str] = []
+    for pipeline, tasks in pipelines.items():
+        numbers = TaskNumbers()
+        for task in tasks:
+            numbers.add_task(task)
+        metrics.update(numbers.aggregated(f"{PREFIX}_{pipeline}" if pipeline else PREFIX))
+        unread += numbers.unread
+    if unread:
+        warnings.append(f"has {len(unread)} measurements that are not numbers: {some_of(unread)}")
+    return metrics
+
+
+def without_measurements(pipelines: dict[str, list[Any]]) -> list[str]:
+    return [type(task).__name__ for tasks in pipelines.values() for task in tasks if not is_task(task)]
+
+
+def nemo_curator_metrics(content: Any) -> dict[str, float]:
+    utilities = importlib.import_module("nemo_curator.tasks.utils")
+    metrics = utilities.TaskPerfUtils.aggregate_task_metrics(content, prefix=PREFIX)
+    return {str(name): float(value) for name, value in metrics.items()}
+
+
+def is_for_nemo_curator(pipelines: dict[str, list[Any]], missing: dict[str, str]) -> bool:
+    """Whether NeMo Curator is here, and the tasks are nothing it does not know: stand-ins or dictionaries."""
+    tasks = [task for tasks in pipelines.values() for task in tasks]
+    knows_them = not missing and not any(isinstance(task, Mapping) for task in tasks)
+    return bool(tasks) and knows_them and importlib.util.find_spec("nemo_curator") is not None
+
+
+def metrics_of(content: Any, missing: dict[str, str], warnings: list[str]) -> dict[str, float]:
+    pipelines = pipelines_of(content)
+    strangers = without_measurements(pipelines)
+    if strangers:
+        warnings.append(f"has {len(strangers)} tasks without _stage_perf: {some_of(sorted(set(strangers)))}")
+    elif is_for_nemo_curator(pipelines, missing):
+        try:
+            return nemo_curator_metrics(content)
+        except Exception as error:  # its version may not have this, or not take these objects
+            warnings.append(f"was read without NeMo Curator's TaskPerfUtils: {in_words(error)}")
+    return own_metrics(pipelines, warnings)
+
+
+def read(file: BinaryIO, *, importing: bool) -> dict[str, Any]:
+    unpickler = TolerantUnpickler(file, importing=importing)
+    content = unpickler.load()
+    warnings: list[str] = []
+    if unpickler.missing:
+        warnings.append(f"was read without classes that cannot be imported: {described(unpickler.missing)}")
+    return {"metrics": metrics_of(content, unpickler.missing, warnings), "warnings": warnings}
+
+
+def report_on(file: BinaryIO) -> dict[str, Any]:
+    """What `read` finds, or why it finds nothing; where a class fails while it is loaded, what is found without."""
+    try:
+        return read(file, importing=True)
+    except NotTasks as error:
+        return {"metrics": {}, "warnings": [str(error)]}
+    except Exception as error:  # a pickle may raise anything
+        reason = in_words(error)
+    file.seek(0)
+    try:
+        found = read(file, importing=False)
+    except Exception:  # the first reason is the one to tell
+        return {"metrics": {}, "warnings": [f"cannot be read: {reason}"]}
+    return {**found, "warnings": [f"was read without its classes: {reason}"]}
+
+
+def in_words(error: Exception) -> str:
+    if isinstance(error, MemoryError):
+        return "it needs more memory than it may have"
+    return f"{type(error).__name__}: {error}"[:300] if str(error) else type(error).__name__
+
+
+def described(missing: dict[str, str]) -> str:
+    return some_of([f"{name} ({reason})" for name, reason in missing.items()])
+
+
+def some_of(names: list[str]) -> str:
+    return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
+
+
+def stay_within(seconds: int, memory_bytes: int, address_bytes: int, file_bytes: int) -> None:
+    """Bounds that hold even when nobody is left to watch over this process."""
+    import resource
+
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.alarm(seconds)
+    bounds = {"DATA": memory_bytes, "AS": address_bytes, "FSIZE": file_bytes, "CORE": 0}
+    for name, most in bounds.items():
+        kind = getattr(resource, f"RLIMIT_{name}")
+        hard = resource.getrlimit(kind)[1]
+        most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        try:
+            resource.setrlimit(kind, (most, most))
+        except (OSError, ValueError):  # macOS does not know all of them
+            continue
+
+
+def main(arguments: list[str]) -> None:
+    tasks, report, *bounds = map(int, arguments)
+    # The modules beside this program are curator_bench's, not the script's.
+    beside = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [folder for folder in sys.path if folder != beside]
+    stay_within(*bounds)
+    with open(tasks, "rb") as file:
+        found = report_on(file)
+    with open(report, "w", encoding="utf-8", errors="replace") as answer:
+        json.dump(found, answer)
+    os._exit(0)  # no exit handler and no destructor of what the pickle brought gets a say
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,38 @@
+"""What all runs of one process share: the mark of their processes, the guard, standing clusters, sampling threads."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from curator_bench.cluster.providers import Clusters
+from curator_bench.execution.guard import Guard
+from curator_bench.measure.schedule import Schedule
+
+
+class Workbench:
+    """Made before the first run of a process, closed after its last."""
+
+    def __init__(self, session_dir: Path) -> None:
+        self.marker = secrets.token_hex(8)
+        self.guard = Guard(self.marker)
+        self.clusters = Clusters(self.marker, session_dir / "standing_clusters")
+        self.schedule = Schedule()
+        self.gpu_schedule = Schedule()  # its own thread: a driver that hangs must not stop what is sampled otherwise
+
+    def close(self) -> None:
+        """Ends standing clusters; the guard then looks for anything else."""
+        try:
+            self.clusters.close()
+        finally:
+            self.guard.dismiss()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
