@@ -6,9 +6,12 @@ Every pytest start imports this module, and most have no matrix; so what only a 
 from __future__ import annotations
 
 import fnmatch
+import gc
+import inspect
 import os
 import types
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +32,7 @@ REPORT = "curator_bench_report"
 # What a run may take beside its script: starting and stopping a cluster for each execution, and making datasets.
 _SLACK_PER_EXECUTION_S = 60
 _SET_UP_S = 600
+_MANY_ENTRIES = 1_000
 
 
 class Benchmarks:
@@ -95,18 +99,12 @@ def _read_benchmarks(session: pytest.Session) -> Benchmarks:
     return Benchmarks(settings, matrix)
 
 
-def warnings(config: pytest.Config) -> tuple[str, ...]:
-    """What loading the matrices had to say beside mistakes."""
-    loaded = config.stash[BENCHMARKS].loaded
-    return loaded.warnings if loaded else ()
-
-
 def announce(config: pytest.Config) -> None:
     """In the controller: passes on what was noticed in the matrices, and has their runs shown."""
     benchmarks = config.stash[BENCHMARKS]
-    if hasattr(config, "workerinput") or not benchmarks.matrix.files:
+    if hasattr(config, "workerinput") or benchmarks.loaded is None:
         return
-    for message in benchmarks.matrix.warnings:
+    for message in benchmarks.loaded.warnings:
         config.issue_config_time_warning(pytest.PytestWarning(message), stacklevel=2)
     terminal = config.pluginmanager.get_plugin("terminalreporter")
     if terminal is not None:
@@ -118,12 +116,9 @@ def announce(config: pytest.Config) -> None:
 
 def _entry_dirs(root: Path, benchmarks: Benchmarks) -> dict[str, Path]:
     """The folder of each entry by the node id of its item."""
-    return {
-        f"{Path(os.path.relpath(entry.file.file, root)).as_posix()}::{entry.id}": benchmarks.session_dir.joinpath(
-            *entry.folder
-        )
-        for entry in benchmarks.matrix.entries
-    }
+    session_dir, matrix = benchmarks.session_dir, benchmarks.matrix
+    files = {file.file: Path(os.path.relpath(file.file, root)).as_posix() for file in matrix.files}
+    return {f"{files[entry.file.file]}::{entry.id}": session_dir.joinpath(*entry.folder) for entry in matrix.entries}
 
 
 def hand_over(config: pytest.Config) -> dict[str, bytes]:
@@ -143,7 +138,8 @@ def _handed_over(handed: bytes) -> Benchmarks:
 def _load(settings: Settings, files: list[Path]) -> Matrix:
     from curator_bench.matrix import load
 
-    return load(_request(settings, files))
+    with _garbage_may_wait():
+        return load(_request(settings, files))
 
 
 def _request(settings: Settings, files: list[Path]) -> LoadRequest:
@@ -169,6 +165,33 @@ def _check_names(wanted: tuple[str, ...], entries: tuple[Entry, ...]) -> None:
     if unknown:
         names = ", ".join(sorted({entry.name for entry in entries})) or "none"
         raise BenchError(f"--bench-entries: unknown: {', '.join(unknown)}; known: {names}")
+
+
+@contextmanager
+def _garbage_may_wait() -> Iterator[None]:
+    """Python looks for garbage again and again in all there is; while there is ever more, and none of it garbage."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+@contextmanager
+def collecting(config: pytest.Config) -> Iterator[None]:
+    """Around pytest's collection: with ten thousand entries a third of the time would go into looking for garbage.
+
+    What was collected is there until the end, so it is not looked through later either.
+    """
+    loaded = config.stash[BENCHMARKS].loaded
+    if loaded is None or len(loaded.entries) < _MANY_ENTRIES or not gc.isenabled():
+        yield
+        return
+    with _garbage_may_wait():
+        yield
+    gc.freeze()
 
 
 def find_matrices(session: pytest.Session, settings: Settings) -> list[Path]:
@@ -250,45 +273,39 @@ class MatrixModule(pytest.Module):
     def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
         for entry in self.config.stash[BENCHMARKS].entries_of(self.path):
             self._variants.setdefault(entry.name, []).append(entry)
-        marks = _Marks(self.config)
+        marks, signature = _Marks(self.config), inspect.signature(benchmark)
         for name, variants in self._variants.items():
-            function = _function(variants[0], str(self.path), self.obj.__name__)
+            function = _function(variants[0], str(self.path), self.obj.__name__, signature)
             function.pytestmark = marks.of(variants[0])  # type: ignore[attr-defined]
             vars(self.obj)[name] = function
         return super().collect()
 
 
-def _function(entry: Entry, file: str, module: str) -> types.FunctionType:
+def _function(entry: Entry, file: str, module: str, signature: inspect.Signature) -> types.FunctionType:
     """A function of its own for an entry. It says that it stands in the matrix, for junit and IDEs."""
     code = benchmark.__code__.replace(co_filename=file, co_firstlineno=entry.place.line, co_name=entry.name)
     function = types.FunctionType(code, benchmark.__globals__, entry.name)
-    function.__annotations__ = {}
+    function.__signature__ = signature  # type: ignore[attr-defined]  # else pytest works it out ten thousand times
     function.__module__ = module
     return function
 
 
 class _Marks:
-    """The marks of entries; equal ones are one object, since a matrix may have ten thousand entries."""
+    """The marks of entries; equal lists are one object, since a matrix may have ten thousand entries."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._has_timeout = config.pluginmanager.hasplugin("timeout")
-        self._marks: dict[str | float, pytest.MarkDecorator] = {}
+        self._lists: dict[tuple[tuple[str, ...], float], list[pytest.MarkDecorator]] = {}
 
     def of(self, entry: Entry) -> list[pytest.MarkDecorator]:
-        marks = [self._mark(name) for name in entry.marks]
-        if self._has_timeout:
-            marks.append(self._timeout(backstop_s(entry)))
-        return marks
+        seconds = backstop_s(entry) if self._has_timeout else 0.0
+        if (entry.marks, seconds) not in self._lists:
+            self._lists[entry.marks, seconds] = self._marks(entry.marks, seconds)
+        return self._lists[entry.marks, seconds]
 
-    def _mark(self, name: str) -> pytest.MarkDecorator:
-        if name not in self._marks:
-            self._marks[name] = getattr(pytest.mark, name)
-        return self._marks[name]
-
-    def _timeout(self, seconds: float) -> pytest.MarkDecorator:
-        if seconds not in self._marks:
-            self._marks[seconds] = pytest.mark.timeout(seconds)
-        return self._marks[seconds]
+    def _marks(self, names: tuple[str, ...], seconds: float) -> list[pytest.MarkDecorator]:
+        marks = [getattr(pytest.mark, name) for name in names]
+        return [*marks, pytest.mark.timeout(seconds)] if self._has_timeout else marks
 
 
 def backstop_s(entry: Entry, confirm: int = 0) -> float:

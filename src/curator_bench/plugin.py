@@ -46,6 +46,12 @@ def pytest_configure_node(node: Any) -> None:
     node.workerinput.update(collection.hand_over(node.config))
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    with collection.collecting(session.config):
+        return (yield)
+
+
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     return collection.collect_file(file_path, parent)
 

@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+import uuid
 import venv
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from curator_bench.cluster.interpreters import interpreter_with_ray
 from curator_bench.cluster.logs import keep_logs, last_lines
 from curator_bench.cluster.options import missing_resources, object_store_bytes, requested_resources, start_options
 from curator_bench.cluster.shared_memory import files_mapped_by, remove_unused
-from curator_bench.cluster.temp_dirs import make_temp_dir, remove_temp_dir
+from curator_bench.cluster.temp_dirs import make_temp_dir, remove_leftovers, remove_temp_dir
 from curator_bench.errors import ClusterError
 from curator_bench.measure.processes import Mark
 from curator_bench.values import RaySettings
@@ -173,3 +174,15 @@ def test_a_socket_fits_into_the_path_of_a_temporary_directory(monkeypatch: pytes
     finally:
         remove_temp_dir(directory)
     assert not directory.exists()
+
+
+def test_an_empty_directory_that_nobody_claims_is_removed_in_time() -> None:
+    """Its maker was killed between making it and saying whose it is."""
+    fresh, old = (Path("/tmp", f"cb-{uuid.uuid4().hex}") for _ in range(2))
+    for directory in (fresh, old):
+        directory.mkdir()
+    os.utime(old, (0, 0))
+    remove_leftovers("no run")
+    there = (fresh.exists(), old.exists())
+    fresh.rmdir()
+    assert there == (True, False)

@@ -69,6 +69,7 @@ def test_the_environment_and_the_signal_handler_are_put_back(
         assert ray.is_initialized()
         assert os.environ["RAY_AUTH_TOKEN"] == standing.token
     assert not ray.is_initialized()
+    assert not importlib.import_module("ray._raylet").get_authentication_mode()  # as in the user's environment
     assert signal.getsignal(signal.SIGTERM) == handler
     assert {name: value for name, value in os.environ.items() if name.startswith("RAY_")} == {
         name: value for name, value in users_own_settings.items() if name.startswith("RAY_")

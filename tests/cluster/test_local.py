@@ -128,9 +128,11 @@ def assert_logs_are_kept(request: ClusterRequest, cluster: Cluster) -> None:
 
 def test_every_process_of_a_cluster_carries_its_mark(standing: Cluster) -> None:
     """Also those that rename themselves, which writes over the environment of a process that does not take care."""
+    assert standing.mark
     tree = find_processes(None, standing.processes)
     assert len(tree) >= 5
-    assert tree <= find_processes(standing.mark)
+    carried = [Path(f"/proc/{process.pid}/environ").read_bytes() for process in tree if is_running(process)]
+    assert all(standing.mark.value.encode() in environment for environment in carried)
 
 
 def test_four_started_at_the_same_moment_all_come_up(bench: Bench) -> None:
@@ -156,10 +158,13 @@ def assert_only_the_dead_one_counts_as_dead(clusters: list[Cluster], bench: Benc
 def test_a_cluster_that_lost_its_raylet_is_dead_and_leaves_nothing(local: LocalCluster, bench: Bench) -> None:
     request = bench.request()
     cluster = local.start(request)
+    bench.connect(cluster, LEAVES_THINGS, str(bench.folder / "shared"))
     assert is_alive(cluster)
     os.kill(cluster.pids[2], signal.SIGKILL)
     bench.wait_until(lambda: not is_alive(cluster))
     assert any("raylet" in line for line in last_log_lines(cluster))
+    bench.wait_until(lambda: not any(is_running(process) for process in cluster.processes))
+    assert bench.processes_of(cluster, request.marker)  # what a worker started, whose parents are all dead
     local.stop(cluster)
     assert bench.processes_of(cluster, request.marker) == frozenset()
     assert cluster.temp_dir
@@ -167,14 +172,13 @@ def test_a_cluster_that_lost_its_raylet_is_dead_and_leaves_nothing(local: LocalC
 
 
 def test_a_start_that_fails_is_tried_again_and_says_why(local: LocalCluster, bench: Bench) -> None:
-    before = set(Path("/tmp").glob("cb-*"))
     request = bench.request(bench.small(object_store_size=10**15, start_retries=1))
     with pytest.raises(ClusterError, match="did not start, tried 2 times") as failure:
         local.start(request)
     assert "object store" in str(failure.value)
     assert request.log_path.read_text().count("Local node IP") == 2
     assert find_processes(Mark(request.marker)) == frozenset()
-    assert [directory for directory in set(Path("/tmp").glob("cb-*")) - before if is_of(directory, request)] == []
+    assert not [directory for directory in Path("/tmp").glob("cb-*") if is_of(directory, request)]
 
 
 def is_of(directory: Path, request: ClusterRequest) -> bool:
@@ -187,6 +191,20 @@ def test_a_start_that_takes_too_long_is_ended(local: LocalCluster, bench: Bench)
     with pytest.raises(ClusterError, match=r"did not start, tried once: no answer within 0\.05 s"):
         local.start(request)
     assert find_processes(Mark(request.marker)) == frozenset()
+
+
+def test_nothing_of_a_start_that_was_interrupted_is_left(local: LocalCluster, bench: Bench) -> None:
+    request = bench.request()
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.setitimer(signal.ITIMER_REAL, 0.4)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            local.start(request)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert find_processes(Mark(request.marker)) == frozenset()
+    assert not [directory for directory in Path("/tmp").glob("cb-*") if is_of(directory, request)]
 
 
 def test_a_cluster_ends_with_the_process_that_started_it(bench: Bench) -> None:

@@ -167,3 +167,12 @@ def test_a_cluster_that_died_is_replaced_and_its_logs_go_to_its_run(marker: str,
     finally:
         clusters.close()
     assert not [path for path in (first.temp_dir, second.temp_dir) if path and Path(path).exists()]
+
+
+def test_what_empties_a_cluster_is_no_part_of_it(clusters: ReusedCluster, marker: str, bench: Bench) -> None:
+    cluster = use(clusters, bench)
+    of_the_cluster = find_processes(cluster.mark, cluster.processes)
+    programs = {process: Path(f"/proc/{process.pid}/cmdline").read_bytes() for process in find_processes(Mark(marker))}
+    sweepers = {process for process, program in programs.items() if b"sweeper_program.py" in program}
+    assert sweepers
+    assert sweepers.isdisjoint(of_the_cluster)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import pytest
 
 from curator_bench.errors import MatrixError
 from curator_bench.matrix import LoadRequest, load
-from curator_bench.values import Entry, Matrix
+from curator_bench.matrix.tree import Block, Items
+from curator_bench.values import Entry, Matrix, Place
 
 
 class Folder:
@@ -33,7 +35,7 @@ class Folder:
         variables: Mapping[str, str] | None = None,
         **circumstances: Any,
     ) -> Matrix:
-        """Loads files, or texts that are written to matrix.yaml, matrix_2.yaml, … and overlay.yaml, overlay_2.yaml, …"""
+        """Loads files, or texts, which are written to matrix.yaml, matrix_2.yaml, … and overlay.yaml, …"""
         request = LoadRequest(
             files=tuple(self._as_files("matrix", files)),
             overlays=tuple(self._as_files("overlay", overlays)),
@@ -60,6 +62,30 @@ class Folder:
         for number, file in enumerate(given, 1):
             name = f"{stem}.yaml" if number == 1 else f"{stem}_{number}.yaml"
             yield file if isinstance(file, Path) else self.write(file, name)
+
+
+Tree = Callable[..., Any]
+
+
+@pytest.fixture(scope="session")
+def tree() -> Tree:
+    """Turns ordinary dicts and lists into what reading gives; every part stands on a line of its own."""
+
+    def build(value: Any, file: str = "base.yaml", lines: Iterator[int] | None = None) -> Any:
+        lines = lines or itertools.count(1)
+        if isinstance(value, dict):
+            block = Block()
+            for key, inner in value.items():
+                block.put(key, build(inner, file, lines), Place(file, next(lines)))
+            return block
+        if isinstance(value, list):
+            items = Items()
+            for inner in value:
+                items.add(build(inner, file, lines), Place(file, next(lines)))
+            return items
+        return value
+
+    return build
 
 
 @pytest.fixture

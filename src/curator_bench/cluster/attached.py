@@ -68,6 +68,5 @@ def _ask(python: str, env: dict[str, str], request: ClusterRequest) -> dict[str,
             f"ray: address: {env['RAY_ADDRESS']}: asking what it has failed: {failure}\n{said}"
         ) from None
     finally:
-        end_processes(mark, [child.pid] if child else [], grace_s=0)
-        if child:
+        if not end_processes(mark, child.roots if child else (), grace_s=0) and child:
             child.reap()

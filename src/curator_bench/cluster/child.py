@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from curator_bench.measure.processes import identify
+
 _ENDED_WITHIN_S = 5.0
 
 
@@ -44,7 +46,8 @@ class Child:
             raise ChildFailed(f"{command.python} did not start: {error}") from error
         finally:
             os.close(answer_to)
-        self.pid = self._process.pid
+        self.roots = tuple(filter(None, [identify(self._process.pid)]))
+        """The child, for who looks for its processes: still itself when its number is another's."""
 
     def ask(self, question: str) -> None:
         assert self._process.stdin

@@ -12,7 +12,6 @@ from types import ModuleType
 from typing import Any
 
 from curator_bench.cluster.environment import ADDRESS_AND_TOKEN
-from curator_bench.cluster.model import Cluster
 from curator_bench.cluster.ray_token import read_token_again
 from curator_bench.errors import ClusterError
 
@@ -20,7 +19,7 @@ _ONE_AT_A_TIME = threading.Lock()
 
 
 @contextmanager
-def driver(cluster: Cluster, **init_options: Any) -> Iterator[ModuleType]:
+def driver(address: str, env: Mapping[str, str], **init_options: Any) -> Iterator[ModuleType]:
     """`Cluster.driver` says what for."""
     if not _ONE_AT_A_TIME.acquire(blocking=False):
         raise ClusterError("this process already is a driver of a Ray cluster; leave that block before the next one")
@@ -31,16 +30,16 @@ def driver(cluster: Cluster, **init_options: Any) -> Iterator[ModuleType]:
         ray: Any = importlib.import_module("ray")
         if ray.is_initialized():
             raise ClusterError("this process called ray.init() itself; call ray.shutdown() before cluster.driver()")
-        stack.enter_context(_token_of(cluster))
+        stack.enter_context(_address_and_token(env))
         stack.callback(ray.shutdown)
-        ray.init(address=cluster.address, **{"configure_logging": False, **init_options})
+        ray.init(address=address, **{"configure_logging": False, **init_options})
         yield ray
 
 
 @contextmanager
-def _token_of(cluster: Cluster) -> Iterator[None]:
+def _address_and_token(env: Mapping[str, str]) -> Iterator[None]:
     before = {name: os.environ.get(name) for name in ADDRESS_AND_TOKEN}
-    _set({name: cluster.env.get(name) for name in ADDRESS_AND_TOKEN})
+    _set({name: env.get(name) for name in ADDRESS_AND_TOKEN})
     try:
         read_token_again()
         yield

@@ -16,7 +16,7 @@ _TIMEOUT_S = 30
 
 def interpreter_with_ray(python: str, env: Mapping[str, str]) -> str:
     found = shutil.which(python, path=env.get("PATH"))
-    if found and python != sys.executable and _has_ray(found, env):
+    if found and found != sys.executable and _has_ray(found, env):
         return found
     if importlib.util.find_spec("ray"):
         return sys.executable

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,14 +57,19 @@ class LocalCluster:
     def stop(self, cluster: Cluster, copy_logs_to: Path | None = None) -> None:
         """The logs go where the request said, unless told otherwise."""
         if cluster.mark in self._running:
-            running, head = self._running[cluster.mark]
-            _end(running, head, copy_logs_to or running.request.copy_logs_to)
-            del self._running[cluster.mark]
+            self._finish(cluster.mark, copy_logs_to)
 
     def close(self) -> None:
-        for running, head in list(self._running.values()):
-            _end(running, head, running.request.copy_logs_to)
-            del self._running[running.mark]
+        with ExitStack() as stack:
+            for mark in self._running:
+                stack.callback(self._finish, mark)
+
+    def _finish(self, mark: Mark, copy_logs_to: Path | None = None) -> None:
+        running, head = self._running[mark]
+        left = _end(running, head, copy_logs_to or running.request.copy_logs_to)
+        del self._running[mark]
+        if left:
+            raise ClusterError(_what_is_left(left))
 
     def _attempt(self, request: ClusterRequest, python: str) -> Cluster:
         running = _prepare(request, python)
@@ -107,15 +113,15 @@ def _command(running: _Running) -> ChildCommand:
 
 def _cluster(running: _Running, head: Child, facts: dict[str, Any]) -> Cluster:
     missing = missing_resources(requested_resources(running.request.settings), facts["resources"])
-    processes = [identify(pid) for pid in (head.pid, *facts["pids"])]
-    if missing or None in processes:
+    processes = [*head.roots, *filter(None, map(identify, facts["pids"]))]
+    if missing or len(processes) != 1 + len(facts["pids"]):
         raise ChildFailed("; ".join(missing) or "it ended as soon as it was ready")
     return Cluster(
         address=facts["address"],
         env={"RAY_ADDRESS": facts["address"], **authentication(running.token)},
         resources=facts["resources"],
         mark=running.mark,
-        processes=tuple(process for process in processes if process),
+        processes=tuple(processes),
         temp_dir=running.temp_dir,
         session_dir=Path(facts["session_dir"]),
         startup_log=running.request.log_path,
@@ -127,20 +133,18 @@ def _cluster(running: _Running, head: Child, facts: dict[str, Any]) -> Cluster:
     )
 
 
-def _end(running: _Running, head: Child | None, copy_logs_to: Path | None) -> None:
+def _end(running: _Running, head: Child | None, copy_logs_to: Path | None) -> frozenset[ProcessId]:
     """Killing is safe: Ray writes its logs as it goes, and they are moved away once nobody writes any more."""
-    pids = [head.pid] if head else []
-    before = find_processes(running.mark, pids, settle=False)
+    before = find_processes(running.mark, head.roots if head else (), settle=False)
     shared_files = files_mapped_by(process.pid for process in before)
-    left = end_processes(running.mark, [*pids, *before], grace_s=0)
-    if head and head.pid not in {process.pid for process in left}:
+    left = end_processes(running.mark, before, grace_s=0)
+    if head and left.isdisjoint(head.roots):
         head.reap()
     remove_unused(shared_files)
     if copy_logs_to:
         _keep_logs(running.temp_dir, copy_logs_to)
     remove_temp_dir(running.temp_dir)
-    if left:
-        raise ClusterError(_what_is_left(left))
+    return left
 
 
 def _keep_logs(temp_dir: Path, target: Path) -> None:

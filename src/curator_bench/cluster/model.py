@@ -82,7 +82,7 @@ class Cluster:
         """
         from curator_bench.cluster.driver import driver
 
-        return driver(self, **init_options)
+        return driver(self.address, self.env, **init_options)
 
 
 class ClusterProvider(Protocol):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from curator_bench.cluster.attached import AttachedCluster
@@ -38,5 +38,6 @@ class Clusters:
             provider.stop(cluster)
 
     def close(self) -> None:
-        for provider in (self._local, self._reused, self._attached):
-            provider.close()
+        with ExitStack() as stack:
+            for provider in (self._local, self._reused, self._attached):
+                stack.callback(provider.close)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
@@ -55,10 +56,8 @@ class ReusedCluster:
 
     def start(self, request: ClusterRequest) -> Cluster:
         standing = self._fit(_key(request)) or self._begin(request)
+        _leave_a_pointer(request, standing.cluster)
         standing.used_by = request
-        assert standing.cluster.startup_log
-        request.log_path.parent.mkdir(parents=True, exist_ok=True)
-        request.log_path.write_text(_POINTER.format(path=standing.cluster.startup_log))
         return standing.cluster
 
     def stop(self, cluster: Cluster) -> None:
@@ -73,8 +72,9 @@ class ReusedCluster:
                 self._end(standing, request.copy_logs_to if request else None)
 
     def close(self) -> None:
-        for standing in list(self._standing):
-            self._end(standing)
+        with ExitStack() as stack:
+            for standing in self._standing:
+                stack.callback(self._end, standing)
 
     def _fit(self, key: str) -> _Standing | None:
         for standing in [one for one in self._standing if one.key == key and one.used_by is None]:
@@ -93,36 +93,37 @@ class ReusedCluster:
             copy_logs_to=self._directory / f"ray_cluster_{self._started}",
         )
         cluster = self._local.start(own)
-        try:
-            standing = _Standing(cluster, _sweeper(cluster, own), _key(request), request)
-        except BaseException:
-            self._local.stop(cluster)
-            raise
+        with ExitStack() as undo:
+            undo.callback(self._local.stop, cluster)
+            standing = _Standing(cluster, _connected_sweeper(cluster, own), _key(request), None)
+            undo.pop_all()
         self._standing.append(standing)
-        self._connect(standing)
         return standing
-
-    def _connect(self, standing: _Standing) -> None:
-        try:
-            standing.sweeper.wait_until_connected()
-        except ChildFailed as failure:
-            self._end(standing)
-            raise ClusterError(f"no driver could connect to the Ray cluster: {failure}") from failure
-        except BaseException:
-            self._end(standing)
-            raise
 
     def _end(self, standing: _Standing, copy_logs_to: Path | None = None) -> None:
         self._standing.remove(standing)
+        standing.sweeper.end()
         self._local.stop(standing.cluster, copy_logs_to)
-        standing.sweeper.reap()
 
 
-def _sweeper(cluster: Cluster, request: ClusterRequest) -> Sweeper:
-    assert cluster.mark
-    marks = (Mark(request.marker), cluster.mark)
-    env = head_environment(request.env, {}, cluster.token, marks)
-    return Sweeper(cluster.python, {**env, **cluster.env}, request.log_path)
+def _connected_sweeper(cluster: Cluster, request: ClusterRequest) -> Sweeper:
+    env = head_environment(request.env, {}, cluster.token, (Mark(request.marker),))
+    try:
+        sweeper = Sweeper(cluster.python, {**env, **cluster.env}, request.log_path)
+        sweeper.wait_until_connected()
+    except ChildFailed as failure:
+        raise ClusterError(
+            f"no driver could connect to the Ray cluster: {failure}; see {request.log_path}"
+        ) from failure
+    return sweeper
+
+
+def _leave_a_pointer(request: ClusterRequest, cluster: Cluster) -> None:
+    try:
+        request.log_path.parent.mkdir(parents=True, exist_ok=True)
+        request.log_path.write_text(_POINTER.format(path=cluster.startup_log))
+    except OSError as error:
+        raise ClusterError(f"nothing can be written to {request.log_path}: {error}") from error
 
 
 def _key(request: ClusterRequest) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from curator_bench.cluster.child import Child, ChildCommand
+from curator_bench.measure.processes import end_processes
 
 _CONNECTED_WITHIN_S = 60.0
 _PATIENCE_S = 3.0
@@ -15,12 +16,16 @@ class Sweeper:
     """Asked when a run has ended, answers before the next one: the work is done in between."""
 
     def __init__(self, python: str, env: dict[str, str], log_path: Path) -> None:
-        """`env` holds the cluster's mark, so the sweeper is ended with it, its address and its token."""
+        """`env` holds the cluster's address and token, but not its mark: no run is to be measured by its sweeper."""
         self._child = Child(ChildCommand(python, "sweeper_program.py", (str(_PATIENCE_S),), env, log_path))
         self._asked = 0
 
     def wait_until_connected(self) -> None:
-        self._child.answer(_CONNECTED_WITHIN_S)
+        try:
+            self._child.answer(_CONNECTED_WITHIN_S)
+        except BaseException:
+            self.end()
+            raise
 
     def begin(self) -> None:
         self._child.ask("sweep")
@@ -34,6 +39,6 @@ class Sweeper:
             self._asked -= 1
         return left
 
-    def reap(self) -> None:
-        """To be called when it has ended."""
-        self._child.reap()
+    def end(self) -> None:
+        if not end_processes(None, self._child.roots, grace_s=0):
+            self._child.reap()

@@ -18,6 +18,7 @@ from curator_bench.measure.processes import Mark, ProcessId, end_processes, iden
 _PREFIX = "cb-"
 _OWNER_FILE = "owner.json"
 _REMOVAL_PATIENCE_S = 2.0
+_NOTED_WITHIN_S = 60.0
 
 
 def make_temp_dir(marker: str, mark: Mark) -> Path:
@@ -58,6 +59,15 @@ def remove_leftovers(marker: str | None = None) -> None:
         if note["marker"] == marker if marker is not None else _is_orphaned(note):
             end_processes(Mark(str(note["cluster"]), CLUSTER_VARIABLE), grace_s=0)
             remove_temp_dir(directory)
+    _remove_empty()
+
+
+def _remove_empty() -> None:
+    """Whoever made them was killed before it could say whose they are."""
+    for directory in Path(_root()).glob(f"{_PREFIX}*"):
+        with suppress(OSError):  # not empty, gone, or another user's
+            if time.time() - directory.stat().st_mtime > _NOTED_WITHIN_S:
+                directory.rmdir()
 
 
 def _noted() -> Iterator[tuple[Path, dict[str, object]]]:

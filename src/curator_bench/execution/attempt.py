@@ -7,7 +7,6 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,19 +14,30 @@ from typing import Any
 from curator_bench.cluster.model import Cluster, ClusterRequest
 from curator_bench.errors import BenchError
 from curator_bench.execution import data_setups, datasets, session_environment
-from curator_bench.execution.directories import Directories, attempt_top, prepare, remove_scratch
+from curator_bench.execution.directories import Directories, attempt_top, prepare, remove_scratch, with_entry_dir
 from curator_bench.execution.environment import script_environment
 from curator_bench.execution.files import append_json_line, tail
 from curator_bench.execution.repeats import combine
-from curator_bench.execution.script import Execution, command_words, execute
+from curator_bench.execution.script import Execution, command_words, execute, mask_of
 from curator_bench.execution.status import Status
 from curator_bench.execution.workbench import Workbench
 from curator_bench.measure.gpu import busy_gpus
 from curator_bench.values import Plan, Repeat, RunResult, Verdict
 
 _LOG_LINES = 30
-_CHECK_IMPORTS = "import importlib.util as u, sys; print(*[n for n in sys.argv[1:] if u.find_spec(n) is None])"
 _CHECK_PATIENCE_S = 60.0
+_GPU_IN_USE = 0.01
+_CHECK_IMPORTS = """
+import importlib.util, sys
+
+def is_missing(name):
+    try:
+        return importlib.util.find_spec(name) is None
+    except ImportError:  # of the package it is in
+        return True
+
+print("missing:", *filter(is_missing, sys.argv[1:]))
+"""
 
 
 class _Skipped(Exception):
@@ -48,6 +58,7 @@ class Attempt:
         self._warnings: list[str] = []
         self._cluster: Cluster | None = None
         self._status: Status | None = None
+        self._prepared = False
 
     def run(self) -> RunResult:
         try:
@@ -57,7 +68,7 @@ class Attempt:
         except BenchError as error:
             return self._result(Verdict.ERROR, str(error))
         except OSError as error:
-            return self._result(Verdict.ERROR, _explain(error))
+            return self._result(Verdict.ERROR, _explain(error, self._top))
         last = self._executions[-1]
         return self._result(last.verdict, last.error)
 
@@ -66,18 +77,22 @@ class Attempt:
 
     def _steps(self) -> None:
         plan = self._plan
+        directories = prepare(plan, self._top)
+        self._prepared = True
         if plan.problems:
             raise BenchError("; ".join(plan.problems))
         session_environment.ensure(plan)
-        directories = prepare(plan, self._top)
-        self._status = Status(self._top, plan.name, plan.mask, self._bench.schedule)
+        self._status = Status(Path(plan.entry_dir), plan.name, plan.mask, self._bench.schedule)
         self._status.now("preparing", attempt=plan.attempt)
         self._status.start()
-        env = script_environment(plan.env, {}, self._bench.marker)
+        env = script_environment(self._own_env(), {}, self._bench.marker)
         self._check_imports(env)
         self._prepare_data(env)
-        with self._cluster_of(directories, env) as cluster, self._gpu_watch(env):
+        with self._gpu_watch(env), self._cluster_of(directories, env) as cluster:
             self._execute_all(directories, cluster, self._status)
+
+    def _own_env(self) -> dict[str, str]:
+        return {name: with_entry_dir(value, self._top) for name, value in self._plan.env.items()}
 
     def _check_imports(self, env: Mapping[str, str]) -> None:
         """`requires`: asked of the script's own interpreter."""
@@ -88,11 +103,11 @@ class Attempt:
             answer = subprocess.run(
                 words, env=dict(env), capture_output=True, text=True, timeout=_CHECK_PATIENCE_S, check=True
             )
-        except (OSError, subprocess.SubprocessError) as error:
+        except (OSError, ValueError, subprocess.SubprocessError) as error:
             raise BenchError(
                 f"the interpreter {self._plan.python} cannot be asked what it can import: {error}"
             ) from None
-        if missing := answer.stdout.split():
+        if missing := answer.stdout.rpartition("missing:")[2].split():
             raise _Skipped(f"needs {', '.join(missing)}, which {self._plan.python} cannot import")
 
     def _prepare_data(self, env: Mapping[str, str]) -> None:
@@ -100,7 +115,7 @@ class Attempt:
             data_setups.ensure(setup, self._plan, env)
         for need in self._plan.datasets:
             log_dir = Path(self._plan.session_dir, "data_setup", f"dataset_{need.name}_{need.format}")
-            datasets.ensure(need, env=env, log_dir=log_dir)
+            datasets.ensure(need, env=env, log_dir=log_dir, mask=self._plan.mask)
 
     @contextmanager
     def _cluster_of(self, directories: Directories, env: Mapping[str, str]) -> Iterator[Cluster | None]:
@@ -116,7 +131,7 @@ class Attempt:
             env=env,
             log_path=directories.ray_log,
             copy_logs_to=directories.ray_cluster,
-            entry_env=plan.env,
+            entry_env=self._own_env(),
             python=plan.python,
             working_dir=plan.working_dir,
         )
@@ -126,8 +141,9 @@ class Attempt:
 
     @contextmanager
     def _gpu_watch(self, env: Mapping[str, str]) -> Iterator[None]:
-        """Warns when somebody else uses a GPU before the run, or the run leaves one in use."""
-        threshold = self._plan.gpu_mem_use_warning_threshold or 0.0
+        """Warns when somebody else uses a GPU before the run, or what is left of the run, its cluster ended, does."""
+        said = self._plan.gpu_mem_use_warning_threshold
+        threshold = _GPU_IN_USE if said is None else said
         self._warnings += [f"before the run, {gpu}" for gpu in busy_gpus(threshold, env)]
         yield
         self._warnings += [f"after the run, {gpu}" for gpu in busy_gpus(threshold, env)]
@@ -156,31 +172,37 @@ class Attempt:
     def _note_repeat(self, number: int) -> None:
         last = self._executions[-1]
         self._repeats.append(Repeat(number, last.exit_code, last.seconds, last.metrics))
-        self._write_line(number, last)
+        self._write_line(last.verdict, last.error, number, last)
 
-    def _write_line(self, number: int, execution: Execution) -> None:
+    def _write_line(
+        self, verdict: Verdict, error: str, number: int | None = None, execution: Execution | None = None
+    ) -> None:
+        """One line of results.jsonl: a repeat, or an attempt that came to none."""
         line: dict[str, Any] = {
             "name": self._plan.name,
             "session": self._plan.session,
             "attempt": self._plan.attempt,
             "repeat": number,
             "ended_at": _now(),
-            "verdict": execution.verdict,
-            "error": self._plan.mask.hide(execution.error),
-            "exit_code": execution.exit_code,
-            "exec_time_s": execution.seconds,
-            "params": execution.params,
-            "metrics": execution.metrics,
+            "verdict": verdict,
+            "error": mask_of(self._plan, self._cluster).hide(error),
+            "exit_code": execution.exit_code if execution else None,
+            "exec_time_s": execution.seconds if execution else None,
+            "params": execution.params if execution else {},
+            "metrics": execution.metrics if execution else {},
         }
         append_json_line(Path(self._plan.entry_dir) / "results.jsonl", line)
 
     def _result(self, verdict: Verdict, error: str) -> RunResult:
+        self._end(verdict, error)
         plan, cluster = self._plan, self._cluster
         last = self._executions[-1] if self._executions else None
         shown = last.directories if last else Directories(self._top)
-        mask = plan.mask.also(frozenset([cluster.token])) if cluster and cluster.token else plan.mask
+        has_log = self._prepared and shown.log.exists()
+        is_good = verdict in (Verdict.PASSED, Verdict.SKIPPED)
+        mask = mask_of(plan, cluster)
         warnings = [*self._warnings, *(text for execution in self._executions for text in execution.warnings)]
-        result = RunResult(
+        return RunResult(
             name=plan.name,
             verdict=verdict,
             started_at=self._started_at,
@@ -189,38 +211,34 @@ class Attempt:
             error=mask.hide(error),
             exit_code=last.exit_code if last else None,
             command=tuple(mask.hide(word) for word in command_words(plan, shown)[0]),
-            log_path=str(shown.log) if shown.log.exists() else "",
-            log_tail=() if verdict in (Verdict.PASSED, Verdict.SKIPPED) else tail(shown.log, _LOG_LINES),
+            log_path=str(shown.log) if has_log else "",
+            log_tail=tuple(map(mask.hide, tail(shown.log, _LOG_LINES))) if has_log and not is_good else (),
             params=last.params if last else {},
             metrics=combine(self._repeats) if self._repeats else {},
             repeats=tuple(self._repeats),
             attempt=plan.attempt,
             warnings=tuple(dict.fromkeys(mask.hide(text) for text in warnings)),
             host=socket.gethostname(),
+            ray_version=cluster.ray_version if cluster else "",
+            ray_num_cpus=cluster.resources.get("CPU") if cluster else None,
+            ray_num_gpus=cluster.resources.get("GPU", 0.0) if cluster else None,
         )
-        if cluster is not None:
-            result = replace(
-                result,
-                ray_version=cluster.ray_version,
-                ray_num_cpus=cluster.resources.get("CPU"),
-                ray_num_gpus=cluster.resources.get("GPU", 0.0),
-            )
-        self._end_status(verdict)
-        return result
 
-    def _end_status(self, verdict: Verdict) -> None:
-        if self._status is None:
-            return
+    def _end(self, verdict: Verdict, error: str) -> None:
+        """The last words on disk. On a full one they are a warning: the result is there all the same."""
         try:
-            self._status.stop(verdict)
-        except OSError as error:
-            self._warnings.append(f"status.json could not be written: {error}")
+            if self._status is not None:
+                self._status.stop(verdict)
+            if self._prepared and not self._repeats:
+                self._write_line(verdict, error)
+        except OSError as problem:
+            self._warnings.append(f"what came of the run could not be noted: {_explain(problem, self._top)}")
 
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-def _explain(error: OSError) -> str:
-    """An operating system's error in words: which file, and what about it."""
-    return f"{error.strerror or error}: {error.filename}" if error.filename else str(error)
+def _explain(error: OSError, top: Path) -> str:
+    """An operating system's error in words: which file, and what about it. A write that fails names none."""
+    return f"{error.strerror or error}: {error.filename or top}"

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from curator_bench.errors import BenchError
+from curator_bench.execution.segments import Segments
 from curator_bench.measure.processes import Mark, ProcessId, end_processes, find_processes, identify
 
 EXECUTION_VARIABLE = "CURATOR_BENCH_EXECUTION"
@@ -29,29 +31,38 @@ class Ended:
 class Child:
     """A program in a session of its own, known by a mark that its descendants inherit."""
 
-    def __init__(self, words: Sequence[str], *, env: Mapping[str, str], log: Path, cwd: str) -> None:
+    def __init__(
+        self, words: Sequence[str], *, env: Mapping[str, str], log: Path, cwd: str, keep_open: Sequence[int] = ()
+    ) -> None:
+        """`keep_open`: descriptors of ours that it and its descendants hold until they end."""
         self.mark = Mark(secrets.token_hex(8), EXECUTION_VARIABLE)
+        self._segments = Segments()
         self.started = time.monotonic()
         with log.open("wb") as output:
-            self._process = subprocess.Popen(
-                list(words),
-                env={**env, **self.mark.environment()},
-                cwd=cwd,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+            try:
+                self._process = subprocess.Popen(
+                    list(words),
+                    env={**env, **self.mark.environment()},
+                    cwd=cwd,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                    pass_fds=keep_open,
+                )
+            except ValueError as error:  # a NUL in a word, a "=" in the name of a variable
+                raise BenchError(f"the command cannot be started: {error}") from None
         found = identify(self._process.pid)
-        self._root: tuple[ProcessId, ...] = (found,) if found else ()
+        self._seen: frozenset[ProcessId] = frozenset([found]) if found else frozenset()
 
     @property
     def pid(self) -> int:
         return self._process.pid
 
     def processes(self) -> frozenset[ProcessId]:
-        """The child and all that came of it."""
-        return find_processes(self.mark, self._root, settle=False)
+        """The child and all that came of it. What was seen once stays known, whatever it did to leave."""
+        self._seen = find_processes(self.mark, self._seen, settle=False)
+        return self._seen
 
     def wait(self, timeout_s: float) -> Ended:
         """Until it ends or its time is over. `end` must follow, whatever happens here."""
@@ -62,13 +73,23 @@ class Child:
     def end(self) -> None:
         """Ends what is still there of it: politely what was stopped, at once what was left behind."""
         grace_s = _LEFTOVER_GRACE_S if self._process.returncode is not None else _TERM_GRACE_S
-        end_processes(self.mark, self._root, grace_s=grace_s)
+        self._segments.note(process.pid for process in self.processes())
+        end_processes(self.mark, self._seen, grace_s=grace_s)
         self._process.wait()
+        self._segments.remove()
 
 
-def run_child(words: Sequence[str], *, env: Mapping[str, str], log: Path, cwd: str, timeout_s: float) -> Ended:
+def run_child(
+    words: Sequence[str],
+    *,
+    env: Mapping[str, str],
+    log: Path,
+    cwd: str,
+    timeout_s: float,
+    keep_open: Sequence[int] = (),
+) -> Ended:
     """Runs a program to its end, or to the end of its time; nothing of it is left."""
-    child = Child(words, env=env, log=log, cwd=cwd)
+    child = Child(words, env=env, log=log, cwd=cwd, keep_open=keep_open)
     try:
         return child.wait(timeout_s)
     finally:
@@ -76,7 +97,7 @@ def run_child(words: Sequence[str], *, env: Mapping[str, str], log: Path, cwd: s
 
 
 def _wait_for_exit(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
-    """Whether it ended in time. Popen.wait would wake up twenty times a second; a descriptor of the process does not."""
+    """Whether it ended in time. Popen.wait would wake up twenty times a second; a descriptor does not."""
     if not hasattr(os, "pidfd_open"):
         return _wait_by_polling(process, timeout_s)
     try:

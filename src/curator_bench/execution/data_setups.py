@@ -25,8 +25,9 @@ def ensure(need: SetupNeed, plan: Plan, env: Mapping[str, str]) -> None:
     with (directory / ".lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         outcome = _outcome(directory)
-        if outcome.get("failed") is not False and outcome.get("invocation") != plan.invocation:
-            outcome = _run(need, plan, directory, env)
+        is_this = outcome.get("command") == _shown(need, plan)
+        if not is_this or (outcome["failed"] and outcome["invocation"] != plan.invocation):
+            outcome = _run(need, plan, directory, env, lock.fileno())
     if outcome.get("failed"):
         log = directory / "stdouterr.log"
         lines = "\n".join(f"  {line}" for line in tail(log, _LOG_LINES))
@@ -41,12 +42,28 @@ def _outcome(directory: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _run(need: SetupNeed, plan: Plan, directory: Path, env: Mapping[str, str]) -> dict[str, Any]:
-    log = directory / "stdouterr.log"
-    ended = run_child(need.command, env={**env, **need.env}, log=log, cwd=plan.working_dir, timeout_s=need.timeout_s)
+def _shown(need: SetupNeed, plan: Plan) -> list[str]:
+    return [plan.mask.hide(word) for word in need.command]
+
+
+def _run(need: SetupNeed, plan: Plan, directory: Path, env: Mapping[str, str], lock: int) -> dict[str, Any]:
+    """The script holds the lock too: when we are killed, nobody else begins before it has ended as well."""
+    ended = run_child(
+        need.command,
+        env={**env, **need.env},
+        log=directory / "stdouterr.log",
+        cwd=plan.working_dir,
+        timeout_s=need.timeout_s,
+        keep_open=[lock],
+    )
     failed: str | bool = False
     if ended.exit_code != 0:
         failed = "its time was over" if ended.exit_code is None else f"exit code {ended.exit_code}"
-    outcome = {"failed": failed, "invocation": plan.invocation, "seconds": round(ended.seconds, 3)}
+    outcome = {
+        "failed": failed,
+        "invocation": plan.invocation,
+        "command": _shown(need, plan),
+        "seconds": round(ended.seconds, 3),
+    }
     write_json(directory / "outcome.json", outcome)
     return outcome

@@ -6,128 +6,162 @@ import fcntl
 import hashlib
 import json
 import os
-import shutil
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from curator_bench.errors import DatasetError
 from curator_bench.execution.child import run_child
-from curator_bench.execution.files import tail, write_json
-from curator_bench.values import DatasetNeed
+from curator_bench.execution.files import remove, tail, write_json
+from curator_bench.values import DatasetNeed, Mask
 
 _PIECE = 1 << 20
 _LOG_LINES = 30
 _MAKING, _MADE = "making", "made"
 
 
-def ensure(need: DatasetNeed, *, env: Mapping[str, str], log_dir: Path) -> None:
+def ensure(need: DatasetNeed, *, env: Mapping[str, str], log_dir: Path, mask: Mask | None = None) -> None:
     """The dataset is at its path when this returns; DatasetError says why it cannot be."""
-    if not need.command:
-        if "://" not in need.path and not os.path.exists(need.path):
-            raise DatasetError(f"the dataset {_name(need)} is not there: {need.path}")
-        return
-    folder = Path(need.folder)
-    definition = _definition(need)
-    if _is_made(folder, definition) and os.path.exists(need.path):
-        return
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with _locked(_beside(folder, "lock")):
-        if _is_made(folder, definition) and os.path.exists(need.path):
-            return  # somebody else made it while we waited
-        manifest = _manifest(folder)
-        if manifest is None and os.path.exists(need.path):
-            return  # the user's own: put there by hand, not by us
-        _make(need, folder, definition, manifest, env, log_dir)
+    if need.command:
+        _Generated(need, mask or Mask()).ensure(env, log_dir)
+    elif "://" not in need.path and not os.path.exists(need.path):
+        raise DatasetError(f"the dataset {need.name},{need.format} is not there: {need.path}")
 
 
-def _name(need: DatasetNeed) -> str:
-    return f"{need.name},{need.format}"
+class _Generated:
+    """A dataset that a script makes in a folder. Our notes stand beside the folder: what is in it is the script's."""
 
+    def __init__(self, need: DatasetNeed, mask: Mask) -> None:
+        self._need = need
+        self._mask = mask
+        self._name = f"the dataset {need.name},{need.format}"
+        self._folder = Path(need.folder)
+        self._manifest = self._folder.with_name(f".{self._folder.name}.curator-bench.json")
+        self._definition = self._read_definition()
 
-def _beside(folder: Path, kind: str) -> Path:
-    """Our notes stand beside the folder, not in it: what is in it is the script's alone."""
-    return folder.with_name(f".{folder.name}.curator-bench.{kind}")
+    def ensure(self, env: Mapping[str, str], log_dir: Path) -> None:
+        if self._is_there():
+            return
+        self._folder.parent.mkdir(parents=True, exist_ok=True)
+        with _locked(self._manifest.with_suffix(".lock")) as lock:
+            if not self._is_there():  # else somebody made it while we waited
+                self._make(env, log_dir, lock)
+
+    def _read_definition(self) -> str:
+        """What makes it: another script or other arguments make another one."""
+        _, script, *words = self._need.command
+        digest = hashlib.sha256()
+        try:
+            digest.update(Path(script).read_bytes())
+        except OSError as error:
+            raise DatasetError(f"the script that makes {self._name} cannot be read: {error}") from None
+        for word in words:
+            digest.update(b"\0" + word.replace(self._need.folder, "{dataset_dir}").encode())
+        return digest.hexdigest()[:32]
+
+    def _is_there(self) -> bool:
+        """Looks for the files first: whoever makes a dataset writes the manifest before the first file."""
+        exists = os.path.exists(self._need.path)
+        manifest = self._read_manifest()
+        if manifest is None:
+            return exists  # the user's own: put there by hand, not by us
+        is_made = manifest.get("state") == _MADE and manifest.get("definition") == self._definition
+        if is_made and not exists and self._ours():
+            raise DatasetError(
+                f"{self._name} was made, but there is nothing at {self._need.path}. To have it made again, remove "
+                + " ".join(map(str, self._ours()))
+            )
+        return is_made and exists
+
+    def _read_manifest(self) -> dict[str, Any] | None:
+        try:
+            found = json.loads(self._manifest.read_text("utf-8"))
+        except (OSError, ValueError):
+            return None
+        return found if isinstance(found, dict) else None
+
+    def _not_ours(self) -> list[str]:
+        """What was there before us. It stays when the rest is made again."""
+        manifest = self._read_manifest()
+        if manifest is None:
+            return sorted(path.name for path in self._folder.glob("*"))
+        return [str(name) for name in manifest.get("not_ours", [])]
+
+    def _ours(self) -> list[Path]:
+        not_ours = self._not_ours()
+        return sorted(path for path in self._folder.glob("*") if path.name not in not_ours)
+
+    def _make(self, env: Mapping[str, str], log_dir: Path, lock: int) -> None:
+        note: dict[str, Any] = {
+            "state": _MAKING,
+            "definition": self._definition,
+            "dataset": self._need.name,
+            "command": [self._mask.hide(word) for word in self._need.command],
+            "not_ours": self._not_ours(),
+        }
+        write_json(self._manifest, note)
+        began = time.monotonic()
+        with self._nothing_left_of_a_failure():
+            self._clear()
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._run_script(env, log_dir, lock)
+        note |= {"state": _MADE, "seconds": round(time.monotonic() - began, 3)}
+        write_json(self._manifest, {**note, "made_at": datetime.now(UTC).isoformat(timespec="seconds"), **self._sum()})
+        if not os.path.exists(self._need.path):
+            raise DatasetError(f"{self._name} was made, but its script left nothing at {self._need.path}")
+
+    def _clear(self) -> None:
+        for path in self._ours():
+            remove(path)
+
+    @contextmanager
+    def _nothing_left_of_a_failure(self) -> Iterator[None]:
+        """So that what the user then puts there by hand is theirs."""
+        try:
+            yield
+        except BaseException:
+            with suppress(OSError):
+                self._clear()
+                self._manifest.unlink(missing_ok=True)
+                self._folder.rmdir()
+            raise
+
+    def _run_script(self, env: Mapping[str, str], log_dir: Path, lock: int) -> None:
+        """The script holds the lock too: when we are killed, nobody else begins before it has ended as well."""
+        log_dir.mkdir(parents=True, exist_ok=True)
+        log = log_dir / "stdouterr.log"
+        ended = run_child(
+            self._need.command,
+            env=env,
+            log=log,
+            cwd=str(self._folder.parent),
+            timeout_s=self._need.timeout_s,
+            keep_open=[lock],
+        )
+        if ended.exit_code != 0:
+            how = "its time was over" if ended.exit_code is None else f"exit code {ended.exit_code}"
+            lines = "\n".join(f"  {line}" for line in tail(log, _LOG_LINES))
+            raise DatasetError(f"{self._name} could not be made ({how}). The end of {log}:\n{lines}")
+
+    def _sum(self) -> dict[str, Any]:
+        """Number of files, their size, and a checksum over names and contents."""
+        digest, files, size = hashlib.sha256(), 0, 0
+        for path in sorted(path for path in self._folder.rglob("*") if path.is_file()):
+            digest.update(str(path.relative_to(self._folder)).encode() + b"\0")
+            with path.open("rb") as file:
+                while piece := file.read(_PIECE):
+                    digest.update(piece)
+                    size += len(piece)
+            files += 1
+        return {"files": files, "bytes": size, "sha256": digest.hexdigest()}
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """The kernel gives the lock up when its holder dies."""
+def _locked(path: Path) -> Iterator[int]:
+    """Gives the descriptor that holds the lock. The kernel gives the lock up when the last holder of that dies."""
     with path.open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
-def _manifest(folder: Path) -> dict[str, Any] | None:
-    try:
-        found = json.loads(_beside(folder, "json").read_text("utf-8"))
-    except (OSError, ValueError):
-        return None
-    return found if isinstance(found, dict) else None
-
-
-def _is_made(folder: Path, definition: str) -> bool:
-    manifest = _manifest(folder) or {}
-    return manifest.get("state") == _MADE and manifest.get("definition") == definition
-
-
-def _definition(need: DatasetNeed) -> str:
-    """What made a dataset: another script or other arguments make another one."""
-    _, script, *words = need.command
-    digest = hashlib.sha256()
-    try:
-        digest.update(Path(script).read_bytes())
-    except OSError as error:
-        raise DatasetError(f"the script that makes the dataset {_name(need)} cannot be read: {error}") from None
-    for word in words:
-        digest.update(b"\0" + word.replace(need.folder, "{dataset_dir}").encode())
-    return digest.hexdigest()[:32]
-
-
-def _make(
-    need: DatasetNeed,
-    folder: Path,
-    definition: str,
-    manifest: dict[str, Any] | None,
-    env: Mapping[str, str],
-    log_dir: Path,
-) -> None:
-    if manifest is not None:
-        shutil.rmtree(folder, ignore_errors=True)  # ours: half made, or made by another definition
-    note = {"state": _MAKING, "definition": definition, "dataset": need.name, "command": list(need.command)}
-    write_json(_beside(folder, "json"), note)
-    folder.mkdir(parents=True, exist_ok=True)
-    began = time.monotonic()
-    _run_script(need, env, log_dir)
-    if not os.path.exists(need.path):
-        raise DatasetError(f"the dataset {_name(need)} was made, but there is nothing at {need.path}")
-    seconds = round(time.monotonic() - began, 3)
-    stamp = datetime.now(UTC).isoformat(timespec="seconds")
-    write_json(_beside(folder, "json"), {**note, "state": _MADE, "made_at": stamp, "seconds": seconds, **_sum(folder)})
-
-
-def _run_script(need: DatasetNeed, env: Mapping[str, str], log_dir: Path) -> None:
-    log_dir.mkdir(parents=True, exist_ok=True)
-    log = log_dir / "stdouterr.log"
-    cwd = str(Path(need.folder).parent)
-    ended = run_child(need.command, env=env, log=log, cwd=cwd, timeout_s=need.timeout_s)
-    if ended.exit_code != 0:
-        how = "its time was over" if ended.exit_code is None else f"exit code {ended.exit_code}"
-        lines = "\n".join(f"  {line}" for line in tail(log, _LOG_LINES))
-        raise DatasetError(f"the dataset {_name(need)} could not be made ({how}). The end of {log}:\n{lines}")
-
-
-def _sum(folder: Path) -> dict[str, Any]:
-    """Number of files, their size, and a checksum over names and contents."""
-    digest, files, size = hashlib.sha256(), 0, 0
-    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-        digest.update(str(path.relative_to(folder)).encode() + b"\0")
-        with path.open("rb") as file:
-            while piece := file.read(_PIECE):
-                digest.update(piece)
-                size += len(piece)
-        files += 1
-    return {"files": files, "bytes": size, "sha256": digest.hexdigest()}
+        yield file.fileno()

@@ -6,6 +6,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from curator_bench.execution.files import remove
 from curator_bench.values import Plan
 
 _LARGE = ("logs", "scratch", "ray_cluster", "artifacts")
@@ -41,6 +42,11 @@ class Directories:
         return self.top / "benchmark_results"
 
 
+def with_entry_dir(text: str, top: Path) -> str:
+    """The placeholder that differs from repeat to repeat, filled in, by its new name and its old one."""
+    return text.replace("{session_entry_dir}", str(top)).replace("{session}", str(top))
+
+
 def attempt_top(plan: Plan) -> Path:
     """The folder of an attempt: the entry's own, and `attempt_2` and so on in it."""
     top = Path(plan.entry_dir)
@@ -51,21 +57,27 @@ def prepare(plan: Plan, top: Path) -> Directories:
     """Makes the folders of one execution below `top`, with nothing of an earlier run in them."""
     top.mkdir(parents=True, exist_ok=True)
     for name in _FROM_EARLIER:
-        _remove(top / name)
+        remove(top / name)
     if top == Path(plan.entry_dir):
-        for pattern in _NUMBERED:
-            for folder in top.glob(pattern):
-                _remove(folder)
+        _remove_numbered(top)
+        if plan.artifacts_dir is not None:
+            _remove_numbered(Path(plan.artifacts_dir))
     for name in _LARGE:
         _make_large(plan, top, name)
     Directories(top).results.mkdir()
     return Directories(top)
 
 
+def _remove_numbered(folder: Path) -> None:
+    for pattern in _NUMBERED:
+        for found in folder.glob(pattern):
+            remove(found)
+
+
 def clear_results(directory: Path) -> None:
     """Result files that are there before the script has started are another run's."""
     for name in _RESULT_FILES:
-        _remove(directory / name)
+        remove(directory / name)
     directory.mkdir(parents=True, exist_ok=True)
 
 
@@ -84,13 +96,6 @@ def _make_large(plan: Plan, top: Path, name: str) -> None:
         return
     target = Path(plan.artifacts_dir, *top.relative_to(plan.entry_dir).parts, name)
     if target != top / name:
-        _remove(target)
+        remove(target)
         (top / name).symlink_to(target, target_is_directory=True)
     target.mkdir(parents=True)
-
-
-def _remove(path: Path) -> None:
-    if path.is_symlink() or not path.is_dir():
-        path.unlink(missing_ok=True)
-    else:
-        shutil.rmtree(path)

@@ -8,12 +8,18 @@ from collections.abc import Mapping
 from curator_bench.cluster.environment import ADDRESS_AND_TOKEN, without_ray
 from curator_bench.measure.processes import Mark
 
+_ADDED_BY_PYTEST = ("PYTEST_CURRENT_TEST", "PYTEST_VERSION", "PYTEST_XDIST_")
+
 
 def script_environment(
     own: Mapping[str, str], cluster: Mapping[str, str], marker: str, base: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """Ours without any RAY_*, then what the entry sets, then what leads into its cluster: that no entry can change."""
-    env = without_ray(os.environ if base is None else base)
+    """Ours without any RAY_*, then what the entry sets, then what leads into its cluster: that no entry can change.
+
+    It does not tell that pytest is there either: some libraries behave differently under test.
+    """
+    inherited = without_ray(os.environ if base is None else base)
+    env = {name: value for name, value in inherited.items() if not name.startswith(_ADDED_BY_PYTEST)}
     env.update(own)
     if cluster:
         env = {name: value for name, value in env.items() if name not in ADDRESS_AND_TOKEN}

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import secrets
+import shutil
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,14 @@ def write_text(path: Path, text: str) -> None:
 def write_json(path: Path, document: dict[str, Any]) -> None:
     """Replaces the file with strict JSON that says which version of its schema it follows."""
     write_text(path, json.dumps(_versioned(document), indent=2, ensure_ascii=False) + "\n")
+
+
+def remove(path: Path) -> None:
+    """A file, a link or a whole folder; nothing happens when there is none."""
+    if path.is_symlink() or not path.is_dir():
+        path.unlink(missing_ok=True)
+    else:
+        shutil.rmtree(path)
 
 
 def append_json_line(path: Path, document: dict[str, Any]) -> None:

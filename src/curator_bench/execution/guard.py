@@ -14,12 +14,14 @@ from pathlib import Path
 
 import curator_bench
 from curator_bench.cluster.environment import CLUSTER_VARIABLE, without_ray
+from curator_bench.execution.guard_program import IN_GOOD_ORDER
 
 
 class Guard:
     """Watches over all processes of this process that carry `marker`."""
 
-    def __init__(self, marker: str) -> None:
+    def __init__(self, marker: str, controller: int | None = None) -> None:
+        """`controller`: the process that this one works for. When that is gone, this one is told to stop, and ended."""
         read_end, self._write_end = os.pipe()
         source = str(Path(curator_bench.__file__).parents[1])
         env = without_ray({name: value for name, value in os.environ.items() if name != CLUSTER_VARIABLE})
@@ -33,6 +35,7 @@ class Guard:
                     str(read_end),
                     marker,
                     str(os.getpid()),
+                    *([str(controller)] if controller else []),
                 ],
                 env=env,
                 stdin=subprocess.DEVNULL,
@@ -47,6 +50,8 @@ class Guard:
 
     def dismiss(self) -> None:
         """We end in good order: the guard looks once more for what is left, and ends."""
+        with suppress(OSError):
+            os.write(self._write_end, IN_GOOD_ORDER)
         with suppress(OSError):
             os.close(self._write_end)
         with suppress(subprocess.TimeoutExpired):

@@ -1,4 +1,7 @@
-"""The program of the guard process (see guard.py). Arguments: the pipe's descriptor, the mark, the process watched."""
+"""The program of the guard process (see guard.py).
+
+Arguments: the pipe's descriptor, the mark, the process watched, and the one that works for, when there is one.
+"""
 
 from __future__ import annotations
 
@@ -6,29 +9,68 @@ import os
 import select
 import signal
 import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
 
 from curator_bench.cluster.temp_dirs import remove_leftovers
-from curator_bench.measure.processes import Mark, end_processes
+from curator_bench.execution.segments import Segments
+from curator_bench.measure.processes import Mark, ProcessId, end_processes, find_processes, identify, is_running
 
-_LOOK_EVERY_MS = 1000
+IN_GOOD_ORDER = b"."
+_LOOK_EVERY_MS = 500
+_STOPS_WITHIN_S = 2.0
+_LOOKS_AFTER_A_KILL, _BETWEEN_LOOKS_S = 3, 0.3
 
 
 def main() -> None:
     descriptor, marker, watched = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    wait_until_gone(descriptor, watched)
-    end_processes(Mark(marker), grace_s=0)
+    segments = Segments()
+    in_good_order = Watch(descriptor, watched, [identify(int(pid)) for pid in sys.argv[4:]]).wait()
+    clean_up(marker, segments)
+    for _ in range(0 if in_good_order else _LOOKS_AFTER_A_KILL):
+        time.sleep(_BETWEEN_LOOKS_S)  # what was just being started did not carry the mark yet
+        clean_up(marker, segments)
+
+
+def clean_up(marker: str, segments: Segments) -> None:
+    found = find_processes(Mark(marker), settle=False)
+    segments.note(process.pid for process in found)
+    end_processes(Mark(marker), found, grace_s=0)
     remove_leftovers(marker)
+    segments.remove()
 
 
-def wait_until_gone(descriptor: int, watched: int) -> None:
-    """Until the pipe breaks, or our parent is another: a forked child of the watched process may hold the pipe open."""
-    poll = select.poll()
-    poll.register(descriptor, select.POLLIN | select.POLLHUP)
-    while os.getppid() == watched:
-        if poll.poll(_LOOK_EVERY_MS):
-            return
+class Watch:
+    """Waits for the end of the process that started the guard."""
+
+    def __init__(self, descriptor: int, watched: int, controllers: Sequence[ProcessId | None]) -> None:
+        self._descriptor, self._watched, self._controllers = descriptor, watched, controllers
+        self._poll = select.poll()
+        self._poll.register(descriptor, select.POLLIN | select.POLLHUP)
+
+    def wait(self) -> bool:
+        """Whether it said that it ends in good order."""
+        while not self._is_over(_LOOK_EVERY_MS):
+            if any(one is None or not is_running(one) for one in self._controllers):
+                self._stop_watched()
+        return bool(self._poll.poll(0)) and os.read(self._descriptor, 1) == IN_GOOD_ORDER
+
+    def _is_over(self, within_ms: int) -> bool:
+        """The pipe breaks, or our parent is another: a forked child of the watched process may hold the pipe open."""
+        return os.getppid() != self._watched or bool(self._poll.poll(within_ms))
+
+    def _stop_watched(self) -> None:
+        """As Ctrl-C would at first, so that it can put its run in order; nobody waits for it any more."""
+        for number in (signal.SIGINT, signal.SIGKILL):
+            if not self._is_over(0):
+                with suppress(ProcessLookupError):
+                    os.kill(self._watched, number)
+            deadline = time.monotonic() + _STOPS_WITHIN_S
+            while not self._is_over(50) and time.monotonic() < deadline:
+                pass
 
 
 if __name__ == "__main__":

@@ -12,43 +12,60 @@ from curator_bench.values import Repeat, Scalar
 def combine(repeats: Sequence[Repeat]) -> dict[str, Scalar]:
     """The metrics of a run. Of one repeat they are its own.
 
-    Of several: numbers become medians, with `_min`, `_max`, `_std` and `_n` beside them; a truth holds when it held
-    each time; of anything else the last value counts.
+    Of several: numbers become medians, with `_min`, `_max`, `_std` and `_n` beside them, but where the script has a
+    metric of that name itself; a truth holds when it held each time; of anything else the last value counts.
     """
     if len(repeats) == 1:
         return dict(repeats[0].metrics)
+    names = dict.fromkeys(name for repeat in repeats for name in repeat.metrics)
     combined: dict[str, Scalar] = {}
-    for name in dict.fromkeys(name for repeat in repeats for name in repeat.metrics):
+    spreads: dict[str, Scalar] = {}
+    for name in names:
         values = [repeat.metrics[name] for repeat in repeats if name in repeat.metrics]
-        combined.update(_combined(name, values))
-    return combined
+        numbers = [value for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
+        if len(numbers) == len(values):
+            combined[name] = _median(numbers)
+            spreads.update(_spread(name, numbers))
+        else:
+            combined[name] = all(values) if all(isinstance(value, bool) for value in values) else values[-1]
+    return combined | {name: value for name, value in spreads.items() if name not in combined}
 
 
-def _combined(name: str, values: Sequence[Scalar]) -> Mapping[str, Scalar]:
-    if all(isinstance(value, bool) for value in values):
-        return {name: all(values)}
-    numbers = [value for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
-    if len(numbers) != len(values):
-        return {name: values[-1]}
+def _median(numbers: Sequence[float]) -> float:
+    """Not a number when one of them is not: it must fail any bound. Whole numbers stay exact where they can."""
+    if any(isinstance(number, float) and math.isnan(number) for number in numbers):
+        return math.nan
+    low, high = statistics.median_low(numbers), statistics.median_high(numbers)
+    if low == high:
+        return low
+    if isinstance(low, int) and isinstance(high, int) and (low + high) % 2 == 0:
+        return (low + high) // 2
+    return _as_float(low) / 2 + _as_float(high) / 2
+
+
+def _spread(name: str, numbers: Sequence[float]) -> Mapping[str, Scalar]:
+    floats = [_as_float(number) for number in numbers]
     return {
-        name: _median(numbers),
         f"{name}_min": min(numbers),
         f"{name}_max": max(numbers),
-        f"{name}_std": _spread(numbers),
+        f"{name}_std": _deviation(floats),
         f"{name}_n": len(numbers),
     }
 
 
-def _median(numbers: Sequence[float]) -> float:
-    """Not a number when one of them is not: it must fail any bound."""
-    if any(math.isnan(number) for number in numbers):
-        return math.nan
-    middle = statistics.median(numbers)
-    return int(middle) if all(isinstance(n, int) for n in numbers) and middle == int(middle) else middle
-
-
-def _spread(numbers: Sequence[float]) -> float:
+def _deviation(numbers: Sequence[float]) -> float:
     """The sample standard deviation; 0 for a single value."""
     if len(numbers) < 2:
         return 0.0
-    return statistics.stdev(map(float, numbers)) if all(map(math.isfinite, numbers)) else math.nan
+    try:
+        return statistics.stdev(numbers) if all(map(math.isfinite, numbers)) else math.nan
+    except OverflowError:
+        return math.inf
+
+
+def _as_float(number: float) -> float:
+    """JSON knows whole numbers beyond what a float can hold."""
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf

@@ -32,6 +32,6 @@ def run_entry(plan: Plan, bench: Workbench | None = None) -> RunResult:
                 result = attempt.run()
             except KeyboardInterrupt as stop:
                 raise Interrupted(attempt.interrupted()) from stop
-            if result.verdict is not Verdict.ERROR or plan.attempt > plan.retries:
+            if result.verdict is not Verdict.ERROR or plan.problems or plan.attempt > plan.retries:
                 return result
             plan = replace(plan, attempt=plan.attempt + 1)

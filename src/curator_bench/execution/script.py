@@ -13,9 +13,10 @@ from typing import Any
 from curator_bench.cluster.health import is_alive, last_log_lines
 from curator_bench.cluster.model import Cluster
 from curator_bench.execution.child import Child, Ended
-from curator_bench.execution.directories import Directories, clear_results
+from curator_bench.execution.directories import Directories, clear_results, with_entry_dir
 from curator_bench.execution.environment import script_environment
 from curator_bench.execution.files import write_text
+from curator_bench.execution.masking import masked
 from curator_bench.execution.result_files import ResultFiles, read_result_files
 from curator_bench.execution.status import Status
 from curator_bench.execution.workbench import Workbench
@@ -23,11 +24,10 @@ from curator_bench.measure.gpu import GpuSampler
 from curator_bench.measure.memory import MemorySampler
 from curator_bench.measure.processes import find_processes
 from curator_bench.measure.sampler import Sampler
-from curator_bench.values import Plan, Scalar, Verdict
+from curator_bench.values import Mask, Plan, Scalar, Verdict
 
 RESULTS_OPTION = "--benchmark-results-path"
 _FULL_DISK_BYTES = 1 << 20
-_RAY_LOG_LINES = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,21 +46,27 @@ class Execution:
 
 def command_words(plan: Plan, directories: Directories) -> tuple[list[str], Path]:
     """The words to execute, and the directory the script will write its results to."""
-    top = str(directories.top)
-    words = [word.replace("{session_entry_dir}", top).replace("{session}", top) for word in plan.args]
+    words = [with_entry_dir(word, directories.top) for word in plan.args]
     said = _said_results_dir(words)
-    if said is not None:
-        return [plan.python, plan.script, *words], Path(plan.working_dir, said)
-    return [plan.python, plan.script, *words, RESULTS_OPTION, str(directories.results)], directories.results
+    if said is None:
+        said = str(directories.results)
+        words += [RESULTS_OPTION, said]
+    return [plan.python, plan.script, *words], Path(plan.working_dir, said or directories.results)
 
 
 def _said_results_dir(words: list[str]) -> str | None:
+    """Empty where the option has no value, which is the script's to complain of."""
     for word, following in zip_longest(words, words[1:], fillvalue=""):
         if word == RESULTS_OPTION:
             return following
         if word.startswith(RESULTS_OPTION + "="):
             return word.partition("=")[2]
     return None
+
+
+def mask_of(plan: Plan, cluster: Cluster | None) -> Mask:
+    """All that must not be written of this run."""
+    return plan.mask.also(frozenset([cluster.token])) if cluster and cluster.token else plan.mask
 
 
 def execute(
@@ -70,7 +76,8 @@ def execute(
     words, results = command_words(plan, directories)
     write_text(directories.top / "command.txt", plan.mask.hide(shlex.join(words)) + "\n")
     clear_results(results)
-    env = script_environment(plan.env, cluster.env if cluster else {}, bench.marker)
+    own_env = {name: with_entry_dir(value, directories.top) for name, value in plan.env.items()}
+    env = script_environment(own_env, cluster.env if cluster else {}, bench.marker)
     measured = _Measured(plan, directories, cluster, bench, env)
     ended = measured.run(words, status)
     status.now("reading results", directories.log)
@@ -80,14 +87,15 @@ def execute(
     if ended.exit_code is not None:
         own["exit_code"] = ended.exit_code
     own.update(measured.metrics())
+    mask = mask_of(plan, cluster)
     return Execution(
         verdict=verdict,
         error=error,
         exit_code=ended.exit_code,
         seconds=ended.seconds,
         directories=directories,
-        params=found.params,
-        metrics={**found.metrics, **own},
+        params=masked(found.params, mask),
+        metrics={**masked(found.metrics, mask), **own},
         warnings=(*found.warnings, *_hidden(found, own), *measured.warnings()),
     )
 
@@ -144,13 +152,13 @@ def _hidden(found: ResultFiles, own: Mapping[str, Scalar]) -> tuple[str, ...]:
 def _verdict(
     plan: Plan, ended: Ended, found: ResultFiles, cluster: Cluster | None, directories: Directories
 ) -> tuple[Verdict, str]:
-    if ended.exit_code is None:
-        return Verdict.TIMEOUT, f"stopped at timeout_s = {plan.timeout_s:g} s"
     if ended.exit_code == 0 and not found.problem:
         return Verdict.PASSED, ""
     if cluster is not None and not is_alive(cluster):
-        lines = "\n".join(f"  {line}" for line in last_log_lines(cluster)[-_RAY_LOG_LINES:])
+        lines = "\n".join(f"  {line}" for line in last_log_lines(cluster))
         return Verdict.ERROR, f"the Ray cluster ended under the script. The end of its log:\n{lines}"
+    if ended.exit_code is None:
+        return Verdict.TIMEOUT, f"stopped at timeout_s = {plan.timeout_s:g} s"
     if shutil.disk_usage(directories.top).free < _FULL_DISK_BYTES:
         return Verdict.ERROR, f"the disk of {directories.top} is full"
     if ended.exit_code < 0:

@@ -15,9 +15,10 @@ from curator_bench.measure.schedule import Schedule
 class Workbench:
     """Made before the first run of a process, closed after its last."""
 
-    def __init__(self, session_dir: Path) -> None:
+    def __init__(self, session_dir: Path, controller: int | None = None) -> None:
+        """`controller`: the process this one works for (as a worker of pytest-xdist does), and does not outlive."""
         self.marker = secrets.token_hex(8)
-        self.guard = Guard(self.marker)
+        self.guard = Guard(self.marker, controller)
         self.clusters = Clusters(self.marker, session_dir / "standing_clusters")
         self.schedule = Schedule()
         self.gpu_schedule = Schedule()  # its own thread: a driver that hangs must not stop what is sampled otherwise

@@ -148,7 +148,7 @@ class AxesReader:
                 self._wrong(f"{key}[{index}]", problem, items.places[index])
 
     def _included(self, combinations: list[Combination], axes: Mapping[str, list[AxisValue]]) -> list[Combination]:
-        """As in GitHub Actions: adds its extra keys to every combination it agrees with, else is one more of its own."""
+        """As in GitHub Actions: adds its extra keys to every combination it agrees with, else is one more itself."""
         extras: list[Combination] = [() for _ in combinations]
         alone: list[Combination] = []
         texts = [_texts(choice) for choice in combinations]
@@ -230,16 +230,15 @@ def safe_folders(texts: Iterable[str], taken: Iterable[str] = ()) -> dict[str, s
     A text whose plain folder name is wanted by another text too (or is among `taken`) gets a short hash of its own.
     """
     plain = {text: _safe(text) for text in texts}
+    reserved = {name.casefold() for name in taken}
     wanted = Counter(folder.casefold() for folder in plain.values())
-    wanted.update(name.casefold() for name in taken)
     as_they_are = Counter(folder.casefold() for text, folder in plain.items() if text == folder)
-    return {
-        text: folder
-        if wanted[folder.casefold()] == 1
-        or (folder == text and as_they_are[folder.casefold()] == 1 and folder not in taken)
-        else f"{folder}_{_short_hash(text)}"
-        for text, folder in plain.items()
-    }
+
+    def stays(text: str, folder: str) -> bool:
+        key = folder.casefold()
+        return key not in reserved and (wanted[key] == 1 or (folder == text and as_they_are[key] == 1))
+
+    return {text: folder if stays(text, folder) else f"{folder}_{_short_hash(text)}" for text, folder in plain.items()}
 
 
 def _safe(text: str) -> str:

@@ -32,7 +32,7 @@ def command_of(entry: Entry, variables: Mapping[str, str]) -> Command:
     """The command of one entry in this environment. What keeps it from running is in `problems`."""
     filler = _Filler(entry.file, variables, axis_names(entry.axes))
     script, missing = find_script(filler.fill(entry.script), entry.script_base_dir, entry.file.directory)
-    needs = [dataset for dataset in entry.file.datasets.values() if _is_named(dataset, entry)]
+    needs = [dataset for dataset in entry.file.datasets.values() if is_named(dataset, entry)]
     env = {name: filler.fill(value) for name, value in entry.env.items()}
     setups = tuple(_setup(setup, entry.file, filler) for setup in entry.file.data_setups)
     by_name = {value for e in (env, *(s.env for s in setups)) for name, value in e.items() if is_secret_name(name)}
@@ -82,7 +82,8 @@ def find_script(script: str, base: str | None, directory: str, *others: str) -> 
     return candidates[0], (f"the script {script!r} is nowhere to be found; looked for {looked}",)
 
 
-def _is_named(dataset: Dataset, entry: Entry) -> bool:
+def is_named(dataset: Dataset, entry: Entry) -> bool:
+    """Whether the entry's command line or environment names this dataset."""
     texts = (*entry.args, entry.script, *entry.env.values())
     return any(
         (dataset.name, dataset.format) in placeholders.datasets_in(text) for text in texts if "{dataset:" in text

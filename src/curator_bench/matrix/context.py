@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from curator_bench.errors import Mistake
 from curator_bench.matrix.environment import Environment, unset_message
-from curator_bench.matrix.tree import Filled, Step, Undefined, leaves, show_path
+from curator_bench.matrix.tree import Filled, Step, Undefined, leaves, one_line, show_path
 from curator_bench.values import Mask, Place
 
 
@@ -44,9 +44,12 @@ class Load:
         return Mask(frozenset(self.environment.secrets))
 
     def masked(self, mistakes: list[Mistake]) -> list[Mistake]:
-        mask = self.mask()
+        secrets = self.environment.secrets
+        as_quoted = {form for value in secrets for form in (repr(value)[1:-1], value.replace("\\", r"\\"))}
+        mask = self.mask().also(frozenset(as_quoted))
         return [
-            replace(mistake, path=mask.hide(mistake.path), problem=mask.hide(mistake.problem)) for mistake in mistakes
+            Mistake(mistake.place, one_line(mask.hide(mistake.path)), one_line(mask.hide(mistake.problem)))
+            for mistake in mistakes
         ]
 
     @property
@@ -69,7 +72,8 @@ class Load:
             if isinstance(value, Undefined):
                 yield path, place, value.variables
             elif isinstance(value, str) and "${" in value and not isinstance(value, Filled):
-                if missing := self.environment.missing(value):
+                missing = self.environment.missing(value)
+                if missing:
                     yield path, place, missing
 
     def note_unset(self, place: Place, path: str, variables: tuple[str, ...]) -> None:

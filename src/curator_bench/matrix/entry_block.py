@@ -104,7 +104,7 @@ class EntriesReader:
         self._split(block, above)
 
     def _split(self, block: Block, above: tuple[Step, ...]) -> tuple[str, ...]:
-        args = block.get("args")
+        args = as_text(block.get("args"))
         return self._reader.words(args, (*above, "args")) if isinstance(args, str) else ()
 
     def _model(self, block: Block, place: Place, above: tuple[Step, ...]) -> EntryBlock | None:
@@ -159,7 +159,7 @@ class EntriesReader:
             requires=tuple(model.requires),
             gpu_check=model.gpu_check,
             requirements=tuple(_requirement(requirement) for requirement in model.requirements),
-            sink_data=self._sink_data(block, above),
+            sink_data=self._sink_data(model, block, above),
             problems=tuple(dict.fromkeys([*self._reader.problems, *unset, *base_problems, *problems])),
         )
 
@@ -239,10 +239,10 @@ class EntriesReader:
             start_retries=block.start_retries,
         )
 
-    def _sink_data(self, block: Block, above: tuple[Step, ...]) -> Mapping[str, Mapping[str, Any]]:
+    def _sink_data(self, model: EntryBlock, block: Block, above: tuple[Step, ...]) -> Mapping[str, Mapping[str, Any]]:
         found: dict[str, Mapping[str, Any]] = {}
-        for index, item in enumerate(block.get("sink_data") or ()):
-            data = plain(item)
+        for index, item in enumerate(model.sink_data):
+            data = {key: plain(value) for key, value in item.items()}
             name = as_text(data.pop("name", None))
             if not isinstance(name, str):
                 problem = "is missing" if name is None else f"found {describe(name)}, expected text"

@@ -7,9 +7,17 @@ from collections.abc import Mapping
 
 from curator_bench.values import is_secret_name
 
-# The default may hold placeholders and one further variable: ${A:-{datasets_path}/x}, ${A:-${B}}. No character of it
-# can be read in two ways, or else a hostile text would be tried in all of them.
-PATTERN = r"\$\$\{|\$\{(?P<variable>[A-Za-z_][A-Za-z0-9_]*)(?P<default>:-(?:\$?\{[^{}]*\}|\$(?!\{)|[^{}$])*)?\}"
+
+def _default(levels: int) -> str:
+    """The pattern of a default, which may hold placeholders and variables with a default: ${A:-${B:-{b}}}.
+
+    No character can be read in two ways, or else a hostile text would be tried in all of them.
+    """
+    inner = rf"|\$?\{{{_default(levels - 1)}\}}" if levels else ""
+    return rf"(?:[^{{}}$]|\$(?!\{{){inner})*+"
+
+
+PATTERN = rf"\$\$\{{|\$\{{(?P<variable>[A-Za-z_][A-Za-z0-9_]*)(?P<default>:-{_default(3)})?\}}"
 _VARIABLE = re.compile(PATTERN)
 
 

@@ -20,6 +20,8 @@ from curator_bench.values import Dataset, DataSetup, Generate, MatrixFile, Place
 
 DEFAULT_TIMEOUT_S = 7200.0
 _MADE_UP_MOUNT = "/MOUNT"
+_ESCAPED = re.compile(r"\\[\s\S]")
+_QUOTED_OR_ESCAPED = re.compile(r"""'[^']*'|"(?:[^"\\]|\\[\s\S])*"|\\[\s\S]""")
 _WORD = re.compile(r"[^ \t\r\n]+")
 
 # Where one of these names an undefined variable, no entry of the file can run as it was meant to.
@@ -281,7 +283,18 @@ def split(args: str) -> tuple[str, ...]:
         args = _close_up_datasets(args)
     if not any(character in args for character in "'\"\\"):
         return tuple(_WORD.findall(args))
-    return tuple(shlex.split(args.replace("\\\n", "")))
+    return tuple(shlex.split(_join_lines(args)))
+
+
+def _join_lines(args: str) -> str:
+    """A backslash at the end of a line joins it with the next, as in a shell; not within single quotes."""
+
+    def joined(match: re.Match[str]) -> str:
+        return (
+            match[0] if match[0][0] == "'" else _ESCAPED.sub(lambda escaped: escaped[0].removeprefix("\\\n"), match[0])
+        )
+
+    return _QUOTED_OR_ESCAPED.sub(joined, args) if "\\\n" in args else args
 
 
 def _close_up_datasets(args: str) -> str:

@@ -17,7 +17,7 @@ from curator_bench.matrix.placeholders import nearest
 from curator_bench.matrix.pruning import Pruner
 from curator_bench.matrix.reading import read
 from curator_bench.matrix.scalars import describe
-from curator_bench.matrix.tree import Block, Filled, Items, Undefined
+from curator_bench.matrix.tree import Block, Filled, Items, Undefined, one_line
 from curator_bench.values import AxisValue, Entry, Mask, Matrix, MatrixFile, Place, is_secret_name
 
 __all__ = ["LoadRequest", "load"]
@@ -49,7 +49,7 @@ def load(request: LoadRequest) -> Matrix:
     return Matrix(
         files=tuple(file for _, file in files),
         entries=_with_folders(entries),
-        warnings=tuple(dict.fromkeys(state.warnings)),
+        warnings=tuple(dict.fromkeys(one_line(warning) for warning in state.warnings)),
         mask=state.mask(),
     )
 
@@ -107,7 +107,7 @@ def _lay_over(bases: list[tuple[Path, Block]], overlays: list[Block], state: Loa
 def _add_unmatched(
     bases: list[tuple[Path, Block]], overlay: Block, matched: set[int], state: Load
 ) -> list[tuple[Path, Block]]:
-    """Entries of an overlay that no file has: new ones when they have a script (the first file gets them), else mistakes."""
+    """Entries of an overlay that no file has: with a script they are new, and the first file's; else mistakes."""
     entries = overlay.get("entries")
     if not isinstance(entries, Items) or not bases:
         return bases
@@ -169,7 +169,7 @@ def _texts_to_hide(value: str, environment: Environment) -> set[str]:
 
 
 def _check_names(entries: list[Entry], state: Load) -> None:
-    """Names are unique within a session; within a file that was seen to, and ids of combinations are by construction."""
+    """Names are unique within a session. Within a file that was seen to; ids of combinations are by construction."""
     first: dict[str, Entry] = {}
     for entry in entries:
         known = first.setdefault(entry.name, entry)

@@ -53,9 +53,11 @@ def _merge_blocks(base: Block, overlay: Block) -> Block:
     merged.repeated = base.repeated + overlay.repeated
     merged.anchored = base.anchored | overlay.anchored
     for key, value in overlay.items():
+        place = overlay.places[key]
         if key in base:
             value = merge(base[key], value)
-        merged.put(key, value, base.places[key] if value is base.get(key) else overlay.places[key])
+            place = base.places[key] if value is base[key] else place
+        merged.put(key, value, place)
     return merged
 
 
@@ -95,7 +97,7 @@ def _positions(items: Items, key: str) -> dict[Any, list[int]]:
 
 
 def _identity(value: Any) -> Any:
-    """Equal for values that read the same: true, 1 and 1.0 differ, which Python calls equal; .nan is itself, which it denies."""
+    """Equal for values that read the same. Python calls true, 1 and 1.0 equal, and denies that .nan is .nan."""
     if isinstance(value, Block):
         return frozenset((key, _identity(inner)) for key, inner in value.items())
     if isinstance(value, Items):

@@ -114,7 +114,8 @@ def nearest(name: str, known: Iterable[str]) -> str:
         return f"; did you mean {close[0]!r}?"
     if not names:
         return "; there are none"
-    return f"; known: {', '.join(names[:12])}{', …' if len(names) > 12 else ''}"
+    shown = [known if len(known) <= 60 else known[:57] + "..." for known in names[:12]]
+    return f"; known: {', '.join(shown)}{', …' if len(names) > 12 else ''}"
 
 
 def _candidates(name: str, names: list[str]) -> list[str]:

@@ -6,20 +6,20 @@ composer overflows the C stack) and a bound on what aliases expand to; it is als
 
 from __future__ import annotations
 
-import codecs
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import yaml
 
 from curator_bench.errors import Mistake
+from curator_bench.matrix import files
 from curator_bench.matrix.environment import Environment
+from curator_bench.matrix.files import EMPTY, NOT_A_MAPPING, Refused
 from curator_bench.matrix.scalars import describe, resolve_plain
 from curator_bench.matrix.tree import Block, Filled, Items, Undefined
 from curator_bench.values import Place
 
-MAX_BYTES = 64 * 1024 * 1024
 MAX_NODES = 10_000_000
 MAX_DEPTH = 64
 
@@ -28,8 +28,6 @@ MAX_DEPTH = 64
 _FILLED_IN_LATER = frozenset(["args", "script", "python"])
 _ALL_FILLED_IN_LATER = frozenset(["env", "environment"])
 
-_NOT_A_MAPPING = "expected a mapping with `entries`"
-_EMPTY = f"the file is empty, {_NOT_A_MAPPING}"
 _TAGS = "tag:yaml.org,2002:"
 _TAGGED_TYPES: dict[str, tuple[type, ...]] = {
     "int": (int,),
@@ -37,7 +35,6 @@ _TAGGED_TYPES: dict[str, tuple[type, ...]] = {
     "bool": (bool,),
     "null": (type(None),),
 }
-_PIECE = 1024 * 1024
 
 _loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -46,15 +43,8 @@ _TAB_HINT = " (indent with spaces, not with tabs)"
 _VARIABLE_HINT = " (inside [ ] and { } a ${VARIABLE} needs quotes)"
 
 
-class _Refused(Exception):
-    def __init__(self, line: int, problem: str) -> None:
-        super().__init__(problem)
-        self.line = line
-        self.problem = problem
-
-
 class _Anchored(NamedTuple):
-    """What an alias stands for: how many nodes it expands to, how deep it is nested; `scalar` is the event of a text."""
+    """What an alias stands for: how many nodes it expands to, how deep they are; `scalar` is the event of a text."""
 
     value: Any
     nodes: int
@@ -79,68 +69,24 @@ class _Frame:
 
 def read(path: Path, environment: Environment, mistakes: list[Mistake], *, shown: str) -> list[Block]:
     """The documents of a file as trees. What is wrong with the file goes to `mistakes`; `shown` is how to name it."""
-    data = b""
     try:
-        data = _load_bytes(path)
-        return _Builder(shown, environment).documents(data)
-    except _Refused as refused:
+        with files.open_text(path) as file:
+            return _Builder(shown, environment).documents(file)
+    except Refused as refused:
         mistakes.append(Mistake(Place(shown, refused.line), "", refused.problem))
     except yaml.YAMLError as error:
-        number = _line_of(error, data)
-        line = data.split(b"\n", number)[number - 1] if number else b""
-        mistakes.append(Mistake(Place(shown, number), "", f"not valid YAML: {_explain(error, line)}"))
+        line = _line_of(error, path)
+        text = files.text_of_line(path, line) if line else b""
+        mistakes.append(Mistake(Place(shown, line), "", f"not valid YAML: {_explain(error, text)}"))
     return []
 
 
-def _load_bytes(path: Path) -> bytes:
-    try:
-        if not path.is_file():
-            raise _Refused(0, _why_no_file(path))
-        if (size := path.stat().st_size) > MAX_BYTES:
-            raise _Refused(0, f"{size / 2**20:.0f} MB is too large for a matrix (at most {MAX_BYTES // 2**20} MB)")
-        data = path.read_bytes()
-    except OSError as error:
-        raise _Refused(0, f"cannot be read: {error.strerror or error}") from None
-    _check_text(data)
-    return data
-
-
-def _why_no_file(path: Path) -> str:
-    if path.is_dir():
-        return "is a directory, expected a file"
-    if path.is_symlink() and not path.exists():
-        return "is a link to a file that is not there"
-    return "is not a regular file" if path.exists() else "there is no such file"
-
-
-def _check_text(data: bytes) -> None:
-    if (nul := data.find(b"\0")) >= 0:
-        raise _Refused(data.count(b"\n", 0, nul) + 1, "found binary data, expected YAML text in UTF-8")
-    if (wrong := _first_wrong_byte(data)) is not None:
-        line = data.count(b"\n", 0, wrong) + 1
-        raise _Refused(line, f"found byte 0x{data[wrong]:02x}, expected YAML text in UTF-8")
-    if not data.strip():
-        raise _Refused(0, _EMPTY)
-
-
-def _first_wrong_byte(data: bytes) -> int | None:
-    """Where the data is not UTF-8. It is decoded in pieces, so that a large file is not held in memory twice."""
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    for start in range(0, len(data), _PIECE):
-        held_back = len(decoder.getstate()[0])
-        try:
-            decoder.decode(data[start : start + _PIECE], final=start + _PIECE >= len(data))
-        except UnicodeDecodeError as error:
-            return start - held_back + error.start
-    return None
-
-
-def _line_of(error: yaml.YAMLError, data: bytes) -> int:
+def _line_of(error: yaml.YAMLError, path: Path) -> int:
     if isinstance(error, yaml.MarkedYAMLError):
         mark = error.problem_mark or error.context_mark
         return mark.line + 1 if mark else 0
     position = getattr(error, "position", None)
-    return data.count(b"\n", 0, position) + 1 if isinstance(position, int) else 0
+    return files.line_at(path, position) if isinstance(position, int) else 0
 
 
 def _explain(error: yaml.YAMLError, line: bytes) -> str:
@@ -175,15 +121,15 @@ class _Builder:
         self._open_anchors: set[str] = set()
         self._nodes = 0
 
-    def documents(self, data: bytes) -> list[Block]:
-        found = [root for root in self._run(data) if root is not None]
+    def documents(self, file: BinaryIO) -> list[Block]:
+        found = [root for root in self._run(file) if root is not None]
         if not found:
-            raise _Refused(0, _EMPTY)
+            raise Refused(0, EMPTY)
         return found
 
-    def _run(self, data: bytes) -> Iterator[Block | None]:
+    def _run(self, file: BinaryIO) -> Iterator[Block | None]:
         """Builds document after document; an empty one is None."""
-        parser = _loader(data)
+        parser = _loader(file)
         # By name: where a test run has imported PyYAML twice, its parser's event classes are not those of its module.
         handlers: dict[str, Callable[[Any], None]] = {
             "ScalarEvent": self._scalar,
@@ -266,7 +212,7 @@ class _Builder:
 
     def _start_sequence(self, event: Any) -> None:
         if not self._stack:
-            raise self._refused(event, f"found a list, {_NOT_A_MAPPING}")
+            raise self._refused(event, f"found a list, {NOT_A_MAPPING}")
         self._open(Items(), event)
 
     def _open(self, node: Block | Items, event: Any) -> None:
@@ -339,7 +285,7 @@ class _Builder:
 
     def _set_root(self, value: Any, event: Any) -> None:
         if value is not None and type(value) is not Block:
-            raise self._refused(event, f"found {describe(value)}, {_NOT_A_MAPPING}")
+            raise self._refused(event, f"found {describe(value)}, {NOT_A_MAPPING}")
         self._root = value
 
     def _set_key(self, key: str, event: Any) -> None:
@@ -359,7 +305,7 @@ class _Builder:
         sources = block.take("<<")
         for source in sources if type(sources) is Items else [sources]:
             if type(source) is not Block:
-                raise _Refused(place.line, f"found {describe(source)} under `<<`, expected a mapping or a list of them")
+                raise Refused(place.line, f"found {describe(source)} under `<<`, expected a mapping or a list of them")
             for key, value in source.items():
                 if key not in block:
                     block.put(key, value, source.places[key])
@@ -371,8 +317,8 @@ class _Builder:
             self._place = Place(self._file, line)
         return self._place
 
-    def _refused(self, event: Any, problem: str) -> _Refused:
-        return _Refused(event.start_mark.line + 1, problem)
+    def _refused(self, event: Any, problem: str) -> Refused:
+        return Refused(event.start_mark.line + 1, problem)
 
 
 def _show_tag(tag: str) -> str:

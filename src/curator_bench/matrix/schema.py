@@ -23,13 +23,16 @@ _MARKS_WITH_ARGUMENTS = frozenset(["bench_matrix", "filterwarnings", "parametriz
 
 def as_text(value: Any) -> Any:
     """YAML reads 3 and true where a person meant the text; a program's arguments are texts anyway."""
-    if isinstance(value, str):
-        if "\0" in value:
-            raise ValueError("expected text without NUL characters, which no program can be given")
-        return str(value)
     if isinstance(value, bool):
         return "true" if value else "false"
-    return str(value) if isinstance(value, int | float) else value
+    return str(value) if isinstance(value, str | int | float) else value
+
+
+def _as_argument(value: Any) -> Any:
+    value = as_text(value)
+    if isinstance(value, str) and "\0" in value:
+        raise ValueError("expected text without NUL characters, which no program can be given")
+    return value
 
 
 def _as_name(value: Any) -> Any:
@@ -119,7 +122,7 @@ def _as_list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
-Text = Annotated[str, BeforeValidator(as_text)]
+Text = Annotated[str, BeforeValidator(_as_argument)]
 Name = Annotated[str, BeforeValidator(_as_name)]
 PlaceholderName = Annotated[str, BeforeValidator(_as_placeholder_name)]
 DatasetName = Annotated[str, BeforeValidator(_as_dataset_name)]

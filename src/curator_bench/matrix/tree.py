@@ -60,7 +60,7 @@ class Items(list[Any]):
 
 
 class Filled(str):
-    """A text that variables were filled into. It may have been quoted only because YAML wanted that: `{cpus: "${N}"}`."""
+    """A text that variables were filled into. It may be quoted only because YAML wants that: `{cpus: "${N}"}`."""
 
     __slots__ = ("secret",)
     secret: bool
@@ -130,9 +130,13 @@ def show_path(root: Any, path: tuple[Step, ...]) -> str:
     return text
 
 
-def _brief(step: str) -> str:
+def one_line(text: str) -> str:
     """A message is one line, whatever the keys and names of the file are."""
-    step = _CONTROL.sub(" ", step)
+    return _CONTROL.sub(" ", text)
+
+
+def _brief(step: str) -> str:
+    step = one_line(step)
     return step if len(step) <= _LONGEST_STEP else step[: _LONGEST_STEP - 3] + "..."
 
 

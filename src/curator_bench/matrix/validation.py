@@ -1,4 +1,4 @@
-"""Runs a pydantic model over a tree and tells what is wrong in the words of the matrix: place, path, found, expected."""
+"""Runs a pydantic model over a tree and tells what is wrong in the words of the matrix: path, found, expected."""
 
 from __future__ import annotations
 

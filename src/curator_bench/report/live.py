@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import threading
 import time
+import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TextIO
@@ -15,6 +17,7 @@ from curator_bench.report.durations import readable_seconds
 _EVERY_S = 1.0
 _UP_AND_CLEAR = "\x1b[1A\x1b[2K"
 _MOST_LINES = 8
+_ESCAPE_SEQUENCE = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|[ -/]*[0-~])")
 
 
 class LiveLines:
@@ -59,7 +62,7 @@ class LiveLines:
     def _draw(self, lines: list[str]) -> None:
         self._clear()
         width = shutil.get_terminal_size().columns - 1
-        shown = [line[:width] for line in lines[:_MOST_LINES]]
+        shown = [fit(line, width) for line in lines[:_MOST_LINES]]
         self._out.write("".join(line + "\n" for line in shown))
         self._out.flush()
         self._drawn = len(shown)
@@ -89,8 +92,21 @@ class Running:
     def _line(self, name: str, since: float, directory: Path) -> str:
         status = _read(directory / "status.json")
         state = "" if status.get("state") in (None, "running") else f" ({status['state']})"
-        last = " ".join(str(status.get("last_line", "")).split())
+        last = plain(str(status.get("last_line", "")))
         return f"    ⏱ {name} {readable_seconds(time.monotonic() - since)}{state}{f' │ {last}' if last else ''}"
+
+
+def plain(text: str) -> str:
+    """Without what would move the cursor or colour the rest: a script may print anything."""
+    words = " ".join(_ESCAPE_SEQUENCE.sub("", text).split())
+    return "".join(letter for letter in words if not unicodedata.category(letter).startswith("C"))
+
+
+def fit(line: str, width: int) -> str:
+    """As much of the line as there is room for: what wraps around could not be taken away again."""
+    from rich.cells import set_cell_size
+
+    return set_cell_size(line, width).rstrip()
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,15 @@ def write_summary(session_dir: Path, runs: Sequence[dict[str, Any]]) -> None:
     beside = path.with_name(f".summary.json.{os.getpid()}")
     beside.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", "utf-8")
     os.replace(beside, path)
+
+
+def read_results(directory: Path, since: datetime) -> dict[str, Any] | None:
+    """What whoever ran an entry wrote of it, when that is not of a run before `since`."""
+    try:
+        run: dict[str, Any] = json.loads((directory / "results.json").read_text("utf-8"))
+        return run if datetime.fromisoformat(run["started_at"]) >= since else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def _earlier(path: Path) -> list[dict[str, Any]]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Generator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
     from curator_bench.report.live import LiveLines, Running
 
 _MARKS = {"passed": "✅", "skipped": "⏭ "}
+_LOST = "???"
+"""The phase of the report that pytest-xdist makes for the item of a worker that died."""
 _LETTERS = {"failed": "F", "crashed": "C", "timeout": "T", "error": "E", "interrupted": "I"}
 
 
@@ -29,7 +33,10 @@ class TerminalReport:
         self._terminal = terminal
         self._session_dir = session_dir
         self._entry_dirs = entry_dirs
+        self._began = datetime.now(UTC)
         self._runs: list[dict[str, Any]] = []
+        self._open: dict[str, datetime] = {}
+        """The runs that have begun and not ended, and when."""
         self._started = False
         self._running: Running | None = None
         self._live: LiveLines | None = None
@@ -38,6 +45,8 @@ class TerminalReport:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_logstart(self, nodeid: str) -> Generator[None]:
         speaks = self._speaks and nodeid in self._entry_dirs
+        if nodeid in self._entry_dirs:
+            self._open[nodeid] = datetime.now(UTC)
         self._pause()
         self._terminal.showfspath = False if speaks else None
         yield
@@ -46,10 +55,14 @@ class TerminalReport:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None]:
-        run: dict[str, Any] | None = getattr(report, "curator_bench", None)
         self._pause()
+        if report.when == _LOST and report.nodeid in self._open:
+            report.curator_bench = self._lost_run(report)  # type: ignore[attr-defined]
+        run: dict[str, Any] | None = getattr(report, "curator_bench", None)
         if run is not None:
             self._end(report.nodeid, run)
+        if report.when != "setup" or not report.passed:
+            self._close(report.nodeid)
         yield
         self._resume()
 
@@ -80,6 +93,7 @@ class TerminalReport:
         self._pause()
         if self._live is not None:
             self._live.close()
+        self._runs += self._interrupted_elsewhere()
         if self._runs:
             from curator_bench.report.summary import write_summary
 
@@ -91,6 +105,30 @@ class TerminalReport:
     def note_interrupted(self, run: dict[str, Any]) -> None:
         """A run that Ctrl-C ended has no report of its own."""
         self._runs.append(run)
+
+    def _interrupted_elsewhere(self) -> list[dict[str, Any]]:
+        """Ctrl-C ends workers without a report; what they wrote of their runs is there."""
+        from curator_bench.report.summary import read_results
+
+        known = {run["nodeid"] for run in self._runs}
+        found = [read_results(self._entry_dirs[nodeid], self._began) for nodeid in self._open]
+        return [run for run in found if run is not None and run["nodeid"] not in known]
+
+    def _lost_run(self, report: pytest.TestReport) -> dict[str, Any]:
+        """The worker that had the run is gone."""
+        return {
+            "name": report.nodeid.partition("::")[2],
+            "nodeid": report.nodeid,
+            "verdict": "interrupted",
+            "error": report.longreprtext,
+            "started_at": self._open[report.nodeid].isoformat(timespec="milliseconds"),
+            "duration_s": (datetime.now(UTC) - self._open[report.nodeid]).total_seconds(),
+            "directory": str(self._entry_dirs[report.nodeid]),
+            "log_path": "",
+            "metrics": {},
+            "requirements": [],
+            "warnings": [],
+        }
 
     def _begin(self, nodeid: str) -> None:
         if not self._started:
@@ -106,21 +144,31 @@ class TerminalReport:
         from curator_bench.report.durations import readable_seconds
 
         self._runs.append(run)
-        if self._running is not None:
-            self._running.end(nodeid.partition("::")[2])
+        self._close(nodeid)
         if self._speaks:
             mark = _MARKS.get(run["verdict"], "❌")
             self._line(f"        {mark} {run['name']}: {run['verdict']} in {readable_seconds(run['duration_s'])}")
             if run["log_path"]:
                 self._line(f"        Logs: {run['log_path']}")
 
+    def _close(self, nodeid: str) -> None:
+        self._open.pop(nodeid, None)
+        if self._running is not None:
+            self._running.end(nodeid.partition("::")[2])
+
     def _start_live(self) -> None:
-        if not sys.__stdout__ or not sys.__stdout__.isatty() or self._terminal.config.getoption("capture") == "no":
+        if not self._may_redraw():
             return
         from curator_bench.report.live import LiveLines, Running
 
         self._running = Running()
         self._live = LiveLines(self._terminal._tw._file, self._running.lines)
+
+    def _may_redraw(self) -> bool:
+        """On a terminal that can, and where no test writes to it as well."""
+        is_terminal = sys.__stdout__ is not None and sys.__stdout__.isatty()
+        can = os.environ.get("TERM", "dumb") != "dumb" and self._terminal.config.getoption("capture") != "no"
+        return is_terminal and can
 
     def _line(self, text: str) -> None:
         self._terminal.ensure_newline()

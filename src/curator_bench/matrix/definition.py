@@ -1,0 +1,78 @@
+"""The definition hash: what a benchmark is, the same on every machine and in every clone.
+
+History is only compared where it is equal, so nothing goes in that differs without the benchmark being another: no
+path, no secret, no timeout.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from curator_bench.matrix import placeholders
+from curator_bench.matrix.command import find_script, is_named
+from curator_bench.matrix.entry_block import axis_names
+from curator_bench.values import Dataset, Entry, RaySettings, is_secret_name
+
+_LENGTH = 32
+# How a cluster is reached and how often its start is tried says nothing about the benchmark.
+_NOT_OF_RAY = ("address", "start_retries")
+
+
+def definition_hash(entry: Entry) -> str:
+    """The hash of an entry with its axes' values."""
+    names = axis_names(entry.axes)
+    script, _ = find_script(placeholders.fill(entry.script, names=names), entry.script_base_dir, entry.file.directory)
+    return _digest(
+        {
+            "args": [placeholders.fill(word, names=names) for word in entry.args],
+            "script": _content(script),
+            "datasets": sorted(_dataset(dataset, entry) for dataset in _used(entry)),
+            "ray": _ray(entry.ray),
+            "env": {name: _value(name, value, names) for name, value in entry.env.items()},
+        }
+    )
+
+
+def function_hash(source: str, parameters: dict[str, Any]) -> str:
+    """The hash of a benchmark written in Python: its source and its parameters."""
+    return _digest({"source": source, "parameters": {name: repr(value) for name, value in parameters.items()}})
+
+
+def _digest(parts: dict[str, Any]) -> str:
+    text = json.dumps(parts, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_LENGTH]
+
+
+def _content(path: str) -> str | None:
+    try:
+        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    except OSError:
+        return None
+
+
+def _used(entry: Entry) -> Iterable[Dataset]:
+    return [dataset for dataset in entry.file.datasets.values() if is_named(dataset, entry)]
+
+
+def _dataset(dataset: Dataset, entry: Entry) -> str:
+    """Its name, its format and how it is made; not where it is."""
+    parts: list[Any] = [dataset.name, dataset.format]
+    if dataset.generate is not None:
+        script, _ = find_script(dataset.generate.script, None, entry.file.directory)
+        parts += [_content(script), list(dataset.generate.args)]
+    return json.dumps(parts)
+
+
+def _ray(settings: RaySettings | None) -> dict[str, Any] | None:
+    if settings is None:
+        return None
+    return {key: value for key, value in dataclasses.asdict(settings).items() if key not in _NOT_OF_RAY}
+
+
+def _value(name: str, value: str, names: dict[str, str]) -> str | None:
+    return None if is_secret_name(name) else placeholders.fill(value, names=names)

@@ -1,0 +1,149 @@
+"""Writes runs into the database as they start and end. What the database cannot take never stops a run: it is kept in
+SESSION/unrecorded.jsonl, and the end of the session says so."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeVar
+
+from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
+
+from curator_bench.store import rows, unrecorded
+from curator_bench.store.database import WRITE_PATIENCE_S, Database, reason_of
+from curator_bench.store.records import InvocationRecord, RunEnd, RunRecord, RunStart, SessionRecord
+from curator_bench.store.rows import Place
+from curator_bench.store.session_uid import session_uid
+
+logger = logging.getLogger(__name__)
+
+_Answer = TypeVar("_Answer")
+
+_SHORT_PATIENCE_S = 1.0
+"""For a database that has just failed: runs are not to wait for it again and again."""
+
+
+@dataclass
+class _Losses:
+    """What did not get into the database, for the end of the session."""
+
+    kept: set[str] = field(default_factory=set)
+    lost: dict[str, str] = field(default_factory=dict)
+    reasons: dict[str, None] = field(default_factory=dict)
+    end_missing: bool = False
+
+    def told(self, shown: str, file: Path) -> Iterator[str]:
+        why = f"not recorded in {shown} ({'; '.join(self.reasons)})"
+        if self.kept:
+            yield f"{_runs(len(self.kept))} {why}, kept in {file}: `curator-bench import {file}` takes them in"
+        if self.lost:
+            yield f"{_runs(len(self.lost))} {why} and lost, as nothing else took them: {_few(self.lost.values())}"
+        if self.end_missing:
+            yield f"the end of this invocation is {why}"
+
+
+class Recorder:
+    """Records the runs of this process. What `finish_run` was told is in the database, or in the file, when it returns.
+
+    Its methods never raise what the database raises, and may be called from several threads.
+    """
+
+    def __init__(self, database: Database, session: SessionRecord, invocation: InvocationRecord) -> None:
+        self.session_dir = Path(session.results_directory, session.name)
+        self._database = database
+        self._session = session if session.uid else replace(session, uid=session_uid(self.session_dir))
+        self._invocation = invocation
+        self._place: Place | None = None
+        self._under_way: dict[str, tuple[RunStart, int | None]] = {}
+        self._patience_s = WRITE_PATIENCE_S
+        self._losses = _Losses()
+        self._last_error = ""
+
+    @property
+    def session(self) -> SessionRecord:
+        """The session with its uid."""
+        return self._session
+
+    def start_run(self, start: RunStart) -> str:
+        """Writes the row of a run that starts now."""
+        self._under_way[start.uid] = (start, None)
+        run = self._write(lambda connection, place: rows.add_start(connection, place, start))
+        self._under_way[start.uid] = (start, run)
+        return start.uid
+
+    def finish_run(self, uid: str, end: RunEnd) -> None:
+        """Completes the row, with all the run has measured; called again, it replaces what it was told before."""
+        start, run = self._under_way[uid]
+        if self._write(lambda connection, place: rows.complete(connection, place, start, end, run)) is None:
+            self._keep(RunRecord(self._session, self._invocation, start, end))
+
+    def note_teardown(self, uid: str, outcome: str) -> None:
+        """What became of the fixtures of a run that is recorded already."""
+        self._write(lambda connection, place: rows.note_teardown(connection, uid, outcome))
+
+    def heartbeat(self, uids: Iterable[str]) -> None:
+        """Says that these runs are under way still; every 30 s, from a thread of the caller's."""
+        if alive := list(uids):
+            self._write(lambda connection, place: rows.beat(connection, alive, datetime.now(UTC)))
+
+    def finish_invocation(self, exit_status: int) -> None:
+        """Says how the invocation ended; called by the one process that knows."""
+        end = datetime.now(UTC)
+        if self._write(lambda connection, place: rows.end_invocation(connection, place, end, exit_status)) is None:
+            self._losses.reasons[self._last_error] = None
+            self._losses.end_missing = True
+
+    def problems(self) -> tuple[str, ...]:
+        """What could not be recorded, for people; nothing where all was."""
+        return tuple(self._losses.told(self._database.shown, self.session_dir / unrecorded.FILE_NAME))
+
+    def _write(self, work: Callable[[Connection, Place], _Answer]) -> _Answer | None:
+        """One transaction; None where it failed. A connection that was lost meanwhile is made anew once."""
+        for _ in range(2):
+            try:
+                with self._database.writing(self._patience_s) as connection:
+                    place = self._place or self._join(connection)
+                    answer = work(connection, place)
+            except Exception as error:  # whatever it is, the run goes on
+                self._note(error)
+                if not (isinstance(error, DBAPIError) and error.connection_invalidated):
+                    return None
+                continue
+            self._place, self._patience_s = place, WRITE_PATIENCE_S
+            return answer
+        return None
+
+    def _join(self, connection: Connection) -> Place:
+        session = rows.join_session(connection, self._session)
+        return Place(session, rows.join_invocation(connection, session, self._invocation))
+
+    def _note(self, error: Exception) -> None:
+        self._last_error = reason_of(error)
+        logger.debug("%s: %s", self._database.shown, self._last_error, exc_info=error)
+        self._place, self._patience_s = None, _SHORT_PATIENCE_S
+        self._database.reconnect()
+
+    def _keep(self, record: RunRecord) -> None:
+        self._losses.reasons[self._last_error] = None
+        try:
+            path = unrecorded.keep(self.session_dir, record)
+        except (OSError, ValueError, TypeError, RecursionError) as error:
+            logger.warning("%s is recorded nowhere: %s; %s", record.start.name, self._last_error, error)
+            self._losses.reasons[reason_of(error)] = None
+            self._losses.lost[record.start.uid] = record.start.name
+            return
+        logger.warning("%s is not recorded but kept in %s: %s", record.start.name, path, self._last_error)
+        self._losses.kept.add(record.start.uid)
+
+
+def _few(names: Iterable[str]) -> str:
+    first, *others = names
+    return ", ".join([first, *others[:9], *([f"and {len(others) - 9} more"] if len(others) > 9 else [])])
+
+
+def _runs(count: int) -> str:
+    return f"{count} run{'s' if count != 1 else ''}"

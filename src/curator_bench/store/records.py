@@ -1,0 +1,216 @@
+"""What is recorded, as values: picklable, and to and from the JSON of `unrecorded.jsonl`. Texts come masked."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import numbers
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+from curator_bench.values import Check, Repeat, Scalar, Verdict
+
+_Record = TypeVar("_Record")
+
+
+def new_uid() -> str:
+    """Random, so that what different databases hold can be put together."""
+    return uuid.uuid4().hex
+
+
+@dataclass(frozen=True, slots=True)
+class SubjectRecord:
+    """A package under test as it was found."""
+
+    package: str
+    version: str | None = None
+    commit: str | None = None
+    dirty: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRecord:
+    """The session an invocation belongs to. `uid` is found in its directory where it is not given."""
+
+    name: str
+    results_directory: str
+    uid: str = ""
+    reason: str | None = None
+    commit: str | None = None
+    dirty: bool | None = None
+    branch: str | None = None
+    viewer_url: str | None = None
+    subjects: tuple[SubjectRecord, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class InvocationRecord:
+    """One pytest process tree; all of its processes give the same uid."""
+
+    uid: str
+    start: datetime
+    host: str | None = None
+    environment: Mapping[str, Any] | None = None
+    ci_run_url: str | None = None
+    command_line: str | None = None
+    end: datetime | None = None
+    exit_status: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunStart:
+    """What is known of a run when it starts. An empty `originalname` is the name."""
+
+    name: str
+    path: str
+    start: datetime
+    uid: str = field(default_factory=new_uid)
+    originalname: str = ""
+    nodeid: str | None = None
+    definition_hash: str | None = None
+    attempt: int = 1
+    host: str | None = None
+    machine_id: str | None = None
+    node: str | None = None
+    gpu: str | None = None
+    boot_id: str | None = None
+    pid: int | None = None
+    process_start: float | None = None
+    python_version: str | None = None
+    platform: str | None = None
+    ci_run_url: str | None = None
+    command: str | None = None
+    log_path: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What has a column of its own in the row of a run; None where it was not measured."""
+
+    ray_version: str | None = None
+    ray_num_cpus: float | None = None
+    ray_num_gpus: float | None = None
+    average_memory: float | None = None
+    peak_memory: float | None = None
+    compute_time: float | None = None
+    disk_spill_time: float | None = None
+    serializing_time: float | None = None
+    transfer_time: float | None = None
+    peak_gpu_memory: float | None = None
+    average_gpu_utilization: float | None = None
+    cluster_name: str | None = None
+    cluster_id: str | None = None
+    cluster_details_url: str | None = None
+    performance_report_url: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnd:
+    """What is known of a run that has ended. What the start said too (node, gpu, command, log) may be said better."""
+
+    verdict: Verdict
+    end: datetime
+    duration: float | None = None
+    setup_outcome: str | None = None
+    call_outcome: str | None = None
+    teardown_outcome: str | None = None
+    exit_code: int | None = None
+    error: str | None = None
+    node: str | None = None
+    gpu: str | None = None
+    command: str | None = None
+    log_path: str | None = None
+    figures: Figures = Figures()
+    metrics: Mapping[str, Scalar] = field(default_factory=dict)
+    params: Mapping[str, Any] = field(default_factory=dict)
+    repeats: tuple[Repeat, ...] = ()
+    """Their metrics are kept as samples when there are several."""
+    checks: tuple[Check, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """All there is to record of one run that has ended."""
+
+    session: SessionRecord
+    invocation: InvocationRecord | None
+    start: RunStart
+    end: RunEnd
+
+
+def to_document(record: RunRecord) -> dict[str, Any]:
+    """Strict JSON: times as ISO 8601, NaN and the infinities as texts."""
+    document: dict[str, Any] = _plain(record)
+    return document
+
+
+def from_document(document: Mapping[str, Any]) -> RunRecord:
+    """What `to_document` made, also a later version's: names it does not know are left out. Raises ValueError."""
+    try:
+        return _run_record(document)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"this is no run: {error!r}") from error
+
+
+def _run_record(document: Mapping[str, Any]) -> RunRecord:
+    session, invocation, end = document["session"], document.get("invocation"), document["end"]
+    return RunRecord(
+        session=_made(SessionRecord, session, subjects=_all_made(SubjectRecord, session.get("subjects"))),
+        invocation=None if invocation is None else _made(InvocationRecord, _timed(invocation)),
+        start=_made(RunStart, _timed(document["start"])),
+        end=_made(
+            RunEnd,
+            _timed(end),
+            verdict=Verdict(end["verdict"]),
+            figures=_made(Figures, end.get("figures") or {}),
+            repeats=_all_made(Repeat, end.get("repeats")),
+            checks=_all_made(Check, end.get("checks")),
+        ),
+    )
+
+
+def _made(kind: type[_Record], document: Mapping[str, Any], **given: Any) -> _Record:
+    known = {field.name for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    return kind(**{name: value for name, value in document.items() if name in known} | given)
+
+
+def _all_made(kind: type[_Record], documents: Any) -> tuple[_Record, ...]:
+    return tuple(_made(kind, document) for document in documents or ())
+
+
+def _timed(document: Mapping[str, Any]) -> dict[str, Any]:
+    times = {name: datetime.fromisoformat(document[name]) for name in ("start", "end") if document.get(name)}
+    return {**document, **{name: _in_utc(time) for name, time in times.items()}}
+
+
+def _in_utc(time: datetime) -> datetime:
+    return time.replace(tzinfo=UTC) if time.tzinfo is None else time
+
+
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, str | bool):
+        return str(value) if isinstance(value, str) else value
+    if isinstance(value, Mapping):
+        return {str(name): _plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if dataclasses.is_dataclass(value):
+        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    return _plain_number(value) if isinstance(value, numbers.Real) else _printed(value)
+
+
+def _plain_number(value: numbers.Real) -> int | float | str:
+    """Also those of numpy, which are no int and no float."""
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    number = float(value)
+    if math.isfinite(number):
+        return number
+    return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
+
+
+def _printed(value: Any) -> str:
+    return value.isoformat() if isinstance(value, datetime) else str(value)

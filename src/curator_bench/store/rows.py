@@ -1,0 +1,215 @@
+"""Writing the rows of a session, an invocation and a run, within a transaction of the caller."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, Table, bindparam, delete, insert, select, update
+
+from curator_bench.store.column_types import key
+from curator_bench.store.records import InvocationRecord, RunEnd, RunRecord, RunStart, SessionRecord, SubjectRecord
+from curator_bench.store.running import RUNNING
+from curator_bench.store.scalars import text_of, value_and_text
+from curator_bench.store.schema import BenchSession, Invocation, Metric, Param, Requirement, Sample, Subject, TestRun
+from curator_bench.values import Verdict
+
+
+def _table(model: Any) -> Table:
+    table: Table = model.__table__
+    return table
+
+
+_SESSIONS, _INVOCATIONS, _SUBJECTS, _RUNS = map(_table, (BenchSession, Invocation, Subject, TestRun))
+_METRICS, _SAMPLES, _PARAMS, _REQUIREMENTS = map(_table, (Metric, Sample, Param, Requirement))
+
+_INSERT_RUN = insert(_RUNS)
+_BY_ID = _RUNS.c.id == bindparam("the_id")
+_FINISH = update(_RUNS).where(_BY_ID, _RUNS.c.uid == bindparam("the_uid"), _RUNS.c.verdict == RUNNING)
+_REWRITE = update(_RUNS).where(_BY_ID)
+_FIND = select(_RUNS.c.id, _RUNS.c.verdict).where(_RUNS.c.uid == bindparam("the_uid"))
+_OPEN = (RUNNING, str(Verdict.INTERRUPTED))
+
+
+class Place(NamedTuple):
+    """The rows a run belongs to."""
+
+    session: int
+    invocation: int | None
+
+
+def join_session(connection: Connection, record: SessionRecord) -> int:
+    """The row of the session, made by the first to come; its subjects are those anyone has found."""
+    values = {name: value for name, value in asdict(record).items() if name != "subjects"}
+    session = _join(connection, _SESSIONS, values)
+    if record.subjects:
+        connection.execute(select(_SESSIONS.c.id).where(_SESSIONS.c.id == session).with_for_update())  # one at a time
+        for subject in record.subjects:
+            _note_subject(connection, session, subject)
+    return session
+
+
+def join_invocation(connection: Connection, session: int, record: InvocationRecord) -> int:
+    """The row of the invocation, made by the first of its processes."""
+    values = {name: getattr(record, name) for name in InvocationRecord.__slots__}
+    return _join(connection, _INVOCATIONS, {**values, "session": session})
+
+
+def end_invocation(connection: Connection, place: Place, end: datetime, exit_status: int) -> int | None:
+    values = {"end": end, "exit_status": exit_status}
+    connection.execute(update(_INVOCATIONS).where(_INVOCATIONS.c.id == place.invocation), values)
+    return place.invocation
+
+
+def add_start(connection: Connection, place: Place, start: RunStart) -> int:
+    """The row of a run that starts; what it has from its end is not there yet."""
+    made = connection.execute(_INSERT_RUN, {**_of_start(place, start), "verdict": RUNNING, "heartbeat_at": start.start})
+    assert made.inserted_primary_key is not None
+    return int(made.inserted_primary_key[0])
+
+
+def complete(connection: Connection, place: Place, start: RunStart, end: RunEnd, run: int | None) -> int:
+    """The row of a run that has ended, and all that belongs to it. `run` is its row, where the caller knows it."""
+    if run is not None:
+        told = {"the_id": run, "the_uid": start.uid, **_of_end(start, end)}
+        if connection.execute(_FINISH, told).rowcount == 1:
+            _add_parts(connection, run, end)
+            return run
+    return _overwrite(connection, place, start, end)
+
+
+def take_in(connection: Connection, place: Place, record: RunRecord) -> bool:
+    """Adds a run that was kept elsewhere, or what is missing of it. False where nothing was missing."""
+    found = connection.execute(_FIND, {"the_uid": record.start.uid}).first()
+    if found is not None and (found.verdict not in _OPEN or record.end.verdict == found.verdict):
+        return False
+    _overwrite(connection, place, record.start, record.end)
+    return True
+
+
+def beat(connection: Connection, uids: Iterable[str], now: datetime) -> None:
+    """Says that the runs are still under way."""
+    still = update(_RUNS).where(_RUNS.c.uid.in_(list(uids)), _RUNS.c.verdict == RUNNING)
+    connection.execute(still, {"heartbeat_at": now})
+
+
+def note_teardown(connection: Connection, uid: str, outcome: str) -> None:
+    """What is known only after the run has been recorded."""
+    connection.execute(update(_RUNS).where(_RUNS.c.uid == uid), {"teardown_outcome": outcome})
+
+
+def _join(connection: Connection, table: Table, values: Mapping[str, Any]) -> int:
+    find = select(table.c.id).where(table.c.uid == values["uid"])
+    found = connection.scalar(find)
+    if found is None:
+        _insert_unless_there(connection, table, values)
+        found = connection.scalar(find)
+    assert found is not None
+    return int(found)
+
+
+def _insert_unless_there(connection: Connection, table: Table, values: Mapping[str, Any]) -> None:
+    """The dialects spell it alike but are told apart; importing the one that is not used would cost 20 ms."""
+    if connection.dialect.name == "postgresql":
+        from sqlalchemy.dialects import postgresql
+
+        connection.execute(postgresql.insert(table).on_conflict_do_nothing(), values)
+    else:
+        from sqlalchemy.dialects import sqlite
+
+        connection.execute(sqlite.insert(table).on_conflict_do_nothing(), values)
+
+
+def _note_subject(connection: Connection, session: int, subject: SubjectRecord) -> None:
+    values = {"session": session, **asdict(subject)}
+    same = (_SUBJECTS.c[name].is_not_distinct_from(value) for name, value in values.items())
+    if connection.execute(select(_SUBJECTS.c.id).where(*same)).first() is None:
+        connection.execute(insert(_SUBJECTS), values)
+
+
+def _overwrite(connection: Connection, place: Place, start: RunStart, end: RunEnd) -> int:
+    """The long way, for a run whose start was not recorded, or that was taken for ended before."""
+    found = connection.execute(_FIND, {"the_uid": start.uid}).first()
+    values = {**_of_start(place, start), **_of_end(start, end)}
+    if found is None:
+        made = connection.execute(_INSERT_RUN, values)
+        assert made.inserted_primary_key is not None
+        run = int(made.inserted_primary_key[0])
+    else:
+        run = int(found.id)
+        connection.execute(_REWRITE, {"the_id": run, **values})
+        for parts in (_METRICS, _SAMPLES, _PARAMS, _REQUIREMENTS):
+            connection.execute(delete(parts).where(parts.c.run == run))
+    _add_parts(connection, run, end)
+    return run
+
+
+def _of_start(place: Place, start: RunStart) -> dict[str, Any]:
+    values = {name: getattr(start, name) for name in RunStart.__slots__}
+    values["originalname"] = start.originalname or start.name
+    return {**values, "session": place.session, "invocation": place.invocation}
+
+
+_SAID_TWICE = ("node", "gpu", "command", "log_path")
+_OF_END = ("verdict", "end", "duration", "setup_outcome", "call_outcome", "teardown_outcome", "exit_code", "error")
+
+
+def _of_end(start: RunStart, end: RunEnd) -> dict[str, Any]:
+    values = {name: getattr(end, name) for name in _OF_END} | asdict(end.figures)
+    values["verdict"] = str(end.verdict)
+    values["heartbeat_at"] = end.end
+    for name in _SAID_TWICE:
+        said = getattr(end, name)
+        values[name] = getattr(start, name) if said is None else said
+    return values
+
+
+def _add_parts(connection: Connection, run: int, end: RunEnd) -> None:
+    for table, rows in (
+        (_METRICS, _metric_rows(run, end)),
+        (_SAMPLES, _sample_rows(run, end)),
+        (_PARAMS, _param_rows(run, end)),
+        (_REQUIREMENTS, _requirement_rows(run, end)),
+    ):
+        if rows:
+            connection.execute(insert(table), rows)
+
+
+def _metric_rows(run: int, end: RunEnd) -> list[dict[str, Any]]:
+    # By key: two names that differ only in what a key cannot hold are one.
+    stored = {key(name): value_and_text(scalar) for name, scalar in end.metrics.items()}
+    return [{"run": run, "name": name, "value": value, "text": text} for name, (value, text) in stored.items()]
+
+
+def _sample_rows(run: int, end: RunEnd) -> list[dict[str, Any]]:
+    if len(end.repeats) < 2:
+        return []
+    stored = {
+        (repeat.index, key(name)): value_and_text(scalar)[0]
+        for repeat in end.repeats
+        for name, scalar in repeat.metrics.items()
+        if not isinstance(scalar, str)
+    }
+    return [{"run": run, "repeat": index, "metric": name, "value": value} for (index, name), value in stored.items()]
+
+
+def _param_rows(run: int, end: RunEnd) -> list[dict[str, Any]]:
+    stored = {key(name): text_of(value) for name, value in end.params.items()}
+    return [{"run": run, "name": name, "value": text} for name, text in stored.items()]
+
+
+def _requirement_rows(run: int, end: RunEnd) -> list[dict[str, Any]]:
+    return [
+        {
+            "run": run,
+            "position": position,
+            "metric": check.metric,
+            "bound": check.bound,
+            "limit": text_of(check.limit),
+            "actual": text_of(check.actual),
+            "met": check.met,
+        }
+        for position, check in enumerate(end.checks)
+    ]

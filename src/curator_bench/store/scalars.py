@@ -1,0 +1,73 @@
+"""How values of any kind stand in columns of numbers and of text, and how they come back.
+
+A number stands in `value`. Where that does not say all, `text` says the rest: a truth value (1 and `true`), a whole
+number with more digits than a double has, NaN and the infinities (no value, and their names), a text (no value, and
+itself).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import numbers
+from typing import Any
+
+from curator_bench.store.column_types import finite
+from curator_bench.values import Scalar
+
+_NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+"""Strict JSON has these as texts only, so such a text is taken for the number it names."""
+_STARTS_OF_JSON = frozenset('"{[-0123456789tfnNI')
+
+
+def value_and_text(scalar: Scalar) -> tuple[float | None, str | None]:
+    """What stands in the two columns of a metric."""
+    if isinstance(scalar, float):
+        return (scalar, None) if math.isfinite(scalar) else (None, text_of(scalar))
+    if scalar is None:
+        return None, None
+    if isinstance(scalar, numbers.Integral) and not isinstance(scalar, bool):
+        return _whole(int(scalar))
+    number = finite(scalar) if isinstance(scalar, bool | numbers.Real) else None
+    return number, text_of(scalar)
+
+
+def scalar_of(value: float | None, text: str | None) -> Scalar:
+    """What `value_and_text` was given; a whole number comes back as a float where a double can hold it."""
+    found = value if text is None else value_of(text)
+    return found if isinstance(found, str | int | float | bool | None) else text
+
+
+def text_of(value: Any) -> str | None:
+    """A text is itself unless it could be taken for something else; anything else is JSON."""
+    if value is None:
+        return None
+    if isinstance(value, str) and (value in _NOT_FINITE or not _is_json(value)):
+        return value
+    try:
+        return json.dumps(value, default=str, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError):
+        return f"<{type(value).__name__}>"
+
+
+def value_of(text: str | None) -> Any:
+    """What `text_of` was given."""
+    if text is None:
+        return None
+    return json.loads(text) if _is_json(text) else text
+
+
+def _whole(number: int) -> tuple[float | None, str | None]:
+    nearest = finite(number)
+    return nearest, None if nearest == number else text_of(number)
+
+
+def _is_json(text: str) -> bool:
+    start = text.lstrip()[:1]
+    if start not in _STARTS_OF_JSON or not start:
+        return False
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True

@@ -1,0 +1,198 @@
+"""The tables, and the only place that names a column. A change here needs a migration: docs/database.md says how."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, ClassVar
+
+import sqlalchemy as sa
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+from curator_bench.store.column_types import Document, Key, Moment, Number, Words
+from curator_bench.store.records import new_uid
+from curator_bench.store.running import IS_RUNNING, RUNNING, RUNS
+
+_ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+"""SQLite numbers the rows of a table by itself, and well, where the type is spelt just so."""
+_PARTS_OF_A_RUN: Any = {"sqlite_with_rowid": False}
+"""Kept in the order of their key: the parts of one run lie side by side, and the key is not stored twice."""
+
+
+class Base(DeclarativeBase):
+    metadata = sa.MetaData(
+        naming_convention={
+            "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+            "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+            "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+            "pk": "pk_%(table_name)s",
+        }
+    )
+    type_annotation_map: ClassVar[dict[Any, Any]] = {
+        str: Words(),
+        int: sa.BigInteger(),
+        float: Number(),
+        bool: sa.Boolean(),
+        datetime: Moment(),
+    }
+
+
+def _owned_by(column: str, *, index: bool = False, **options: Any) -> Mapped[Any]:
+    """A row that goes when the row it belongs to goes."""
+    return mapped_column(sa.ForeignKey(column, ondelete="CASCADE"), index=index, **options)
+
+
+class BenchSession(Base):
+    """A name in one results directory; every invocation that uses the name there joins it."""
+
+    __tablename__ = "bench_session"
+
+    id: Mapped[int] = mapped_column(_ID, primary_key=True)
+    uid: Mapped[str] = mapped_column(Key(), unique=True, default=new_uid)
+    name: Mapped[str] = mapped_column(Key(), index=True)
+    results_directory: Mapped[str]
+    reason: Mapped[str | None]
+    commit: Mapped[str | None]
+    dirty: Mapped[bool | None]
+    branch: Mapped[str | None]
+    viewer_url: Mapped[str | None]
+
+
+class Invocation(Base):
+    """One pytest process tree that ran entries of a session."""
+
+    __tablename__ = "invocation"
+
+    id: Mapped[int] = mapped_column(_ID, primary_key=True)
+    uid: Mapped[str] = mapped_column(Key(), unique=True, default=new_uid)
+    session: Mapped[int] = _owned_by("bench_session.id", index=True)
+    start: Mapped[datetime]
+    end: Mapped[datetime | None]
+    exit_status: Mapped[int | None]
+    host: Mapped[str | None]
+    environment: Mapped[Any | None] = mapped_column(Document())
+    ci_run_url: Mapped[str | None]
+    command_line: Mapped[str | None]
+
+
+class Subject(Base):
+    """A package under test, as a session found it; several rows of one package where it changed in mid-session."""
+
+    __tablename__ = "subject"
+
+    id: Mapped[int] = mapped_column(_ID, primary_key=True)
+    session: Mapped[int] = _owned_by("bench_session.id", index=True)
+    package: Mapped[str]
+    version: Mapped[str | None]
+    commit: Mapped[str | None]
+    dirty: Mapped[bool | None]
+
+
+class TestRun(Base):
+    """One attempt at an entry, or at a Python benchmark. Written when it starts, completed when it ends."""
+
+    __tablename__ = RUNS
+    __test__: ClassVar[bool] = False  # pytest would take the class for tests, by its name
+    __table_args__ = (
+        sa.Index(None, "name", "path", "machine_id", "start"),  # the history of an entry, newest last
+        # Few rows at any time, looked for whenever a database is opened for writing. To ask the same of PostgreSQL
+        # would load its dialect, 20 ms at every import; there it is an index of few values, each of them stored once.
+        sa.Index("ix_test_run_running", "verdict", sqlite_where=sa.text(IS_RUNNING)),
+    )
+
+    id: Mapped[int] = mapped_column(_ID, primary_key=True)
+    uid: Mapped[str] = mapped_column(Key(), unique=True, default=new_uid)
+    session: Mapped[int] = mapped_column(sa.ForeignKey("bench_session.id"), index=True)
+    invocation: Mapped[int | None] = mapped_column(sa.ForeignKey("invocation.id", ondelete="SET NULL"), index=True)
+    name: Mapped[str] = mapped_column(Key())
+    originalname: Mapped[str] = mapped_column(Key(), index=True)
+    path: Mapped[str] = mapped_column(Key())
+    nodeid: Mapped[str | None]
+    definition_hash: Mapped[str | None]
+    attempt: Mapped[int] = mapped_column(default=1)
+    verdict: Mapped[str] = mapped_column(default=RUNNING)
+    host: Mapped[str | None] = mapped_column(Key())
+    machine_id: Mapped[str | None] = mapped_column(Key())
+    node: Mapped[str | None]
+    gpu: Mapped[str | None]
+    boot_id: Mapped[str | None]
+    pid: Mapped[int | None]
+    process_start: Mapped[float | None]
+    heartbeat_at: Mapped[datetime | None]
+    setup_outcome: Mapped[str | None]
+    call_outcome: Mapped[str | None]
+    teardown_outcome: Mapped[str | None]
+    start: Mapped[datetime]
+    end: Mapped[datetime | None]
+    duration: Mapped[float | None]
+    exit_code: Mapped[int | None]
+    command: Mapped[str | None]
+    log_path: Mapped[str | None]
+    error: Mapped[str | None]
+    python_version: Mapped[str | None]
+    platform: Mapped[str | None]
+    ray_version: Mapped[str | None]
+    ci_run_url: Mapped[str | None]
+    ray_num_cpus: Mapped[float | None]
+    ray_num_gpus: Mapped[float | None]
+    average_memory: Mapped[float | None]
+    peak_memory: Mapped[float | None]
+    compute_time: Mapped[float | None]
+    disk_spill_time: Mapped[float | None]
+    serializing_time: Mapped[float | None]
+    transfer_time: Mapped[float | None]
+    peak_gpu_memory: Mapped[float | None]
+    average_gpu_utilization: Mapped[float | None]
+    cluster_name: Mapped[str | None]
+    cluster_id: Mapped[str | None]
+    cluster_details_url: Mapped[str | None]
+    performance_report_url: Mapped[str | None]
+
+
+class Metric(Base):
+    """One figure of a run. `store.scalars` says what stands in `value` and what in `text`."""
+
+    __tablename__ = "metric"
+    __table_args__ = _PARTS_OF_A_RUN
+
+    run: Mapped[int] = _owned_by("test_run.id", primary_key=True)
+    name: Mapped[str] = mapped_column(Key(), primary_key=True)
+    value: Mapped[float | None]
+    text: Mapped[str | None]
+
+
+class Sample(Base):
+    """A number one repeat of a run measured; kept where there were several, for the metric is then their median."""
+
+    __tablename__ = "sample"
+    __table_args__ = _PARTS_OF_A_RUN
+
+    run: Mapped[int] = _owned_by("test_run.id", primary_key=True)
+    repeat: Mapped[int] = mapped_column(primary_key=True)
+    metric: Mapped[str] = mapped_column(Key(), primary_key=True)
+    value: Mapped[float | None]
+
+
+class Param(Base):
+    """What a run was told, as its script wrote it down."""
+
+    __tablename__ = "param"
+    __table_args__ = _PARTS_OF_A_RUN
+
+    run: Mapped[int] = _owned_by("test_run.id", primary_key=True)
+    name: Mapped[str] = mapped_column(Key(), primary_key=True)
+    value: Mapped[str | None]
+
+
+class Requirement(Base):
+    """What came of one bound of one requirement of a run."""
+
+    __tablename__ = "requirement"
+    __table_args__ = _PARTS_OF_A_RUN
+
+    run: Mapped[int] = _owned_by("test_run.id", primary_key=True)
+    position: Mapped[int] = mapped_column(primary_key=True)
+    metric: Mapped[str] = mapped_column(Key())
+    bound: Mapped[str]
+    limit: Mapped[str | None]
+    actual: Mapped[str | None]
+    met: Mapped[bool]

@@ -1,0 +1,240 @@
+"""A database in a file: how SQLite is opened, takes turns in writing, survives power loss, and is copied."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import random
+import sqlite3
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote_to_bytes
+
+from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event
+from sqlalchemy.exc import IntegrityError, OperationalError
+
+from curator_bench.store.file_systems import is_on_network
+from curator_bench.store.storage import WRITE_PATIENCE, Storage
+
+logger = logging.getLogger(__name__)
+
+_PATIENCE_S = 10.0
+"""For what SQLite waits for by itself: other readers of a file without a write-ahead log, recovery after a crash."""
+_MIGRATION_PATIENCE_S = 900.0
+_TURN_MS = 20
+_WRITE, _READ, _ALONE = "write", "read", "read what nobody can write"
+_MODES = {_WRITE: {"mode": "rw"}, _READ: {"mode": "ro"}, _ALONE: {"mode": "ro", "immutable": "1"}}
+_FILE = "curator_bench_file"
+
+
+class SqliteStorage:
+    """A file, in the place the URL says."""
+
+    def __init__(self, url: URL) -> None:
+        self._parameters = {name: value for name, value in url.query.items() if name not in ("uri", "mode")}
+        self.path = _path_of(url)
+
+    @property
+    def shown(self) -> str:
+        return str(self.path)
+
+    def is_there(self) -> bool:
+        return self.path.exists()
+
+    def create(self) -> None:
+        if self.path.exists():  # then it must not even be opened: closing it would undo the locks of this process
+            return
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileExistsError):
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666))  # empty, as a new database is
+
+    def engine(self) -> Engine:
+        return self._engine(_WRITE)
+
+    def reading_engine(self) -> Engine:
+        return self._engine(self._reading())
+
+    def prepare(self, engine: Engine) -> None:
+        """Readers and writers do not wait for each other with a write-ahead log. It lives in shared memory, so a file
+        that several machines reach over a network must do without."""
+        if is_on_network(self.path):
+            return
+        with engine.connect() as connection:
+            driver = connection.connection.driver_connection
+            assert driver is not None
+            with _as_sqlalchemy_would("PRAGMA journal_mode"):
+                _switch_to_log(driver, time.monotonic() + _PATIENCE_S)
+
+    def is_foreign(self, connection: Connection) -> bool:
+        return connection.exec_driver_sql("SELECT 1 FROM sqlite_master LIMIT 1").first() is not None
+
+    @contextmanager
+    def migrating(self) -> Iterator[Connection]:
+        """The turn to write is the lock. Foreign keys are checked at the end: tables are made anew on the way."""
+        engine = self._engine(_WRITE, foreign_keys=False)
+        try:
+            with engine.execution_options(**{WRITE_PATIENCE: _MIGRATION_PATIENCE_S}).begin() as connection:
+                yield connection
+                _check_foreign_keys(connection)
+        finally:
+            engine.dispose()
+
+    def keep_copy(self, connection: Connection, revision: str) -> Path | None:
+        """Called inside of `migrating`: nobody else writes, and what we have not committed the copy does not see."""
+        if not _holds_rows(connection):
+            return None
+        copy = self.path.with_name(f"{self.path.name}.before-{revision}")
+        unfinished = copy.with_name(f"{copy.name}.unfinished-{os.getpid()}")
+        try:
+            self._copy_to(unfinished)
+            unfinished.replace(copy)
+        finally:
+            unfinished.unlink(missing_ok=True)
+        return copy
+
+    def copy_for_reading(self, directory: Path) -> Storage:
+        copy = directory / self.path.name
+        self._copy_to(copy)
+        return SqliteStorage(URL.create("sqlite", database=str(copy)))
+
+    def _copy_to(self, copy: Path) -> None:
+        parameters = {**self._parameters, **_MODES[self._reading()]}
+        source = sqlite3.connect(_uri(self.path, parameters), uri=True, timeout=_PATIENCE_S)
+        with closing(source), closing(sqlite3.connect(_uri(copy, {"mode": "rwc"}), uri=True)) as target:
+            source.backup(target)
+
+    def _reading(self) -> str:
+        """Where nothing can be written beside the file, its log cannot be read; where there is none, none is needed."""
+        unwritable = not os.access(self.path.parent, os.W_OK)
+        return _ALONE if unwritable and not os.path.exists(f"{self.path}-wal") else _READ
+
+    def _engine(self, mode: str, *, foreign_keys: bool = True) -> Engine:
+        query = {**self._parameters, **_MODES[mode], "uri": "true"}
+        url = URL.create("sqlite", database=_uri(self.path, {}), query=query)
+        engine = create_engine(url) if foreign_keys else create_engine(url, poolclass=NullPool)
+        path = self.path
+
+        @event.listens_for(engine, "connect")
+        def set_up(connection: sqlite3.Connection, record: Any) -> None:
+            _set_up(connection, foreign_keys=foreign_keys)
+            record.info[_FILE] = _identity(path)
+
+        @event.listens_for(engine, "begin")
+        def begin(connection: Connection) -> None:
+            driver = connection.connection.driver_connection
+            assert driver is not None
+            patience_s = connection.get_execution_options().get(WRITE_PATIENCE)
+            with _as_sqlalchemy_would("BEGIN"):
+                if patience_s is None:
+                    driver.execute("BEGIN")
+                else:
+                    _refuse_another_file(path, connection.connection.info[_FILE])
+                    _begin_to_write(driver, time.monotonic() + patience_s)
+
+        return engine
+
+
+def _path_of(url: URL) -> Path:
+    """A URL with `uri=true` holds what SQLite itself calls a URI."""
+    named = str(url.database)
+    if url.query.get("uri") == "true" and named.startswith("file:"):
+        text = named.removeprefix("file:")
+        named = os.fsdecode(unquote_to_bytes(text.removeprefix("//") if text.startswith("///") else text))
+    return Path(os.path.abspath(named))
+
+
+def _uri(path: Path, parameters: Mapping[str, Any]) -> str:
+    """Safe for names with ? # % and for those that are no text."""
+    query = "&".join(f"{name}={quote(str(value))}" for name, value in parameters.items())
+    return f"file:{quote(os.fsencode(path))}" + (f"?{query}" if query else "")
+
+
+def _set_up(connection: sqlite3.Connection, *, foreign_keys: bool) -> None:
+    connection.isolation_level = None  # transactions begin where SQLAlchemy says so, not where sqlite3 guesses
+    connection.execute(f"PRAGMA foreign_keys = {'ON' if foreign_keys else 'OFF'}")
+    # NORMAL would be a little faster, but a power loss could take runs whose end was already reported.
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute(f"PRAGMA busy_timeout = {_PATIENCE_S * 1000:.0f}")
+
+
+@contextmanager
+def _as_sqlalchemy_would(statement: str) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise OperationalError(statement, None, error) from error
+
+
+def _begin_to_write(connection: sqlite3.Connection, deadline: float) -> None:
+    """Takes the turn at once: a transaction that begins by reading may find that it can no longer write.
+
+    SQLite's own waiting looks ever more rarely and can miss its turn for long among many writers; so it is kept short.
+    """
+    connection.execute(f"PRAGMA busy_timeout = {_TURN_MS}")
+    try:
+        while not _has_begun(connection, deadline):
+            time.sleep(random.uniform(0.0005, 0.005))
+    finally:
+        connection.execute(f"PRAGMA busy_timeout = {_PATIENCE_S * 1000:.0f}")
+
+
+def _has_begun(connection: sqlite3.Connection, deadline: float) -> bool:
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+    except sqlite3.OperationalError as error:
+        if not _is_busy(error) or time.monotonic() >= deadline:
+            raise
+        return False
+    return True
+
+
+def _is_busy(error: sqlite3.OperationalError) -> bool:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+def _switch_to_log(connection: sqlite3.Connection, deadline: float) -> None:
+    """SQLite does not wait for others by itself here. Where the file system does not do it, the file stays as it is."""
+    while connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
+        try:
+            (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+        except sqlite3.OperationalError as error:
+            if _is_busy(error) and time.monotonic() < deadline:
+                time.sleep(random.uniform(0.005, 0.02))
+                continue
+            mode = str(error)
+        if mode != "wal":
+            logger.debug("no write-ahead log here: %s", mode)
+            connection.execute("PRAGMA journal_mode = DELETE")
+            return
+
+
+def _check_foreign_keys(connection: Connection) -> None:
+    broken = connection.exec_driver_sql("PRAGMA foreign_key_check").first()
+    if broken is not None:
+        raise IntegrityError("COMMIT", None, ValueError(f"a row of {broken[0]} belongs to no row of {broken[2]}"))
+
+
+def _holds_rows(connection: Connection) -> bool:
+    tables = connection.exec_driver_sql(
+        "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
+        " AND name <> 'alembic_version'"
+    )
+    quoted = ('"' + name.replace('"', '""') + '"' for (name,) in tables.fetchall())
+    return any(connection.exec_driver_sql(f"SELECT 1 FROM {table} LIMIT 1").first() for table in quoted)
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    with suppress(OSError):
+        found = path.stat()
+        return found.st_dev, found.st_ino
+    return None
+
+
+def _refuse_another_file(path: Path, opened: tuple[int, int] | None) -> None:
+    """What is written into a file that was removed is lost, and nothing says so."""
+    if opened != _identity(path):
+        raise FileNotFoundError(errno.ENOENT, "the database was removed or replaced while it was open", str(path))

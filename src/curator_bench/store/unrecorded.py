@@ -1,0 +1,64 @@
+"""SESSION/unrecorded.jsonl: runs the database could not take, one JSON line each, until `curator-bench import` does."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from curator_bench.store.records import RunRecord, from_document, to_document
+
+logger = logging.getLogger(__name__)
+
+FILE_NAME = "unrecorded.jsonl"
+SCHEMA_VERSION = 1
+_KIND = "run"
+
+
+def keep(session_dir: Path, record: RunRecord) -> Path:
+    """Adds the run to the file: all of its line, on disk, or none of it. Raises OSError."""
+    session_dir.mkdir(parents=True, exist_ok=True)
+    path = session_dir / FILE_NAME
+    document = {"schema_version": SCHEMA_VERSION, "kind": _KIND, **to_document(record)}
+    _append(path, (json.dumps(document) + "\n").encode("utf-8"))
+    return path
+
+
+def read(path: Path) -> Iterator[RunRecord]:
+    """The runs of such a file, by the last line of each; a line that is not complete is passed over, with a warning."""
+    latest: dict[str, RunRecord] = {}
+    with path.open(encoding="utf-8", errors="replace") as lines:
+        for number, line in enumerate(lines, 1):
+            try:
+                record = from_document(json.loads(line))
+            except ValueError as error:
+                logger.warning("%s:%s is passed over: %s", path, number, error)
+                continue
+            latest[record.start.uid] = record
+    yield from latest.values()
+
+
+def _append(path: Path, line: bytes) -> None:
+    """Several processes may come at once, and a disk may be full after half a line."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        before = os.fstat(descriptor).st_size
+        try:
+            _write(descriptor, line)
+        except OSError:
+            with suppress(OSError):
+                os.ftruncate(descriptor, before)
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def _write(descriptor: int, line: bytes) -> None:
+    while line:
+        line = line[os.write(descriptor, line) :]
+    os.fsync(descriptor)

@@ -1,0 +1,142 @@
+"""Every example in the docs loads, and every command in them prints what stands below it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from curator_bench.errors import MatrixError
+from curator_bench.matrix import LoadRequest, load
+
+ROOT = Path(__file__).parents[2]
+PAGES = ("docs/matrix.md", "README.md")
+FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+TITLE = re.compile(r"# (?P<name>[\w.-]+)(?:, laid over (?P<base>[\w.-]+))?\n")
+# What differs from machine to machine and from run to run, and what is compared instead.
+DIFFERS = {
+    re.compile(r"\b\d+(\.\d+)? ?s\b"): "1 s",
+    re.compile(r"(?<==)\d[\d.,]*"): "1",
+    re.compile(r"benchmark-run__[\d_-]+_UTC"): "SESSION",
+    re.compile(r"  +|=+"): " ",
+}
+HOME = "/home/me"
+
+
+@dataclass(frozen=True)
+class Example:
+    """A fenced block of a page. A file says in its first line what it is called."""
+
+    language: str
+    text: str
+
+    @property
+    def title(self) -> re.Match[str]:
+        found = TITLE.match(self.text)
+        assert found, f"an example without a name in its first line:\n{self.text}"
+        return found
+
+    @property
+    def name(self) -> str:
+        return self.title["name"]
+
+    @property
+    def has_mistakes(self) -> bool:
+        return self.name.startswith("mistakes")
+
+
+def examples(page: str) -> list[Example]:
+    return [Example(*block) for block in FENCE.findall((ROOT / page).read_text())]
+
+
+def files(page: str) -> list[Example]:
+    return [example for example in examples(page) if example.language in ("yaml", "python")]
+
+
+def commands(page: str) -> Iterator[tuple[str, str]]:
+    """Each command of the page with the output that stands below it."""
+    for example in examples(page):
+        if example.language == "console":
+            for part in re.split(r"^\$ ", example.text, flags=re.MULTILINE)[1:]:
+                command, _, output = part.partition("\n")
+                yield command, output
+
+
+MATRICES = [(page, example) for page in PAGES for example in files(page) if example.language == "yaml"]
+COMMANDS = [(page, command, output) for page in PAGES for command, output in commands(page)]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "benchmarks"
+
+
+def lay_out(page: str, folder: Path) -> None:
+    folder.mkdir()
+    names = [example.name for example in files(page)]
+    assert len(names) == len(set(names)), f"{page} has two examples of one name"
+    for example in files(page):
+        (folder / example.name).write_text(example.text)
+
+
+@pytest.mark.parametrize(("page", "example"), MATRICES, ids=[f"{page}-{example.name}" for page, example in MATRICES])
+def test_every_example_loads(page: str, example: Example, folder: Path) -> None:
+    lay_out(page, folder)
+    base = example.title["base"] or example.name
+    overlays = (folder / example.name,) if example.title["base"] else ()
+    request = LoadRequest(files=(folder / base,), overlays=overlays, working_dir=folder)
+    if example.has_mistakes:
+        with pytest.raises(MatrixError):
+            load(request)
+    else:
+        assert load(request).entries
+
+
+def shell_environment(folder: Path) -> dict[str, str]:
+    """A plain terminal of 88 columns in which `pytest`, `python` and `curator-bench` are those that run this test."""
+    programs = folder.parent / "bin"
+    programs.mkdir()
+    calls = {
+        "python": [],
+        "pytest": ["-m", "pytest"],
+        "curator-bench": ["-c", "from curator_bench.cli import main; main()"],
+    }
+    for name, arguments in calls.items():
+        program = programs / name
+        program.write_text(f'#!/bin/sh\nexec {shlex.join([sys.executable, *arguments])} "$@"\n')
+        program.chmod(0o755)
+    kept = {name: value for name, value in os.environ.items() if name in ("HOME", "LANG", "PYTHONPATH", "TMPDIR")}
+    return kept | {"PATH": f"{programs}:{os.environ['PATH']}", "COLUMNS": "88"}
+
+
+def as_on_the_page(text: str, folder: Path) -> str:
+    text = text.replace(str(folder.parent), HOME).replace(sys.executable, f"{HOME}/.venv/bin/python")
+    for pattern, same in DIFFERS.items():
+        text = pattern.sub(same, text)
+    return "\n".join(line.strip() for line in text.strip().splitlines())
+
+
+@pytest.mark.parametrize(("page", "command", "output"), COMMANDS, ids=[command for _, command, _ in COMMANDS])
+def test_every_command_prints_what_the_docs_say(page: str, command: str, output: str, folder: Path) -> None:
+    lay_out(page, folder)
+    outcome = subprocess.run(
+        command,
+        shell=True,
+        cwd=folder,
+        env=shell_environment(folder),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    printed, expected = as_on_the_page(outcome.stdout, folder), as_on_the_page(output, folder)
+    pattern = re.escape(expected).replace("…", ".*")
+    assert re.fullmatch(pattern, printed, re.DOTALL), f"$ {command}\n{printed}"

@@ -1,0 +1,122 @@
+"""A project with a matrix, whose benchmarks are run as its users run them: pytest in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from curator_bench.measure.processes import Mark, ProcessId, find_processes
+
+SCRIPT = """
+import argparse, json, os, signal, subprocess, sys, time
+from pathlib import Path
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--benchmark-results-path", type=Path)
+parser.add_argument("--say", default="at work")
+parser.add_argument("--metrics", default="{}", type=json.loads)
+parser.add_argument("--sleep", type=float, default=0.0)
+parser.add_argument("--stubborn", action="store_true")
+parser.add_argument("--daemon", action="store_true")
+parser.add_argument("--exit", type=int, default=0)
+options = parser.parse_args()
+if options.stubborn:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if options.daemon:
+    subprocess.Popen(["sleep", "600"], start_new_session=True)
+print(options.say, flush=True)
+time.sleep(options.sleep)
+results = options.benchmark_results_path
+results.joinpath("params.json").write_text(json.dumps({"sleep": options.sleep}))
+results.joinpath("metrics.json").write_text(json.dumps({"is_success": True, **options.metrics}))
+sys.exit(options.exit)
+"""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one pytest."""
+
+    code: int
+    output: str
+    session_dir: Path
+
+    @property
+    def lines(self) -> list[str]:
+        return self.output.splitlines()
+
+    def json(self, *path: str) -> Any:
+        return json.loads(self.session_dir.joinpath(*path).read_text("utf-8"))
+
+    def has(self, *texts: str) -> bool:
+        """Whether these stand in the output, in this order, each on a line of its own."""
+        lines = iter(self.lines)
+        return all(any(text in line for line in lines) for text in texts)
+
+
+class Project:
+    """A folder with a matrix and `script.py`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.session_dir = folder / "results" / "s"
+        self.mark = Mark(uuid.uuid4().hex, "CURATOR_BENCH_TEST")
+        self.write("script.py", SCRIPT)
+        self.write("pytest.ini", "[pytest]\n")
+
+    def write(self, name: str, text: str) -> Path:
+        path = self.folder / name
+        path.write_text(textwrap.dedent(text))
+        return path
+
+    def entry(self, name: str, args: str = "", **keys: Any) -> dict[str, Any]:
+        return {"name": name, "script": "script.py", "args": args, **keys}
+
+    def matrix(self, *entries: dict[str, Any], **keys: Any) -> None:
+        """As JSON, which is YAML too; without Ray unless told."""
+        self.write("matrix.yaml", json.dumps({"ray": False, "default_timeout_s": 60, **keys, "entries": entries}))
+
+    def command(self, *options: str) -> list[str]:
+        own = ["--bench-results", "results", "--bench-session", "s", "-p", "no:cacheprovider"]
+        return [sys.executable, "-m", "pytest", "matrix.yaml", *own, *options]
+
+    def environment(self, **variables: str) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "RAY_"))}
+        return {**kept, "COLUMNS": "100", "PYTHONUTF8": "1", **self.mark.environment(), **variables}
+
+    def start(self, *options: str, output: Any = subprocess.PIPE, **variables: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            self.command(*options),
+            cwd=self.folder,
+            env=self.environment(**variables),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT if output == subprocess.PIPE else output,
+            text=True,
+            start_new_session=True,
+        )
+
+    def outcome(self, process: subprocess.Popen[str]) -> Outcome:
+        output, _ = process.communicate(timeout=120)
+        return Outcome(process.returncode, output, self.session_dir)
+
+    def run(self, *options: str, **variables: str) -> Outcome:
+        return self.outcome(self.start(*options, **variables))
+
+    def processes(self) -> frozenset[ProcessId]:
+        """All that came of it, pytest and its guard included."""
+        return find_processes(self.mark)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project(tmp_path)

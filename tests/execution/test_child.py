@@ -1,0 +1,182 @@
+"""A child process of a run: its output in a file, its wait without waking up, its end with all that came of it."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import resource
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from curator_bench.errors import BenchError
+from curator_bench.execution.child import Child, run_child
+from curator_bench.measure.processes import find_processes, identify
+
+LEAVES_EVERYTHING = """
+import os, subprocess, sys, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        open(sys.argv[1], "w").write(str(os.getpid()))
+        os.execve("/bin/sleep", ["sleep", "600"], {})
+    os._exit(0)
+os.wait()
+time.sleep(600)
+"""
+
+
+def wait_until(condition: Callable[[], object], within_s: float = 20) -> None:
+    deadline = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., Child]]:
+    children: list[Child] = []
+
+    def start(code: str, *arguments: object, **more: object) -> Child:
+        words = [sys.executable, "-c", code, *map(str, arguments)]
+        env = dict(os.environ)
+        children.append(Child(words, env=env, log=tmp_path / "log", cwd=str(tmp_path), **more))  # type: ignore[arg-type]
+        return children[-1]
+
+    yield start
+    for child in children:
+        child.end()
+
+
+def test_the_end_of_a_child_is_seen_at_once_with_its_exit_code(start: Callable[..., Child]) -> None:
+    child = start("import time; time.sleep(0.5); raise SystemExit(7)")
+    ended = child.wait(30)
+    assert ended.exit_code == 7
+    assert 0.5 <= ended.seconds < 10
+
+
+def test_waiting_costs_no_processor_time(start: Callable[..., Child]) -> None:
+    child = start("import time; time.sleep(600)")
+    before = resource.getrusage(resource.RUSAGE_THREAD)
+    assert child.wait(2).exit_code is None
+    after = resource.getrusage(resource.RUSAGE_THREAD)
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.02
+    assert after.ru_nvcsw - before.ru_nvcsw < 10  # it slept in one go, or nearly so
+
+
+def test_no_time_at_all_is_a_timeout_at_once(start: Callable[..., Child]) -> None:
+    assert start("import time; time.sleep(600)").wait(0).exit_code is None
+
+
+def test_what_left_its_tree_and_wiped_its_mark_is_ended_when_it_was_seen_before(
+    start: Callable[..., Child], tmp_path: Path
+) -> None:
+    """As the samplers see it, that look every few seconds."""
+    note = tmp_path / "pid"
+    child = start(
+        "import os, subprocess, sys, time\n"
+        'gate = \'import os, sys, time; time.sleep(1); os.execve("/bin/sleep", ["sleep", "600"], {})\'\n'
+        "leaver = subprocess.Popen([sys.executable, '-c', gate], start_new_session=True)\n"
+        "open(sys.argv[1], 'w').write(str(leaver.pid))\n"
+        "time.sleep(600)",
+        note,
+    )
+    wait_until(lambda: note.exists() and note.read_text())
+    pid = int(note.read_text())
+    wait_until(lambda: pid in {process.pid for process in child.processes()})
+    wait_until(lambda: b"sleep" in Path(f"/proc/{pid}/cmdline").read_bytes()[:6])
+    child._process.kill()  # its parent dies, and init takes it in
+    child._process.wait()
+    assert identify(pid)
+    child.end()
+    assert identify(pid) is None
+
+
+def test_what_a_script_leaves_behind_is_asked_to_end_first(start: Callable[..., Child], tmp_path: Path) -> None:
+    told, ready = tmp_path / "told", tmp_path / "ready"
+    heeding = (
+        "import pathlib, signal, sys, time\n"
+        "signal.signal(signal.SIGTERM, lambda *_: (pathlib.Path(sys.argv[1]).touch(), sys.exit()))\n"
+        "pathlib.Path(sys.argv[2]).touch()\n"
+        "time.sleep(600)"
+    )
+    child = start(
+        "import os, subprocess, sys, time\n"
+        "subprocess.Popen([sys.executable, '-c', *sys.argv[1:]], start_new_session=True)\n"
+        "while not os.path.exists(sys.argv[3]): time.sleep(0.02)",
+        heeding,
+        told,
+        ready,
+    )
+    assert child.wait(30).exit_code == 0
+    child.end()
+    assert told.exists()
+    assert not find_processes(child.mark)
+
+
+@pytest.fixture
+def shared_file() -> Iterator[Callable[[], Path]]:
+    made: list[Path] = []
+
+    def name() -> Path:
+        made.append(Path(f"/dev/shm/curator-bench-test-{os.getpid()}-{len(made)}"))
+        return made[-1]
+
+    yield name
+    for path in made:
+        path.unlink(missing_ok=True)
+
+
+MAPS = """
+import mmap, sys, time
+held = []
+for path in sys.argv[1:]:
+    file = open(path, "a+b")
+    file.truncate(4096)
+    held.append(mmap.mmap(file.fileno(), 4096))
+    file.close()
+print("ready", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.skipif(not os.path.isdir("/dev/shm"), reason="Linux keeps shared memory there")
+def test_shared_memory_of_what_was_killed_goes_with_it_but_not_what_was_there_before(
+    start: Callable[..., Child], shared_file: Callable[[], Path], tmp_path: Path
+) -> None:
+    own, before, shared = shared_file(), shared_file(), shared_file()
+    before.write_bytes(b"a dataset in memory")
+    child = start(MAPS, own, before, shared)
+    wait_until(lambda: (tmp_path / "log").read_bytes())
+    with shared.open("rb") as file, mmap.mmap(file.fileno(), 4096, prot=mmap.PROT_READ):
+        child.end()
+    assert (own.exists(), before.exists(), shared.exists()) == (False, True, True)
+
+
+def test_a_child_can_hold_a_descriptor_of_ours(start: Callable[..., Child]) -> None:
+    read_end, write_end = os.pipe()
+    os.set_blocking(read_end, False)
+    child = start("import time; time.sleep(600)", keep_open=[write_end])
+    os.close(write_end)
+    with pytest.raises(BlockingIOError):
+        os.read(read_end, 1)
+    child.end()
+    assert os.read(read_end, 1) == b""
+    os.close(read_end)
+
+
+def test_a_run_to_the_end_leaves_nothing(tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    words = [sys.executable, "-c", LEAVES_EVERYTHING.replace(", {})", ", os.environ)"), str(note)]
+    ended = run_child(words, env=dict(os.environ), log=tmp_path / "log", cwd="/", timeout_s=1.5)
+    assert ended.exit_code is None
+    assert identify(int(note.read_text())) is None
+
+
+@pytest.mark.parametrize("env", [{"A=B": "1"}, {"A": "\0"}])
+def test_an_environment_no_process_can_have_is_told_as_such(tmp_path: Path, env: dict[str, str]) -> None:
+    with pytest.raises(BenchError, match="cannot be started"):
+        Child(["true"], env=env, log=tmp_path / "log", cwd="/")

@@ -1,0 +1,269 @@
+"""A run from its plan to its result: attempts, what keeps it from running, what it leaves for those who look."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from curator_bench.execution import session_environment
+from curator_bench.execution.run import run_entry
+from curator_bench.measure.processes import Mark, find_processes
+from curator_bench.values import DatasetNeed, RunResult, Verdict
+
+if TYPE_CHECKING:
+    from execution.conftest import Desk
+
+SOURCE = Path(__file__).parents[2] / "src"
+RUNS_AND_TELLS = """
+import pickle, sys
+from pathlib import Path
+from curator_bench.execution.run import Interrupted, run_entry
+from curator_bench.execution.workbench import Workbench
+plan = pickle.loads(bytes.fromhex(sys.argv[1]))
+with Workbench(Path(plan.session_dir)) as bench:
+    print(bench.marker, flush=True)
+    try:
+        result = run_entry(plan, bench)
+    except Interrupted as stop:
+        print("interrupted", flush=True)
+        result = stop.result
+print(pickle.dumps(result).hex(), *sorted({name.partition(".")[0] for name in sys.modules}))
+"""
+
+
+class Elsewhere:
+    """A run in a process of its own, as a fleet has it: a plan goes there, a result comes back."""
+
+    def __init__(self, plan: Any) -> None:
+        env = {**os.environ, "PYTHONPATH": str(SOURCE)}
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", RUNS_AND_TELLS, pickle.dumps(plan).hex()], env=env, stdout=subprocess.PIPE, text=True
+        )
+        assert self.process.stdout
+        self.mark = Mark(self.process.stdout.readline().strip())
+
+    def outcome(self) -> tuple[RunResult, set[str], str]:
+        """The result, what was imported for it, and what was said before."""
+        said, _ = self.process.communicate()
+        *before, last = said.splitlines()
+        handed, *modules = last.split()
+        return pickle.loads(bytes.fromhex(handed)), set(modules), "\n".join(before)
+
+
+def lines(desk: Desk) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (desk.entry_dir / "results.jsonl").read_text().splitlines()]
+
+
+def test_the_same_call_runs_in_any_process_with_the_standard_library_psutil_and_ray_only(desk: Desk) -> None:
+    result, modules, _ = Elsewhere(desk.plan("write({'docs': 5})")).outcome()
+    assert (result.verdict, result.metrics["docs"]) == (Verdict.PASSED, 5)
+    assert not modules & {"_pytest", "pytest", "yaml", "pydantic", "sqlalchemy", "numpy", "click", "rich", "slack_sdk"}
+
+
+def test_a_result_says_when_and_where(desk: Desk) -> None:
+    before = datetime.now(UTC)
+    result = desk.run("time.sleep(0.2); write({})")
+    started, ended = map(datetime.fromisoformat, (result.started_at, result.ended_at))
+    assert before.timestamp() - 0.001 <= started.timestamp() < ended.timestamp() <= datetime.now(UTC).timestamp()
+    assert started.tzinfo == UTC
+    assert 0.2 <= result.repeats[0].exec_time_s <= result.duration_s < 30
+    assert result.host == socket.gethostname()
+    assert (result.ray_version, result.ray_num_cpus) == ("", None)
+
+
+def test_only_an_error_is_tried_again(desk: Desk) -> None:
+    counts = "Path('count').open('a').write('x'); sys.exit(1)"
+    assert desk.run(counts, retries=3).verdict is Verdict.CRASHED
+    assert (desk.folder / "count").read_text() == "x"
+
+
+def test_an_error_is_tried_again_in_a_folder_of_its_own(desk: Desk) -> None:
+    """A dataset that appears a moment later, as on a file system that is slow to mount."""
+    late = desk.folder / "late"
+
+    def appear(*_: object) -> None:
+        while not (desk.entry_dir / "attempt_2").exists():
+            time.sleep(0.001)
+        late.touch()
+
+    helper = threading.Thread(target=appear)
+    helper.start()
+    need = DatasetNeed("late", "jsonl", str(late))
+    result = desk.run("write({'where': sys.argv[1]})", "{session_entry_dir}", retries=2000, datasets=(need,))
+    helper.join()
+    assert result.verdict is Verdict.PASSED
+    assert result.attempt >= 2
+    assert result.metrics["where"] == f"{desk.entry_dir}/attempt_{result.attempt}"
+    told = lines(desk)
+    assert [line["attempt"] for line in told] == list(range(1, result.attempt + 1))
+    assert (told[0]["verdict"], told[0]["repeat"]) == ("error", None)
+    assert "the dataset late,jsonl is not there" in told[0]["error"]
+    assert (told[-1]["verdict"], told[-1]["repeat"], told[-1]["metrics"]["where"]) == (
+        "passed",
+        1,
+        result.metrics["where"],
+    )
+    desk.run("write({})")
+    assert not list(desk.entry_dir.glob("attempt_*"))
+
+
+def test_retries_end(desk: Desk) -> None:
+    result = desk.run("write({})", retries=2, datasets=(DatasetNeed("own", "x", "/nowhere"),))
+    assert (result.verdict, result.attempt) == (Verdict.ERROR, 3)
+
+
+def test_what_is_wrong_with_the_plan_is_an_error_at_once(desk: Desk) -> None:
+    desk.run("print('of an earlier run'); write({'old': 1})")
+    problems = ("matrix.yaml:3: environment variable X is not set", "another")
+    result = desk.run("write({})", problems=problems, retries=5)
+    assert (result.verdict, result.attempt, result.error) == (Verdict.ERROR, 1, "; ".join(problems))
+    assert (result.log_path, result.log_tail, result.metrics) == ("", (), {})
+
+
+@pytest.mark.parametrize("missing", ["no_such_package", "no_such_package.sub", "json.no_such_module"])
+def test_what_the_scripts_python_cannot_import_skips_the_run_and_says_so(desk: Desk, missing: str) -> None:
+    result = desk.run("Path('ran').touch()", requires=("json", missing))
+    assert result.verdict is Verdict.SKIPPED
+    assert result.error == f"needs {missing}, which {sys.executable} cannot import"
+    assert not (desk.folder / "ran").exists()
+
+
+def test_what_it_can_import_does_not(desk: Desk) -> None:
+    noisy = desk.folder / "python"
+    noisy.write_text(f'#!/bin/sh\necho "a banner of a wrapper"\nexec {sys.executable} "$@"\n')
+    noisy.chmod(0o755)
+    assert desk.run("write({})", python=str(noisy), requires=("json", "json.decoder")).verdict is Verdict.PASSED
+
+
+def test_an_interpreter_that_cannot_be_asked_is_an_error(desk: Desk) -> None:
+    result = desk.run("write({})", python="/bin/false", requires=("json",))
+    assert result.verdict is Verdict.ERROR
+    assert result.error.startswith("the interpreter /bin/false cannot be asked what it can import")
+
+
+@pytest.mark.parametrize("stubborn", [False, True])
+def test_ctrl_c_stops_the_run_and_keeps_what_it_was(desk: Desk, stubborn: bool) -> None:
+    code = f"""
+    import signal, subprocess
+    if {stubborn}:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    subprocess.Popen(["sleep", "600"], start_new_session=True)
+    print("begun", flush=True)
+    if "repeat_2" in sys.argv[1]:
+        Path("second").touch()
+        time.sleep(600)
+    write({{"first": 1}})
+    """
+    elsewhere = Elsewhere(desk.plan(code, "{session_entry_dir}", repeat=2))
+    while not (desk.folder / "second").exists():
+        assert elsewhere.process.poll() is None
+        time.sleep(0.02)
+    began = time.monotonic()
+    elsewhere.process.send_signal(signal.SIGINT)
+    result, _, said = elsewhere.outcome()
+    assert time.monotonic() - began < 15
+    assert said == "interrupted"
+    assert (result.verdict, result.error) == (Verdict.INTERRUPTED, "stopped from outside")
+    assert len(result.repeats) == 1
+    assert result.metrics["first"] == 1
+    assert not find_processes(elsewhere.mark)
+    assert json.loads((desk.entry_dir / "status.json").read_text())["verdict"] == "interrupted"
+
+
+def test_status_tells_while_it_runs_and_when_it_has_ended(desk: Desk) -> None:
+    code = """
+    print("first"); print("half way", flush=True)
+    while not Path("go").exists():
+        time.sleep(0.02)
+    write({})
+    """
+    seen: list[dict[str, Any]] = []
+
+    def watch() -> None:
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline and not (seen and seen[-1]["last_line"] == "half way"):
+            time.sleep(0.05)
+            if (desk.entry_dir / "status.json").exists():
+                seen.append(json.loads((desk.entry_dir / "status.json").read_text()))
+        (desk.folder / "go").touch()
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    desk.run(code)
+    watcher.join()
+    live = seen[-1]
+    assert (live["state"], live["last_line"], live["name"]) == ("running", "half way", "entry")
+    assert (live["host"], live["pid"]) == (socket.gethostname(), os.getpid())
+    last = json.loads((desk.entry_dir / "status.json").read_text())
+    assert (last["state"], last["verdict"]) == ("ended", "passed")
+    assert last["elapsed_s"] >= live["elapsed_s"]
+
+
+def test_every_repeat_has_a_line_with_its_numbers(desk: Desk) -> None:
+    desk.run("write({'x': 1, 'rate': float('nan')}, {'size': 2})", repeat=2)
+    told = lines(desk)
+    assert [(line["attempt"], line["repeat"], line["verdict"]) for line in told] == [(1, 1, "passed"), (1, 2, "passed")]
+    assert (told[0]["metrics"]["x"], told[0]["metrics"]["rate"], told[0]["params"]) == (1, "NaN", {"size": 2})
+    assert told[0]["schema_version"] == 1
+
+
+def test_the_environment_is_recorded_once_before_the_first_run(desk: Desk) -> None:
+    env_dir = desk.session_dir / "env"
+    desk.run("write({'there': len(list(Path(sys.argv[1]).glob('*.json')))})", str(env_dir), subjects=("pytest",))
+    file = next(env_dir.glob("*.json"))
+    first = json.loads(file.read_text())
+    assert first["host"] == socket.gethostname()
+    assert first["subjects"]["pytest"]["version"] == pytest.__version__
+    assert "pytest==" in (env_dir / "packages.txt").read_text().lower()
+    file.write_text("as it was")
+    desk.run("write({})", subjects=("pytest",))
+    assert file.read_text() == "as it was"
+
+
+def test_subjects_of_a_second_matrix_join_those_of_the_first(desk: Desk) -> None:
+    plan = desk.plan("write({})", subjects=("pytest",))
+    session_environment.ensure(plan)
+    session_environment.ensure(replace(plan, subjects=("psutil",)))
+    facts = json.loads(next((desk.session_dir / "env").glob("*.json")).read_text())
+    assert set(facts["subjects"]) == {"pytest", "psutil"}
+
+
+def test_a_capture_that_was_interrupted_is_made_again(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = desk.plan("write({})")
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(session_environment, "write", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            session_environment.ensure(plan)
+    session_environment.ensure(plan)
+    assert list((desk.session_dir / "env").glob("*.json"))
+
+
+def test_a_run_without_a_bench_has_one_of_its_own(desk: Desk) -> None:
+    before = threading.active_count()
+    assert run_entry(desk.plan("write({})")).verdict is Verdict.PASSED
+    assert threading.active_count() <= before
+
+
+def test_entries_one_after_another_leave_no_thread_and_no_descriptor(desk: Desk) -> None:
+    desk.run("write({})")
+    before = threading.active_count(), len(os.listdir("/proc/self/fd"))
+    for code in ("write({})", "sys.exit(1)", "write({}); os.kill(os.getpid(), 9)"):
+        desk.run(code)
+    assert (threading.active_count(), len(os.listdir("/proc/self/fd"))) == before

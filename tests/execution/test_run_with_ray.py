@@ -1,0 +1,131 @@
+"""A run with a Ray cluster: the one it asked for, found without a word, gone with the run; and its death."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from curator_bench.cluster.environment import CLUSTER_VARIABLE
+from curator_bench.execution.run import run_entry
+from curator_bench.measure.processes import Mark, find_processes
+from curator_bench.values import RaySettings, RunResult, Verdict
+
+if TYPE_CHECKING:
+    from execution.conftest import Desk
+
+SMALL = RaySettings(num_cpus=1, object_store_size=100_000_000)
+OURS = """
+def ours():
+    mark = f"CURATOR_BENCH_RUN={os.environ['CURATOR_BENCH_RUN']}".encode()
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if mark in Path(f"/proc/{pid}/environ").read_bytes():
+                yield int(pid)
+        except OSError:
+            pass
+"""
+TELLS = (
+    OURS
+    + """
+import ray
+ray.init()
+@ray.remote
+def hold():
+    held = bytearray(b"1" * 200_000_000)
+    time.sleep(2)
+    return os.environ.get("FROM_THE_ENTRY", "")
+resources = ray.cluster_resources()
+server = next(pid for pid in ours() if b"gcs_server" in Path(f"/proc/{pid}/cmdline").read_bytes())
+cluster = Path(f"/proc/{server}/environ").read_bytes().split(b"CURATOR_BENCH_CLUSTER=")[1].split(bytes(1))[0].decode()
+write({
+    "address": os.environ["RAY_ADDRESS"],
+    "cpus": resources["CPU"],
+    "disk": resources.get("disk", 0),
+    "seen_by_a_worker": ray.get(hold.remote()),
+    "cluster": cluster,
+})
+"""
+)
+KILLS_ITS_CLUSTER = (
+    OURS
+    + """
+import signal, ray
+ray.init()
+write({"half_way": 1})
+for pid in ours():
+    if WHO in Path(f"/proc/{pid}/cmdline").read_bytes():
+        os.kill(pid, signal.SIGKILL)
+print("killed", flush=True)
+"""
+)
+
+
+def test_ray_init_without_a_word_finds_the_cluster_that_was_asked_for(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"RAY_ADDRESS": "203.0.113.7:6379", "RAY_AUTH_MODE": "disabled", "RAY_AUTH_TOKEN": "x"}.items():
+        monkeypatch.setenv(name, value)
+    ray = replace(SMALL, num_cpus=2, resources={"disk": 3})
+    result = desk.run(TELLS, ray=ray, env={"FROM_THE_ENTRY": "given"}, timeout_s=90.0)
+    assert (result.verdict, result.error) == (Verdict.PASSED, "")
+    assert (result.metrics["cpus"], result.metrics["disk"], result.metrics["seen_by_a_worker"]) == (2, 3, "given")
+    assert (result.ray_num_cpus, result.ray_num_gpus) == (2, 0)
+    assert result.ray_version.startswith("2.")
+    assert int(str(result.metrics["peak_memory_bytes"])) > 200_000_000  # what a worker held is in it
+    assert float(str(result.metrics["cpu_time_s"])) > 0.3
+    nothing_is_left(desk, result)
+    assert (desk.entry_dir / "logs" / "ray_startup.log").read_text()
+    assert list((desk.entry_dir / "ray_cluster").rglob("raylet.out"))
+
+
+def nothing_is_left(desk: Desk, result: RunResult) -> None:
+    assert not desk.processes()
+    assert not find_processes(Mark(str(result.metrics.get("cluster", "-")), CLUSTER_VARIABLE))
+
+
+@pytest.mark.parametrize(
+    ("who", "then"),
+    [("gcs_server", "os._exit(1)"), ("raylet/raylet", "os.abort()"), ("head_program", "time.sleep(600)")],
+)
+def test_a_script_whose_ray_dies_is_an_error_with_the_end_of_its_log(desk: Desk, who: str, then: str) -> None:
+    """Also where it waits for the cluster until its time is over."""
+    code = f"WHO = {who.encode()!r}\n{KILLS_ITS_CLUSTER}\n{then}"
+    result = desk.run(code, ray=SMALL, timeout_s=6.0)
+    assert result.verdict is Verdict.ERROR
+    assert result.error.startswith("the Ray cluster ended under the script. The end of its log:\n  --- ")
+    assert result.metrics["half_way"] == 1
+    assert "\n  --- raylet.out\n" in result.error
+    assert "killed" in result.log_tail
+    nothing_is_left(desk, result)
+
+
+def test_a_script_that_needs_no_more_of_a_dead_cluster_has_passed(desk: Desk) -> None:
+    result = desk.run(f"WHO = b'head_program'\n{KILLS_ITS_CLUSTER}\nos._exit(0)", ray=SMALL, timeout_s=60.0)
+    assert result.verdict is Verdict.PASSED
+    nothing_is_left(desk, result)
+
+
+def test_a_cluster_that_cannot_start_is_an_error_and_tried_again(desk: Desk) -> None:
+    ray = replace(SMALL, object_store_size=1, start_retries=0)
+    result = desk.run("Path('ran').touch()", ray=ray, retries=1)
+    assert result.verdict is Verdict.ERROR
+    assert result.error.startswith("the Ray cluster did not start, tried once")
+    assert result.attempt == 2
+    assert not (desk.folder / "ran").exists()
+    assert (desk.entry_dir / "attempt_2" / "logs" / "ray_startup.log").exists()
+    nothing_is_left(desk, result)
+
+
+def test_runs_that_reuse_a_cluster_have_the_same_one(desk: Desk) -> None:
+    code = "import ray; ray.init(); write({'address': os.environ['RAY_ADDRESS']})"
+    plan = desk.plan(code, ray=replace(SMALL, reuse=True), timeout_s=60.0, python=sys.executable)
+    first, second = run_entry(plan, desk.bench), run_entry(plan, desk.bench)
+    assert (first.verdict, second.verdict) == (Verdict.PASSED, Verdict.PASSED)
+    assert first.metrics["address"] == second.metrics["address"]
+    assert "standing cluster" in Path(desk.entry_dir, "logs", "ray_startup.log").read_text()
+    desk.bench.clusters.close()
+    nothing_is_left(desk, second)

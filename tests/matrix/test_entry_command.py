@@ -1,0 +1,154 @@
+"""The command of an entry: where its script is found, and what it needs before it can run."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from curator_bench.matrix import Command, command_of
+
+if TYPE_CHECKING:
+    from matrix.conftest import Folder
+
+
+def command(folder: Folder, text: str, **variables: str) -> Command:
+    return command_of(folder.entry(text, variables=variables), variables)
+
+
+def test_a_script_is_found_in_its_base_beside_the_file_or_in_scripts(folder: Folder) -> None:
+    text = "entries: [{name: a, script: run.py, script_base_dir: ./base}]\n"
+    places = [folder.path / "base" / "run.py", folder.path / "run.py", folder.path / "scripts" / "run.py"]
+    nowhere = command(folder, text)
+    assert nowhere.problems == (
+        f"the script 'run.py' is nowhere to be found; looked for {', '.join(map(str, places))}",
+    )
+    for place in reversed(places):
+        folder.write("", str(place.relative_to(folder.path)))
+        found = command(folder, text)
+        assert (found.script, found.problems) == (str(place), ())
+
+
+def test_a_script_may_be_absolute_or_named_by_placeholders(folder: Folder) -> None:
+    for name in ("elsewhere/run_fast.py", "elsewhere/two words.py"):
+        folder.write("", name)
+    elsewhere = folder.path / "elsewhere"
+    for script in (
+        str(elsewhere / "run_fast.py"),
+        "elsewhere/run_{mode}.py",
+        "{place}/run_fast.py",
+        "${DIR}/run_fast.py",
+    ):
+        text = f"""\
+        paths: [{{name: place, host_path: ./elsewhere}}]
+        entries: [{{name: a, script: "{script}", matrix: {{mode: [fast]}}}}]
+        """
+        assert command(folder, text, DIR=str(elsewhere)).script == str(elsewhere / "run_fast.py")
+    spaced = command(folder, 'entries: [{name: a, script: "${DIR}/two words.py"}]', DIR=str(elsewhere))
+    assert (spaced.script, spaced.problems) == (str(elsewhere / "two words.py"), ())
+
+
+def test_the_interpreter_is_that_of_pytest_unless_it_is_said(folder: Folder) -> None:
+    assert command(folder, "entries: [{name: a, script: b}]").python == sys.executable
+    text = 'entries: [{name: a, script: b, python: "${VENV}/bin/python{v}", matrix: {v: [3]}}]\n'
+    assert command(folder, text, VENV="/venv").python == "/venv/bin/python3"
+
+
+def test_the_datasets_an_entry_names_are_its_needs(folder: Folder) -> None:
+    text = """\
+        datasets:
+          - {name: cc, formats: [{type: jsonl, path: ./cc}, {type: parquet, path: ./ccp}]}
+          - {name: wiki, formats: [{type: jsonl, path: ./wiki}]}
+          - {name: books, formats: [{type: text, path: ./books}]}
+        entries:
+          - name: a
+            script: b
+            args: --in {dataset:cc, parquet} --again {dataset:cc,parquet} --or ${NONE:-{dataset:books,text}}
+            env: {WIKI: "{dataset:wiki,jsonl}"}
+    """
+    needs = command(folder, text).datasets
+    assert [(need.name, need.format, need.path, need.command) for need in needs] == [
+        ("cc", "parquet", str(folder.path / "ccp"), ()),
+        ("wiki", "jsonl", str(folder.path / "wiki"), ()),
+        ("books", "text", str(folder.path / "books"), ()),
+    ]
+
+
+def test_a_dataset_that_can_be_made_brings_the_command(folder: Folder) -> None:
+    script = folder.write("", "scripts/make.py")
+    text = """\
+        paths: [{name: data, host_path: "./my data"}]
+        datasets:
+          - name: cc
+            formats: [{type: jsonl, path: "{data}/cc/jsonl"}, {type: parquet, path: "{data}/cc/parquet"}]
+            generate: {script: make.py, args: "--out {dataset_dir} --from '{data}/raw' --key ${KEY}", timeout_s: 9}
+        entries: [{name: a, script: b, args: "{dataset:cc,jsonl}"}]
+    """
+    (need,) = command(folder, text, KEY="a b").datasets
+    data = folder.path / "my data"
+    assert need.command == (
+        *(sys.executable, str(script), "--out", str(data / "cc"), "--from", str(data / "raw"), "--key", "a b"),
+    )
+    assert need.timeout_s == 9
+
+
+@pytest.mark.parametrize(
+    ("paths", "shared"),
+    [
+        (["/d/cc"], "/d/cc"),
+        (["/d/cc/a", "/d/cc/b/c"], "/d/cc"),
+        (["/d/cc1", "/d/cc2"], "/d"),
+        (["s3://bucket/cc/a"], "s3://bucket/cc/a"),
+        (["s3://bucket/cc/a", "s3://bucket/cc/b"], "s3://bucket/cc"),
+        (["/d/a", "/e/a"], "/"),
+    ],
+)
+def test_the_folder_of_a_dataset_is_what_its_formats_share(folder: Folder, paths: list[str], shared: str) -> None:
+    formats = ", ".join(f'{{type: t{number}, path: "{path}"}}' for number, path in enumerate(paths))
+    text = f"""\
+        datasets: [{{name: cc, formats: [{formats}], generate: {{script: m.py, args: "{{dataset_dir}}"}}}}]
+        entries: [{{name: a, script: b, args: "{{dataset:cc,t0}}"}}]
+    """
+    (need,) = command(folder, text).datasets
+    assert need.command[-1] == shared
+
+
+def test_a_dataset_in_a_bucket_and_on_disk_at_once_is_no_crash(folder: Folder) -> None:
+    text = """\
+        datasets: [{name: cc, formats: [{type: a, path: "s3://b/x"}, {type: b, path: /x}], generate: {script: m.py}}]
+        entries: [{name: a, script: b, args: "{dataset:cc,a}"}]
+    """
+    assert len(command(folder, text).datasets) == 1
+
+
+def test_setups_of_the_data_are_looked_for_in_data_prep_too(folder: Folder) -> None:
+    script = folder.write("", "data_prep/fleurs.py")
+    text = """\
+        paths: [{name: data, host_path: "./my data"}]
+        data_setups:
+          - {name: fleurs, script: fleurs.py, args: "--to {data}/fleurs", env: {LANGUAGE: "${LANG_}"}, timeout_s: 60}
+          - {name: gone, script: gone.py}
+        entries: [{name: a, script: b}]
+    """
+    fleurs, gone = command(folder, text, LANG_="de").data_setups
+    assert fleurs.command == (sys.executable, str(script), "--to", str(folder.path / "my data" / "fleurs"))
+    assert (dict(fleurs.env), fleurs.timeout_s, fleurs.problems) == ({"LANGUAGE": "de"}, 60, ())
+    assert "the script 'gone.py' is nowhere to be found" in gone.problems[0]
+    assert str(Path("data_prep") / "gone.py") in gone.problems[0]
+
+
+def test_what_keeps_an_entry_from_running_is_told_with_its_command(folder: Folder) -> None:
+    folder.write("", "run.py")
+    told = command(folder, 'entries: [{name: a, script: run.py, args: "${UNSET}"}]')
+    assert told.problems == ("matrix.yaml:1: entries[a].args: environment variable UNSET is not set",)
+
+
+def test_variables_are_taken_when_the_command_is_asked_for(folder: Folder) -> None:
+    """A worker on another machine has another environment."""
+    entry = folder.entry(
+        'entries: [{name: a, script: b, args: "${DIR}", env: {D: "${DIR}"}}]', variables={"DIR": "/here"}
+    )
+    there = command_of(entry, {"DIR": "/there"})
+    assert (there.args, dict(there.env)) == (("/there",), {"D": "/there"})
