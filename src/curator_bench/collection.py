@@ -99,6 +99,10 @@ def _read_benchmarks(session: pytest.Session) -> Benchmarks:
     return Benchmarks(settings, matrix)
 
 
+def is_recording(config: pytest.Config) -> bool:
+    return config.stash[BENCHMARKS].settings.benchmark
+
+
 def announce(config: pytest.Config) -> None:
     """In the controller: passes on what was noticed in the matrices, and has their runs shown."""
     benchmarks = config.stash[BENCHMARKS]

@@ -27,6 +27,8 @@ class Settings:
     datasets_file: Path | None
     session: str
     invocation: str
+    database: str
+    """A path or an SQLAlchemy URL."""
     results_dir: str | None
     sinks: tuple[str, ...]
     reason: str | None
@@ -44,9 +46,13 @@ def add_options(parser: pytest.Parser) -> None:
     """The options of this plugin, in a group of their own in `pytest --help`."""
     group = parser.getgroup("curator-bench", "benchmarks as test cases (curator-bench)")
     group.addoption("--benchmark", action="store_true", help="record every run in the database and report to sinks")
+    group.addoption(
+        "--benchmark-db", metavar="PATH|URL", help="the database: a file or an SQLAlchemy URL (benchmark.db in the rootdir)"
+    )
     _add_matrix_options(group)
     _add_session_options(group)
     parser.addini("bench_files", "files collected as matrices in directories", type="args", default=DEFAULT_PATTERNS)
+    parser.addini("benchmark_db", "as --benchmark-db", default="benchmark.db")
     parser.addini("bench_matrix", "as --bench-matrix", type="paths", default=[])
     parser.addini("bench_datasets", "as --bench-datasets", default="")
     parser.addini("bench_results", "as --bench-results", default="")
@@ -116,6 +122,7 @@ def read_settings(config: pytest.Config) -> Settings:
         datasets_file=path("--bench-datasets", "bench_datasets"),
         session=_session_name(config.getoption("--bench-session")),
         invocation=secrets.token_hex(8),
+        database=_database(config),
         results_dir=str(results) if results else None,
         sinks=tuple(config.getoption("--bench-sink") or config.getini("bench_sink")),
         reason=config.getoption("--bench-reason") or config.getini("bench_reason") or None,
@@ -125,6 +132,15 @@ def read_settings(config: pytest.Config) -> Settings:
         curator_repo=str(repo) if repo else None,
         working_dir=working_dir,
     )
+
+
+def _database(config: pytest.Config) -> str:
+    """--benchmark-db, CURATOR_BENCH_DB, DB_NAME (as Coiled's suite has it), the ini key, benchmark.db in the rootdir."""
+    said = config.getoption("--benchmark-db") or os.environ.get("CURATOR_BENCH_DB") or os.environ.get("DB_NAME")
+    if said:
+        return said if "://" in said else os.path.normpath(config.invocation_params.dir / os.path.expanduser(said))
+    said = str(config.getini("benchmark_db"))
+    return said if "://" in said else os.path.normpath(config.rootpath / said)
 
 
 def _split_names(given: list[str]) -> tuple[str, ...]:

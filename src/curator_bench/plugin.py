@@ -36,6 +36,10 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_sessionstart(session: pytest.Session) -> None:
     try:
         collection.load_benchmarks(session)
+        if collection.is_recording(session.config):
+            from curator_bench.fixtures.recording_hooks import RecordingHooks
+
+            session.config.pluginmanager.register(RecordingHooks(session.config), "curator_bench_recording")
     except BenchError as error:
         raise pytest.UsageError(str(error)) from None
     collection.announce(session.config)

@@ -14,6 +14,7 @@ import time
 import uuid
 from contextlib import suppress
 from pathlib import Path
+from typing import IO
 from urllib.parse import quote
 
 import pytest
@@ -122,13 +123,13 @@ class PostgresServer:
         if code != 0:
             raise RuntimeError(f"{program} failed:\n{self._log.read_text(errors='replace')}")
 
-    def _popen(self, command: list[str], log: object) -> subprocess.Popen[bytes]:
+    def _popen(self, command: list[str], log: IO[bytes]) -> subprocess.Popen[bytes]:
         environment = {"PATH": os.defpath, "LC_ALL": "C", "PGDATA": str(self.directory / "data")}
         owner = self._user
         return subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
-            stdout=log,  # type: ignore[arg-type]
+            stdout=log,
             stderr=subprocess.STDOUT,
             cwd=self.directory,
             env=environment,

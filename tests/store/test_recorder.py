@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def test_a_run_is_there_while_it_runs_and_complete_when_it_has_ended(bench: Bench) -> None:
     recorder = bench.recorder()
-    where = {"host": "here", "boot_id": "a-boot", "pid": 4711, "process_start": 12345678.0}
+    where: dict[str, Any] = {"host": "here", "boot_id": "a-boot", "pid": 4711, "process_start": 12345678.0}
     uid = recorder.start_run(bench.start(nodeid="dedup/matrix.yaml::removal[dense]", machine_id="m1", **where))
     assert bench.rows("test_run", "uid", "verdict", "pid", "end") == [(uid, "running", 4711, None)]
 
@@ -130,7 +130,7 @@ def test_numbers_of_numpy_are_numbers(bench: Bench) -> None:
     recorder = bench.recorder()
     uid = recorder.start_run(bench.start())
     metrics: dict[str, Any] = {"a": np.int64(5), "b": np.float32(0.5), "c": np.bool_(True)}
-    figures = Figures(average_memory=np.float64(1.5), peak_memory=math.nan, compute_time=math.inf)  # type: ignore[arg-type]
+    figures = Figures(average_memory=np.float64(1.5), peak_memory=math.nan, compute_time=math.inf)
     recorder.finish_run(uid, bench.end(metrics=metrics, figures=figures))
     assert bench.rows("metric", "name", "value")[:2] == [("a", 5.0), ("b", 0.5)]
     assert bench.rows("test_run", "average_memory", "peak_memory", "compute_time") == [(1.5, None, None)]
@@ -183,10 +183,10 @@ def test_a_heartbeat_reaches_the_runs_that_are_under_way(bench: Bench) -> None:
     recorder = bench.recorder()
     first, second, ended = (recorder.start_run(bench.start(name)) for name in ("a", "b", "c"))
     recorder.finish_run(ended, bench.end())
-    before = {name: beat for name, beat in bench.rows("test_run", "name", "heartbeat_at")}
+    before = dict(bench.rows("test_run", "name", "heartbeat_at"))
     recorder.heartbeat([first, ended])
     recorder.heartbeat([])
-    after = {name: beat for name, beat in bench.rows("test_run", "name", "heartbeat_at")}
+    after = dict(bench.rows("test_run", "name", "heartbeat_at"))
     assert [name for name in after if after[name] > before[name]] == ["a"]
     assert second
 

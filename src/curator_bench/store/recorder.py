@@ -68,6 +68,10 @@ class Recorder:
         """The session with its uid."""
         return self._session
 
+    def start_invocation(self) -> None:
+        """Writes the session and the invocation, which otherwise the first run does."""
+        self._write(lambda connection, place: True)
+
     def start_run(self, start: RunStart) -> str:
         """Writes the row of a run that starts now."""
         self._under_way[start.uid] = (start, None)

@@ -8,13 +8,13 @@ import os
 import random
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote_to_bytes
 
-from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event
+from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.exc import IntegrityError, OperationalError
 
 from curator_bench.store.file_systems import is_on_network
@@ -26,8 +26,9 @@ _PATIENCE_S = 10.0
 """For what SQLite waits for by itself: other readers of a file without a write-ahead log, recovery after a crash."""
 _MIGRATION_PATIENCE_S = 900.0
 _TURN_MS = 20
-_WRITE, _READ, _ALONE = "write", "read", "read what nobody can write"
-_MODES = {_WRITE: {"mode": "rw"}, _READ: {"mode": "ro"}, _ALONE: {"mode": "ro", "immutable": "1"}}
+_WRITING = {"mode": "rw"}
+_READING = {"mode": "ro"}
+_READING_ALONE = {"mode": "ro", "immutable": "1"}
 _FILE = "curator_bench_file"
 
 
@@ -53,10 +54,10 @@ class SqliteStorage:
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666))  # empty, as a new database is
 
     def engine(self) -> Engine:
-        return self._engine(_WRITE)
+        return self._engine(_WRITING)
 
     def reading_engine(self) -> Engine:
-        return self._engine(self._reading())
+        return self._engine(self._for_reading(), "PRAGMA query_only = ON")
 
     def prepare(self, engine: Engine) -> None:
         """Readers and writers do not wait for each other with a write-ahead log. It lives in shared memory, so a file
@@ -75,7 +76,7 @@ class SqliteStorage:
     @contextmanager
     def migrating(self) -> Iterator[Connection]:
         """The turn to write is the lock. Foreign keys are checked at the end: tables are made anew on the way."""
-        engine = self._engine(_WRITE, foreign_keys=False)
+        engine = self._engine(_WRITING, "PRAGMA foreign_keys = OFF")
         try:
             with engine.execution_options(**{WRITE_PATIENCE: _MIGRATION_PATIENCE_S}).begin() as connection:
                 yield connection
@@ -102,25 +103,27 @@ class SqliteStorage:
         return SqliteStorage(URL.create("sqlite", database=str(copy)))
 
     def _copy_to(self, copy: Path) -> None:
-        parameters = {**self._parameters, **_MODES[self._reading()]}
-        source = sqlite3.connect(_uri(self.path, parameters), uri=True, timeout=_PATIENCE_S)
+        named = _uri(self.path, {**self._parameters, **self._for_reading()})
+        source = sqlite3.connect(named, uri=True, timeout=_PATIENCE_S)
         with closing(source), closing(sqlite3.connect(_uri(copy, {"mode": "rwc"}), uri=True)) as target:
             source.backup(target)
 
-    def _reading(self) -> str:
-        """Where nothing can be written beside the file, its log cannot be read; where there is none, none is needed."""
-        unwritable = not os.access(self.path.parent, os.W_OK)
-        return _ALONE if unwritable and not os.path.exists(f"{self.path}-wal") else _READ
+    def _for_reading(self) -> Mapping[str, str]:
+        """Who may write reads as writers do, and so leaves no log behind. Where nothing can be written beside the file,
+        no log can be read; where there is no log, none is needed.
+        """
+        if os.access(self.path.parent, os.W_OK):
+            return _WRITING if os.access(self.path, os.W_OK) else _READING
+        return _READING if os.path.exists(f"{self.path}-wal") else _READING_ALONE
 
-    def _engine(self, mode: str, *, foreign_keys: bool = True) -> Engine:
-        query = {**self._parameters, **_MODES[mode], "uri": "true"}
-        url = URL.create("sqlite", database=_uri(self.path, {}), query=query)
-        engine = create_engine(url) if foreign_keys else create_engine(url, poolclass=NullPool)
+    def _engine(self, mode: Mapping[str, str], *pragmas: str) -> Engine:
+        query = {**self._parameters, **mode, "uri": "true"}
+        engine = create_engine(URL.create("sqlite", database=_uri(self.path, {}), query=query))
         path = self.path
 
         @event.listens_for(engine, "connect")
         def set_up(connection: sqlite3.Connection, record: Any) -> None:
-            _set_up(connection, foreign_keys=foreign_keys)
+            _set_up(connection, pragmas)
             record.info[_FILE] = _identity(path)
 
         @event.listens_for(engine, "begin")
@@ -153,12 +156,14 @@ def _uri(path: Path, parameters: Mapping[str, Any]) -> str:
     return f"file:{quote(os.fsencode(path))}" + (f"?{query}" if query else "")
 
 
-def _set_up(connection: sqlite3.Connection, *, foreign_keys: bool) -> None:
+def _set_up(connection: sqlite3.Connection, pragmas: Iterable[str]) -> None:
     connection.isolation_level = None  # transactions begin where SQLAlchemy says so, not where sqlite3 guesses
-    connection.execute(f"PRAGMA foreign_keys = {'ON' if foreign_keys else 'OFF'}")
+    connection.execute("PRAGMA foreign_keys = ON")
     # NORMAL would be a little faster, but a power loss could take runs whose end was already reported.
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute(f"PRAGMA busy_timeout = {_PATIENCE_S * 1000:.0f}")
+    for pragma in pragmas:
+        connection.execute(pragma)
 
 
 @contextmanager
