@@ -47,7 +47,9 @@ def add_options(parser: pytest.Parser) -> None:
     group = parser.getgroup("curator-bench", "benchmarks as test cases (curator-bench)")
     group.addoption("--benchmark", action="store_true", help="record every run in the database and report to sinks")
     group.addoption(
-        "--benchmark-db", metavar="PATH|URL", help="the database: a file or an SQLAlchemy URL (benchmark.db in the rootdir)"
+        "--benchmark-db",
+        metavar="PATH|URL",
+        help="the database: a file or an SQLAlchemy URL (benchmark.db in the rootdir)",
     )
     _add_matrix_options(group)
     _add_session_options(group)

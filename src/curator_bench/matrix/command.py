@@ -31,13 +31,13 @@ class Command:
 def command_of(entry: Entry, variables: Mapping[str, str]) -> Command:
     """The command of one entry in this environment. What keeps it from running is in `problems`."""
     filler = _Filler(entry.file, variables, axis_names(entry.axes))
-    script, missing = find_script(filler.fill(entry.script), entry.script_base_dir, entry.file.directory)
+    script, missing = find_script(filler.fill_names(entry.script), entry.script_base_dir, entry.file.directory)
     needs = [dataset for dataset in entry.file.datasets.values() if is_named(dataset, entry)]
     env = {name: filler.fill(value) for name, value in entry.env.items()}
     setups = tuple(_setup(setup, entry.file, filler) for setup in entry.file.data_setups)
     by_name = {value for e in (env, *(s.env for s in setups)) for name, value in e.items() if is_secret_name(name)}
     return Command(
-        python=filler.fill(entry.python) if entry.python else sys.executable,
+        python=filler.fill_names(entry.python) if entry.python else sys.executable,
         script=script,
         args=tuple(filler.fill(word) for word in entry.args),
         env=env,
@@ -60,6 +60,10 @@ class _Filler:
         self.environment = Environment(variables)
         self._names = {**file.paths, placeholders.REPO_DIR: file.curator_repo_dir, **own}
         self._datasets = file.datasets
+
+    def fill_names(self, text: str) -> str:
+        """Fills in a text whose variables are in already."""
+        return placeholders.fill(text, names=self._names, dataset=self._path_of)
 
     def fill(self, text: str, **also: str) -> str:
         names = {**self._names, **also} if also else self._names
@@ -113,13 +117,13 @@ def dataset_dir(dataset: Dataset, all_datasets: Iterable[Dataset]) -> str:
 
 
 def _generate_command(generate: Generate, folder: str, file: MatrixFile, filler: _Filler) -> tuple[str, ...]:
-    script, _ = find_script(filler.fill(generate.script), None, file.directory)
+    script, _ = find_script(filler.fill_names(generate.script), None, file.directory)
     words = (filler.fill(word, **{placeholders.DATASET_DIR: folder}) for word in generate.args)
     return (sys.executable, script, *words)
 
 
 def _setup(setup: DataSetup, file: MatrixFile, filler: _Filler) -> SetupNeed:
-    script, missing = find_script(filler.fill(setup.script), setup.script_base_dir, file.directory, "data_prep")
+    script, missing = find_script(filler.fill_names(setup.script), setup.script_base_dir, file.directory, "data_prep")
     words = (filler.fill(word) for word in setup.args)
     env = {name: filler.fill(value) for name, value in setup.env.items()}
     return SetupNeed(setup.name, (sys.executable, script, *words), setup.timeout_s, env, (*setup.problems, *missing))

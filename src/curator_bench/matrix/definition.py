@@ -26,7 +26,7 @@ _NOT_OF_RAY = ("address", "start_retries")
 def definition_hash(entry: Entry) -> str:
     """The hash of an entry with its axes' values."""
     names = axis_names(entry.axes)
-    script, _ = find_script(placeholders.fill(entry.script, names=names), entry.script_base_dir, entry.file.directory)
+    script, _ = find_script(_filled(entry.script, entry, names), entry.script_base_dir, entry.file.directory)
     return _digest(
         {
             "args": [placeholders.fill(word, names=names) for word in entry.args],
@@ -41,6 +41,12 @@ def definition_hash(entry: Entry) -> str:
 def function_hash(source: str, parameters: dict[str, Any]) -> str:
     """The hash of a benchmark written in Python: its source and its parameters."""
     return _digest({"source": source, "parameters": {name: repr(value) for name, value in parameters.items()}})
+
+
+def _filled(script: str, entry: Entry, names: dict[str, str]) -> str:
+    """Where a script is differs from machine to machine; it is looked for only to read it."""
+    file = entry.file
+    return placeholders.fill(script, names={**file.paths, placeholders.REPO_DIR: file.curator_repo_dir, **names})
 
 
 def _digest(parts: dict[str, Any]) -> str:
@@ -63,7 +69,7 @@ def _dataset(dataset: Dataset, entry: Entry) -> str:
     """Its name, its format and how it is made; not where it is."""
     parts: list[Any] = [dataset.name, dataset.format]
     if dataset.generate is not None:
-        script, _ = find_script(dataset.generate.script, None, entry.file.directory)
+        script, _ = find_script(_filled(dataset.generate.script, entry, {}), None, entry.file.directory)
         parts += [_content(script), list(dataset.generate.args)]
     return json.dumps(parts)
 

@@ -25,8 +25,12 @@ MAX_DEPTH = 64
 
 # Variables in the values of these keys stay as they are until a run is planned. That way `args` can be split by shell
 # rules first, and a variable's value is never itself searched for variables and placeholders.
-_FILLED_IN_LATER = frozenset(["args", "script", "python"])
+_FILLED_IN_LATER = "args"
 _ALL_FILLED_IN_LATER = frozenset(["env", "environment"])
+# Below these such a key is the user's own, and nobody would fill it in later.
+_FILLED_IN_AT_ONCE = frozenset(
+    ["matrix", "include", "exclude", "sinks", "sink_data", "mlflow", "slack", "wandb", "gdrive"]
+)
 
 _TAGS = "tag:yaml.org,2002:"
 _TAGGED_TYPES: dict[str, tuple[type, ...]] = {
@@ -55,16 +59,21 @@ class _Anchored(NamedTuple):
 class _Frame:
     """A mapping or list that is being filled, and the key whose value comes next."""
 
-    __slots__ = ("all_raw", "anchor", "depth", "key", "merges", "node", "nodes_before")
+    __slots__ = ("anchor", "at_once", "depth", "key", "later", "merges", "node", "nodes_before")
 
-    def __init__(self, node: Block | Items, anchor: str | None, nodes_before: int, all_raw: bool) -> None:
+    def __init__(self, node: Block | Items, anchor: str | None, nodes_before: int, above: _Frame | None) -> None:
         self.node = node
         self.key: str | None = None
         self.anchor = anchor
         self.nodes_before = nodes_before
         self.depth = 1
         self.merges = False
-        self.all_raw = all_raw
+        self.at_once: bool = above is not None and (above.at_once or above.key in _FILLED_IN_AT_ONCE)
+        self.later = above is not None and above.key in _ALL_FILLED_IN_LATER
+
+    def is_raw(self) -> bool:
+        """Whether the variables of the text that comes next are filled in later."""
+        return not self.at_once and (self.later or self.key == _FILLED_IN_LATER)
 
 
 def read(path: Path, environment: Environment, mistakes: list[Mistake], *, shown: str) -> list[Block]:
@@ -163,7 +172,7 @@ class _Builder:
                 if event.anchor:
                     self._anchors[event.anchor] = _Anchored(event.value, 1, 0, event)
                 return
-            raw = frame.all_raw or frame.key in _FILLED_IN_LATER
+            raw = frame.is_raw()
         self._add(self._value(event, raw), event)
         if event.anchor:
             self._anchors[event.anchor] = _Anchored(self._last, 1, 0, event)
@@ -220,11 +229,11 @@ class _Builder:
             raise self._refused(event, f"found the tag {_show_tag(event.tag)}, expected plain YAML without tags")
         stack = self._stack
         self._check_depth(len(stack) + 1, event)
-        all_raw = bool(stack) and stack[-1].key in _ALL_FILLED_IN_LATER
+        frame = _Frame(node, event.anchor, self._nodes + 1, stack[-1] if stack else None)
         self._add(node, event)
         if event.anchor:
             self._open_anchors.add(event.anchor)
-        stack.append(_Frame(node, event.anchor, self._nodes, all_raw))
+        stack.append(frame)
 
     def _end(self, event: Any) -> None:
         frame = self._stack.pop()
@@ -248,7 +257,7 @@ class _Builder:
             if type(frame.node) is Block and frame.key is None:
                 self._set_key(anchored.scalar.value, event)
                 return
-            value = self._value(anchored.scalar, frame.all_raw or frame.key in _FILLED_IN_LATER)
+            value = self._value(anchored.scalar, frame.is_raw())
         else:
             value = anchored.value
         self._check_depth(len(self._stack) + anchored.depth, event)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
 import re
-import shutil
 import threading
 import time
 import unicodedata
@@ -50,18 +50,20 @@ class LiveLines:
         self._closed = True
         self._wake.set()
         self._thread.join(2)
+        self._out.close()
 
     def _run(self) -> None:
         while not self._closed:
             self._wake.wait(_EVERY_S)
             self._wake.clear()
+            lines = [] if self._paused else self._lines()
             with self._lock:
                 if not self._paused:
-                    self._draw(self._lines())
+                    self._draw(lines)
 
     def _draw(self, lines: list[str]) -> None:
         self._clear()
-        width = shutil.get_terminal_size().columns - 1
+        width = os.get_terminal_size(self._out.fileno()).columns - 1
         shown = [fit(line, width) for line in lines[:_MOST_LINES]]
         self._out.write("".join(line + "\n" for line in shown))
         self._out.flush()

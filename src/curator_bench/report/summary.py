@@ -62,7 +62,7 @@ def _short(value: Any) -> str:
 def write_summary(session_dir: Path, runs: Sequence[dict[str, Any]]) -> None:
     """summary.json: this invocation's runs laid over those of earlier ones of the same session."""
     path = session_dir / "summary.json"
-    merged = {run["name"]: run for run in [*_earlier(path), *runs]}
+    merged = {(run.get("matrix"), run["name"]): run for run in [*_earlier(path), *runs]}
     document = {
         "schema_version": SCHEMA_VERSION,
         "session": session_dir.name,

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Generator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import pytest
 
@@ -44,7 +44,7 @@ class TerminalReport:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_logstart(self, nodeid: str) -> Generator[None]:
-        speaks = self._speaks and nodeid in self._entry_dirs
+        speaks = self._speaks_of(nodeid)
         if nodeid in self._entry_dirs:
             self._open[nodeid] = datetime.now(UTC)
         self._pause()
@@ -59,8 +59,8 @@ class TerminalReport:
         if report.when == _LOST and report.nodeid in self._open:
             report.curator_bench = self._lost_run(report)  # type: ignore[attr-defined]
         run: dict[str, Any] | None = getattr(report, "curator_bench", None)
-        if run is not None:
-            self._end(report.nodeid, run)
+        if run is not None and not _is_subtest(report):
+            self._end(report, run)
         if report.when != "setup" or not report.passed:
             self._close(report.nodeid)
         yield
@@ -68,13 +68,16 @@ class TerminalReport:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
-        """A run that did not pass is shown by its verdict, as word and letter."""
+        """A run that did not pass is shown by its verdict, as word and letter; what pytest has words for, by those."""
         run: dict[str, Any] | None = getattr(report, "curator_bench", None)
-        if run is None:
+        if run is None or report.when in ("setup", "teardown") or hasattr(report, "wasxfail") or _is_subtest(report):
             return None
         letter = _LETTERS.get(run["verdict"]) if report.failed else {"passed": ".", "skipped": "s"}.get(report.outcome)
         category = "failed" if report.failed else report.outcome
-        return category, "" if self._speaks else letter or "F", str(run["verdict"]).upper()
+        return category, "" if self._speaks_of(report.nodeid) else letter or "F", str(run["verdict"]).upper()
+
+    def _speaks_of(self, nodeid: str) -> bool:
+        return self._speaks and nodeid in self._entry_dirs
 
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
         if not self._runs:
@@ -140,12 +143,14 @@ class TerminalReport:
             self._running.begin(nodeid.partition("::")[2], self._entry_dirs[nodeid])
         self._resume()
 
-    def _end(self, nodeid: str, run: dict[str, Any]) -> None:
+    def _end(self, report: pytest.TestReport, run: dict[str, Any]) -> None:
         from curator_bench.report.durations import readable_seconds
 
+        if report.when == "teardown":  # it was thought to have passed
+            self._runs = [earlier for earlier in self._runs if earlier["nodeid"] != report.nodeid]
         self._runs.append(run)
-        self._close(nodeid)
-        if self._speaks:
+        self._close(report.nodeid)
+        if self._speaks_of(report.nodeid):
             mark = _MARKS.get(run["verdict"], "❌")
             self._line(f"        {mark} {run['name']}: {run['verdict']} in {readable_seconds(run['duration_s'])}")
             if run["log_path"]:
@@ -162,13 +167,18 @@ class TerminalReport:
         from curator_bench.report.live import LiveLines, Running
 
         self._running = Running()
-        self._live = LiveLines(self._terminal._tw._file, self._running.lines)
+        self._live = LiveLines(self._own_way_to_the_terminal(), self._running.lines)
 
     def _may_redraw(self) -> bool:
         """On a terminal that can, and where no test writes to it as well."""
         is_terminal = sys.__stdout__ is not None and sys.__stdout__.isatty()
         can = os.environ.get("TERM", "dumb") != "dumb" and self._terminal.config.getoption("capture") != "no"
         return is_terminal and can
+
+    def _own_way_to_the_terminal(self) -> TextIO:
+        """While an item runs, pytest leads what is written to standard output into its capture."""
+        theirs = self._terminal._tw._file
+        return open(os.dup(theirs.fileno()), "w", encoding=theirs.encoding, errors="replace")
 
     def _line(self, text: str) -> None:
         self._terminal.ensure_newline()
@@ -179,5 +189,12 @@ class TerminalReport:
             self._live.pause()
 
     def _resume(self) -> None:
-        if self._live is not None:
+        """But for where the cursor stands behind letters of other tests."""
+        if self._live is not None and not self._terminal._tw.width_of_current_line:
+            self._terminal.flush()
             self._live.resume()
+
+
+def _is_subtest(report: pytest.TestReport) -> bool:
+    """Pytest makes reports of subtests from a report of their test, with all it carries."""
+    return isinstance(report, pytest.SubtestReport)

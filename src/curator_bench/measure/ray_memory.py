@@ -1,0 +1,91 @@
+"""Memory of a cluster that we did not start, on all of its machines: sampled there, in a child process's actors.
+
+What is counted is what `memory` counts: private memory of every process, and shared memory once. Linux only.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+
+from curator_bench.measure.programs import Program, ProgramFailed
+from curator_bench.measure.time_average import TimeAverage
+
+logger = logging.getLogger(__name__)
+
+_READY_WITHIN_S = 90.0
+_ANSWERS_WITHIN_S = 60.0
+_PROGRAM = "ray_memory_program.py"
+
+Samples = Sequence[tuple[float, float]]
+
+
+class RayMemorySampler:
+    """`peak_memory_bytes` and `average_memory_bytes` of all processes of a cluster; drivers are not among them."""
+
+    def __init__(self, python: str, env: Mapping[str, str]) -> None:
+        """The cluster's interpreter, and an environment with the address and what opens it."""
+        self._python = python
+        self._env = env
+        self._program: Program | None = None
+        self._began = 0.0
+        self._memory = TimeAverage()
+        self._warnings: list[str] = []
+
+    def start(self) -> None:
+        """Begin; returns when all machines are sampled."""
+        try:
+            self._program = Program(self._python, _PROGRAM, self._env)
+            self._program.answer(_READY_WITHIN_S)
+        except ProgramFailed as failure:
+            self._fail(failure)
+        self._began = time.time()
+
+    def stop(self) -> None:
+        ended = time.time()
+        if self._program is None:
+            return
+        try:
+            self._program.ask({"stop": True})
+            found = self._program.answer(_ANSWERS_WITHIN_S)
+        except ProgramFailed as failure:
+            self._fail(failure)
+            return
+        self._warnings += found["problems"]
+        for moment, held in totals(found["samples"], self._began, ended):
+            self._memory.add(moment, held)
+        self._end()
+
+    def metrics(self) -> dict[str, float | int]:
+        peak, average = self._memory.peak, self._memory.average
+        if peak is None or average is None:
+            return {}
+        return {"peak_memory_bytes": int(peak), "average_memory_bytes": int(average)}
+
+    def warnings(self) -> tuple[str, ...]:
+        return tuple(self._warnings)
+
+    def _end(self) -> None:
+        program, self._program = self._program, None
+        if program is not None:
+            program.end()
+
+    def _fail(self, failure: ProgramFailed) -> None:
+        self._warnings.append(f"the memory of the cluster is not known: {failure}")
+        logger.warning("%s", self._warnings[-1])
+        self._end()
+
+
+def totals(machines: Sequence[Samples], began: float, ended: float) -> list[tuple[float, float]]:
+    """What all machines held together, at each moment from `began` to `ended` at which one of them was sampled.
+
+    Between two of its samples a machine counts with the first of them, before its first with that.
+    """
+    moments = {min(max(moment, began), ended) for samples in machines for moment, _ in samples} | {began, ended}
+    return [(moment, sum(_held(samples, moment) for samples in machines)) for moment in sorted(moments) if machines]
+
+
+def _held(samples: Samples, moment: float) -> float:
+    before = [held for sampled, held in samples if sampled <= moment]
+    return before[-1] if before else samples[0][1]
