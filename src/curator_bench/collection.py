@@ -106,16 +106,29 @@ def is_recording(config: pytest.Config) -> bool:
 def announce(config: pytest.Config) -> None:
     """In the controller: passes on what was noticed in the matrices, and has their runs shown."""
     benchmarks = config.stash[BENCHMARKS]
-    if hasattr(config, "workerinput") or benchmarks.loaded is None:
+    if hasattr(config, "workerinput") or (benchmarks.loaded is None and not benchmarks.settings.benchmark):
         return
-    for message in benchmarks.loaded.warnings:
-        config.issue_config_time_warning(pytest.PytestWarning(message), stacklevel=2)
+    for message in benchmarks.matrix.warnings:
+        _warn(config, message)
     terminal = config.pluginmanager.get_plugin("terminalreporter")
     if terminal is not None:
         from curator_bench.report.terminal import TerminalReport
 
         report = TerminalReport(terminal, benchmarks.session_dir, _entry_dirs(config.rootpath, benchmarks))
         config.pluginmanager.register(report, REPORT)
+
+
+def _warn(config: pytest.Config, message: str) -> None:
+    """A warning of pytest's that stands where the matrix does, not where our code does."""
+    import re
+    import warnings
+
+    place = re.search(r"(\S+?):([0-9]+): ", message)
+    file, line = (place[1], int(place[2])) if place else ("matrix", 0)
+    warning = warnings.WarningMessage(pytest.PytestWarning(message), pytest.PytestWarning, file, line)
+    config.hook.pytest_warning_recorded.call_historic(
+        kwargs={"warning_message": warning, "when": "config", "nodeid": "", "location": (file, line, "matrix")}
+    )
 
 
 def _entry_dirs(root: Path, benchmarks: Benchmarks) -> dict[str, Path]:

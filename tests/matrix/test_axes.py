@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matrix.conftest import Folder, Tree
 
 FULL = os.environ.get("CURATOR_BENCH_PROOF") == "full"
-EXAMPLES = settings(max_examples=2000 if FULL else 200, deadline=None, derandomize=True, database=None)
+EXAMPLES = settings(max_examples=2000 if FULL else 100, deadline=None, derandomize=True, database=None)
 Chosen = frozenset[tuple[str, str]]
 
 axis_names = st.sampled_from(["executor", "size", "mode"])

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matrix.conftest import Folder, Tree
 
 FULL = os.environ.get("CURATOR_BENCH_PROOF") == "full"
-EXAMPLES = settings(max_examples=2000 if FULL else 200, deadline=None, derandomize=True, database=None)
+EXAMPLES = settings(max_examples=2000 if FULL else 100, deadline=None, derandomize=True, database=None)
 
 scalars = st.none() | st.booleans() | st.integers(-2, 2) | st.floats() | st.sampled_from(["", "a", "b", "1", "true"])
 keys = st.sampled_from(["name", "metric", "type", "a", "b", "entries"])

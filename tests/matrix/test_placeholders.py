@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matrix.conftest import Folder
 
 FULL = os.environ.get("CURATOR_BENCH_PROOF") == "full"
-EXAMPLES = settings(max_examples=2000 if FULL else 200, deadline=None, derandomize=True, database=None)
+EXAMPLES = settings(max_examples=2000 if FULL else 100, deadline=None, derandomize=True, database=None)
 
 NAMES = {"data": "/my data", "executor": "ray_data", "attention.window": "128", "own-path": "/own"}
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from matrix.conftest import Folder
 
 FULL = os.environ.get("CURATOR_BENCH_PROOF") == "full"
-EXAMPLES = settings(max_examples=2000 if FULL else 200, deadline=None, derandomize=True, database=None)
+EXAMPLES = settings(max_examples=2000 if FULL else 100, deadline=None, derandomize=True, database=None)
 
 # `${` is filled in and NUL is refused; what YAML cannot hold (surrogates) PyYAML does not write either.
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20).filter(

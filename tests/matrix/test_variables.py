@@ -280,6 +280,28 @@ def test_strict_does_not_mind_an_escaped_one(folder: Folder) -> None:
     assert (command.args, command.env) == (("${B}",), {"C": "${D}"})
 
 
+def test_variables_are_filled_in_where_a_key_only_looks_like_one_of_an_entry(folder: Folder) -> None:
+    matrix = folder.load(
+        """\
+        slack: {args: "${X}", env: {A: "${X}"}}
+        sinks: [{name: mine, args: "${X}", env: {A: "${X}"}}]
+        entries:
+          - name: a
+            script: b
+            matrix: {env: ["${X}"], args: {one: {args: "${X}", env: "${X}"}}}
+            include: [{env: "${X}", more: "${X}"}]
+            args: "{env} {args.args} {args.env} {more}"
+            sink_data: [{name: mine, args: "${X}"}]
+        """,
+        variables={"X": "value"},
+    )
+    settings = {"args": "value", "env": {"A": "value"}}
+    assert [sink.settings for sink in matrix.files[0].sinks] == [settings, settings]
+    (entry,) = matrix.entries
+    assert (entry.id, entry.sink_data) == ("a[value-one]", {"mine": {"args": "value"}})
+    assert command_of(entry, {}).args == ("value", "value", "value", "value")
+
+
 def test_numbers_and_switches_may_come_from_quoted_variables(folder: Folder) -> None:
     """Inside { } a variable has to be quoted, and is no text for that."""
     entry = folder.entry(
