@@ -52,8 +52,14 @@ def migrate(connection: Connection) -> None:
 
 
 def configure(**options: Any) -> None:
-    # SQLite cannot alter most of a table in place; a batch makes the table anew. Other databases take the same script.
-    context.configure(target_metadata=Base.metadata, render_as_batch=True, render_item=render_item, **options)
+    context.configure(
+        target_metadata=Base.metadata,
+        # SQLite cannot alter most of a table in place; a batch makes it anew. Other databases take the same script.
+        render_as_batch=True,
+        render_item=render_item,
+        transactional_ddl=True,  # of SQLite alembic does not expect it, but our connections begin where they should
+        **options,
+    )
 
 
 def is_comparison() -> bool:

@@ -77,9 +77,11 @@ expect() { # expect EXIT_CODE TEXT COMMAND…
     fi
 }
 
-expect_package_data() {
-    local package
+find_package() {
     package=$("$scratch/venv/bin/python" -c 'import curator_bench, pathlib; print(pathlib.Path(curator_bench.__file__).parent)')
+}
+
+expect_package_data() {
     [[ "$package" == "$scratch"/* ]] || fail "imported $package, not what was installed"
     for file in alembic.ini alembic/env.py alembic/script.py.mako py.typed; do
         [[ -f "$package/$file" ]] || fail "the installed package has no $file"
@@ -87,8 +89,27 @@ expect_package_data() {
     expect 0 "" "$scratch/venv/bin/alembic" --config "$package/alembic.ini" heads
 }
 
+verdicts() { # verdicts DATABASE
+    "$scratch/venv/bin/python" - "$1" <<'QUERY'
+import sqlite3
+import sys
+
+print(*(verdict for (verdict,) in sqlite3.connect(sys.argv[1]).execute("SELECT verdict FROM test_run")))
+QUERY
+}
+
+expect_migrations() { # with one run recorded: a revision of a later release is applied to it, once
+    expect 0 "passed" verdicts benchmark.db
+    expect 0 "done" "$scratch/venv/bin/alembic" --config "$package/alembic.ini" revision --rev-id later -m later
+    expect 0 "1 passed" "$scratch/venv/bin/pytest" --benchmark first_matrix.yaml
+    expect 0 "passed passed" verdicts benchmark.db
+    expect 0 "passed" verdicts benchmark.db.before-later
+    expect 0 "later (head)" "$scratch/venv/bin/alembic" --config "$package/alembic.ini" current
+}
+
 build
 install
+find_package
 mkdir "$scratch/elsewhere"
 cd "$scratch/elsewhere"
 write_matrix
@@ -98,6 +119,7 @@ expect_package_data
 expect 0 "first_matrix.yaml::sorting" "$bin/pytest" --collect-only -q .
 expect 0 "1 passed" "$bin/pytest" .
 expect 0 "1 passed" "$bin/pytest" --benchmark first_matrix.yaml
+expect_migrations
 expect 5 "no tests ran" "$bin/pytest" -p no:curator_bench .
 expect 0 "matrix" "$bin/curator-bench" --help
 echo "The wheel works on its own."

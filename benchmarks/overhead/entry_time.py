@@ -1,8 +1,8 @@
 """What an entry with an empty script takes over running that script by hand.
 
-pytest runs a matrix of one entry and a matrix of several; their difference, by the number of further entries, is what an
-entry takes, without pytest's own start. With a cluster it is compared to a bare `ray start --head`, from its start until
-it prints its address. What counts is the median of the rounds.
+pytest runs a matrix of one entry and a matrix of several; their difference, by the number of further entries, is what
+an entry takes, without pytest's own start. With a cluster it is compared to a bare `ray start --head`, from its start
+until it prints its address. What counts is the median of the rounds.
 """
 
 from __future__ import annotations

@@ -137,7 +137,7 @@ def read_settings(config: pytest.Config) -> Settings:
 
 
 def _database(config: pytest.Config) -> str:
-    """--benchmark-db, CURATOR_BENCH_DB, DB_NAME (as Coiled's suite has it), the ini key, benchmark.db in the rootdir."""
+    """--benchmark-db, CURATOR_BENCH_DB, DB_NAME (Coiled's suite has it), the ini key, benchmark.db in the rootdir."""
     said = config.getoption("--benchmark-db") or os.environ.get("CURATOR_BENCH_DB") or os.environ.get("DB_NAME")
     if said:
         return said if "://" in said else os.path.normpath(config.invocation_params.dir / os.path.expanduser(said))

@@ -37,9 +37,11 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     try:
         collection.load_benchmarks(session)
         if collection.is_recording(session.config):
+            from curator_bench.fixtures.python_run_hooks import PythonRunHooks
             from curator_bench.fixtures.recording_hooks import RecordingHooks
 
             session.config.pluginmanager.register(RecordingHooks(session.config), "curator_bench_recording")
+            session.config.pluginmanager.register(PythonRunHooks(), "curator_bench_python_runs")
     except BenchError as error:
         raise pytest.UsageError(str(error)) from None
     collection.announce(session.config)

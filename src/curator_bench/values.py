@@ -293,6 +293,8 @@ class Plan:
     args: tuple[str, ...]
     """Complete but for `{session_entry_dir}` and `{session}`, which differ from repeat to repeat."""
     working_dir: str
+    uid: str = ""
+    """Of this attempt, wherever it is written down: database, results.json, results.jsonl."""
     invocation: str = ""
     """Tells one invocation that joins a session from another."""
     artifacts_dir: str | None = None

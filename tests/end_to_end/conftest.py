@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import textwrap
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -86,12 +88,19 @@ class Project:
         self.write("matrix.yaml", json.dumps({"ray": False, "default_timeout_s": 60, **keys, "entries": entries}))
 
     def command(self, *options: str) -> list[str]:
-        own = ["--bench-results", "results", "--bench-session", "s", "-p", "no:cacheprovider"]
-        return [sys.executable, "-m", "pytest", "matrix.yaml", *own, *options]
+        own = ["--bench-results", "results", "--bench-session", "s"]
+        without = [f"-pno:{name}" for name in ("cacheprovider", "benchmark", "codspeed", "hypothesispytest")]
+        return [sys.executable, "-m", "pytest", "matrix.yaml", *own, *without, *options]
 
     def environment(self, **variables: str) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "RAY_"))}
         return {**kept, "COLUMNS": "100", "PYTHONUTF8": "1", **self.mark.environment(), **variables}
+
+    @staticmethod
+    def heed_signals() -> None:
+        """As at a prompt, also where these tests run under nohup or in the background of a script."""
+        for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL)
 
     def start(self, *options: str, output: Any = subprocess.PIPE, **variables: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
@@ -103,6 +112,7 @@ class Project:
             stderr=subprocess.STDOUT if output == subprocess.PIPE else output,
             text=True,
             start_new_session=True,
+            preexec_fn=self.heed_signals,
         )
 
     def outcome(self, process: subprocess.Popen[str]) -> Outcome:
@@ -112,9 +122,18 @@ class Project:
     def run(self, *options: str, **variables: str) -> Outcome:
         return self.outcome(self.start(*options, **variables))
 
+    def outcome_of(self, entry: str) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((self.session_dir / entry / "results.json").read_text("utf-8"))
+        return found
+
     def processes(self) -> frozenset[ProcessId]:
         """All that came of it, pytest and its guard included."""
         return find_processes(self.mark)
+
+
+@pytest.fixture(scope="session")
+def new_project(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Project]:
+    return lambda: Project(tmp_path_factory.mktemp("project"))
 
 
 @pytest.fixture

@@ -60,8 +60,13 @@ def test_two_runs_are_two_rows_and_the_familiar_query_prints(project: Path) -> N
     for _ in range(2):
         assert run(project, "--benchmark", "-k", "quick").returncode == 0
     database = project / "benchmark.db"
-    assert rows(database, "select ray_version, average_memory > 0 from test_run where name = 'quick[1]'") == [(None, 1)] * 2
-    found = rows(database, "select originalname, path, verdict, setup_outcome, call_outcome, teardown_outcome from test_run")
+    assert (
+        rows(database, "select ray_version, average_memory > 0 from test_run where name = 'quick[1]'")
+        == [(None, 1)] * 2
+    )
+    found = rows(
+        database, "select originalname, path, verdict, setup_outcome, call_outcome, teardown_outcome from test_run"
+    )
     assert found == [("quick", "matrix.yaml", "passed", "passed", "passed", "passed")] * 4
     assert rows(database, "select reason from bench_session") == [("nightly",)] * 2
     assert rows(database, "select package from subject") == [("pytest",)] * 2
@@ -78,6 +83,16 @@ def test_what_could_not_run_is_recorded_as_error(project: Path) -> None:
     ((verdict, error, outcome),) = rows(project / "benchmark.db", "select verdict, error, call_outcome from test_run")
     assert (verdict, outcome) == ("error", "failed")
     assert "nowhere.py" in error
+
+
+def test_each_attempt_after_an_error_is_a_row_of_its_own(project: Path) -> None:
+    text = "entries: [{name: again, script: nowhere.py, ray: false, retries: 2}]"
+    project.joinpath("matrix.yaml").write_text(text)
+    assert run(project, "--benchmark", "--bench-session", "s").returncode == 1
+    found = rows(project / "benchmark.db", "select attempt, verdict, uid from test_run order by attempt")
+    assert [(attempt, verdict) for attempt, verdict, _ in found] == [(1, "error"), (2, "error"), (3, "error")]
+    result = json.loads(project.joinpath("results", "s", "again", "results.json").read_text())
+    assert (result["attempt"], result["uid"]) == (3, found[-1][2])
 
 
 def test_workers_record_side_by_side_in_one_invocation(project: Path) -> None:

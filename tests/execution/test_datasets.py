@@ -25,13 +25,15 @@ MAKES_IT = """
 import os, sys, time
 from pathlib import Path
 folder, seconds = Path(sys.argv[1]), float(sys.argv[2])
+ended = folder.parent / "ended"
 with open(folder.parent / "makers", "a") as makers:
-    makers.write(f"{os.getpid()}\\n")
+    makers.write(f"{os.getpid()} {ended.exists()}\\n")
 jsonl = folder / "jsonl"
 jsonl.mkdir(exist_ok=True)
 (jsonl / "part-0").write_text("one")
 time.sleep(seconds)
 (jsonl / "part-1").write_text("two")
+ended.touch()
 """
 ENSURES_IT = """
 import os, pickle, sys
@@ -75,8 +77,10 @@ class Corpus:
         makers = self.folder.parent / "makers"
         return len(makers.read_text().splitlines()) if makers.exists() else 0
 
-    def makers(self) -> list[int]:
-        return list(map(int, (self.folder.parent / "makers").read_text().split()))
+    def makers(self) -> list[tuple[int, bool]]:
+        """The process that made it, each time, and whether another had come to its end by then."""
+        lines = (self.folder.parent / "makers").read_text().splitlines()
+        return [(int(line.split()[0]), line.split()[1] == "True") for line in lines]
 
     def is_whole(self) -> bool:
         return sorted(path.name for path in self.path.iterdir()) == ["part-0", "part-1"]
@@ -152,12 +156,10 @@ def test_one_that_was_interrupted_is_made_again(corpus: Corpus) -> None:
         time.sleep(0.01)
     first.kill()
     first.communicate()
-    maker = identify(corpus.makers()[0])
-    assert maker  # no guard here: it lives on
+    assert identify(corpus.makers()[0][0])  # no guard here: it lives on
     assert json.loads(corpus.manifest.read_text())["state"] == "making"
     corpus.ensure(need)
-    assert identify(maker.pid) is None
-    assert corpus.made == 2
+    assert [had_ended for _, had_ended in corpus.makers()] == [False, True]
     assert corpus.is_whole()
     assert json.loads(corpus.manifest.read_text())["state"] == "made"
 
@@ -214,7 +216,7 @@ def test_after_a_failure_what_the_user_puts_there_is_theirs(corpus: Corpus) -> N
 def test_a_script_that_takes_too_long_is_ended(corpus: Corpus) -> None:
     with pytest.raises(DatasetError, match=r"could not be made \(its time was over\)"):
         corpus.ensure(corpus.need(seconds=600, timeout_s=0.5))
-    assert identify(corpus.makers()[0]) is None
+    assert identify(corpus.makers()[0][0]) is None
 
 
 def test_a_script_that_leaves_nothing_at_the_path_is_told_and_run_once(corpus: Corpus) -> None:

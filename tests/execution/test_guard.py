@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from curator_bench.cluster import temp_dirs
+from curator_bench.cluster.environment import CLUSTER_VARIABLE
 from curator_bench.execution.workbench import Workbench
 from curator_bench.measure.processes import Mark, find_processes, identify, is_running
 
@@ -31,6 +33,12 @@ print(bench.marker, bench.guard._process.pid, flush=True)
 SLEEPS = "subprocess.Popen(['sleep', '600'], env=marked, start_new_session=True)"
 
 
+def heed_signals() -> None:
+    """As at a prompt, also where these tests run under nohup or in the background of a script."""
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+
+
 class Watched:
     """A process with a bench and a guard of its own."""
 
@@ -41,6 +49,7 @@ class Watched:
             stdout=subprocess.PIPE,
             stdin=subprocess.PIPE,
             text=True,
+            preexec_fn=heed_signals,
         )
         assert self.process.stdout
         marker, guard = self.process.stdout.readline().split()
@@ -138,6 +147,19 @@ def test_a_signal_to_the_guard_does_not_stop_it_watching(watch: Callable[..., Wa
     watched.process.kill()
     watched.process.wait()
     watched.wait_until_nothing_is_left()
+
+
+def test_a_removal_that_is_cut_short_can_be_finished_by_the_guard(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The head of a cluster removes its folder too when we die, and is killed by the guard while it does."""
+    folder = temp_dirs.make_temp_dir("marker-of-this-test", Mark("nobody", CLUSTER_VARIABLE))
+    (folder / "session").mkdir()
+    with monkeypatch.context() as patch:
+        patch.setattr(temp_dirs, "_remove", lambda _: None)
+        patch.setattr(temp_dirs, "_REMOVAL_PATIENCE_S", 0.1)
+        temp_dirs.remove_temp_dir(folder)
+    assert (folder / "owner.json").exists()
+    temp_dirs.remove_leftovers("marker-of-this-test")
+    assert not folder.exists()
 
 
 def test_in_good_order_the_guard_looks_once_more_and_is_gone(watch: Callable[..., Watched]) -> None:

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from curator_bench.execution import session_environment
+from curator_bench.execution import attempt, session_environment
 from curator_bench.execution.run import run_entry
+from curator_bench.execution.workbench import Workbench
 from curator_bench.measure.processes import Mark, find_processes
 from curator_bench.values import DatasetNeed, RunResult, Verdict
 
@@ -50,7 +51,11 @@ class Elsewhere:
     def __init__(self, plan: Any) -> None:
         env = {**os.environ, "PYTHONPATH": str(SOURCE)}
         self.process = subprocess.Popen(
-            [sys.executable, "-c", RUNS_AND_TELLS, pickle.dumps(plan).hex()], env=env, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", RUNS_AND_TELLS, pickle.dumps(plan).hex()],
+            env=env,
+            stdout=subprocess.PIPE,
+            text=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # also under nohup
         )
         assert self.process.stdout
         self.mark = Mark(self.process.stdout.readline().strip())
@@ -253,6 +258,24 @@ def test_a_capture_that_was_interrupted_is_made_again(desk: Desk, monkeypatch: p
             session_environment.ensure(plan)
     session_environment.ensure(plan)
     assert list((desk.session_dir / "env").glob("*.json"))
+
+
+def test_a_gpu_driver_that_hangs_is_waited_for_once(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def hang(*_: object) -> list[object]:
+        asked.append(1)
+        time.sleep(0.2)
+        return []
+
+    monkeypatch.setattr(attempt, "busy_gpus", hang)
+    monkeypatch.setattr(attempt, "_GPUS_HANG_AFTER_S", 0.1)
+    with Workbench(desk.session_dir) as bench:
+        results = [run_entry(desk.plan("write({})"), bench) for _ in range(2)]
+    assert len(asked) == 1
+    for result in results:
+        assert (result.verdict, len(result.warnings)) == (Verdict.PASSED, 1)
+        assert result.warnings[0].startswith("the GPU driver does not answer")
 
 
 def test_a_run_without_a_bench_has_one_of_its_own(desk: Desk) -> None:

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+
+from curator_bench.cluster.environment import without_ray
+from curator_bench.cluster.local import LocalCluster
+from curator_bench.cluster.model import Cluster, ClusterRequest
+from curator_bench.values import RaySettings
 
 SOURCE = Path(__file__).parents[2] / "src"
 STAND_IN = Path(__file__).parents[1] / "stand_ins" / "nvml" / "nvml.c"
@@ -106,3 +113,49 @@ def with_gpus(nvml_library: Path, tmp_path: Path) -> Callable[..., Any]:
         return json.loads(done.stdout.splitlines()[-1])
 
     return run
+
+
+class RayClusters:
+    """Small clusters, for what is measured of Ray."""
+
+    store_bytes = 100_000_000
+
+    @contextmanager
+    def start(self, folder: Path, **environment: str) -> Iterator[Cluster]:
+        """Two CPUs and a small object store; `environment` is its processes'."""
+        provider = LocalCluster()
+        request = ClusterRequest(
+            settings=RaySettings(num_cpus=2, object_store_size=self.store_bytes),
+            marker=secrets.token_hex(8),
+            env=os.environ,
+            log_path=folder / "ray_startup.log",
+            entry_env=environment,
+        )
+        try:
+            yield provider.start(request)
+        finally:
+            provider.close()
+
+    @staticmethod
+    def environment_for(cluster: Cluster) -> dict[str, str]:
+        """What leads a child process into the cluster."""
+        return {**without_ray(os.environ), **cluster.env}
+
+    def add_node(self, cluster: Cluster, *options: str) -> subprocess.Popen[bytes]:
+        """One more node on this machine; it goes with the cluster, whatever becomes of the test."""
+        assert cluster.mark
+        size = ["--num-cpus=1", f"--object-store-memory={self.store_bytes}"]
+        ray = str(Path(sys.executable).with_name("ray"))
+        return subprocess.Popen(
+            [ray, "start", "--block", f"--address={cluster.address}", *size, *options],
+            env={**self.environment_for(cluster), **cluster.mark.environment()},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+
+@pytest.fixture(scope="session")
+def clusters() -> RayClusters:
+    return RayClusters()

@@ -41,13 +41,31 @@ def make_temp_dir(marker: str, mark: Mark) -> Path:
 
 
 def remove_temp_dir(directory: Path) -> None:
-    """Retried for a moment: what was killed may still be on its way out of the kernel."""
+    """Retried for a moment: what was killed may still be on its way out of the kernel.
+
+    The note goes last, so that whoever finds a removal that was cut short can finish it.
+    """
     deadline = time.monotonic() + _REMOVAL_PATIENCE_S
     while True:
-        shutil.rmtree(directory, ignore_errors=True)
+        for path in _all_but_the_note(directory):
+            _remove(path)
+        if not _all_but_the_note(directory):
+            shutil.rmtree(directory, ignore_errors=True)
         if not directory.exists() or time.monotonic() >= deadline:
             return
         time.sleep(0.02)
+
+
+def _all_but_the_note(directory: Path) -> list[Path]:
+    return [path for path in directory.glob("*") if path.name != _OWNER_FILE]
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            path.unlink()
 
 
 def remove_leftovers(marker: str | None = None) -> None:

@@ -21,12 +21,14 @@ from curator_bench.execution.repeats import combine
 from curator_bench.execution.script import Execution, command_words, execute, mask_of
 from curator_bench.execution.status import Status
 from curator_bench.execution.workbench import Workbench
-from curator_bench.measure.gpu import busy_gpus
-from curator_bench.values import Plan, Repeat, RunResult, Verdict
+from curator_bench.measure.gpu import GpuInUse, busy_gpus
+from curator_bench.values import Mask, Plan, Repeat, RunResult, Verdict
 
 _LOG_LINES = 30
+_LONGEST_LINE = 1000
 _CHECK_PATIENCE_S = 60.0
 _GPU_IN_USE = 0.01
+_GPUS_HANG_AFTER_S = 15.0
 _CHECK_IMPORTS = """
 import importlib.util, sys
 
@@ -142,11 +144,22 @@ class Attempt:
     @contextmanager
     def _gpu_watch(self, env: Mapping[str, str]) -> Iterator[None]:
         """Warns when somebody else uses a GPU before the run, or what is left of the run, its cluster ended, does."""
-        said = self._plan.gpu_mem_use_warning_threshold
-        threshold = _GPU_IN_USE if said is None else said
-        self._warnings += [f"before the run, {gpu}" for gpu in busy_gpus(threshold, env)]
+        self._warnings += [f"before the run, {gpu}" for gpu in self._busy_gpus(env)]
         yield
-        self._warnings += [f"after the run, {gpu}" for gpu in busy_gpus(threshold, env)]
+        self._warnings += [f"after the run, {gpu}" for gpu in self._busy_gpus(env)]
+        if not self._bench.gpus_answer:
+            self._warnings.append(
+                "the GPU driver does not answer: nothing is measured of GPUs in this session any more"
+            )
+
+    def _busy_gpus(self, env: Mapping[str, str]) -> list[GpuInUse]:
+        if not self._bench.gpus_answer:
+            return []
+        said = self._plan.gpu_mem_use_warning_threshold
+        began = time.monotonic()
+        found = busy_gpus(_GPU_IN_USE if said is None else said, env)
+        self._bench.gpus_answer = time.monotonic() - began < _GPUS_HANG_AFTER_S
+        return found
 
     def _execute_all(self, directories: Directories, cluster: Cluster | None, status: Status) -> None:
         for number in range(1, self._plan.warmup + 1):
@@ -180,6 +193,7 @@ class Attempt:
         """One line of results.jsonl: a repeat, or an attempt that came to none."""
         line: dict[str, Any] = {
             "name": self._plan.name,
+            "uid": self._plan.uid,
             "session": self._plan.session,
             "attempt": self._plan.attempt,
             "repeat": number,
@@ -212,7 +226,7 @@ class Attempt:
             exit_code=last.exit_code if last else None,
             command=tuple(mask.hide(word) for word in command_words(plan, shown)[0]),
             log_path=str(shown.log) if has_log else "",
-            log_tail=tuple(map(mask.hide, tail(shown.log, _LOG_LINES))) if has_log and not is_good else (),
+            log_tail=_log_tail(shown.log, mask) if has_log and not is_good else (),
             params=last.params if last else {},
             metrics=combine(self._repeats) if self._repeats else {},
             repeats=tuple(self._repeats),
@@ -233,6 +247,10 @@ class Attempt:
                 self._write_line(verdict, error)
         except OSError as problem:
             self._warnings.append(f"what came of the run could not be noted: {_explain(problem, self._top)}")
+
+
+def _log_tail(log: Path, mask: Mask) -> tuple[str, ...]:
+    return tuple(mask.hide(line)[:_LONGEST_LINE] for line in tail(log, _LOG_LINES))
 
 
 def _now() -> str:

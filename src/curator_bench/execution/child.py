@@ -74,9 +74,11 @@ class Child:
         """Ends what is still there of it: politely what was stopped, at once what was left behind."""
         grace_s = _LEFTOVER_GRACE_S if self._process.returncode is not None else _TERM_GRACE_S
         self._segments.note(process.pid for process in self.processes())
-        end_processes(self.mark, self._seen, grace_s=grace_s)
-        self._process.wait()
-        self._segments.remove()
+        try:
+            end_processes(self.mark, self._seen, grace_s=grace_s)
+            self._process.wait()
+        finally:  # also when a second Ctrl-C cuts this short
+            self._segments.remove()
 
 
 def run_child(

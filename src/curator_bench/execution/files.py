@@ -34,8 +34,11 @@ def remove(path: Path) -> None:
     """A file, a link or a whole folder; nothing happens when there is none."""
     if path.is_symlink() or not path.is_dir():
         path.unlink(missing_ok=True)
-    else:
+        return
+    try:
         shutil.rmtree(path)
+    except OSError as error:  # which names a file in the folder, but not the folder
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def append_json_line(path: Path, document: dict[str, Any]) -> None:

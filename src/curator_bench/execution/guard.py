@@ -15,6 +15,7 @@ from pathlib import Path
 import curator_bench
 from curator_bench.cluster.environment import CLUSTER_VARIABLE, without_ray
 from curator_bench.execution.guard_program import IN_GOOD_ORDER
+from curator_bench.execution.segments import files_there
 
 
 class Guard:
@@ -38,7 +39,7 @@ class Guard:
                     *([str(controller)] if controller else []),
                 ],
                 env=env,
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 pass_fds=(read_end,),
@@ -47,6 +48,9 @@ class Guard:
             )
         finally:
             os.close(read_end)
+        assert self._process.stdin
+        with suppress(OSError), self._process.stdin as told:
+            told.write(b"\0".join(map(os.fsencode, files_there())))
 
     def dismiss(self) -> None:
         """We end in good order: the guard looks once more for what is left, and ends."""

@@ -1,6 +1,7 @@
 """The program of the guard process (see guard.py).
 
-Arguments: the pipe's descriptor, the mark, the process watched, and the one that works for, when there is one.
+Arguments: the pipe's descriptor, the mark, the process watched, and the one that works for, when there is one. Its
+standard input is the list of what is in shared memory that is none of the watched process'.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 
 from curator_bench.cluster.temp_dirs import remove_leftovers
 from curator_bench.execution.segments import Segments
@@ -27,7 +29,8 @@ def main() -> None:
     descriptor, marker, watched = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    segments = Segments()
+    names = sys.stdin.buffer.read().split(b"\0")
+    segments = Segments(frozenset(Path(os.fsdecode(name)) for name in names if name))
     in_good_order = Watch(descriptor, watched, [identify(int(pid)) for pid in sys.argv[4:]]).wait()
     clean_up(marker, segments)
     for _ in range(0 if in_good_order else _LOOKS_AFTER_A_KILL):

@@ -110,7 +110,7 @@ class _Measured:
         self._child: Child | None = None
         self._memory = MemorySampler(self._pids, schedule=bench.schedule)
         self._samplers: list[Sampler] = [self._memory]
-        if plan.gpu_stats_interval_s > 0:
+        if plan.gpu_stats_interval_s > 0 and bench.gpus_answer:
             path, interval = directories.top / "gpustats.csv", plan.gpu_stats_interval_s
             self._samplers.append(GpuSampler(path, interval_s=interval, environ=env, schedule=bench.gpu_schedule))
 

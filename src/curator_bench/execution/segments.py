@@ -14,8 +14,8 @@ _FOLDER = Path("/dev/shm")
 class Segments:
     """Made before the run: what is there by then (a dataset that somebody put into memory) is not the run's."""
 
-    def __init__(self) -> None:
-        self._before = _files()
+    def __init__(self, before: frozenset[Path] | None = None) -> None:
+        self._before = files_there() if before is None else before
         self._mapped: frozenset[Path] = frozenset()
 
     def note(self, pids: Iterable[int]) -> None:
@@ -27,7 +27,7 @@ class Segments:
         remove_unused(self._mapped)
 
 
-def _files() -> frozenset[Path]:
+def files_there() -> frozenset[Path]:
     try:
         return frozenset(_FOLDER / name for name in os.listdir(_FOLDER))
     except OSError:  # only Linux has it

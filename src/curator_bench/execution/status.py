@@ -6,6 +6,7 @@ import os
 import socket
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ class Status:
         self._facts: dict[str, Any] = {"name": name, "host": socket.gethostname(), "pid": os.getpid()}
         self._log: Path | None = None
         self._last_line: Callable[[], str] = lambda: ""
-        self._job = Job("writing status.json", self._write, lambda _: _EVERY_S, _SHARE_OF_A_CORE)
+        self._job = Job("writing status.json", self._write_or_not, lambda _: _EVERY_S, _SHARE_OF_A_CORE)
 
     def start(self) -> None:
         self._schedule.add(self._job)
@@ -43,6 +44,11 @@ class Status:
         self._schedule.remove(self._job)
         self.now("ended", self._log, verdict=verdict)
         self._write()
+
+    def _write_or_not(self) -> None:
+        """A full disk is told at the end, when it matters whether it still is."""
+        with suppress(OSError):
+            self._write()
 
     def _write(self) -> None:
         lines = tail(self._log, 1, 4096) if self._log else ()

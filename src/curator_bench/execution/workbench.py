@@ -22,6 +22,8 @@ class Workbench:
         self.clusters = Clusters(self.marker, session_dir / "standing_clusters")
         self.schedule = Schedule()
         self.gpu_schedule = Schedule()  # its own thread: a driver that hangs must not stop what is sampled otherwise
+        self.gpus_answer = True
+        """False once the driver has left a question unanswered: it is not asked again, which would take as long."""
 
     def close(self) -> None:
         """Ends standing clusters; the guard then looks for anything else."""

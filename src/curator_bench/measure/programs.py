@@ -1,4 +1,4 @@
-"""A program of this room in a child process, in the interpreter of the cluster it is about: nothing here talks to Ray."""
+"""A program of this room in a child process, in the interpreter of the cluster it is about: we do not talk to Ray."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Program:
 
     def __init__(self, python: str, name: str, env: Mapping[str, str]) -> None:
         """`name` stands in this room; its interpreter need not have curator_bench."""
-        self._said = tempfile.TemporaryFile()
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115  closed by `end`
         self._answers, answer_to = os.pipe()
         self._unread = b""
         try:

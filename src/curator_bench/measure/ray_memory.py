@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import logging
 import time
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 
 from curator_bench.measure.programs import Program, ProgramFailed
 from curator_bench.measure.time_average import TimeAverage
@@ -87,5 +89,6 @@ def totals(machines: Sequence[Samples], began: float, ended: float) -> list[tupl
 
 
 def _held(samples: Samples, moment: float) -> float:
-    before = [held for sampled, held in samples if sampled <= moment]
-    return before[-1] if before else samples[0][1]
+    """By the last sample that is not later; samples are in the order of their times."""
+    later = bisect_right(samples, moment, key=itemgetter(0))
+    return samples[max(0, later - 1)][1]

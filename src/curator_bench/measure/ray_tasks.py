@@ -23,7 +23,7 @@ _SECONDS = {"compute_time_s": "execute", "serializing_time_s": "deserialize", "t
 
 class RayTaskSampler:
     """`compute_time_s` (executing), `serializing_time_s` (reading arguments), `transfer_time_s` (storing results), each
-    summed over all tasks, `tasks`; and `disk_spill_time_s` (writing and reading back), `spilled_bytes`. What Ray does
+    summed over all tasks, `ray_tasks`; and `disk_spill_time_s` (writing and reading back), `spilled_bytes`. What Ray does
     not tell is left out.
     """
 
@@ -66,7 +66,7 @@ class RayTaskSampler:
         tasks, disk = self._found.get("tasks"), self._found.get("disk")
         found: dict[str, float | int] = {}
         if tasks is not None:
-            found.update({metric: round(tasks[name], 6) for metric, name in _SECONDS.items()}, tasks=tasks["count"])
+            found.update({metric: round(tasks[name], 6) for metric, name in _SECONDS.items()}, ray_tasks=tasks["count"])
         if disk is not None:
             found["disk_spill_time_s"] = round(disk["spill_time_total_s"] + disk["restore_time_total_s"], 6)
             found["spilled_bytes"] = int(disk["spilled_bytes_total"])

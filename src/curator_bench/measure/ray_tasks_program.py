@@ -106,8 +106,8 @@ class View:
         self._window = window
         self._stored = len(reply.events_by_task)
         self.dropped = reply.num_status_task_events_dropped
-        """Tasks that were forgotten since the cluster began: it keeps so many and no more. (What it dropped of the other
-        events says nothing: of a driver it keeps the first thousand, for each task it submits makes one.)"""
+        """Tasks forgotten since the cluster began, which keeps so many and no more. (That it drops other events says
+        nothing: of a driver it keeps the first thousand, and each task that is submitted makes one.)"""
         self.seconds = dict.fromkeys(TIMES.values(), 0.0)
         self.executed = 0
         self.silent = 0

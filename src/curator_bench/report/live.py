@@ -15,7 +15,9 @@ from typing import Any, TextIO
 from curator_bench.report.durations import readable_seconds
 
 _EVERY_S = 1.0
+_CLEAR = "\r\x1b[2K"
 _UP_AND_CLEAR = "\x1b[1A\x1b[2K"
+_LIKELY_COLUMNS = 80
 _MOST_LINES = 8
 _ESCAPE_SEQUENCE = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|[ -/]*[0-~])")
 
@@ -63,7 +65,7 @@ class LiveLines:
 
     def _draw(self, lines: list[str]) -> None:
         self._clear()
-        width = os.get_terminal_size(self._out.fileno()).columns - 1
+        width = self._columns() - 1
         shown = [fit(line, width) for line in lines[:_MOST_LINES]]
         self._out.write("".join(line + "\n" for line in shown))
         self._out.flush()
@@ -71,9 +73,16 @@ class LiveLines:
 
     def _clear(self) -> None:
         if self._drawn:
-            self._out.write(_UP_AND_CLEAR * self._drawn + "\r")
+            self._out.write(_CLEAR + _UP_AND_CLEAR * self._drawn)  # where the cursor is, a ^C may have been echoed
             self._out.flush()
             self._drawn = 0
+
+    def _columns(self) -> int:
+        """Of this very terminal: standard output leads elsewhere meanwhile."""
+        try:
+            return os.get_terminal_size(self._out.fileno()).columns or _LIKELY_COLUMNS
+        except OSError:
+            return _LIKELY_COLUMNS
 
 
 class Running:

@@ -17,7 +17,10 @@ _MOST_METRICS = 3
 _MOST_ROWS = 60
 _PREFERRED = ("throughput", "per_sec", "per_s", "time", "_s")
 _OWN = frozenset(
-    ["exec_time_s", "exit_code", "peak_memory_bytes", "average_memory_bytes", "cpu_time_s", "is_success", "success"]
+    """
+    exec_time_s exit_code peak_memory_bytes average_memory_bytes cpu_time_s is_success success
+    compute_time_s serializing_time_s transfer_time_s ray_tasks disk_spill_time_s spilled_bytes
+    """.split()
 )
 
 
@@ -62,7 +65,7 @@ def _short(value: Any) -> str:
 def write_summary(session_dir: Path, runs: Sequence[dict[str, Any]]) -> None:
     """summary.json: this invocation's runs laid over those of earlier ones of the same session."""
     path = session_dir / "summary.json"
-    merged = {(run.get("matrix"), run["name"]): run for run in [*_earlier(path), *runs]}
+    merged = {(run.get("file", ""), run["name"]): run for run in [*_earlier(path), *runs]}
     document = {
         "schema_version": SCHEMA_VERSION,
         "session": session_dir.name,

@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 import tempfile
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,20 +35,22 @@ WRITE_PATIENCE_S = 10.0
 class Database:
     """An open database at the schema of this code. Connections are made when needed, and made again when lost."""
 
-    def __init__(self, engine: Engine, shown: str, cleanup: ExitStack | None = None) -> None:
+    def __init__(self, engine: Engine, storage: Storage, shown: str = "", cleanup: ExitStack | None = None) -> None:
         self.engine = engine
-        self.shown = shown
+        self.shown = shown or storage.shown
+        self._storage = storage
         self._cleanup = cleanup or ExitStack()
 
     @contextmanager
-    def writing(self, patience_s: float = WRITE_PATIENCE_S) -> Iterator[Connection]:
+    def writing(self, patience_s: float = WRITE_PATIENCE_S, limit_s: float | None = None) -> Iterator[Connection]:
         """One transaction that writes: all of it is kept when the block ends, none of it when the block raises.
 
-        Waits up to `patience_s` for others that write.
+        Waits up to `patience_s` for others that write. With `limit_s`, a server that has fallen silent is given up.
         """
         with self.engine.connect() as connection:
             connection.execution_options(**{WRITE_PATIENCE: patience_s})
-            with connection.begin():
+            limit = nullcontext() if limit_s is None else self._storage.limited(connection, limit_s)
+            with limit, connection.begin():
                 yield connection
 
     def reading(self) -> AbstractContextManager[Connection]:
@@ -86,7 +88,7 @@ def open_for_writing(url: URL, here: Here | None = None, migrations: Migrations 
     storage = _storage_of(url)
     with _said_in_one_line(storage.shown):
         storage.create()
-        database = Database(storage.engine(), storage.shown)
+        database = Database(storage.engine(), storage)
         try:
             _make_current(database.engine, storage, migrations or Migrations())
             if here is not None:
@@ -116,7 +118,7 @@ def open_for_reading(url: URL, migrations: Migrations | None = None) -> Database
             engine.dispose()
             raise
         if current == migrations.head:
-            return Database(engine, storage.shown)
+            return Database(engine, storage)
         engine.dispose()
         return None if current is None else _open_copy(storage, migrations)
 
@@ -206,7 +208,7 @@ def _open_copy(storage: Storage, migrations: Migrations) -> Database:
                 " with `alembic upgrade head`"
             )
         _migrate(copy, migrations, keep_copy=False)
-        return Database(copy.reading_engine(), storage.shown, cleanup.pop_all())
+        return Database(copy.reading_engine(), copy, storage.shown, cleanup.pop_all())
 
 
 @contextmanager

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import bindparam, select, text, update
 
-from curator_bench.store.database import Database
 from curator_bench.store.running import IS_RUNNING, RUNS
 from curator_bench.values import Verdict
+
+if TYPE_CHECKING:
+    from curator_bench.store.database import Database
 
 SILENCE = timedelta(minutes=5)
 """How old the last sign of life from elsewhere may be."""

@@ -4,6 +4,7 @@ SESSION/unrecorded.jsonl, and the end of the session says so."""
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -25,6 +26,9 @@ _Answer = TypeVar("_Answer")
 
 _SHORT_PATIENCE_S = 1.0
 """For a database that has just failed: runs are not to wait for it again and again."""
+_SILENCE_S = 5.0
+"""How long a server may take for the few statements of a run."""
+_AT_ONCE_S = 1.0
 
 
 @dataclass
@@ -61,7 +65,7 @@ class Recorder:
         self._under_way: dict[str, tuple[RunStart, int | None]] = {}
         self._patience_s = WRITE_PATIENCE_S
         self._losses = _Losses()
-        self._last_error = ""
+        self._reasons: dict[str, None] = {}  # since something was written
 
     @property
     def session(self) -> SessionRecord:
@@ -98,7 +102,7 @@ class Recorder:
         """Says how the invocation ended; called by the one process that knows."""
         end = datetime.now(UTC)
         if self._write(lambda connection, place: rows.end_invocation(connection, place, end, exit_status)) is None:
-            self._losses.reasons[self._last_error] = None
+            self._losses.reasons |= self._reasons
             self._losses.end_missing = True
 
     def problems(self) -> tuple[str, ...]:
@@ -107,41 +111,50 @@ class Recorder:
 
     def _write(self, work: Callable[[Connection, Place], _Answer]) -> _Answer | None:
         """One transaction; None where it failed. A connection that was lost meanwhile is made anew once."""
+        started = time.monotonic()
         for _ in range(2):
             try:
-                with self._database.writing(self._patience_s) as connection:
-                    place = self._place or self._join(connection)
-                    answer = work(connection, place)
+                return self._transact(work)
             except Exception as error:  # whatever it is, the run goes on
                 self._note(error)
-                if not (isinstance(error, DBAPIError) and error.connection_invalidated):
-                    return None
-                continue
-            self._place, self._patience_s = place, WRITE_PATIENCE_S
-            return answer
+                if not _was_lost(error) or time.monotonic() - started > _AT_ONCE_S:
+                    break
         return None
+
+    def _transact(self, work: Callable[[Connection, Place], _Answer]) -> _Answer:
+        with self._database.writing(self._patience_s, _SILENCE_S) as connection:
+            place = self._place or self._join(connection)
+            answer = work(connection, place)
+        self._place, self._patience_s, self._reasons = place, WRITE_PATIENCE_S, {}
+        return answer
 
     def _join(self, connection: Connection) -> Place:
         session = rows.join_session(connection, self._session)
         return Place(session, rows.join_invocation(connection, session, self._invocation))
 
     def _note(self, error: Exception) -> None:
-        self._last_error = reason_of(error)
-        logger.debug("%s: %s", self._database.shown, self._last_error, exc_info=error)
+        logger.debug("%s: %s", self._database.shown, reason_of(error), exc_info=error)
+        self._reasons = {**self._reasons, reason_of(error): None}
         self._place, self._patience_s = None, _SHORT_PATIENCE_S
         self._database.reconnect()
 
     def _keep(self, record: RunRecord) -> None:
-        self._losses.reasons[self._last_error] = None
+        why = "; ".join(self._reasons)
+        self._losses.reasons |= self._reasons
         try:
             path = unrecorded.keep(self.session_dir, record)
         except (OSError, ValueError, TypeError, RecursionError) as error:
-            logger.warning("%s is recorded nowhere: %s; %s", record.start.name, self._last_error, error)
+            logger.warning("%s is recorded nowhere: %s; %s", record.start.name, why, error)
             self._losses.reasons[reason_of(error)] = None
             self._losses.lost[record.start.uid] = record.start.name
             return
-        logger.warning("%s is not recorded but kept in %s: %s", record.start.name, path, self._last_error)
+        logger.warning("%s is not recorded but kept in %s: %s", record.start.name, path, why)
         self._losses.kept.add(record.start.uid)
+
+
+def _was_lost(error: Exception) -> bool:
+    """Whether the connection failed, not what was asked of it: a server that was restarted is there again."""
+    return isinstance(error, DBAPIError) and error.connection_invalidated
 
 
 def _few(names: Iterable[str]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -132,7 +132,7 @@ def _note_subject(connection: Connection, session: int, subject: SubjectRecord) 
 def _overwrite(connection: Connection, place: Place, start: RunStart, end: RunEnd) -> int:
     """The long way, for a run whose start was not recorded, or that was taken for ended before."""
     found = connection.execute(_FIND, {"the_uid": start.uid}).first()
-    values = {**_of_start(place, start), **_of_end(start, end)}
+    values = values_of(place, start, end)
     if found is None:
         made = connection.execute(_INSERT_RUN, values)
         assert made.inserted_primary_key is not None
@@ -144,6 +144,19 @@ def _overwrite(connection: Connection, place: Place, start: RunStart, end: RunEn
             connection.execute(delete(parts).where(parts.c.run == run))
     _add_parts(connection, run, end)
     return run
+
+
+def values_of(place: Place, start: RunStart, end: RunEnd) -> dict[str, Any]:
+    """The row of a run that has ended, without what belongs to it."""
+    return {**_of_start(place, start), **_of_end(start, end)}
+
+
+def parts_of(run: int, end: RunEnd) -> Iterator[tuple[Table, list[dict[str, Any]]]]:
+    """What belongs to a run, by table."""
+    yield _METRICS, _metric_rows(run, end)
+    yield _SAMPLES, _sample_rows(run, end)
+    yield _PARAMS, _param_rows(run, end)
+    yield _REQUIREMENTS, _requirement_rows(run, end)
 
 
 def _of_start(place: Place, start: RunStart) -> dict[str, Any]:
@@ -167,12 +180,7 @@ def _of_end(start: RunStart, end: RunEnd) -> dict[str, Any]:
 
 
 def _add_parts(connection: Connection, run: int, end: RunEnd) -> None:
-    for table, rows in (
-        (_METRICS, _metric_rows(run, end)),
-        (_SAMPLES, _sample_rows(run, end)),
-        (_PARAMS, _param_rows(run, end)),
-        (_REQUIREMENTS, _requirement_rows(run, end)),
-    ):
+    for table, rows in parts_of(run, end):
         if rows:
             connection.execute(insert(table), rows)
 

@@ -9,7 +9,7 @@ import random
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote_to_bytes
@@ -47,11 +47,10 @@ class SqliteStorage:
         return self.path.exists()
 
     def create(self) -> None:
-        if self.path.exists():  # then it must not even be opened: closing it would undo the locks of this process
-            return
         self.path.parent.mkdir(parents=True, exist_ok=True)
+        # Empty, as a new database is. One that is there is not even opened: closing it would undo this process's locks.
         with suppress(FileExistsError):
-            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666))  # empty, as a new database is
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666))
 
     def engine(self) -> Engine:
         return self._engine(_WRITING)
@@ -69,6 +68,10 @@ class SqliteStorage:
             assert driver is not None
             with _as_sqlalchemy_would("PRAGMA journal_mode"):
                 _switch_to_log(driver, time.monotonic() + _PATIENCE_S)
+
+    def limited(self, connection: Connection, limit_s: float) -> AbstractContextManager[None]:
+        """A disk that hangs would hang all else too."""
+        return nullcontext()
 
     def is_foreign(self, connection: Connection) -> bool:
         return connection.exec_driver_sql("SELECT 1 FROM sqlite_master LIMIT 1").first() is not None

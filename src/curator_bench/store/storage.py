@@ -34,6 +34,9 @@ class Storage(Protocol):
     def prepare(self, engine: Engine) -> None:
         """Set up for many writers what is known to be ours."""
 
+    def limited(self, connection: Connection, limit_s: float) -> AbstractContextManager[None]:
+        """Ends what is asked of the connection when it takes longer, with an error, whatever the other end does."""
+
     def is_foreign(self, connection: Connection) -> bool:
         """Whether what holds no schema of ours holds something else, which is to be left alone."""
 

@@ -1,0 +1,98 @@
+"""Rows by the thousand: read a batch at a time, and written the fastest way there is.
+
+What is written here was read from a database, so nothing in it is left to be put right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import closing
+from typing import Any
+
+from sqlalchemy import Boolean, Column, Connection, Row, Table, select
+
+from curator_bench.store.column_types import Document, Moment
+
+PARTS_AT_ONCE = 10_000
+"""How many parts of runs are held in memory."""
+
+
+def by_id(connection: Connection, table: Table, size: int) -> Iterator[Sequence[Row[Any]]]:
+    """All rows of the table in the order of their numbers, in lists of `size`; in between no cursor is open."""
+    last = -1
+    statement = select(table).order_by(table.c.id).limit(size)
+    while found := connection.execute(statement.where(table.c.id > last)).fetchall():
+        yield found
+        last = found[-1].id
+
+
+def parts_between(connection: Connection, table: Table, first: int, last: int) -> Iterator[list[tuple[Any, ...]]]:
+    """What belongs to the runs of these numbers: texts and numbers, one list at a time, however many there are."""
+    columns = ", ".join(map(_read, table.columns))
+    text = f"SELECT {columns} FROM {table.name} WHERE run BETWEEN {first:d} AND {last:d} ORDER BY run"
+    driver = _driver(connection)
+    is_server = connection.dialect.name == "postgresql"  # which would send all at once but for a cursor with a name
+    with closing(driver.cursor(name="parts") if is_server else driver.cursor()) as cursor:
+        cursor.execute(text)
+        while rows := cursor.fetchmany(PARTS_AT_ONCE):
+            yield rows
+
+
+def parts_of(connection: Connection, table: Table, runs: Collection[int]) -> list[tuple[Any, ...]]:
+    """What belongs to these few runs."""
+    columns = ", ".join(map(_read, table.columns))
+    numbers = ", ".join(f"{run:d}" for run in runs)
+    with closing(_driver(connection).cursor()) as cursor:
+        cursor.execute(f"SELECT {columns} FROM {table.name} WHERE run IN ({numbers})")
+        found: list[tuple[Any, ...]] = cursor.fetchall()
+        return found
+
+
+def write(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Adds rows that were read as such."""
+    if rows:
+        _write(connection, table, list(rows[0]), [list(row.values()) for row in rows])
+
+
+def write_parts(connection: Connection, table: Table, rows: Sequence[tuple[Any, ...]]) -> None:
+    """Adds what `parts_between` or `parts_of` gave."""
+    if rows:
+        _write(connection, table, table.columns.keys(), rows)
+
+
+def _write(connection: Connection, table: Table, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    listed = ", ".join(f'"{name}"' for name in names)
+    if connection.dialect.name == "postgresql":
+        with _driver(connection).cursor() as cursor, cursor.copy(f"COPY {table.name} ({listed}) FROM STDIN") as copy:
+            for row in rows:
+                copy.write_row(row)
+    else:
+        marks = ", ".join("?" * len(names))
+        stored = _as_stored(connection, [table.c[name] for name in names], rows)
+        connection.exec_driver_sql(f"INSERT INTO {table.name} ({listed}) VALUES ({marks})", stored)
+
+
+def _as_stored(connection: Connection, columns: list[Column[Any]], rows: Sequence[Sequence[Any]]) -> Any:
+    """SQLite has no type for a point in time, nor for JSON."""
+    processors = [
+        (position, column.type.dialect_impl(connection.dialect).bind_processor(connection.dialect))
+        for position, column in enumerate(columns)
+        if isinstance(column.type, Moment | Document)
+    ]
+    if not processors:
+        return rows
+    changed = [list(row) for row in rows]
+    for row in changed:
+        for position, process in processors:
+            row[position] = process(row[position]) if process else row[position]
+    return list(map(tuple, changed))
+
+
+def _read(column: Column[Any]) -> str:
+    """Truth values as numbers, as SQLite has them; PostgreSQL takes these for truth values."""
+    return f'CAST("{column.name}" AS INTEGER)' if isinstance(column.type, Boolean) else f'"{column.name}"'
+
+
+def _driver(connection: Connection) -> Any:
+    """Without what SQLAlchemy does for each row: for millions of them it would take longer than the database does."""
+    return connection.connection.driver_connection

@@ -1,0 +1,70 @@
+"""What the modules beside this one make of a file: runs, and mistakes with the place they stand in."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from curator_bench.errors import Mistake
+from curator_bench.store.records import RunRecord
+from curator_bench.values import Place
+
+_YEARS = range(1990, 2200)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundRun:
+    """A run, and the line it begins in (0 where there are no lines)."""
+
+    record: RunRecord
+    place: Place
+    adds: bool = False
+    """Another file may hold further metrics of the same run."""
+    recorded_as: datetime | None = None
+    """A moment at which the run was under way: one that was recorded of the same session, name, attempt and moment is
+    this one, under another uid."""
+
+
+Found: TypeAlias = FoundRun | Mistake
+
+
+def stable_uid(*said: Any) -> str:
+    """The same for the same, so that taking a file in twice changes nothing."""
+    text = json.dumps(said, default=str, sort_keys=True)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def documents(path: Path) -> Iterator[tuple[Place, Mapping[str, Any]] | Mistake]:
+    """The objects of a file of JSON lines."""
+    with path.open(encoding="utf-8-sig", errors="replace") as lines:
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            place = Place(str(path), number)
+            try:
+                document = json.loads(line)
+            except ValueError as error:
+                yield Mistake(place, "", f"no JSON: {error}")
+                continue
+            yield (place, document) if isinstance(document, dict) else Mistake(place, "", "expected an object {…}")
+
+
+def moment_of(said: object) -> datetime:
+    """ISO 8601, in UTC where it names no zone, or seconds since 1970. Raises ValueError for what cannot be meant."""
+    if isinstance(said, str):
+        moment = datetime.fromisoformat(said)
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    if isinstance(said, bool) or not isinstance(said, int | float):
+        raise ValueError("expected a time: ISO 8601 or seconds since 1970")
+    try:
+        moment = datetime.fromtimestamp(said, UTC)
+    except (OverflowError, OSError, ValueError):
+        raise ValueError("expected seconds since 1970") from None
+    if moment.year not in _YEARS:
+        raise ValueError(f"as seconds since 1970 this is in the year {moment.year}")
+    return moment

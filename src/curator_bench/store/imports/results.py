@@ -1,0 +1,147 @@
+"""ENTRY/results.jsonl, which every run of an entry leaves: a line per attempt and repeat. What stands beside it in the
+session's folder is used as well: whose session it is, the entry's file, the machine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from curator_bench.errors import Mistake
+from curator_bench.store.imports.found import Found, FoundRun, documents, moment_of, stable_uid
+from curator_bench.store.records import RunEnd, RunRecord, RunStart, SessionRecord
+from curator_bench.store.session_uid import FILE_NAME as SESSION_UID
+from curator_bench.values import Place, Repeat, Scalar, Verdict
+
+Combine: TypeAlias = Callable[[Sequence[Repeat]], Mapping[str, Scalar]]
+"""The metrics of a run from those of its repeats."""
+
+_NEEDED = ("name", "session", "attempt", "repeat", "ended_at", "verdict")
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    place: Place
+    said: Mapping[str, Any]
+    ended: datetime
+    seconds: float
+
+    @property
+    def repeat(self) -> int:
+        return int(self.said["repeat"] or 0)
+
+    def goes_on(self, other: _Line) -> bool:
+        """Whether this is the next repeat of the same run."""
+        same = all(self.said[name] == other.said[name] for name in ("name", "session", "attempt"))
+        return same and self.repeat > other.repeat > 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Surroundings:
+    """What the files around say."""
+
+    session_uid: str | None
+    results_directory: str
+    results: Mapping[str, Any]
+    environment: Mapping[str, Any]
+
+
+def recognizes(document: Mapping[str, Any]) -> bool:
+    return {"metrics", "verdict"} <= document.keys()
+
+
+def read(path: Path, combine: Combine) -> Iterator[Found]:
+    around = _surroundings(path)
+    lines: list[_Line] = []
+    for item in _lines(path):
+        if isinstance(item, Mistake):
+            yield item
+            continue
+        if lines and not item.goes_on(lines[-1]):
+            yield _run(lines, around, combine)
+            lines = []
+        lines.append(item)
+    if lines:
+        yield _run(lines, around, combine)
+
+
+def _lines(path: Path) -> Iterator[_Line | Mistake]:
+    for item in documents(path):
+        if isinstance(item, Mistake):
+            yield item
+            continue
+        place, said = item
+        missing = [name for name in _NEEDED if name not in said]
+        if missing:
+            yield Mistake(place, "", f"{', '.join(missing)} missing, expected a line of results.jsonl")
+            continue
+        try:
+            Verdict(said["verdict"])
+            yield _Line(place, said, moment_of(said["ended_at"]), float(said.get("exec_time_s") or 0.0))
+        except (TypeError, ValueError) as error:
+            yield Mistake(place, "", str(error))
+
+
+def _run(lines: Sequence[_Line], around: _Surroundings, combine: Combine) -> FoundRun:
+    first, last = lines[0], lines[-1]
+    said = last.said
+    repeats = tuple(
+        Repeat(line.repeat, line.said.get("exit_code"), line.seconds, line.said.get("metrics") or {})
+        for line in lines
+        if line.repeat
+    )
+    session = _session(said["session"], around)
+    start = first.ended - timedelta(seconds=first.seconds)
+    end = RunEnd(
+        verdict=Verdict(said["verdict"]),
+        end=last.ended,
+        duration=(last.ended - start).total_seconds(),
+        exit_code=said.get("exit_code"),
+        error=said.get("error") or None,
+        metrics=combine(repeats) if repeats else {},
+        params=said.get("params") or {},
+        repeats=repeats,
+    )
+    uid = stable_uid("results", session.uid, said["name"], said["attempt"], first.ended)
+    return FoundRun(RunRecord(session, None, _start(said, start, uid, around), end), first.place, recorded_as=last.ended)
+
+
+def _start(said: Mapping[str, Any], start: datetime, uid: str, around: _Surroundings) -> RunStart:
+    beside = around.results if around.results.get("name") == said["name"] else {}
+    return RunStart(
+        name=said["name"],
+        originalname=beside.get("entry") or said["name"].partition("[")[0],
+        path=str(beside.get("nodeid") or "").partition("::")[0],
+        nodeid=beside.get("nodeid"),
+        attempt=said["attempt"],
+        start=start,
+        uid=uid,
+        host=around.environment.get("host"),
+        machine_id=around.environment.get("machine_id"),
+    )
+
+
+def _session(name: str, around: _Surroundings) -> SessionRecord:
+    return SessionRecord(name, around.results_directory, around.session_uid or stable_uid("results", name))
+
+
+def _surroundings(path: Path) -> _Surroundings:
+    results = _object(path.with_name("results.json"))
+    for folder in path.resolve().parents:
+        with suppress(OSError):
+            uid = (folder / SESSION_UID).read_text(encoding="utf-8").strip()
+            hosts = list((folder / "env").glob("*.json"))
+            environment = _object(hosts[0]) if len(hosts) == 1 else {}
+            return _Surroundings(uid, str(folder.parent), results, environment)
+    return _Surroundings(None, "", results, {})
+
+
+def _object(path: Path) -> Mapping[str, Any]:
+    with suppress(OSError, ValueError):
+        found = json.loads(path.read_text(encoding="utf-8"))
+        return found if isinstance(found, dict) else {}
+    return {}

@@ -1,0 +1,241 @@
+"""Putting databases together: what one holds and another lacks is added, run by run; merging twice changes nothing.
+
+Rows are the same when their uids are. Where two databases know different things of one run, `store.accounts` says what
+counts, so the outcome is the same whichever comes first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
+
+from sqlalchemy import Connection, Row, Table, bindparam, delete, func, insert, select, update
+from sqlalchemy.exc import DBAPIError, IntegrityError
+
+from curator_bench.store import bulk
+from curator_bench.store.accounts import says_more, state_of
+from curator_bench.store.database import Database
+from curator_bench.store.tables import INVOCATIONS, PARTS, RUNS, SESSIONS, SUBJECTS
+
+_Answer = TypeVar("_Answer")
+_Given = ParamSpec("_Given")
+_Values: TypeAlias = dict[str, Any]
+Progress = Callable[[int, int], None]
+"""Told now and then how many of how many runs have been gone through."""
+
+MERGED = (SESSIONS, INVOCATIONS, SUBJECTS, RUNS, *PARTS)
+_AT_ONCE = 5000
+_COMPARED_AT_ONCE = 100
+_PATIENCE_S = 60.0
+_TRIES = 5
+_RACES = frozenset({"40001", "40P01"})
+"""What PostgreSQL says of two that held each other up; one of them is to try again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """Runs that were added, runs of which the target knew less, and runs it knew as well."""
+
+    added: int = 0
+    renewed: int = 0
+    known: int = 0
+
+    def __add__(self, other: Merged) -> Merged:
+        return Merged(self.added + other.added, self.renewed + other.renewed, self.known + other.known)
+
+
+def merge(source: Database, target: Database, progress: Progress = lambda done, total: None) -> Merged:
+    """Adds what `source` holds to `target`; each batch of runs is a transaction, so others can write in between.
+
+    What was done stays when it is interrupted, and is not done again.
+    """
+    with _snapshot(source) as connection:
+        return _Merge(connection, target, progress).run()
+
+
+class _Merge:
+    """One source on its way into one target."""
+
+    def __init__(self, source: Connection, target: Database, progress: Progress) -> None:
+        self._source = source
+        self._target = target
+        self._progress = progress
+        self._ids: dict[str, dict[int, int]] = {SESSIONS.name: {}, INVOCATIONS.name: {}}
+        """Which row of the target stands for which of the source."""
+
+    def run(self) -> Merged:
+        for table in (SESSIONS, INVOCATIONS):
+            for batch in bulk.by_id(self._source, table, _AT_ONCE):
+                self._ids[table.name] |= self._transact(self._join, table, batch)
+        for batch in bulk.by_id(self._source, SUBJECTS, _AT_ONCE):
+            self._transact(self._add_subjects, batch)
+        return self._merge_runs()
+
+    def _merge_runs(self) -> Merged:
+        total = self._source.scalar(select(func.count()).select_from(RUNS)) or 0
+        done, merged = 0, Merged()
+        for batch in bulk.by_id(self._source, RUNS, _AT_ONCE):
+            merged += self._transact(self._take, batch)
+            done += len(batch)
+            self._progress(done, total)
+        return merged
+
+    def _transact(
+        self,
+        work: Callable[Concatenate[Connection, _Given], _Answer],
+        *given: _Given.args,
+        **named: _Given.kwargs,
+    ) -> _Answer:
+        """Once more, where another has written the same rows at the same moment."""
+        for tried in range(1, _TRIES + 1):
+            try:
+                with self._target.writing(_PATIENCE_S) as connection:
+                    return work(connection, *given, **named)
+            except DBAPIError as error:
+                if tried == _TRIES or not _is_race(error):
+                    raise
+        raise AssertionError("unreachable")
+
+    def _join(self, target: Connection, table: Table, batch: Sequence[Row[Any]]) -> dict[int, int]:
+        """Sessions or invocations; the numbers they have in the target, by those they have in the source."""
+        known = _known(target, table, batch)
+        _insert(target, table, [self._moved(row) for row in batch if row.uid not in known])
+        _rewrite(target, table, self._said_better(batch, known))
+        return _ids_of(target, table, batch)
+
+    def _add_subjects(self, target: Connection, batch: Sequence[Row[Any]]) -> None:
+        moved = [self._moved(row) for row in batch]
+        sessions = {values["session"] for values in moved}
+        there = target.execute(select(SUBJECTS).where(SUBJECTS.c.session.in_(sessions)))
+        seen = {_without_id(row._mapping) for row in there}
+        new = {_without_id(values): values for values in moved if _without_id(values) not in seen}
+        _insert(target, SUBJECTS, list(new.values()))
+
+    def _take(self, target: Connection, batch: Sequence[Row[Any]]) -> Merged:
+        known = _known(target, RUNS, batch)
+        new = [row for row in batch if row.uid not in known]
+        bulk.write(target, RUNS, [self._moved(row) for row in new])
+        self._copy_parts(target, new)
+        renewed = sum(
+            self._renew(target, some, known)
+            for some in _in_lists((row for row in batch if row.uid in known), _COMPARED_AT_ONCE)
+        )
+        return Merged(len(new), renewed, len(batch) - len(new) - renewed)
+
+    def _renew(self, target: Connection, rows: Sequence[Row[Any]], known: Mapping[str, _Values]) -> int:
+        """Both know these runs; how many the target knows better now."""
+        states = {row.id: (state_of(row._mapping), state_of(known[row.uid])) for row in rows}
+        further = [row for row in rows if states[row.id][0] > states[row.id][1]]
+        alike = [row for row in rows if states[row.id][0] == states[row.id][1]]
+        _rewrite(target, RUNS, [{**self._moved(row), "the_id": known[row.uid]["id"]} for row in further])
+        _delete_parts(target, [known[row.uid]["id"] for row in further])
+        self._copy_parts(target, further)
+        better = self._said_better(alike, known)
+        _rewrite(target, RUNS, better)
+        added = self._add_parts(target, {row.id: known[row.uid]["id"] for row in alike})
+        return len(further) + len(added | {values["the_id"] for values in better})
+
+    def _said_better(self, rows: Iterable[Row[Any]], known: Mapping[str, _Values]) -> list[_Values]:
+        """The rows of the source that say more than those the target has."""
+        both = ((self._moved(row), known[row.uid]) for row in rows if row.uid in known)
+        return [
+            {**moved, "the_id": there["id"]} for moved, there in both if says_more({**moved, "id": there["id"]}, there)
+        ]
+
+    def _copy_parts(self, target: Connection, rows: Sequence[Row[Any]]) -> None:
+        if not rows:
+            return
+        ids = _ids_of(target, RUNS, rows)
+        for table in PARTS:
+            for parts in bulk.parts_between(self._source, table, min(ids), max(ids)):
+                bulk.write_parts(target, table, [(ids[part[0]], *part[1:]) for part in parts if part[0] in ids])
+
+    def _add_parts(self, target: Connection, ids: Mapping[int, int]) -> set[int]:
+        """What the target lacks of runs that are alike; the runs that lacked anything."""
+        changed: set[int] = set()
+        for table in PARTS if ids else ():
+            key = slice(len(table.primary_key))
+            there = {part[key]: part for part in bulk.parts_of(target, table, ids.values())}
+            here = [(ids[part[0]], *part[1:]) for part in bulk.parts_of(self._source, table, ids)]
+            better = [part for part in here if _says_more(part, there.get(part[key]))]
+            _replace_parts(target, table, better)
+            changed.update(part[0] for part in better)
+        return changed
+
+    def _moved(self, row: Row[Any]) -> _Values:
+        """The row as it belongs into the target, without its number."""
+        values = dict(row._mapping)
+        del values["id"]
+        if "session" in values:
+            values["session"] = self._ids[SESSIONS.name][values["session"]]
+        if values.get("invocation") is not None:
+            values["invocation"] = self._ids[INVOCATIONS.name][values["invocation"]]
+        return values
+
+
+@contextmanager
+def _snapshot(database: Database) -> Iterator[Connection]:
+    """Everything as it is at one moment, whatever others write meanwhile."""
+    with database.reading() as connection:
+        if connection.dialect.name == "postgresql":
+            connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        yield connection
+
+
+def _known(target: Connection, table: Table, batch: Iterable[Row[Any]]) -> dict[str, _Values]:
+    found = target.execute(select(table).where(table.c.uid.in_([row.uid for row in batch])))
+    return {row.uid: dict(row._mapping) for row in found}
+
+
+def _ids_of(target: Connection, table: Table, batch: Iterable[Row[Any]]) -> dict[int, int]:
+    uids = {row.uid: row.id for row in batch}
+    found = target.execute(select(table.c.uid, table.c.id).where(table.c.uid.in_(uids)))
+    return {uids[uid]: number for uid, number in found}
+
+
+def _insert(target: Connection, table: Table, rows: list[_Values]) -> None:
+    if rows:
+        target.execute(insert(table), rows)
+
+
+def _rewrite(target: Connection, table: Table, rows: list[_Values]) -> None:
+    if rows:
+        target.execute(update(table).where(table.c.id == bindparam("the_id")), rows)
+
+
+def _delete_parts(target: Connection, runs: Sequence[int]) -> None:
+    for table in PARTS if runs else ():
+        target.execute(delete(table).where(table.c.run.in_(runs)))
+
+
+def _replace_parts(target: Connection, table: Table, parts: Sequence[tuple[Any, ...]]) -> None:
+    if not parts:
+        return
+    keys = list(table.primary_key)
+    same = [column == bindparam(f"the_{column.name}") for column in keys]
+    target.execute(
+        delete(table).where(*same),
+        [{f"the_{column.name}": value for column, value in zip(keys, part, strict=False)} for part in parts],
+    )
+    bulk.write_parts(target, table, parts)
+
+
+def _says_more(part: tuple[Any, ...], other: tuple[Any, ...] | None) -> bool:
+    return other is None or (part != other and says_more(dict(enumerate(part)), dict(enumerate(other))))
+
+
+def _without_id(values: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(value for name, value in sorted(values.items()) if name != "id")
+
+
+def _in_lists(items: Iterable[Row[Any]], size: int) -> Iterator[list[Row[Any]]]:
+    rest = iter(items)
+    while some := list(islice(rest, size)):
+        yield some
+
+
+def _is_race(error: DBAPIError) -> bool:
+    return isinstance(error, IntegrityError) or getattr(error.orig, "sqlstate", None) in _RACES

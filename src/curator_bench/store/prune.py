@@ -1,0 +1,109 @@
+"""Forgetting what is old: runs that started before a day, and the sessions that hold nothing after that.
+
+What is open or was put on record stays, however old: a run that is under way, and any run or session that another table
+refers to without being a part of it.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Table, and_, delete, exists, func, select
+
+from curator_bench.store.database import Database, reason_of
+from curator_bench.store.running import IS_RUNNING, RUNNING
+from curator_bench.store.tables import INVOCATIONS, RUNS, SESSIONS
+
+Progress = Callable[[int, int], None]
+"""Told now and then how many of how many runs are gone."""
+
+_AT_ONCE = 500
+_PATIENCE_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Prunable:
+    """What is old enough to be forgotten."""
+
+    runs: int
+    entries: int
+    oldest: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    runs: int
+    sessions: int
+
+
+def prunable(database: Database, before: datetime) -> Prunable:
+    """What `prune` would remove."""
+    with database.reading() as connection:
+        entries = select(RUNS.c.name, RUNS.c.path).where(_is_old(before)).distinct().subquery()
+        runs, oldest = connection.execute(select(func.count(), func.min(RUNS.c.start)).where(_is_old(before))).one()
+        return Prunable(runs, connection.scalar(select(func.count()).select_from(entries)) or 0, oldest)
+
+
+def prune(database: Database, before: datetime, progress: Progress = lambda done, total: None) -> Pruned:
+    """Removes runs that started before then, a few at a time, so that those who record need not wait for long."""
+    with database.reading() as connection:
+        runs = connection.scalars(select(RUNS.c.id).where(_is_old(before)).order_by(RUNS.c.id)).all()
+    gone = 0
+    for first in range(0, len(runs), _AT_ONCE):
+        with database.writing(_PATIENCE_S) as connection:
+            gone += _forget(connection, runs[first : first + _AT_ONCE], before)
+        progress(min(first + _AT_ONCE, len(runs)), len(runs))
+    with database.writing(_PATIENCE_S) as connection:
+        return Pruned(gone, _forget_empty(connection, before))
+
+
+def compact(database: Database) -> str | None:
+    """Gives the space of what was removed back to the file system; why that was not possible, where it was not.
+
+    A server does so by itself, in its own time.
+    """
+    if database.engine.dialect.name != "sqlite":
+        return None
+    with closing(database.engine.raw_connection()) as connection:
+        driver: Any = connection.driver_connection
+        if driver.execute(f"SELECT 1 FROM {RUNS.name} WHERE {IS_RUNNING} LIMIT 1").fetchone():
+            return "runs are under way, which would have to wait for it"
+        try:
+            driver.execute("VACUUM")
+            driver.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        except sqlite3.Error as error:
+            return reason_of(error)
+    return None
+
+
+def _forget(connection: Connection, runs: Sequence[int], before: datetime) -> int:
+    """Their metrics and all else that belongs to them goes with them."""
+    return connection.execute(delete(RUNS).where(RUNS.c.id.in_(runs), _is_old(before))).rowcount
+
+
+def _forget_empty(connection: Connection, before: datetime) -> int:
+    """A session whose invocation is not old may just have begun."""
+    unused = ~exists().where(RUNS.c.invocation == INVOCATIONS.c.id)
+    connection.execute(delete(INVOCATIONS).where(INVOCATIONS.c.start < before, unused, *_on_record(INVOCATIONS)))
+    empty = ~exists().where(INVOCATIONS.c.session == SESSIONS.c.id)
+    return connection.execute(delete(SESSIONS).where(empty, *_on_record(SESSIONS))).rowcount
+
+
+def _is_old(before: datetime) -> ColumnElement[bool]:
+    return and_(RUNS.c.start < before, RUNS.c.verdict != RUNNING, *_on_record(RUNS))
+
+
+def _on_record(table: Table) -> list[ColumnElement[bool]]:
+    """For every table that refers to this one and does not go with it: that it does not refer to the row."""
+    return [
+        ~exists().where(key.parent == key.column)
+        for other in table.metadata.sorted_tables
+        for column in other.columns
+        for key in column.foreign_keys
+        if key.column.table is table and key.ondelete is None
+    ]

@@ -1,0 +1,302 @@
+"""Questions to the database: which entries there are, what was measured of them, what a session ran."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from difflib import get_close_matches
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Row, Select, and_, func, or_, select, tuple_
+
+from curator_bench.errors import BenchError
+from curator_bench.store.scalars import scalar_of
+from curator_bench.store.tables import INVOCATIONS, METRICS, REQUIREMENTS, RUNS, SESSIONS, SUBJECTS
+from curator_bench.values import Scalar
+
+_NAMES_SHOWN = 3
+_SHORTEST_UID = 6
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class EntryKey:
+    """What history is kept by: the id of an entry, or the name of a Python benchmark, in one file."""
+
+    name: str
+    path: str
+    originalname: str = field(compare=False, default="")
+
+
+@dataclass(frozen=True, slots=True)
+class KnownEntry:
+    """An entry of which there are runs."""
+
+    key: EntryKey
+    runs: int
+    latest: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class PastRun:
+    """A run as those want it who look back."""
+
+    uid: str
+    entry: EntryKey
+    session: str
+    session_uid: str
+    verdict: str
+    attempt: int
+    start: datetime
+    end: datetime | None
+    duration: float | None
+    error: str | None
+    log_path: str | None
+    host: str | None
+    machine_id: str | None
+    definition_hash: str | None
+    commit: str | None
+    branch: str | None
+    metrics: Mapping[str, Scalar] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PastValue:
+    """What one run measured, with what it takes to compare it: only like is compared with like."""
+
+    value: Scalar
+    start: datetime
+    verdict: str
+    definition_hash: str | None
+    run_uid: str
+    session: str
+    session_uid: str
+    commit: str | None
+    branch: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PastSession:
+    """A session, and how many of its runs came to what."""
+
+    id: int
+    uid: str
+    name: str
+    results_directory: str
+    start: datetime | None
+    reason: str | None
+    commit: str | None
+    dirty: bool | None
+    branch: str | None
+    viewer_url: str | None
+    verdicts: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class MissedRequirement:
+    """A bound that a run of a session did not keep."""
+
+    run_uid: str
+    metric: str
+    bound: str
+    limit: str | None
+    actual: str | None
+
+
+_RUN_COLUMNS = (
+    RUNS.c.id,
+    *(RUNS.c[name] for name in ("uid", "name", "path", "originalname", "verdict", "attempt", "start", "end")),
+    *(RUNS.c[name] for name in ("duration", "error", "log_path", "host", "machine_id", "definition_hash")),
+    SESSIONS.c.name.label("session_name"),
+    SESSIONS.c.uid.label("session_uid"),
+    SESSIONS.c.commit,
+    SESSIONS.c.branch,
+)
+
+
+def last_values(
+    connection: Connection,
+    entry: EntryKey,
+    metric: str,
+    machine_id: str | None,
+    last: int,
+    verdicts: Collection[str] | None = None,
+) -> list[PastValue]:
+    """The newest values of a metric of an entry on one machine, oldest first; None are the runs that name no machine."""
+    statement = (
+        select(
+            METRICS.c.value,
+            METRICS.c.text,
+            *(RUNS.c[name] for name in ("start", "verdict", "definition_hash", "uid")),
+            SESSIONS.c.name.label("session"),
+            SESSIONS.c.uid.label("session_uid"),
+            SESSIONS.c.commit,
+            SESSIONS.c.branch,
+        )
+        .join(METRICS, and_(METRICS.c.run == RUNS.c.id, METRICS.c.name == metric))
+        .join(SESSIONS, SESSIONS.c.id == RUNS.c.session)
+        .where(*_is(entry), RUNS.c.machine_id == machine_id)
+        .order_by(RUNS.c.start.desc(), RUNS.c.id.desc())
+        .limit(last)
+    )
+    if verdicts is not None:
+        statement = statement.where(RUNS.c.verdict.in_(verdicts))
+    found = connection.execute(statement).fetchall()
+    return [PastValue(scalar_of(value, text), *others) for value, text, *others in reversed(found)]
+
+
+def history(connection: Connection, entry: EntryKey, last: int) -> list[PastRun]:
+    """The newest runs of an entry on whatever machine, with all they measured; oldest first."""
+    newest = select(RUNS.c.id).where(*_is(entry)).order_by(RUNS.c.start.desc(), RUNS.c.id.desc()).limit(last)
+    chosen = _runs().where(RUNS.c.id.in_(newest.scalar_subquery())).order_by(RUNS.c.start, RUNS.c.id)
+    return _with_metrics(connection, connection.execute(chosen).fetchall())
+
+
+def known_entries(connection: Connection) -> list[KnownEntry]:
+    """Every entry there are runs of, by name."""
+    grouped = select(RUNS.c.name, RUNS.c.path, func.max(RUNS.c.originalname), func.count(), func.max(RUNS.c.start))
+    found = connection.execute(grouped.group_by(RUNS.c.name, RUNS.c.path).order_by(RUNS.c.name, RUNS.c.path))
+    return [KnownEntry(EntryKey(name, path, original), count, latest) for name, path, original, count, latest in found]
+
+
+def find_entries(connection: Connection, named: str) -> list[EntryKey]:
+    """The entries that are meant: by id, by the name that all combinations of an entry share, or by node id.
+
+    Raises BenchError where there is none, with the nearest names.
+    """
+    path, _, name = named.partition("::")
+    meant = [RUNS.c.name == named, RUNS.c.originalname == named]
+    if name:
+        meant.append(and_(RUNS.c.path == path, or_(RUNS.c.name == name, RUNS.c.originalname == name)))
+    for condition in meant:
+        found = connection.execute(
+            select(RUNS.c.name, RUNS.c.path, func.max(RUNS.c.originalname))
+            .where(condition)
+            .group_by(RUNS.c.name, RUNS.c.path)
+            .order_by(RUNS.c.name, RUNS.c.path)
+        ).fetchall()
+        if found:
+            return [EntryKey(*row) for row in found]
+    known = [(entry.key.name, entry.key.originalname) for entry in known_entries(connection)]
+    raise BenchError(f"no runs of {named!r} are recorded{nearest(named, {name for both in known for name in both})}")
+
+
+def metric_names(connection: Connection, entries: Iterable[EntryKey]) -> list[str]:
+    """What runs of these entries have measured."""
+    keys = [(entry.name, entry.path) for entry in entries]
+    of_runs = select(RUNS.c.id).where(tuple_(RUNS.c.name, RUNS.c.path).in_(keys))
+    found = connection.scalars(select(METRICS.c.name).distinct().where(METRICS.c.run.in_(of_runs)))
+    return sorted(found)
+
+
+def sessions(connection: Connection, last: int) -> list[PastSession]:
+    """The newest sessions, oldest first."""
+    found = connection.execute(_sessions().order_by(_STARTED.desc(), SESSIONS.c.id.desc()).limit(last)).fetchall()
+    return _with_verdicts(connection, found[::-1])
+
+
+def find_sessions(connection: Connection, named: str | None) -> list[PastSession]:
+    """The sessions of this name or uid, newest last; without either the newest of all.
+
+    Raises BenchError where there is none, with the nearest names.
+    """
+    if named is None:
+        found = sessions(connection, 1)
+        if not found:
+            raise BenchError("no sessions are recorded")
+        return found
+    meant = [SESSIONS.c.name == named, SESSIONS.c.uid == named]
+    if len(named) >= _SHORTEST_UID:
+        meant.append(SESSIONS.c.uid.startswith(named, autoescape=True))
+    rows = connection.execute(_sessions().where(or_(*meant)).order_by(_STARTED, SESSIONS.c.id)).fetchall()
+    if not rows:
+        names = connection.scalars(select(SESSIONS.c.name).distinct())
+        raise BenchError(f"no session {named!r} is recorded{nearest(named, names)}")
+    return _with_verdicts(connection, rows)
+
+
+def runs_of(connection: Connection, session: PastSession) -> list[PastRun]:
+    """What a session ran, in the order it began; without metrics."""
+    chosen = _runs().where(RUNS.c.session == session.id).order_by(RUNS.c.start, RUNS.c.id)
+    return [_past_run(row) for row in connection.execute(chosen)]
+
+
+def missed_requirements(connection: Connection, session: PastSession) -> list[MissedRequirement]:
+    missed = (
+        select(RUNS.c.uid, *(REQUIREMENTS.c[name] for name in ("metric", "bound", "limit", "actual")))
+        .join(RUNS, RUNS.c.id == REQUIREMENTS.c.run)
+        .where(RUNS.c.session == session.id, REQUIREMENTS.c.met.is_(False))
+        .order_by(RUNS.c.start, RUNS.c.id, REQUIREMENTS.c.position)
+    )
+    return [MissedRequirement(*row) for row in connection.execute(missed)]
+
+
+def subjects_of(connection: Connection, session: PastSession) -> list[Row[Any]]:
+    """The packages under test: package, version, commit, dirty."""
+    columns = [SUBJECTS.c[name] for name in ("package", "version", "commit", "dirty")]
+    found = select(*columns).where(SUBJECTS.c.session == session.id).order_by(SUBJECTS.c.package, SUBJECTS.c.id)
+    return list(connection.execute(found))
+
+
+def invocations_of(connection: Connection, session: PastSession) -> list[Row[Any]]:
+    """Who ran it: start, end, exit_status, host, ci_run_url, command_line."""
+    columns = [INVOCATIONS.c[name] for name in ("start", "end", "exit_status", "host", "ci_run_url", "command_line")]
+    found = select(*columns).where(INVOCATIONS.c.session == session.id).order_by(INVOCATIONS.c.start)
+    return list(connection.execute(found))
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """What to add to a message about a name that is not known."""
+    close = get_close_matches(name, set(known), n=_NAMES_SHOWN, cutoff=0.6)
+    return f"; did you mean {', '.join(map(repr, close))}?" if close else ""
+
+
+def _is(entry: EntryKey) -> tuple[ColumnElement[bool], ...]:
+    return RUNS.c.name == entry.name, RUNS.c.path == entry.path
+
+
+def _runs() -> Select[Any]:
+    return select(*_RUN_COLUMNS).join(SESSIONS, SESSIONS.c.id == RUNS.c.session)
+
+
+def _past_run(row: Row[Any], metrics: Mapping[str, Scalar] | None = None) -> PastRun:
+    values = dict(row._mapping)
+    del values["id"]
+    entry = EntryKey(values.pop("name"), values.pop("path"), values.pop("originalname"))
+    return PastRun(entry=entry, session=values.pop("session_name"), metrics=metrics or {}, **values)
+
+
+def _with_metrics(connection: Connection, rows: Sequence[Row[Any]]) -> list[PastRun]:
+    metrics: dict[int, dict[str, Scalar]] = defaultdict(dict)
+    statement = select(METRICS).where(METRICS.c.run.in_([row.id for row in rows])).order_by(METRICS.c.name)
+    for run, name, value, text in connection.execute(statement):
+        metrics[run][name] = scalar_of(value, text)
+    return [_past_run(row, metrics[row.id]) for row in rows]
+
+
+_STARTED = func.coalesce(
+    select(func.min(INVOCATIONS.c.start)).where(INVOCATIONS.c.session == SESSIONS.c.id).scalar_subquery(),
+    select(func.min(RUNS.c.start)).where(RUNS.c.session == SESSIONS.c.id).scalar_subquery(),
+)
+
+
+def _sessions() -> Select[Any]:
+    names = ("id", "uid", "name", "results_directory")
+    others = ("reason", "commit", "dirty", "branch", "viewer_url")
+    return select(
+        *(SESSIONS.c[name] for name in names), _STARTED.label("start"), *(SESSIONS.c[name] for name in others)
+    )
+
+
+def _with_verdicts(connection: Connection, rows: Sequence[Row[Any]]) -> list[PastSession]:
+    verdicts: dict[int, dict[str, int]] = defaultdict(dict)
+    counted = (
+        select(RUNS.c.session, RUNS.c.verdict, func.count())
+        .where(RUNS.c.session.in_([row.id for row in rows]))
+        .group_by(RUNS.c.session, RUNS.c.verdict)
+        .order_by(RUNS.c.session, RUNS.c.verdict)
+    )
+    for session, verdict, count in connection.execute(counted):
+        verdicts[session][verdict] = count
+    return [PastSession(*row, verdicts=verdicts[row.id]) for row in rows]

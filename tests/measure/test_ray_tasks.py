@@ -1,0 +1,219 @@
+"""What `measure.ray_tasks` promises: the times Ray's own events tell, of the window alone, and nothing invented."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from curator_bench.cluster.environment import without_ray
+from curator_bench.cluster.model import Cluster
+from curator_bench.measure.ray_tasks import RayTaskSampler
+from curator_bench.measure.ray_tasks_program import View, Window, call, difference, length
+
+if TYPE_CHECKING:
+    from measure.conftest import RayClusters
+
+Metrics = dict[str, float | int]
+SLEEP_S = 0.2
+
+
+@pytest.fixture(scope="module")
+def cluster(clusters: RayClusters, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with clusters.start(tmp_path_factory.mktemp("ray")) as found:
+        yield found
+
+
+@pytest.fixture
+def ray(cluster: Cluster) -> Iterator[Any]:
+    with cluster.driver(log_to_driver=False) as found:
+        yield found
+
+
+def sampler_of(cluster: Cluster) -> RayTaskSampler:
+    return RayTaskSampler(cluster.python, {**without_ray(os.environ), **cluster.env})
+
+
+def measured(cluster: Cluster, work: Callable[[], object]) -> Metrics:
+    sampler = sampler_of(cluster)
+    sampler.start()
+    work()
+    sampler.stop()
+    assert sampler.warnings() == ()
+    return sampler.metrics()
+
+
+def naps(ray: Any, count: int, seconds: float = SLEEP_S) -> list[Any]:
+    nap = ray.remote(lambda seconds: time.sleep(seconds))
+    return [nap.remote(seconds) for _ in range(count)]
+
+
+def test_the_time_of_all_tasks_is_summed(cluster: Cluster, ray: Any) -> None:
+    metrics = measured(cluster, lambda: ray.get(naps(ray, 8)))
+    assert metrics["ray_tasks"] == 8
+    assert metrics["compute_time_s"] == pytest.approx(8 * SLEEP_S, rel=0.3)
+    assert metrics["transfer_time_s"] < SLEEP_S
+
+
+def test_methods_of_actors_count_as_tasks(cluster: Cluster, ray: Any) -> None:
+    class Napper:
+        def nap(self) -> None:
+            time.sleep(SLEEP_S)
+
+    napper = ray.remote(Napper).remote()
+    ray.get(napper.nap.remote())
+    metrics = measured(cluster, lambda: ray.get([napper.nap.remote() for _ in range(3)]))
+    assert metrics["ray_tasks"] == 3
+    assert metrics["compute_time_s"] == pytest.approx(3 * SLEEP_S, rel=0.3)
+
+
+def test_what_lies_before_and_after_the_window_does_not_count(cluster: Cluster, ray: Any) -> None:
+    ray.get(naps(ray, 4))
+    sampler = sampler_of(cluster)
+    sampler.start()
+    ray.get(naps(ray, 2))
+    later = naps(ray, 2, 2 * SLEEP_S)  # they are executed while the sampler still waits for the events
+    sampler.stop()
+    ray.get(later)
+    metrics = sampler.metrics()
+    assert metrics["compute_time_s"] == pytest.approx(2 * SLEEP_S, rel=0.3)
+
+
+def test_of_a_task_that_began_before_the_window_only_the_part_in_it_counts(cluster: Cluster, ray: Any) -> None:
+    ray.get(naps(ray, 2, 0.0))  # there are workers now
+    sampler = sampler_of(cluster)
+    (long,) = naps(ray, 1, 4.0)
+    sampler.start()  # half a second and more of the four
+    ray.get(long)
+    sampler.stop()
+    assert 0 < sampler.metrics()["compute_time_s"] < 3.9
+
+
+def test_results_that_are_stored_and_read_take_time_of_their_own(cluster: Cluster, ray: Any) -> None:
+    make = ray.remote(lambda: bytearray(20_000_000))
+    read = ray.remote(lambda data: len(data))
+    ray.get(naps(ray, 2, 0.0))  # a worker's first task takes as long to read as its worker to get to know the job
+    idle = measured(cluster, lambda: ray.get(naps(ray, 2, 0.0)))
+    busy = measured(cluster, lambda: ray.get([read.remote(make.remote()) for _ in range(4)]))
+    assert busy["transfer_time_s"] > idle["transfer_time_s"]
+    assert busy["serializing_time_s"] > idle["serializing_time_s"]
+
+
+def test_nothing_that_happens_is_zero_and_not_unknown(cluster: Cluster, ray: Any) -> None:
+    assert measured(cluster, lambda: None) == {
+        "compute_time_s": 0.0,
+        "serializing_time_s": 0.0,
+        "transfer_time_s": 0.0,
+        "ray_tasks": 0,
+        "disk_spill_time_s": 0.0,
+        "spilled_bytes": 0,
+    }
+
+
+def test_what_goes_to_disk_is_timed(cluster: Cluster, clusters: RayClusters, ray: Any) -> None:
+    def overflow() -> None:
+        kept = [ray.put(bytearray(10_000_000)) for _ in range(3 * clusters.store_bytes // 10_000_000)]
+        assert all(len(ray.get(one)) == 10_000_000 for one in kept)
+
+    metrics = measured(cluster, overflow)
+    assert metrics["spilled_bytes"] >= clusters.store_bytes
+    assert metrics["disk_spill_time_s"] > 0
+
+
+def test_thousands_of_tasks_are_all_counted(cluster: Cluster, ray: Any) -> None:
+    nothing = ray.remote(lambda: None)
+    metrics = measured(cluster, lambda: ray.get([nothing.remote() for _ in range(3000)]))
+    assert metrics["ray_tasks"] == 3000
+
+
+def test_a_block_that_failed_is_not_waited_for(cluster: Cluster) -> None:
+    sampler = sampler_of(cluster)
+    sampler.start()
+    began = time.monotonic()
+    sampler.cancel()
+    assert time.monotonic() - began < 5
+    assert sampler.metrics() == {}
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ({"RAY_task_events_report_interval_ms": "0"}, "of 30 tasks Ray knows no times"),
+        ({"RAY_task_events_max_num_task_in_gcs": "10"}, "Ray forgot the events of"),
+    ],
+)
+def test_times_that_ray_does_not_keep_are_unknown(
+    clusters: RayClusters, tmp_path_factory: pytest.TempPathFactory, setting: dict[str, str], said: str
+) -> None:
+    with clusters.start(tmp_path_factory.mktemp("ray"), **setting) as forgetful, forgetful.driver() as ray:
+        sampler = sampler_of(forgetful)
+        sampler.start()
+        ray.get(naps(ray, 30, 0.0))
+        sampler.stop()
+    assert set(sampler.metrics()) == {"disk_spill_time_s", "spilled_bytes"}
+    assert any(said in warning for warning in sampler.warnings())
+
+
+def test_a_cluster_that_does_not_let_us_in_is_a_warning(cluster: Cluster) -> None:
+    environment = {**without_ray(os.environ), **cluster.env} | {"RAY_AUTH_TOKEN": "of another cluster" * 3}
+    sampler = RayTaskSampler(cluster.python, environment)
+    sampler.start()
+    sampler.stop()
+    assert sampler.metrics() == {}
+    assert "was refused" in sampler.warnings()[0]
+
+
+def test_an_interpreter_that_cannot_do_it_is_a_warning(cluster: Cluster, tmp_path: Any) -> None:
+    for python in (str(tmp_path / "none"), "/bin/false"):
+        sampler = RayTaskSampler(python, {**without_ray(os.environ), **cluster.env})
+        sampler.start()
+        sampler.stop()
+        assert sampler.metrics() == {}
+        assert "the times of tasks are not known" in sampler.warnings()[0]
+
+
+def test_asking_leaves_no_job_on_the_cluster(cluster: Cluster, ray: Any) -> None:
+    state = sys.modules["ray._private.state"]
+    before = len(state.jobs())
+    measured(cluster, lambda: None)
+    assert len(state.jobs()) == before
+
+
+def test_a_cluster_that_knows_of_nothing_is_not_taken_for_an_idle_one() -> None:
+    view = View(SimpleNamespace(events_by_task=[], num_status_task_events_dropped=0), Window(0, 1))
+    assert not view.is_whole(forgotten=0)
+    assert view.problems(forgotten=0) == ["the cluster keeps no events of tasks"]
+
+
+@pytest.mark.parametrize(
+    ("event", "part"), [((0, 4), None), ((5, 15), 5), ((12, 14), 2), ((18, 30), 2), ((5, 30), 10), ((21, 22), None)]
+)
+def test_the_part_of_a_time_in_a_window(event: tuple[int, int], part: int | None) -> None:
+    assert Window(10**10, 2 * 10**10).part_of(event[0] * 10**9, event[1] * 10**9) == part
+
+
+def test_what_a_node_wrote_is_unknown_once_it_is_gone() -> None:
+    one, two = {"spilled_bytes_total": 3.0}, {"spilled_bytes_total": 5.0}
+    assert difference({"a": one}, {"a": two, "new": one}) == {"spilled_bytes_total": 5.0}
+    assert difference({"a": one, "gone": one}, {"a": two}) is None
+    assert difference(None, {"a": two}) is None
+
+
+def test_lengths_are_written_as_http_2_wants_them() -> None:
+    assert [length(number) for number in (0, 126, 127, 128, 1337)] == [
+        b"\x00",
+        b"\x7e",
+        b"\x7f\x00",
+        b"\x7f\x01",
+        b"\x7f\xba\x09",
+    ]
+
+
+def test_a_call_nobody_answers_is_an_error() -> None:
+    with pytest.raises(OSError, match=r"refused|closed"):
+        call("127.0.0.1:9", "/ray.rpc.TaskInfoGcsService/GetTaskEvents", b"", {})

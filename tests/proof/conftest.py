@@ -1,0 +1,38 @@
+"""The long proofs: at a tenth of their size, or in full where CURATOR_BENCH_PROOF=full (`make proof`)."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from end_to_end.conftest import Project
+
+
+@pytest.fixture(scope="session")
+def full() -> bool:
+    return os.environ.get("CURATOR_BENCH_PROOF") == "full"
+
+
+@pytest.fixture(scope="session")
+def new_project(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Project]:
+    """The projects of tests/end_to_end."""
+    name = "projects_of_end_to_end"
+    file = Path(__file__).parents[1] / "end_to_end" / "conftest.py"
+    specification = importlib.util.spec_from_file_location(name, file)
+    assert specification
+    assert specification.loader
+    module = sys.modules[name] = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return lambda: module.Project(tmp_path_factory.mktemp("project"))
+
+
+@pytest.fixture
+def project(new_project: Callable[[], Project]) -> Project:
+    return new_project()
