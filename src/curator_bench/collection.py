@@ -6,11 +6,13 @@ Every pytest start imports this module, and most have no matrix; so what only a 
 from __future__ import annotations
 
 import fnmatch
+import functools
 import gc
 import inspect
+import logging
 import os
 import types
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -114,8 +116,20 @@ def announce(config: pytest.Config) -> None:
     if terminal is not None:
         from curator_bench.report.terminal import TerminalReport
 
-        report = TerminalReport(terminal, benchmarks.session_dir, _entry_dirs(config.rootpath, benchmarks))
+        usual_s = functools.partial(_usual_durations, benchmarks.settings.database)
+        report = TerminalReport(terminal, benchmarks.session_dir, _entry_dirs(config.rootpath, benchmarks), usual_s)
         config.pluginmanager.register(report, REPORT)
+
+
+def _usual_durations(database: str) -> Mapping[str, float]:
+    """How long runs took before; whatever is wrong with the database, the run that is waited for goes on."""
+    from curator_bench.store.usual_durations import usual_durations
+
+    try:
+        return usual_durations(database)
+    except Exception as error:  # only a line on the terminal depends on it
+        logging.getLogger(__name__).debug("no durations from %s: %s", database, error)
+        return {}
 
 
 def _warn(config: pytest.Config, message: str) -> None:

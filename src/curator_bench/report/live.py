@@ -8,7 +8,7 @@ import re
 import threading
 import time
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -88,23 +88,31 @@ class LiveLines:
 class Running:
     """What runs now, as one line each, from the status files of the runs."""
 
-    def __init__(self) -> None:
+    def __init__(self, usual_s: Callable[[], Mapping[str, float]]) -> None:
+        """`usual_s`: how long runs took before, by node id; asked once, by the thread that draws."""
         self._since: dict[str, tuple[float, Path]] = {}
+        self._ask_usual_s = usual_s
+        self._usual_s: Mapping[str, float] | None = None
 
-    def begin(self, name: str, directory: Path) -> None:
-        self._since[name] = (time.monotonic(), directory)
+    def begin(self, nodeid: str, directory: Path) -> None:
+        self._since[nodeid] = (time.monotonic(), directory)
 
-    def end(self, name: str) -> None:
-        self._since.pop(name, None)
+    def end(self, nodeid: str) -> None:
+        self._since.pop(nodeid, None)
 
     def lines(self) -> list[str]:
-        return [self._line(name, since, directory) for name, (since, directory) in list(self._since.items())]
+        if self._usual_s is None:
+            self._usual_s = self._ask_usual_s()
+        return [self._line(nodeid, since, directory) for nodeid, (since, directory) in list(self._since.items())]
 
-    def _line(self, name: str, since: float, directory: Path) -> str:
+    def _line(self, nodeid: str, since: float, directory: Path) -> str:
         status = _read(directory / "status.json")
+        usual = (self._usual_s or {}).get(nodeid)
+        of = f" of about {readable_seconds(usual)}" if usual else ""
         state = "" if status.get("state") in (None, "running") else f" ({status['state']})"
         last = plain(str(status.get("last_line", "")))
-        return f"    ⏱ {name} {readable_seconds(time.monotonic() - since)}{state}{f' │ {last}' if last else ''}"
+        name = nodeid.partition("::")[2]
+        return f"    ⏱ {name} {readable_seconds(time.monotonic() - since)}{of}{state}{f' │ {last}' if last else ''}"
 
 
 def plain(text: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -28,8 +28,16 @@ class TerminalReport:
     With -q pytest's letters are enough, with -v its own lines say it; in between each run has lines of its own.
     """
 
-    def __init__(self, terminal: TerminalReporter, session_dir: Path, entry_dirs: dict[str, Path]) -> None:
-        """`entry_dirs`: which items are runs of entries (by node id), and where each leaves its status."""
+    def __init__(
+        self,
+        terminal: TerminalReporter,
+        session_dir: Path,
+        entry_dirs: dict[str, Path],
+        usual_s: Callable[[], Mapping[str, float]] = dict,
+    ) -> None:
+        """By node id. `entry_dirs`: the items that are runs of entries, and where each leaves its status; `usual_s`:
+        how long they took before."""
+        self._usual_s = usual_s
         self._terminal = terminal
         self._session_dir = session_dir
         self._entry_dirs = entry_dirs
@@ -88,7 +96,7 @@ class TerminalReport:
 
         self._pause()
         if terminalreporter.verbosity >= 0:
-            terminalreporter.section("benchmarks", "=")
+            terminalreporter.write_sep("=", "benchmarks")
             for line in summary_table(self._runs):
                 terminalreporter.write_line(line)
         terminalreporter.write_line(f"Session: {self._session_dir}")
@@ -142,7 +150,7 @@ class TerminalReport:
             self._start_live()
         self._line(f"    Running {nodeid.partition('::')[2]}")
         if self._running is not None:
-            self._running.begin(nodeid.partition("::")[2], self._entry_dirs[nodeid])
+            self._running.begin(nodeid, self._entry_dirs[nodeid])
         self._resume()
 
     def _end(self, report: pytest.TestReport, run: dict[str, Any]) -> None:
@@ -161,14 +169,14 @@ class TerminalReport:
     def _close(self, nodeid: str) -> None:
         self._open.pop(nodeid, None)
         if self._running is not None:
-            self._running.end(nodeid.partition("::")[2])
+            self._running.end(nodeid)
 
     def _start_live(self) -> None:
         if not self._may_redraw():
             return
         from curator_bench.report.live import LiveLines, Running
 
-        self._running = Running()
+        self._running = Running(self._usual_s)
         self._live = LiveLines(self._own_way_to_the_terminal(), self._running.lines)
 
     def _may_redraw(self) -> bool:
