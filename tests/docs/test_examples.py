@@ -17,7 +17,7 @@ from curator_bench.errors import MatrixError
 from curator_bench.matrix import LoadRequest, load
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("docs/matrix.md", "README.md")
+PAGES = ("docs/matrix.md", "docs/fixtures.md", "README.md")
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 TITLE = re.compile(r"# (?P<name>[\w.-]+)(?:, laid over (?P<base>[\w.-]+))?\n")
 # What differs from machine to machine and from run to run, and what is compared instead.

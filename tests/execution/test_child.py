@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 import resource
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -154,6 +155,25 @@ def test_shared_memory_of_what_was_killed_goes_with_it_but_not_what_was_there_be
     with shared.open("rb") as file, mmap.mmap(file.fileno(), 4096, prot=mmap.PROT_READ):
         child.end()
     assert (own.exists(), before.exists(), shared.exists()) == (False, True, True)
+
+
+def test_a_second_ctrl_c_ends_at_once_what_a_first_asked_to_end(
+    start: Callable[..., Child], tmp_path: Path, shared_file: Callable[[], Path]
+) -> None:
+    held = shared_file()
+    child = start(f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n{MAPS}", held)
+    wait_until(lambda: (tmp_path / "log").read_bytes())
+    began = time.monotonic()
+    signal.setitimer(signal.ITIMER_REAL, 0.3)
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            child.end()
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert 0.2 < time.monotonic() - began < 4
+    assert not find_processes(child.mark)
+    assert not held.exists()
 
 
 def test_a_child_can_hold_a_descriptor_of_ours(start: Callable[..., Child]) -> None:

@@ -103,6 +103,38 @@ def test_a_script_whose_ray_dies_is_an_error_with_the_end_of_its_log(desk: Desk,
     nothing_is_left(desk, result)
 
 
+HOLDS = """
+import mmap, ray
+ray.init()
+
+@ray.remote
+class Holder:
+    def __init__(self, name):
+        with open(name, "a+b") as file:
+            file.truncate(4096)
+            self.held = mmap.mmap(file.fileno(), 4096)
+
+    def ready(self):
+        return True
+
+holder = Holder.remote(sys.argv[1])
+ray.get(holder.ready.remote())
+print("held", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="Linux keeps shared memory there")
+def test_at_a_timeout_the_cluster_goes_too_and_what_its_workers_hold_in_shared_memory(desk: Desk) -> None:
+    """Ray ends the workers as soon as their script ends."""
+    held = Path("/dev/shm", desk.folder.name)
+    result = desk.run(HOLDS, str(held), ray=SMALL, timeout_s=10.0)
+    assert result.verdict is Verdict.TIMEOUT
+    assert "held" in desk.log.read_text().splitlines()
+    nothing_is_left(desk, result)
+    assert not held.exists()
+
+
 def test_a_script_that_needs_no_more_of_a_dead_cluster_has_passed(desk: Desk) -> None:
     result = desk.run(f"WHO = b'head_program'\n{KILLS_ITS_CLUSTER}\nos._exit(0)", ray=SMALL, timeout_s=60.0)
     assert result.verdict is Verdict.PASSED

@@ -147,7 +147,7 @@ class Killing:
         print(f"nothing was left {time.monotonic() - began:.2f} s later")
 
     def next_run_starts(self) -> None:
-        self.matrix(self.entry("next", 0), ray=RAY if FULL else False)
+        self.matrix(self.entry("next", 0, ""), ray=RAY if FULL else False)
         outcome = self.project.run()
         assert outcome.code == 0, outcome.output
         assert len(list((self.project.folder / "data" / "corpus").iterdir())) == 10
@@ -193,15 +193,14 @@ def _random(*seed: object) -> random.Random:
 
 
 def _sleep(moment_s: float) -> None:
-    record_property("moment_s", round(moment_s, 3))
-    print(f"killed {moment_s:.3f} s after its start")
+    print(f"killed after {moment_s:.3f} s")
     time.sleep(moment_s)
 
 
 @pytest.mark.parametrize("number", MOMENTS)
 def test_sigkill_of_pytest_at_any_moment_leaves_nothing(killing: Killing, number: int) -> None:
     """While it imports, prepares, makes the dataset, starts Ray, runs the script, stops Ray."""
-    killing.matrix(killing.entry("one", 1), killing.entry("two", 60), ray=RAY)
+    killing.matrix(killing.entry("one", 1, ""), killing.entry("two", 60), ray=RAY)
     with killing.running() as process:
         _sleep(_random(number).uniform(0.3, 10))
         killing.look()
@@ -215,8 +214,8 @@ def test_sigkill_of_pytest_at_any_moment_leaves_nothing(killing: Killing, number
 def test_sigkill_of_the_ray_head_at_any_moment_leaves_nothing_and_the_next_entry_runs(
     killing: Killing, number: int
 ) -> None:
-    """Any of its three main processes, from the moment that it is there. (What the worker of a dying Ray has in
-    /dev/shm is the worker's own: Ray ends it before anybody can look.)
+    """Any of its three main processes, from the moment that it is there. What a worker has in shared memory is left
+    out: it ends with its Ray before anybody can look, as it does when its script ends.
     """
     chance = _random(number)
     killing.matrix(killing.entry("one", 3, "", timeout_s=8), killing.entry("two", 0, ""), ray=RAY)
@@ -266,7 +265,7 @@ def test_other_signals_to_pytest_leave_nothing_either(killing: Killing, number: 
 @pytest.mark.parametrize("number", FEW_MOMENTS)
 def test_sigkill_of_a_worker_of_xdist_leaves_nothing_of_it_and_the_others_go_on(killing: Killing, number: int) -> None:
     ray: dict[str, Any] | bool = RAY if FULL else False
-    killing.matrix(killing.entry("one", 60), killing.entry("two", 4), killing.entry("three", 0), ray=ray)
+    killing.matrix(killing.entry("one", 60), killing.entry("two", 4, ""), killing.entry("three", 0, ""), ray=ray)
     with killing.running("-n2") as process:
         killing.wait_for_work()
         worker = _worker_of(killing, "one")

@@ -15,7 +15,7 @@ from curator_bench.cluster.interpreters import interpreter_with_ray
 from curator_bench.cluster.logs import keep_logs, last_lines, newest_session
 from curator_bench.cluster.model import Cluster, ClusterRequest
 from curator_bench.cluster.options import missing_resources, requested_resources, start_options
-from curator_bench.cluster.shared_memory import files_mapped_by, remove_unused
+from curator_bench.cluster.shared_memory import Segments
 from curator_bench.cluster.temp_dirs import make_temp_dir, remove_leftovers, remove_temp_dir
 from curator_bench.errors import ClusterError
 from curator_bench.measure.processes import Mark, ProcessId, end_processes, find_processes, identify
@@ -32,6 +32,7 @@ class _Running:
     mark: Mark
     token: str
     temp_dir: Path
+    segments: Segments
 
 
 class LocalCluster:
@@ -96,7 +97,7 @@ class LocalCluster:
 
 def _prepare(request: ClusterRequest, python: str) -> _Running:
     mark = Mark(secrets.token_hex(16), CLUSTER_VARIABLE)
-    return _Running(request, python, mark, secrets.token_hex(32), make_temp_dir(request.marker, mark))
+    return _Running(request, python, mark, secrets.token_hex(32), make_temp_dir(request.marker, mark), Segments())
 
 
 def _command(running: _Running) -> ChildCommand:
@@ -136,11 +137,11 @@ def _cluster(running: _Running, head: Child, facts: dict[str, Any]) -> Cluster:
 def _end(running: _Running, head: Child | None, copy_logs_to: Path | None) -> frozenset[ProcessId]:
     """Killing is safe: Ray writes its logs as it goes, and they are moved away once nobody writes any more."""
     before = find_processes(running.mark, head.roots if head else (), settle=False)
-    shared_files = files_mapped_by(process.pid for process in before)
+    running.segments.note(process.pid for process in before)
     left = end_processes(running.mark, before, grace_s=0)
     if head and left.isdisjoint(head.roots):
         head.reap()
-    remove_unused(shared_files)
+    running.segments.remove()
     if copy_logs_to:
         _keep_logs(running.temp_dir, copy_logs_to)
     remove_temp_dir(running.temp_dir)

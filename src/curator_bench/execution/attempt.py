@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from curator_bench.cluster.model import Cluster, ClusterRequest
+from curator_bench.cluster.shared_memory import Segments
 from curator_bench.errors import BenchError
 from curator_bench.execution import data_setups, datasets, session_environment
 from curator_bench.execution.directories import Directories, attempt_top, prepare, remove_scratch, with_entry_dir
 from curator_bench.execution.environment import script_environment
 from curator_bench.execution.files import append_json_line, tail
 from curator_bench.execution.repeats import combine
-from curator_bench.execution.script import Execution, command_words, execute, mask_of
+from curator_bench.execution.script import Execution, Stage, command_words, execute, mask_of
 from curator_bench.execution.status import Status
 from curator_bench.execution.workbench import Workbench
 from curator_bench.measure.gpu import GpuInUse, busy_gpus
@@ -90,8 +91,12 @@ class Attempt:
         env = script_environment(self._own_env(), {}, self._bench.marker)
         self._check_imports(env)
         self._prepare_data(env)
-        with self._gpu_watch(env), self._cluster_of(directories, env) as cluster:
-            self._execute_all(directories, cluster, self._status)
+        segments = Segments()
+        try:
+            with self._gpu_watch(env), self._cluster_of(directories, env) as cluster:
+                self._execute_all(directories, Stage(cluster, self._bench, self._status, segments))
+        finally:
+            segments.remove()
 
     def _own_env(self) -> dict[str, str]:
         return {name: with_entry_dir(value, self._top) for name, value in self._plan.env.items()}
@@ -161,22 +166,22 @@ class Attempt:
         self._bench.gpus_answer = time.monotonic() - began < _GPUS_HANG_AFTER_S
         return found
 
-    def _execute_all(self, directories: Directories, cluster: Cluster | None, status: Status) -> None:
+    def _execute_all(self, directories: Directories, stage: Stage) -> None:
         for number in range(1, self._plan.warmup + 1):
-            status.now(f"warmup {number}", directories.log)
-            if not self._execute(prepare(self._plan, self._top / f"warmup_{number}"), cluster, status):
+            stage.status.now(f"warmup {number}", directories.log)
+            if not self._execute(prepare(self._plan, self._top / f"warmup_{number}"), stage):
                 return
         for number in range(1, self._plan.repeat + 1):
             own = directories if number == 1 else prepare(self._plan, self._top / f"repeat_{number}")
-            status.now(f"repeat {number}", own.log)
-            done = self._execute(own, cluster, status)
+            stage.status.now(f"repeat {number}", own.log)
+            done = self._execute(own, stage)
             self._note_repeat(number)
             if not done:
                 return
 
-    def _execute(self, directories: Directories, cluster: Cluster | None, status: Status) -> bool:
+    def _execute(self, directories: Directories, stage: Stage) -> bool:
         """Whether it went well enough for the next one."""
-        execution = execute(self._plan, directories, cluster, self._bench, status)
+        execution = execute(self._plan, directories, stage)
         self._executions.append(execution)
         if self._plan.delete_scratch:
             remove_scratch(directories)

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from curator_bench.cluster.shared_memory import Segments
 from curator_bench.errors import BenchError
-from curator_bench.execution.segments import Segments
 from curator_bench.measure.processes import Mark, ProcessId, end_processes, find_processes, identify
 
 EXECUTION_VARIABLE = "CURATOR_BENCH_EXECUTION"
@@ -56,8 +56,9 @@ class Child:
         self._seen: frozenset[ProcessId] = frozenset([found]) if found else frozenset()
 
     @property
-    def pid(self) -> int:
-        return self._process.pid
+    def has_ended(self) -> bool:
+        """As far as `wait` has seen."""
+        return self._process.returncode is not None
 
     def processes(self) -> frozenset[ProcessId]:
         """The child and all that came of it. What was seen once stays known, whatever it did to leave."""
@@ -72,13 +73,17 @@ class Child:
 
     def end(self) -> None:
         """Ends what is still there of it: politely what was stopped, at once what was left behind."""
-        grace_s = _LEFTOVER_GRACE_S if self._process.returncode is not None else _TERM_GRACE_S
-        self._segments.note(process.pid for process in self.processes())
         try:
-            end_processes(self.mark, self._seen, grace_s=grace_s)
-            self._process.wait()
-        finally:  # also when a second Ctrl-C cuts this short
-            self._segments.remove()
+            self._end(_LEFTOVER_GRACE_S if self.has_ended else _TERM_GRACE_S)
+        except KeyboardInterrupt:  # a second Ctrl-C: no more patience, but in order all the same
+            self._end(grace_s=0)
+            raise
+
+    def _end(self, grace_s: float) -> None:
+        self._segments.note(process.pid for process in self.processes())
+        end_processes(self.mark, self._seen, grace_s=grace_s)
+        self._process.wait()
+        self._segments.remove()
 
 
 def run_child(

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import curator_bench
 from curator_bench.cluster.environment import CLUSTER_VARIABLE, without_ray
+from curator_bench.cluster.shared_memory import files_there
 from curator_bench.execution.guard_program import IN_GOOD_ORDER
-from curator_bench.execution.segments import files_there
 
 
 class Guard:

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from curator_bench.cluster.shared_memory import Segments
 from curator_bench.cluster.temp_dirs import remove_leftovers
-from curator_bench.execution.segments import Segments
 from curator_bench.measure.processes import Mark, ProcessId, end_processes, find_processes, identify, is_running
 
 IN_GOOD_ORDER = b"."

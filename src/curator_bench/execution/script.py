@@ -12,6 +12,7 @@ from typing import Any
 
 from curator_bench.cluster.health import is_alive, last_log_lines
 from curator_bench.cluster.model import Cluster
+from curator_bench.cluster.shared_memory import Segments
 from curator_bench.execution.child import Child, Ended
 from curator_bench.execution.directories import Directories, clear_results, with_entry_dir
 from curator_bench.execution.environment import script_environment
@@ -69,18 +70,28 @@ def mask_of(plan: Plan, cluster: Cluster | None) -> Mask:
     return plan.mask.also(frozenset([cluster.token])) if cluster and cluster.token else plan.mask
 
 
-def execute(
-    plan: Plan, directories: Directories, cluster: Cluster | None, bench: Workbench, status: Status
-) -> Execution:
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What the executions of one attempt find there."""
+
+    cluster: Cluster | None
+    bench: Workbench
+    status: Status
+    segments: Segments
+    """Told what the whole run has in shared memory before it is ended; emptied when the cluster has ended too."""
+
+
+def execute(plan: Plan, directories: Directories, stage: Stage) -> Execution:
     """Runs the script once and reads what it left."""
+    cluster = stage.cluster
     words, results = command_words(plan, directories)
     write_text(directories.top / "command.txt", plan.mask.hide(shlex.join(words)) + "\n")
     clear_results(results)
     own_env = {name: with_entry_dir(value, directories.top) for name, value in plan.env.items()}
-    env = script_environment(own_env, cluster.env if cluster else {}, bench.marker)
-    measured = _Measured(plan, directories, cluster, bench, env)
-    ended = measured.run(words, status)
-    status.now("reading results", directories.log)
+    env = script_environment(own_env, cluster.env if cluster else {}, stage.bench.marker)
+    measured = _Measured(plan, directories, stage, env)
+    ended = measured.run(words)
+    stage.status.now("reading results", directories.log)
     found = read_result_files(results, python=plan.python, env=env)
     verdict, error = _verdict(plan, ended, found, cluster, directories)
     own: dict[str, Scalar] = {"exec_time_s": ended.seconds}
@@ -103,23 +114,21 @@ def execute(
 class _Measured:
     """A child process and what is sampled around it, from before its start until just before its tree is ended."""
 
-    def __init__(
-        self, plan: Plan, directories: Directories, cluster: Cluster | None, bench: Workbench, env: Mapping[str, str]
-    ) -> None:
-        self._plan, self._directories, self._cluster, self._env = plan, directories, cluster, env
+    def __init__(self, plan: Plan, directories: Directories, stage: Stage, env: Mapping[str, str]) -> None:
+        self._plan, self._directories, self._stage, self._env = plan, directories, stage, env
         self._child: Child | None = None
-        self._memory = MemorySampler(self._pids, schedule=bench.schedule)
+        self._memory = MemorySampler(self._pids, schedule=stage.bench.schedule)
         self._samplers: list[Sampler] = [self._memory]
-        if plan.gpu_stats_interval_s > 0 and bench.gpus_answer:
+        if plan.gpu_stats_interval_s > 0 and stage.bench.gpus_answer:
             path, interval = directories.top / "gpustats.csv", plan.gpu_stats_interval_s
-            self._samplers.append(GpuSampler(path, interval_s=interval, environ=env, schedule=bench.gpu_schedule))
+            self._samplers.append(GpuSampler(path, interval_s=interval, environ=env, schedule=stage.bench.gpu_schedule))
 
-    def run(self, words: list[str], status: Status) -> Ended:
+    def run(self, words: list[str]) -> Ended:
         for sampler in self._samplers:
             sampler.start()
         try:
             self._child = Child(words, env=self._env, log=self._directories.log, cwd=self._plan.working_dir)
-            status.now("running", self._directories.log)
+            self._stage.status.now("running", self._directories.log)
             self._memory.look_again()
             return self._child.wait(self._plan.timeout_s)
         finally:
@@ -128,7 +137,15 @@ class _Measured:
                     sampler.stop()
             finally:
                 if self._child is not None:
-                    self._child.end()
+                    self._end(self._child)
+
+    def _end(self, child: Child) -> None:
+        """Ray ends the workers of a script that is ended, before its cluster could tell what they hold."""
+        try:
+            if not child.has_ended:
+                self._stage.segments.note(self._pids())
+        finally:
+            child.end()
 
     def metrics(self) -> dict[str, Scalar]:
         return {name: value for sampler in self._samplers for name, value in sampler.metrics().items()}
@@ -138,8 +155,9 @@ class _Measured:
 
     def _pids(self) -> list[int]:
         found = self._child.processes() if self._child else frozenset()
-        if self._cluster is not None and self._cluster.mark is not None:
-            found |= find_processes(self._cluster.mark, self._cluster.processes, settle=False)
+        cluster = self._stage.cluster
+        if cluster is not None and cluster.mark is not None:
+            found |= find_processes(cluster.mark, cluster.processes, settle=False)
         return [process.pid for process in found]
 
 

@@ -23,8 +23,8 @@ _SECONDS = {"compute_time_s": "execute", "serializing_time_s": "deserialize", "t
 
 class RayTaskSampler:
     """`compute_time_s` (executing), `serializing_time_s` (reading arguments), `transfer_time_s` (storing results), each
-    summed over all tasks, `ray_tasks`; and `disk_spill_time_s` (writing and reading back), `spilled_bytes`. What Ray does
-    not tell is left out.
+    the sum of `ray_tasks` tasks, and where there were more, how many: `ray_tasks_without_times`. Further
+    `disk_spill_time_s` (writing and reading back) and `spilled_bytes`. What Ray does not tell is left out.
     """
 
     def __init__(self, python: str, env: Mapping[str, str]) -> None:
@@ -67,6 +67,7 @@ class RayTaskSampler:
         found: dict[str, float | int] = {}
         if tasks is not None:
             found.update({metric: round(tasks[name], 6) for metric, name in _SECONDS.items()}, ray_tasks=tasks["count"])
+            found.update({"ray_tasks_without_times": tasks["silent"]} if tasks["silent"] else {})
         if disk is not None:
             found["disk_spill_time_s"] = round(disk["spill_time_total_s"] + disk["restore_time_total_s"], 6)
             found["spilled_bytes"] = int(disk["spilled_bytes_total"])

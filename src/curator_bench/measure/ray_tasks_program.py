@@ -25,8 +25,9 @@ REPORTED_EVERY_S = 1.0
 LOOK_EVERY_S = 0.25
 PATIENCE_S = 4.0
 """How long to wait after the end of the window for what is still on its way."""
-MOST_SILENT = 0.01
-"""The share of tasks whose times may be missing (a worker that is killed takes those of its last second along)."""
+MOST_SILENT = 0.5
+"""How many tasks may have no times, for one that has. An actor that is killed takes those of its last second along, and
+Ray Data kills the actors that look at its files."""
 TIMES = {"task:execute": "execute", "task:deserialize_arguments": "deserialize", "task:store_outputs": "store"}
 DISK = ("spill_time_total_s", "restore_time_total_s", "spilled_bytes_total")
 FINISHED, DRIVER_TASK, ALIVE = 11, 3, 0
@@ -67,7 +68,9 @@ class Baseline:
         view = self._settled(window)
         forgotten = view.dropped - self._dropped
         return {
-            "tasks": {"count": view.executed, **view.seconds} if view.is_whole(forgotten) else None,
+            "tasks": {"count": view.executed, "silent": view.silent, **view.seconds}
+            if view.is_whole(forgotten)
+            else None,
             "disk": difference(self._disk, disk),
             "problems": [*view.problems(forgotten), *([problem] if problem else [])],
         }
@@ -117,7 +120,7 @@ class View:
                 self._add(task)
 
     def is_whole(self, forgotten: int) -> bool:
-        """Whether the seconds are those of all tasks, but for a few at most.
+        """Whether the seconds are those of the tasks, but for a few.
 
         A cluster that somebody connected to knows at least of that; one that knows nothing was told not to.
         """
@@ -131,7 +134,11 @@ class View:
             return ["the cluster keeps no events of tasks"]
         if forgotten:
             return [f"Ray forgot the events of {forgotten} tasks to keep those of later ones"]
-        return [f"of {self.silent} tasks Ray knows no times, of {self.executed} it does"] if self.silent else []
+        if self.silent:
+            return [
+                f"of {self.silent} tasks Ray knows no times (their workers were killed), of {self.executed} it does"
+            ]
+        return []
 
     def _add(self, task: Any) -> None:
         told = {event.event_name for event in task.profile_events.events}
