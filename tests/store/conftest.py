@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import sqlalchemy as sa
 from sqlalchemy import URL
 
 from curator_bench.store.database import Database, database_url, open_for_writing
 from curator_bench.store.migrations import shipped_folder
 from curator_bench.store.recorder import Recorder
 from curator_bench.store.records import InvocationRecord, RunEnd, RunStart, SessionRecord
+from curator_bench.store.schema import Base
 from curator_bench.values import Verdict
 
 if TYPE_CHECKING:
@@ -61,6 +63,25 @@ class Bench:
         quoted = ", ".join(f'"{column}"' for column in columns)
         with open_for_writing(self.url) as database, database.reading() as connection:
             return [tuple(row) for row in connection.exec_driver_sql(f"SELECT {quoted} FROM {table} ORDER BY {quoted}")]
+
+
+def content_of(database: Database) -> dict[str, Any]:
+    """All a database holds, by uids: the numbers each gives to its rows by itself are left out."""
+    with database.reading() as connection:
+        rows = {
+            table.name: [dict(row._mapping) for row in connection.execute(sa.select(table))]
+            for table in Base.metadata.sorted_tables
+        }
+    uids = {
+        column: {row["id"]: row["uid"] for row in rows[table]}
+        for column, table in {"session": "bench_session", "invocation": "invocation", "run": "test_run"}.items()
+    }
+    return {table: sorted(_told(row, uids) for row in found) for table, found in rows.items()}
+
+
+def _told(row: dict[str, Any], uids: dict[str, dict[int, str]]) -> str:
+    shown = {name: uids[name].get(value) if name in uids else value for name, value in row.items() if name != "id"}
+    return repr(sorted(shown.items()))
 
 
 def _load(name: str) -> Any:
@@ -112,6 +133,27 @@ def sqlite_bench(tmp_path: Path) -> Iterator[Bench]:
     made = Bench(database_url(tmp_path / "benchmark.db"), tmp_path / "results")
     yield made
     made.close()
+
+
+@pytest.fixture(
+    params=["sqlite to sqlite", "sqlite to postgresql", "postgresql to sqlite", "postgresql to postgresql"],
+)
+def two_benches(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Bench, Bench]]:
+    """Two databases that hold nothing yet, of each kind and the other."""
+    kinds = request.param.split(" to ")
+    made = []
+    for place, kind in zip(("here", "there"), kinds, strict=True):
+        named = tmp_path / f"{place}.db"
+        url = named if kind == "sqlite" else request.getfixturevalue("postgres_server").new_database()
+        made.append(Bench(database_url(url), tmp_path / f"results {place}"))
+    yield made[0], made[1]
+    for bench in made:
+        bench.close()
+
+
+@pytest.fixture
+def content() -> Callable[[Database], dict[str, Any]]:
+    return content_of
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import keyword
 import sys
 
 import click
@@ -12,8 +13,15 @@ from curator_bench.errors import BenchError
 
 _SUBCOMMANDS = {
     "command": "print the command line of one entry",
+    "export": "write all recorded runs as JSON lines, CSV or Parquet",
+    "history": "print what was measured of an entry, run by run",
+    "import": "take in runs that were recorded elsewhere",
     "matrix": "print the entries of matrix files, or their mistakes",
+    "merge": "put databases together",
+    "prune": "remove old runs",
     "run": "run matrices with the options of the older runners",
+    "sessions": "print the recorded sessions",
+    "show": "print one session and all it ran",
 }
 
 
@@ -26,7 +34,8 @@ class _Lazy(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _SUBCOMMANDS:
             return None
-        found: click.Command = importlib.import_module(f"curator_bench.cli.{cmd_name}").command
+        module = f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name
+        found: click.Command = importlib.import_module(f"curator_bench.cli.{module}").command
         return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -1,5 +1,4 @@
-"""Two accounts of the same thing, from two databases: which of them counts. It is the same one in whatever order databases
-are put together.
+"""Two accounts of the same thing, from two databases: which of them counts, whichever database comes first.
 
 Two databases hold the same run when one was copied while it was under way, or when one took it for interrupted.
 """
@@ -26,12 +25,12 @@ def state_of(run: Mapping[str, Any]) -> tuple[int, datetime]:
     return _STATES.get(run["verdict"], _ENDED), run["end"] or run["heartbeat_at"] or _NEVER
 
 
-def says_more(row: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+def says_more(row: Mapping[Any, Any], other: Mapping[Any, Any]) -> bool:
     """Whether `row` counts and not `other`, of two that came equally far: the one with fewer gaps."""
     return row != other and _content(row) > _content(other)
 
 
-def _content(row: Mapping[str, Any]) -> tuple[int, str]:
+def _content(row: Mapping[Any, Any]) -> tuple[int, str]:
     """Of two that say equally much it does not matter which counts, as long as it is always the same one."""
     gaps = sum(value is None for value in row.values())
     return -gaps, repr(sorted((name, value) for name, value in row.items() if name not in _OWN_TO_EACH))

@@ -6,10 +6,11 @@ What is written here was read from a database, so nothing in it is left to be pu
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from typing import Any
 
 from sqlalchemy import Boolean, Column, Connection, Row, Table, select
+from sqlalchemy.exc import IntegrityError, OperationalError
 
 from curator_bench.store.column_types import Document, Moment
 
@@ -30,9 +31,9 @@ def parts_between(connection: Connection, table: Table, first: int, last: int) -
     """What belongs to the runs of these numbers: texts and numbers, one list at a time, however many there are."""
     columns = ", ".join(map(_read, table.columns))
     text = f"SELECT {columns} FROM {table.name} WHERE run BETWEEN {first:d} AND {last:d} ORDER BY run"
-    driver = _driver(connection)
     is_server = connection.dialect.name == "postgresql"  # which would send all at once but for a cursor with a name
-    with closing(driver.cursor(name="parts") if is_server else driver.cursor()) as cursor:
+    named = {"name": "parts"} if is_server else {}
+    with _driver(connection) as driver, closing(driver.cursor(**named)) as cursor:
         cursor.execute(text)
         while rows := cursor.fetchmany(PARTS_AT_ONCE):
             yield rows
@@ -42,7 +43,7 @@ def parts_of(connection: Connection, table: Table, runs: Collection[int]) -> lis
     """What belongs to these few runs."""
     columns = ", ".join(map(_read, table.columns))
     numbers = ", ".join(f"{run:d}" for run in runs)
-    with closing(_driver(connection).cursor()) as cursor:
+    with _driver(connection) as driver, closing(driver.cursor()) as cursor:
         cursor.execute(f"SELECT {columns} FROM {table.name} WHERE run IN ({numbers})")
         found: list[tuple[Any, ...]] = cursor.fetchall()
         return found
@@ -63,7 +64,8 @@ def write_parts(connection: Connection, table: Table, rows: Sequence[tuple[Any, 
 def _write(connection: Connection, table: Table, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     listed = ", ".join(f'"{name}"' for name in names)
     if connection.dialect.name == "postgresql":
-        with _driver(connection).cursor() as cursor, cursor.copy(f"COPY {table.name} ({listed}) FROM STDIN") as copy:
+        text = f"COPY {table.name} ({listed}) FROM STDIN"
+        with _driver(connection) as driver, driver.cursor() as cursor, cursor.copy(text) as copy:
             for row in rows:
                 copy.write_row(row)
     else:
@@ -93,6 +95,12 @@ def _read(column: Column[Any]) -> str:
     return f'CAST("{column.name}" AS INTEGER)' if isinstance(column.type, Boolean) else f'"{column.name}"'
 
 
-def _driver(connection: Connection) -> Any:
+@contextmanager
+def _driver(connection: Connection) -> Iterator[Any]:
     """Without what SQLAlchemy does for each row: for millions of them it would take longer than the database does."""
-    return connection.connection.driver_connection
+    dbapi: Any = connection.dialect.loaded_dbapi
+    try:
+        yield connection.connection.driver_connection
+    except dbapi.Error as error:
+        kind = IntegrityError if isinstance(error, dbapi.IntegrityError) else OperationalError
+        raise kind("many rows", None, error) from error

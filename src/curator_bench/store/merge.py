@@ -15,9 +15,10 @@ from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 from sqlalchemy import Connection, Row, Table, bindparam, delete, func, insert, select, update
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
+from curator_bench.errors import BenchError
 from curator_bench.store import bulk
 from curator_bench.store.accounts import says_more, state_of
-from curator_bench.store.database import Database
+from curator_bench.store.database import Database, reason_of
 from curator_bench.store.tables import INVOCATIONS, PARTS, RUNS, SESSIONS, SUBJECTS
 
 _Answer = TypeVar("_Answer")
@@ -96,7 +97,7 @@ class _Merge:
                     return work(connection, *given, **named)
             except DBAPIError as error:
                 if tried == _TRIES or not _is_race(error):
-                    raise
+                    raise BenchError(f"{self._target.shown}: {reason_of(error)}") from error
         raise AssertionError("unreachable")
 
     def _join(self, target: Connection, table: Table, batch: Sequence[Row[Any]]) -> dict[int, int]:
@@ -109,8 +110,10 @@ class _Merge:
     def _add_subjects(self, target: Connection, batch: Sequence[Row[Any]]) -> None:
         moved = [self._moved(row) for row in batch]
         sessions = {values["session"] for values in moved}
+        one_at_a_time = select(SESSIONS.c.id).where(SESSIONS.c.id.in_(sessions)).order_by(SESSIONS.c.id)
+        target.execute(one_at_a_time.with_for_update())
         there = target.execute(select(SUBJECTS).where(SUBJECTS.c.session.in_(sessions)))
-        seen = {_without_id(row._mapping) for row in there}
+        seen = {_without_id(dict(row._mapping)) for row in there}
         new = {_without_id(values): values for values in moved if _without_id(values) not in seen}
         _insert(target, SUBJECTS, list(new.values()))
 
@@ -127,7 +130,7 @@ class _Merge:
 
     def _renew(self, target: Connection, rows: Sequence[Row[Any]], known: Mapping[str, _Values]) -> int:
         """Both know these runs; how many the target knows better now."""
-        states = {row.id: (state_of(row._mapping), state_of(known[row.uid])) for row in rows}
+        states = {row.id: (state_of(dict(row._mapping)), state_of(known[row.uid])) for row in rows}
         further = [row for row in rows if states[row.id][0] > states[row.id][1]]
         alike = [row for row in rows if states[row.id][0] == states[row.id][1]]
         _rewrite(target, RUNS, [{**self._moved(row), "the_id": known[row.uid]["id"]} for row in further])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from difflib import get_close_matches
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, Select, and_, func, or_, select, tuple_
 
 from curator_bench.errors import BenchError
+from curator_bench.store.records import InvocationRecord, SubjectRecord
 from curator_bench.store.scalars import scalar_of
 from curator_bench.store.tables import INVOCATIONS, METRICS, REQUIREMENTS, RUNS, SESSIONS, SUBJECTS
 from curator_bench.values import Scalar
@@ -123,7 +124,7 @@ def last_values(
     last: int,
     verdicts: Collection[str] | None = None,
 ) -> list[PastValue]:
-    """The newest values of a metric of an entry on one machine, oldest first; None are the runs that name no machine."""
+    """The newest values of a metric of an entry on one machine, oldest first. Runs that name no machine are of None."""
     statement = (
         select(
             METRICS.c.value,
@@ -146,11 +147,27 @@ def last_values(
     return [PastValue(scalar_of(value, text), *others) for value, text, *others in reversed(found)]
 
 
-def history(connection: Connection, entry: EntryKey, last: int) -> list[PastRun]:
-    """The newest runs of an entry on whatever machine, with all they measured; oldest first."""
+def history(
+    connection: Connection, entry: EntryKey, last: int | None = None, metric: str | None = None
+) -> list[PastRun]:
+    """The newest runs of an entry on whatever machine, oldest first, with all they measured or with one metric only."""
     newest = select(RUNS.c.id).where(*_is(entry)).order_by(RUNS.c.start.desc(), RUNS.c.id.desc()).limit(last)
     chosen = _runs().where(RUNS.c.id.in_(newest.scalar_subquery())).order_by(RUNS.c.start, RUNS.c.id)
-    return _with_metrics(connection, connection.execute(chosen).fetchall())
+    measured = (
+        select(METRICS).where(METRICS.c.run.in_(newest.scalar_subquery())).order_by(METRICS.c.run, METRICS.c.name)
+    )
+    if metric is not None:
+        measured = measured.where(METRICS.c.name == metric)
+    metrics: dict[int, dict[str, Scalar]] = defaultdict(dict)
+    for run, name, value, text in connection.execute(measured):
+        metrics[run][name] = scalar_of(value, text)
+    return [_past_run(row, metrics[row.id]) for row in connection.execute(chosen)]
+
+
+def latest_runs(connection: Connection, entry: EntryKey, last: int) -> list[PastRun]:
+    """The newest runs of an entry, oldest first, without metrics."""
+    newest = _runs().where(*_is(entry)).order_by(RUNS.c.start.desc(), RUNS.c.id.desc()).limit(last)
+    return [_past_run(row) for row in reversed(connection.execute(newest).fetchall())]
 
 
 def known_entries(connection: Connection) -> list[KnownEntry]:
@@ -232,18 +249,18 @@ def missed_requirements(connection: Connection, session: PastSession) -> list[Mi
     return [MissedRequirement(*row) for row in connection.execute(missed)]
 
 
-def subjects_of(connection: Connection, session: PastSession) -> list[Row[Any]]:
-    """The packages under test: package, version, commit, dirty."""
-    columns = [SUBJECTS.c[name] for name in ("package", "version", "commit", "dirty")]
+def subjects_of(connection: Connection, session: PastSession) -> list[SubjectRecord]:
+    """The packages under test."""
+    columns = [SUBJECTS.c[field.name] for field in fields(SubjectRecord)]
     found = select(*columns).where(SUBJECTS.c.session == session.id).order_by(SUBJECTS.c.package, SUBJECTS.c.id)
-    return list(connection.execute(found))
+    return [SubjectRecord(*row) for row in connection.execute(found)]
 
 
-def invocations_of(connection: Connection, session: PastSession) -> list[Row[Any]]:
-    """Who ran it: start, end, exit_status, host, ci_run_url, command_line."""
-    columns = [INVOCATIONS.c[name] for name in ("start", "end", "exit_status", "host", "ci_run_url", "command_line")]
+def invocations_of(connection: Connection, session: PastSession) -> list[InvocationRecord]:
+    """Who ran it, from where; the first one first."""
+    columns = [INVOCATIONS.c[field.name] for field in fields(InvocationRecord)]
     found = select(*columns).where(INVOCATIONS.c.session == session.id).order_by(INVOCATIONS.c.start)
-    return list(connection.execute(found))
+    return [InvocationRecord(*row) for row in connection.execute(found)]
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -265,14 +282,6 @@ def _past_run(row: Row[Any], metrics: Mapping[str, Scalar] | None = None) -> Pas
     del values["id"]
     entry = EntryKey(values.pop("name"), values.pop("path"), values.pop("originalname"))
     return PastRun(entry=entry, session=values.pop("session_name"), metrics=metrics or {}, **values)
-
-
-def _with_metrics(connection: Connection, rows: Sequence[Row[Any]]) -> list[PastRun]:
-    metrics: dict[int, dict[str, Scalar]] = defaultdict(dict)
-    statement = select(METRICS).where(METRICS.c.run.in_([row.id for row in rows])).order_by(METRICS.c.name)
-    for run, name, value, text in connection.execute(statement):
-        metrics[run][name] = scalar_of(value, text)
-    return [_past_run(row, metrics[row.id]) for row in rows]
 
 
 _STARTED = func.coalesce(
@@ -299,4 +308,4 @@ def _with_verdicts(connection: Connection, rows: Sequence[Row[Any]]) -> list[Pas
     )
     for session, verdict, count in connection.execute(counted):
         verdicts[session][verdict] = count
-    return [PastSession(*row, verdicts=verdicts[row.id]) for row in rows]
+    return [PastSession(**row._mapping, verdicts=verdicts[row.id]) for row in rows]

@@ -23,9 +23,14 @@ def keep(session_dir: Path, record: RunRecord) -> Path:
     """Adds the run to the file: all of its line, on disk, or none of it. Raises OSError."""
     session_dir.mkdir(parents=True, exist_ok=True)
     path = session_dir / FILE_NAME
-    document = {"schema_version": SCHEMA_VERSION, "kind": _KIND, **to_document(record)}
-    _append(path, (json.dumps(document) + "\n").encode("utf-8"))
+    _append(path, line_of(record))
     return path
+
+
+def line_of(record: RunRecord) -> bytes:
+    """The run as such a file has it."""
+    document = {"schema_version": SCHEMA_VERSION, "kind": _KIND, **to_document(record)}
+    return (json.dumps(document) + "\n").encode("utf-8")
 
 
 def read(path: Path) -> Iterator[RunRecord]:

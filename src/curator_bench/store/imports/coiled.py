@@ -1,4 +1,4 @@
-"""The `benchmark.db` of coiled/benchmarks, the suite of Dask's benchmarks: table `test_run`, and `tpch_run` in later ones.
+"""The `benchmark.db` of coiled/benchmarks, a suite for Dask: table `test_run`, and in later ones `tpch_run`.
 
 Their columns go where ours of the same names are; what only theirs have becomes a metric, a param or, for versions of
 packages, a subject of the session.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -61,7 +61,9 @@ def recognizes(path: Path) -> bool:
     """Raises BenchError for a database that is none of theirs."""
     with _opened(path) as connection:
         if _columns(connection, "bench_session"):
-            raise BenchError(f"{path} is a database of curator-bench: `curator-bench merge {path} --into …` takes it in")
+            raise BenchError(
+                f"{path} is a database of curator-bench: `curator-bench merge {path} --into …` takes it in"
+            )
         return "session_id" in _columns(connection, "test_run")
 
 
@@ -73,8 +75,13 @@ def read(path: Path) -> Iterator[Found]:
                 yield from _runs(path, table, connection.execute(f"SELECT * FROM {table} ORDER BY id"))
 
 
-def _opened(path: Path) -> closing[sqlite3.Connection]:
-    return closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True))
+@contextmanager
+def _opened(path: Path) -> Iterator[sqlite3.Connection]:
+    try:
+        with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as connection:
+            yield connection
+    except sqlite3.Error as error:
+        raise BenchError(f"{path} cannot be read: {error}") from error
 
 
 def _columns(connection: sqlite3.Connection, table: str) -> set[str]:

@@ -48,7 +48,7 @@ def documents(path: Path) -> Iterator[tuple[Place, Mapping[str, Any]] | Mistake]
             place = Place(str(path), number)
             try:
                 document = json.loads(line)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 yield Mistake(place, "", f"no JSON: {error}")
                 continue
             yield (place, document) if isinstance(document, dict) else Mistake(place, "", "expected an object {…}")

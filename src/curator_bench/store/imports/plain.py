@@ -9,7 +9,6 @@ were as many runs. Runs that name no machine are all of one.
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -53,21 +52,15 @@ class _Runs:
 
     def __init__(self) -> None:
         self._alike: dict[_Key, list[_Run]] = {}
-        self._seen: Counter[tuple[_Key, str]] = Counter()
-        """How often a metric was there; counted only where it came twice."""
+        self._repeated: dict[tuple[_Key, str], int] = {}
+        """How many runs of a key have the metric, where it is not one."""
 
     def run_for(self, key: _Key, metric: str, place: Place) -> _Run:
         """The first run of the key that does not have the metric yet."""
         alike = self._alike.setdefault(key, [])
-        if not alike or (len(alike) == 1 and metric in alike[0].metrics):
-            self._seen.update((key, name) for name in (alike[0].metrics if alike else ()))
-            alike.append(_Run(place))
-            self._seen[key, metric] += len(alike) > 1
-            return alike[-1]
-        if len(alike) == 1:
-            return alike[0]
-        number = self._seen[key, metric]
-        self._seen[key, metric] += 1
+        number = self._repeated.get((key, metric), 1 if alike and metric in alike[0].metrics else 0)
+        if number:
+            self._repeated[key, metric] = number + 1
         if number == len(alike):
             alike.append(_Run(place))
         return alike[number]
@@ -105,7 +98,7 @@ def _problems(document: Mapping[str, Any]) -> Iterator[str]:
             yield f"{name} is missing" + (f"; is it {close[0]!r}?" if close else "")
     for name in ("name", "metric", *_TEXTS):
         said = document.get(name)
-        if name in document and not (isinstance(said, str) and said or said is None and name in _TEXTS):
+        if name in document and not _is_text(said, may_lack=name in _TEXTS):
             yield f"{name}: found {said!r}, expected a text"
     if "value" in document and not _is_value(document["value"]):
         yield f"value: found {document['value']!r}, expected a number"
@@ -114,6 +107,10 @@ def _problems(document: Mapping[str, Any]) -> Iterator[str]:
             moment_of(document["time"])
         except ValueError as error:
             yield f"time: found {document['time']!r}: {error}"
+
+
+def _is_text(said: object, *, may_lack: bool) -> bool:
+    return may_lack if said is None else isinstance(said, str) and said != ""
 
 
 def _is_value(said: object) -> bool:
@@ -140,7 +137,9 @@ def _record(key: _Key, number: int, run: _Run) -> RunRecord:
         uid=stable_uid("measurements", *key, number),
         machine_id=key.machine,
     )
-    return RunRecord(_session(key), None, start, RunEnd(Verdict.PASSED, key.time, metrics=run.metrics, params=run.params))
+    return RunRecord(
+        _session(key), None, start, RunEnd(Verdict.PASSED, key.time, metrics=run.metrics, params=run.params)
+    )
 
 
 def _session(key: _Key) -> SessionRecord:

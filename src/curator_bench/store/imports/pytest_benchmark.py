@@ -71,7 +71,9 @@ def _session(document: Mapping[str, Any], moment: datetime) -> SessionRecord:
 def _invocation(document: Mapping[str, Any], moment: datetime) -> InvocationRecord:
     machine = _object(document, "machine_info")
     facts = {"machine_info": machine, "pytest_benchmark": document.get("version")}
-    return InvocationRecord(_uid("invocation", document), moment, host=machine.get("node"), environment=facts, end=moment)
+    return InvocationRecord(
+        _uid("invocation", document), moment, host=machine.get("node"), environment=facts, end=moment
+    )
 
 
 def _start(
@@ -114,7 +116,11 @@ def _end(benchmark: Mapping[str, Any], moment: datetime) -> RunEnd:
 def _machine_id(machine: Mapping[str, Any]) -> str | None:
     """From what decides speed; readings that change from boot to boot are left out, as the clock of the processor."""
     cpu = _object(machine, "cpu")
-    said = [cpu.get("brand_raw") or cpu.get("brand") or machine.get("processor"), cpu.get("count"), machine.get("machine")]
+    said = [
+        cpu.get("brand_raw") or cpu.get("brand") or machine.get("processor"),
+        cpu.get("count"),
+        machine.get("machine"),
+    ]
     return f"pytest-benchmark-{stable_uid(*said)[:12]}" if any(said) else None
 
 

@@ -107,7 +107,9 @@ def _run(lines: Sequence[_Line], around: _Surroundings, combine: Combine) -> Fou
         repeats=repeats,
     )
     uid = stable_uid("results", session.uid, said["name"], said["attempt"], first.ended)
-    return FoundRun(RunRecord(session, None, _start(said, start, uid, around), end), first.place, recorded_as=last.ended)
+    return FoundRun(
+        RunRecord(session, None, _start(said, start, uid, around), end), first.place, recorded_as=last.ended
+    )
 
 
 def _start(said: Mapping[str, Any], start: datetime, uid: str, around: _Surroundings) -> RunStart:

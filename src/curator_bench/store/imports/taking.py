@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, insert, select
+from sqlalchemy import Connection, insert, select
 
 from curator_bench.errors import Mistake
 from curator_bench.store import rows
@@ -36,6 +36,13 @@ class TakenIn:
     completed: int = 0
     known: int = 0
     mistakes: list[Mistake] = field(default_factory=list)
+
+
+class _Known(NamedTuple):
+    """The row of a run that is there already."""
+
+    id: int
+    verdict: str
 
 
 class Taker:
@@ -70,9 +77,7 @@ class Taker:
         if not runs:
             return
         records = {run.record.start.uid: run.record for run in runs}
-        values = [
-            rows.values_of(self._place(connection, run), run.record.start, run.record.end) for run in runs
-        ]
+        values = [rows.values_of(self._place(connection, run), run.record.start, run.record.end) for run in runs]
         connection.execute(insert(RUNS), values)
         parts = defaultdict(list)
         for uid, row in _rows_of(connection, records).items():
@@ -96,9 +101,7 @@ class Taker:
         return self._places[known]
 
 
-def _add_metrics(
-    connection: Connection, runs: Sequence[FoundRun], there: Mapping[str, Row[Any]], taken: TakenIn
-) -> int:
+def _add_metrics(connection: Connection, runs: Sequence[FoundRun], there: Mapping[str, _Known], taken: TakenIn) -> int:
     """What the file says and the database does not, of runs that both know; in how many there was something."""
     recorded = _metrics_of(connection, [there[run.record.start.uid].id for run in runs])
     added: list[dict[str, Any]] = []
@@ -123,9 +126,9 @@ def _metrics_of(connection: Connection, runs: Sequence[int]) -> Mapping[int, dic
     return found
 
 
-def _rows_of(connection: Connection, uids: Iterable[str]) -> dict[str, Row[Any]]:
+def _rows_of(connection: Connection, uids: Iterable[str]) -> dict[str, _Known]:
     found = connection.execute(select(RUNS.c.uid, RUNS.c.id, RUNS.c.verdict).where(RUNS.c.uid.in_(list(uids))))
-    return {row.uid: row for row in found}
+    return {uid: _Known(number, verdict) for uid, number, verdict in found}
 
 
 def _recorded_otherwise(connection: Connection, runs: Sequence[FoundRun]) -> set[str]:

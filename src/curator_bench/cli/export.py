@@ -1,0 +1,58 @@
+"""`curator-bench export`: writes all recorded runs for other programs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+import click
+
+from curator_bench.cli import tables
+from curator_bench.cli.databases import db_option, reading
+from curator_bench.cli.progress import progress
+from curator_bench.errors import BenchError
+
+
+@click.command("export")
+@db_option
+@click.option("--format", "form", type=click.Choice(["jsonl", "csv", "parquet"]), required=True)
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="a file; otherwise standard output")
+def command(database: str, form: str, out: Path | None) -> None:
+    """Write all runs that have ended.
+
+    jsonl has all there is of each run in a line, which `curator-bench import` takes in again. csv and parquet are
+    tables with a row per metric of each run.
+    """
+    from curator_bench.store import exports
+
+    if form == "parquet" and out is None and sys.stdout.isatty():
+        raise click.UsageError("Parquet is not for a terminal: name a file with --out")
+    exporter = {"jsonl": exports.export_jsonl, "csv": exports.export_csv, "parquet": exports.export_parquet}[form]
+    with reading(database) as opened, opened.reading() as connection, _writable(out) as file:
+        with progress("exporting runs") as tell:
+            exporter(connection, file, tell)
+        _, under_way = exports.count_runs(connection)
+    if under_way:
+        click.echo(f"{tables.how_many(under_way, 'run')} still under way, left out", err=True)
+
+
+@contextmanager
+def _writable(out: Path | None) -> Iterator[IO[bytes]]:
+    """A file is there when it is complete."""
+    if out is None:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    unfinished = out.with_name(f"{out.name}.unfinished-{os.getpid()}")
+    try:
+        with unfinished.open("wb") as file:
+            yield file
+        unfinished.replace(out)
+    except OSError as error:
+        raise BenchError(f"{out} cannot be written: {error.strerror or error}") from error
+    finally:
+        unfinished.unlink(missing_ok=True)

@@ -1,0 +1,233 @@
+"""`curator-bench history`: what was measured of an entry, run by run; or which entries there are."""
+
+from __future__ import annotations
+
+import csv
+import statistics
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from curator_bench.cli import tables
+from curator_bench.cli.databases import db_option, reading
+from curator_bench.cli.show import run_document
+from curator_bench.errors import BenchError
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from curator_bench.store.queries import EntryKey, PastRun
+
+_SHOWN = 20
+_LETTERS = 40
+"""The longest sparkline."""
+_CSV = ("name", "path", "session", "started_at", "verdict", "attempt", "commit", "machine_id", "definition_hash")
+
+
+@dataclass(frozen=True, slots=True)
+class _History:
+    """The runs of one entry, oldest first."""
+
+    entry: EntryKey
+    runs: Sequence[PastRun]
+
+    @property
+    def kinds(self) -> Counter[tuple[str | None, str | None]]:
+        """How many runs there are of each machine and definition: only like is compared with like."""
+        return Counter(_kind(run) for run in self.runs)
+
+    @property
+    def alike(self) -> Sequence[PastRun]:
+        """The runs that the newest one is comparable to."""
+        return [run for run in self.runs if _kind(run) == _kind(self.runs[-1])]
+
+
+@click.command("history")
+@click.argument("entry", required=False)
+@db_option
+@click.option("--metric", help="this metric only, with each value")
+@click.option("--last", type=click.IntRange(1), help=f"how many runs; {_SHOWN} in tables, otherwise all")
+@click.option("--json", "as_json", is_flag=True, help="print JSON instead of tables")
+@click.option("--csv", "as_csv", is_flag=True, help="print CSV instead of tables: a line per value")
+def command(
+    entry: str | None, database: str, metric: str | None, last: int | None, as_json: bool, as_csv: bool
+) -> None:
+    """Print the history of ENTRY: its id, the name all its combinations share, or its node id.
+
+    Without ENTRY, list the entries there are.
+    """
+    if entry is None and (metric or as_csv):
+        raise click.UsageError("name an ENTRY; `curator-bench history` lists them")
+    with reading(database) as opened, opened.reading() as connection:
+        if entry is None:
+            _print_entries(connection, last or _SHOWN, as_json=as_json)
+            return
+        found = _find(connection, entry, metric, None if (as_json or as_csv) and last is None else last or _SHOWN)
+    if as_json:
+        click.echo(tables.as_json(_document(found)))
+    elif as_csv:
+        _print_csv(found)
+    else:
+        for number, one in enumerate(found):
+            tables.say("\n" if number else "", nl=False)
+            _print(one, metric)
+
+
+def _find(connection: Connection, named: str, metric: str | None, last: int | None) -> list[_History]:
+    from curator_bench.store import queries
+
+    entries = queries.find_entries(connection, named)
+    found = [_History(entry, queries.history(connection, entry, last, metric)) for entry in entries]
+    if metric is not None and not any(run.metrics for one in found for run in one.runs):
+        names = queries.metric_names(connection, entries)
+        few = "" if metric not in names else f" in the last {last} runs"
+        raise BenchError(f"{named} has no metric {metric!r}{few}{queries.nearest(metric, names)}")
+    return found
+
+
+def _print(found: _History, metric: str | None) -> None:
+    newest = found.runs[-1]
+    tables.say(f"{tables.printable(found.entry.name)}  {tables.printable(found.entry.path)}".rstrip())
+    for line in _warnings(found):
+        tables.say(line)
+    tables.say("")
+    if metric is not None:
+        _print_values(found, metric)
+        return
+    heads = tables.columns("STARTED (UTC)", "SESSION", "VERDICT", ">DURATION", "COMMIT", *_kind_titles(found))
+    tables.print_table(heads, [(*_of_run(run), *_kind_cells(found, run)) for run in found.runs])
+    if any(run.metrics for run in found.alike):
+        tables.say("")
+        heads = tables.columns("METRIC", ">RUNS", ">LATEST", ">MEDIAN", ">LOWEST", ">HIGHEST", "COURSE")
+        names = dict.fromkeys(name for run in [newest, *found.alike] for name in run.metrics)
+        tables.print_table(heads, [_of_metric(name, found.alike) for name in names])
+
+
+def _print_values(found: _History, metric: str) -> None:
+    measured = _History(found.entry, [run for run in found.runs if metric in run.metrics])
+    if not measured.runs:
+        tables.say(f"has not measured {metric}")
+        return
+    heads = tables.columns(
+        "STARTED (UTC)", "SESSION", "VERDICT", "COMMIT", f">{metric}", ">CHANGE", *_kind_titles(found)
+    )
+    rows = []
+    before: dict[Any, float] = {}
+    for run in measured.runs:
+        value = _figure(run, metric)
+        started, session, verdict, _, commit = _of_run(run)
+        change = _change(before.get(_kind(run)), value)
+        shown = tables.number(run.metrics[metric])
+        rows.append((started, session, verdict, commit, shown, change, *_kind_cells(found, run)))
+        if value is not None:
+            before[_kind(run)] = value
+    tables.print_table(heads, rows)
+    figures = _figures(metric, measured.alike)
+    if figures:
+        tables.say(
+            f"\n{metric}  {tables.sparkline(figures[-_LETTERS:])}  median {tables.number(statistics.median(figures))}"
+        )
+
+
+def _warnings(found: _History) -> Iterator[str]:
+    """What keeps the runs from being compared."""
+    machines, definitions = ({kind[place] for kind in found.kinds} for place in (0, 1))
+    if len(machines) > 1 or len(definitions) > 1:
+        kinds = f"{tables.how_many(len(machines), 'machine')} and {tables.how_many(len(definitions), 'definition')}"
+        alike = f"the {tables.how_many(len(found.alike), 'run')} that compare with the newest"
+        yield f"these runs are of {kinds}, so not all compare; what is said of metrics is of {alike}"
+
+
+def _kind_titles(found: _History) -> list[str]:
+    machines, definitions = ({kind[place] for kind in found.kinds} for place in (0, 1))
+    return [*(["MACHINE"] if len(machines) > 1 else []), *(["DEFINITION"] if len(definitions) > 1 else [])]
+
+
+def _kind_cells(found: _History, run: PastRun) -> list[str]:
+    cells = {"MACHINE": run.machine_id or "", "DEFINITION": (run.definition_hash or "")[:8]}
+    return [cells[title] for title in _kind_titles(found)]
+
+
+def _of_run(run: PastRun) -> tuple[str, str, str, str, str]:
+    duration = tables.seconds(run.duration)
+    return tables.time(run.start), run.session, run.verdict, duration, tables.commit(run.commit)
+
+
+def _of_metric(name: str, runs: Sequence[PastRun]) -> tuple[str, ...]:
+    count = sum(name in run.metrics for run in runs)
+    latest = next((run.metrics[name] for run in reversed(runs) if name in run.metrics), None)
+    figures = _figures(name, runs)
+    if not figures:
+        return name, f"{count}", tables.number(latest), "", "", "", ""
+    numbers = (statistics.median(figures), min(figures), max(figures))
+    return name, f"{count}", tables.number(latest), *map(tables.number, numbers), tables.sparkline(figures[-_LETTERS:])
+
+
+def _figures(metric: str, runs: Sequence[PastRun]) -> list[float]:
+    return [value for run in runs if (value := _figure(run, metric)) is not None]
+
+
+def _figure(run: PastRun, metric: str) -> float | None:
+    """The metric where it is a finite number."""
+    value = run.metrics.get(metric)
+    if isinstance(value, bool | str) or value is None or not abs(value) < float("inf"):
+        return None
+    return float(value)
+
+
+def _change(before: float | None, now: float | None) -> str:
+    return f"{(now - before) / abs(before):+.1%}" if before and now is not None else ""
+
+
+def _kind(run: PastRun) -> tuple[str | None, str | None]:
+    return run.machine_id, run.definition_hash
+
+
+def _print_csv(found: Sequence[_History]) -> None:
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow([*_CSV, "metric", "value"])
+    for run in (run for one in found for run in one.runs):
+        start = run.start.isoformat()
+        same = [run.entry.name, run.entry.path, run.session, start, run.verdict, run.attempt, run.commit]
+        for name, value in run.metrics.items():
+            shown = str(value).lower() if isinstance(value, bool) else value
+            writer.writerow([*same, run.machine_id, run.definition_hash, name, shown])
+
+
+def _document(found: Sequence[_History]) -> dict[str, Any]:
+    entries = [
+        {
+            "name": one.entry.name,
+            "originalname": one.entry.originalname,
+            "path": one.entry.path,
+            "runs": [{**run_document(run), "metrics": run.metrics} for run in one.runs],
+        }
+        for one in found
+    ]
+    return {"schema_version": 1, "entries": entries}
+
+
+def _print_entries(connection: Connection, last: int, *, as_json: bool) -> None:
+    from curator_bench.store import queries
+
+    known = queries.known_entries(connection)
+    if as_json:
+        entries = [{**_key(one.key), "runs": one.runs, "latest": one.latest} for one in known]
+        click.echo(tables.as_json({"schema_version": 1, "entries": entries}))
+        return
+    rows = []
+    for one in known:
+        runs = queries.latest_runs(connection, one.key, last)
+        durations = [run.duration for run in runs if run.duration is not None]
+        latest = (tables.time(one.latest), runs[-1].verdict, tables.seconds(runs[-1].duration))
+        rows.append((one.key.name, one.key.path, f"{one.runs:,}", *latest, tables.sparkline(durations[-_LETTERS:])))
+    heads = tables.columns("ENTRY", "FILE", ">RUNS", "LATEST (UTC)", "VERDICT", ">DURATION", "COURSE")
+    tables.print_table(heads, rows)
+
+
+def _key(entry: EntryKey) -> dict[str, str]:
+    return {"name": entry.name, "originalname": entry.originalname, "path": entry.path}

@@ -1,0 +1,119 @@
+"""`curator-bench show`: one session, with all it ran."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from curator_bench.cli import tables
+from curator_bench.cli.databases import db_option, reading
+from curator_bench.cli.sessions import as_document
+
+if TYPE_CHECKING:
+    from curator_bench.store.queries import MissedRequirement, PastRun, PastSession
+    from curator_bench.store.records import InvocationRecord, SubjectRecord
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    session: PastSession
+    invocations: Sequence[InvocationRecord]
+    subjects: Sequence[SubjectRecord]
+    runs: Sequence[PastRun]
+    missed: Mapping[str, Sequence[MissedRequirement]]
+
+
+@click.command("show")
+@click.argument("session", required=False)
+@db_option
+@click.option("--json", "as_json", is_flag=True, help="print JSON instead of tables")
+def command(session: str | None, database: str, as_json: bool) -> None:
+    """Print what SESSION (its name or uid; otherwise the newest) ran, and what came of it."""
+    from curator_bench.store import queries
+
+    with reading(database) as opened, opened.reading() as connection:
+        *others, chosen = queries.find_sessions(connection, session)
+        missed = defaultdict(list)
+        for requirement in queries.missed_requirements(connection, chosen):
+            missed[requirement.run_uid].append(requirement)
+        found = _Found(
+            chosen,
+            queries.invocations_of(connection, chosen),
+            queries.subjects_of(connection, chosen),
+            queries.runs_of(connection, chosen),
+            missed,
+        )
+    if as_json:
+        click.echo(tables.as_json(_document(found)))
+        return
+    for line in (*_head(found), *_others(others)):
+        tables.say(line)
+    tables.say("")
+    heads = tables.columns("ENTRY", "VERDICT", "STARTED (UTC)", ">DURATION", "WHY")
+    tables.print_table(heads, [_row(run, found.missed[run.uid]) for run in found.runs])
+
+
+def _head(found: _Found) -> Iterator[str]:
+    session = found.session
+    yield f"session    {session.name}  ({session.uid})"
+    yield f"verdicts   {tables.counts(session.verdicts.items()) or 'no runs'}"
+    if session.results_directory:
+        yield f"results    {session.results_directory}/{session.name}"
+    if session.commit:
+        yield f"commit     {session.commit}{' (changed)' if session.dirty else ''} {session.branch or ''}".rstrip()
+    for subject in found.subjects:
+        changed = " (changed)" if subject.dirty else ""
+        yield f"subject    {subject.package} {subject.version or ''} {tables.commit(subject.commit)}{changed}".rstrip(
+            " -"
+        )
+    for invocation in found.invocations:
+        status = "did not end" if invocation.end is None else f"exit code {invocation.exit_status}"
+        yield f"invoked    {tables.time(invocation.start)} UTC on {invocation.host or '?'}, {status}"
+        yield from (f"           {said}" for said in (invocation.command_line, invocation.ci_run_url) if said)
+    yield from (
+        f"{what:<11}{said}" for what, said in (("reason", session.reason), ("viewer", session.viewer_url)) if said
+    )
+
+
+def _others(others: Sequence[PastSession]) -> Iterator[str]:
+    if others:
+        older = ", ".join(f"{session.uid} of {tables.time(session.start)}" for session in others[-5:])
+        yield f"           the newest of {len(others) + 1} with this name; others: {older}"
+
+
+def _row(run: PastRun, missed: Sequence[MissedRequirement]) -> tuple[str, ...]:
+    attempt = f" (attempt {run.attempt})" if run.attempt > 1 else ""
+    why = run.error or "; ".join(_said(requirement) for requirement in missed)
+    return f"{run.entry.name}{attempt}", run.verdict, tables.time(run.start), tables.seconds(run.duration), why
+
+
+def _said(requirement: MissedRequirement) -> str:
+    actual = "missing" if requirement.actual is None else requirement.actual
+    return f"{requirement.metric} is {actual}, {requirement.bound} {requirement.limit}"
+
+
+def _document(found: _Found) -> dict[str, Any]:
+    return {
+        "schema_version": 1,
+        **as_document(found.session),
+        "invocations": [dataclasses.asdict(invocation) for invocation in found.invocations],
+        "subjects": [dataclasses.asdict(subject) for subject in found.subjects],
+        "runs": [_run(run, found.missed[run.uid]) for run in found.runs],
+    }
+
+
+def _run(run: PastRun, missed: Sequence[MissedRequirement]) -> dict[str, Any]:
+    bounds = [{name: getattr(one, name) for name in ("metric", "bound", "limit", "actual")} for one in missed]
+    return {**run_document(run), "missed_requirements": bounds}
+
+
+def run_document(run: PastRun) -> dict[str, Any]:
+    """A run for other programs, without its metrics."""
+    fields = dataclasses.asdict(run)
+    del fields["metrics"]
+    return {**fields.pop("entry"), **fields}

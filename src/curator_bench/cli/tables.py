@@ -1,0 +1,141 @@
+"""What the subcommands print: tables, numbers, times and sparklines. On a pipe all of it is plain aligned text."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import click
+
+from curator_bench.values import Scalar, Verdict
+
+NOTHING = "-"
+_BARS = "▁▂▃▄▅▆▇█"
+_BARS_IN_ASCII = "_.-~=+*#"
+_STYLES = {str(Verdict.PASSED): "green", str(Verdict.SKIPPED): "yellow", "running": "cyan"} | {
+    str(verdict): "red" for verdict in (Verdict.FAILED, Verdict.CRASHED, Verdict.TIMEOUT, Verdict.ERROR)
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    title: str
+    right: bool = False
+    """Numbers stand below each other by their ends."""
+
+
+def columns(*titles: str) -> list[Column]:
+    """A title that begins with `>` is that of a column of numbers."""
+    return [Column(title.lstrip(">"), right=title.startswith(">")) for title in titles]
+
+
+def print_table(heads: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
+    shown = [[printable(cell) or NOTHING for cell in row] for row in rows]
+    if sys.stdout.isatty():
+        _print_rich(heads, shown)
+    else:
+        say("\n".join(_aligned(heads, shown)))
+
+
+def say(text: str, *, nl: bool = True) -> None:
+    """Whatever the terminal cannot show is replaced."""
+    encoding = sys.stdout.encoding or "utf-8"
+    click.echo(text.encode(encoding, "replace").decode(encoding), nl=nl)
+
+
+def printable(text: str) -> str:
+    """The first line, without what would steer the terminal: names and errors come from scripts."""
+    line = next(iter(text.strip().splitlines()), "")
+    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in line)
+
+
+def number(value: Scalar) -> str:
+    """As people read it: 1,614 and 0.2213 and 1.2e-05."""
+    if value is None:
+        return NOTHING
+    if isinstance(value, str | bool):
+        return str(value).lower() if isinstance(value, bool) else printable(value)
+    if value != value or abs(value) == float("inf"):
+        return str(value)
+    if float(value).is_integer() and abs(value) < 1e15:
+        return f"{int(value):,}"
+    return f"{value:,.0f}" if 10_000 <= abs(value) < 1e15 else f"{value:,.4g}"
+
+
+def time(moment: datetime | None) -> str:
+    """To the second, in UTC."""
+    return f"{moment:%Y-%m-%d %H:%M:%S}" if moment else NOTHING
+
+
+def seconds(duration: float | None) -> str:
+    from curator_bench.report.durations import readable_seconds
+
+    return NOTHING if duration is None else readable_seconds(duration)
+
+
+def commit(sha: str | None, *, dirty: bool | None = False) -> str:
+    return f"{sha[:8]}{'+' if dirty else ''}" if sha else NOTHING
+
+
+def counts(found: Iterable[tuple[str, int]]) -> str:
+    return ", ".join(f"{count} {what}" for what, count in found)
+
+
+def how_many(count: int, what: str, whats: str | None = None) -> str:
+    return f"{count:,} {what if count == 1 else whats or what + 's'}"
+
+
+def sparkline(values: Sequence[float]) -> str:
+    """One letter per value, from the lowest to the highest of them."""
+    bars = _BARS if _can_show(_BARS) else _BARS_IN_ASCII
+    if not values:
+        return ""
+    low, high = min(values), max(values)
+    if low == high:
+        return bars[len(bars) // 2] * len(values)
+    scale = (len(bars) - 1) / (high - low) if high - low < float("inf") else 0.0
+    return "".join(bars[round((value - low) * scale)] for value in values)
+
+
+def _can_show(text: str) -> bool:
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
+def _aligned(heads: Sequence[Column], rows: Sequence[Sequence[str]]) -> list[str]:
+    all_rows = [[head.title for head in heads], *rows]
+    widths = [max(len(row[place]) for row in all_rows) for place in range(len(heads))]
+    return [
+        "  ".join(
+            cell.rjust(width) if head.right else cell.ljust(width)
+            for cell, width, head in zip(row, widths, heads, strict=True)
+        ).rstrip()
+        for row in all_rows
+    ]
+
+
+def _print_rich(heads: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for head in heads:
+        table.add_column(Text(head.title), justify="right" if head.right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
+    Console(highlight=False).print(table)
+
+
+def as_json(document: Any) -> str:
+    """Strict: NaN and the infinities become texts, and times are ISO 8601."""
+    import json
+
+    text = json.dumps(document, default=lambda value: value.isoformat() if isinstance(value, datetime) else str(value))
+    return json.dumps(json.loads(text, parse_constant=str), indent=2, ensure_ascii=False)

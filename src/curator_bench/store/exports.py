@@ -1,0 +1,192 @@
+"""Everything a database holds of runs that have ended, for other programs: a batch at a time, however much there is.
+
+`jsonl` is a whole run per line, which `curator-bench import` takes in again. `csv` and `parquet` are tables with a row
+per metric of each run; a run without any has one row.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import fields
+from datetime import datetime
+from itertools import islice
+from typing import IO, Any
+
+from sqlalchemy import Connection, Row, Table, func, select
+
+from curator_bench.errors import MissingExtra
+from curator_bench.store import bulk, unrecorded
+from curator_bench.store.records import (
+    Figures,
+    InvocationRecord,
+    RunEnd,
+    RunRecord,
+    RunStart,
+    SessionRecord,
+    SubjectRecord,
+)
+from curator_bench.store.running import RUNNING
+from curator_bench.store.scalars import scalar_of, value_of
+from curator_bench.store.tables import INVOCATIONS, METRICS, PARAMS, REQUIREMENTS, RUNS, SAMPLES, SESSIONS, SUBJECTS
+from curator_bench.values import Check, Repeat, Verdict
+
+Progress = Callable[[int, int], None]
+Parts = Mapping[int, list[tuple[Any, ...]]]
+"""What belongs to runs, by their numbers; each without that number."""
+
+_RUNS_AT_ONCE = 200
+_ROWS_IN_A_GROUP = 50_000
+_SESSION_COLUMNS = ("uid", "name", "reason", "commit", "dirty", "branch")
+_RUN_COLUMNS = (
+    *("uid", "name", "originalname", "path", "definition_hash", "attempt", "verdict", "host", "machine_id", "node"),
+    *("gpu", "start", "end", "duration", "exit_code", "error", "python_version", "platform", "ray_version"),
+)
+COLUMNS = (*(f"session_{name}" for name in _SESSION_COLUMNS), *_RUN_COLUMNS, "metric", "value", "text")
+"""Of the tables. `text` is what a metric is that is no number."""
+
+
+def count_runs(connection: Connection) -> tuple[int, int]:
+    """How many runs have ended, and how many are under way, which are not exported."""
+    running = select(func.count()).select_from(RUNS).where(RUNS.c.verdict == RUNNING)
+    total, under_way = connection.scalar(select(func.count()).select_from(RUNS)), connection.scalar(running)
+    return (total or 0) - (under_way or 0), under_way or 0
+
+
+def export_jsonl(connection: Connection, out: IO[bytes], progress: Progress = lambda done, total: None) -> None:
+    for records in _records(connection, progress):
+        for record in records:
+            out.write(unrecorded.line_of(record))
+
+
+def export_csv(connection: Connection, out: IO[bytes], progress: Progress = lambda done, total: None) -> None:
+    text = io.TextIOWrapper(out, encoding="utf-8", newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for run, metrics in _table(connection, progress):
+        shown = tuple(value.isoformat() if isinstance(value, datetime) else value for value in run)
+        writer.writerows(shown + metric for metric in metrics)
+    text.flush()
+    text.detach()
+
+
+def export_parquet(connection: Connection, out: IO[bytes], progress: Progress = lambda done, total: None) -> None:
+    try:
+        import pyarrow as pa
+        from pyarrow import parquet
+    except ImportError:
+        raise MissingExtra("export to parquet", "data") from None
+    schema = pa.schema([(name, _arrow_type(pa, name)) for name in COLUMNS])
+    with parquet.ParquetWriter(out, schema, compression="zstd") as writer:
+        rows = (run + metric for run, metrics in _table(connection, progress) for metric in metrics)
+        while group := list(islice(rows, _ROWS_IN_A_GROUP)):
+            arrays = [
+                pa.array(column, field.type) for column, field in zip(zip(*group, strict=True), schema, strict=True)
+            ]
+            writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
+
+
+def _arrow_type(pa: Any, name: str) -> Any:
+    if name in ("start", "end"):
+        return pa.timestamp("us", tz="UTC")
+    if name in ("value", "duration"):
+        return pa.float64()
+    if name in ("attempt", "exit_code"):
+        return pa.int64()
+    return pa.bool_() if name == "session_dirty" else pa.string()
+
+
+def _table(connection: Connection, progress: Progress) -> Iterator[tuple[tuple[Any, ...], list[tuple[Any, ...]]]]:
+    """The rows of `COLUMNS`: what is the same in all rows of a run, and for each row its metric, value and text."""
+    for runs, sessions in _runs(connection, progress):
+        metrics = _parts(connection, METRICS, runs)
+        for run in runs:
+            session, row = sessions[run.session], run._mapping
+            same = (*(session[name] for name in _SESSION_COLUMNS), *(row[name] for name in _RUN_COLUMNS))
+            yield same, metrics.get(run.id) or [(None, None, None)]
+
+
+def _records(connection: Connection, progress: Progress) -> Iterator[list[RunRecord]]:
+    told: set[int] = set()
+    for runs, sessions in _runs(connection, progress):
+        parts = {table: _parts(connection, table, runs) for table in (METRICS, SAMPLES, PARAMS, REQUIREMENTS)}
+        invocations = _invocations(connection, runs, told)
+        yield [_record(run, _session(sessions[run.session]), invocations.get(run.invocation), parts) for run in runs]
+
+
+def _runs(
+    connection: Connection, progress: Progress
+) -> Iterator[tuple[list[Row[Any]], Mapping[int, Mapping[str, Any]]]]:
+    """Those that have ended, with their sessions."""
+    total, _ = count_runs(connection)
+    done = 0
+    for batch in bulk.by_id(connection, RUNS, _RUNS_AT_ONCE):
+        runs = [run for run in batch if run.verdict != RUNNING]
+        if runs:
+            yield runs, _sessions(connection, {run.session for run in runs})
+        done += len(runs)
+        progress(done, total)
+
+
+def _parts(connection: Connection, table: Table, runs: list[Row[Any]]) -> Parts:
+    found = defaultdict(list)
+    for run, *values in bulk.parts_of(connection, table, [run.id for run in runs]):
+        found[run].append(tuple(values))
+    return found
+
+
+def _sessions(connection: Connection, numbers: Iterable[int]) -> Mapping[int, Mapping[str, Any]]:
+    """With their subjects."""
+    found = connection.execute(select(SESSIONS).where(SESSIONS.c.id.in_(numbers)))
+    sessions = {row.id: {**row._mapping, "subjects": ()} for row in found}
+    for row in connection.execute(select(SUBJECTS).where(SUBJECTS.c.session.in_(sessions)).order_by(SUBJECTS.c.id)):
+        sessions[row.session]["subjects"] += (SubjectRecord(row.package, row.version, row.commit, row.dirty),)
+    return sessions
+
+
+def _invocations(connection: Connection, runs: list[Row[Any]], told: set[int]) -> Mapping[int, InvocationRecord]:
+    """The environment is told with the first run of each: it is long, and read once."""
+    numbers = {run.invocation for run in runs if run.invocation is not None}
+    names = [field.name for field in fields(InvocationRecord)]
+    found: dict[int, InvocationRecord] = {}
+    for row in connection.execute(select(INVOCATIONS).where(INVOCATIONS.c.id.in_(numbers))):
+        values = {name: row._mapping[name] for name in names}
+        found[row.id] = InvocationRecord(**{**values, "environment": None if row.id in told else row.environment})
+    told |= numbers
+    return found
+
+
+def _session(row: Mapping[str, Any]) -> SessionRecord:
+    return SessionRecord(**{field.name: row[field.name] for field in fields(SessionRecord)})
+
+
+def _record(
+    run: Row[Any], session: SessionRecord, invocation: InvocationRecord | None, parts: Mapping[Table, Parts]
+) -> RunRecord:
+    row = run._mapping
+    start = RunStart(**{field.name: row[field.name] for field in fields(RunStart)})
+    figures = Figures(**{field.name: row[field.name] for field in fields(Figures)})
+    said = {field.name: row[field.name] for field in fields(RunEnd) if field.name in row}
+    end = RunEnd(
+        **{**said, "verdict": Verdict(run.verdict), "end": run.end or run.start},
+        figures=figures,
+        metrics={name: scalar_of(value, text) for name, value, text in parts[METRICS].get(run.id, ())},
+        params={name: value_of(text) for name, text in parts[PARAMS].get(run.id, ())},
+        repeats=_repeats(parts[SAMPLES].get(run.id, ())),
+        checks=tuple(
+            Check(metric, bound, value_of(limit), value_of(actual), bool(met))
+            for _, metric, bound, limit, actual, met in sorted(parts[REQUIREMENTS].get(run.id, ()))
+        ),
+    )
+    return RunRecord(session, invocation, start, end)
+
+
+def _repeats(samples: Iterable[tuple[Any, ...]]) -> tuple[Repeat, ...]:
+    metrics: dict[int, dict[str, Any]] = defaultdict(dict)
+    for repeat, metric, value in samples:
+        metrics[repeat][metric] = value
+    return tuple(
+        Repeat(number, None, metrics[number].get("exec_time_s") or 0.0, metrics[number]) for number in sorted(metrics)
+    )

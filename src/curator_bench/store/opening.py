@@ -1,0 +1,41 @@
+"""A database as commands open it: by what the user named it, and every failure in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from curator_bench.errors import BenchError
+from curator_bench.store.database import Database, database_url, open_for_reading, open_for_writing, reason_of
+from curator_bench.store.orphans import Here
+from curator_bench.store.urls import shown
+
+
+@contextmanager
+def to_read(named: str) -> Iterator[Database]:
+    """Raises BenchError where there is none, and for what fails in the block."""
+    url = database_url(named)
+    database = open_for_reading(url)
+    if database is None:
+        raise BenchError(
+            f"{shown(url)}: there are no runs here yet; `pytest … --benchmark --benchmark-db` records them"
+        )
+    with database, _failing_in_one_line(database):
+        yield database
+
+
+@contextmanager
+def to_write(named: str, here: Here) -> Iterator[Database]:
+    """Makes it where there is none. Raises BenchError for what fails in the block."""
+    with open_for_writing(database_url(named), here) as database, _failing_in_one_line(database):
+        yield database
+
+
+@contextmanager
+def _failing_in_one_line(database: Database) -> Iterator[None]:
+    try:
+        yield
+    except SQLAlchemyError as error:
+        raise BenchError(f"{database.shown}: {reason_of(error)}") from error
