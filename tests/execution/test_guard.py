@@ -137,6 +137,24 @@ def test_shared_memory_goes_with_those_who_made_it(watch: Callable[..., Watched]
     assert not Path("/dev/shm", name).exists()
 
 
+@pytest.mark.skipif(not os.path.isdir("/dev/shm"), reason="Linux keeps shared memory there")
+@pytest.mark.parametrize("then", ["os.kill(os.getpid(), 9)", "bench.close()"])
+def test_shared_memory_that_is_told_of_is_removed_also_when_its_owners_have_ended(
+    watch: Callable[..., Watched], then: str
+) -> None:
+    """Somebody else's processes end those of a run: Ray its workers, when their script ends."""
+    name = Path(f"/dev/shm/curator-bench-test-{os.getpid()}")
+    tell = f"file = Path({str(name)!r}); bench.guard.will_be_left([file, Path('/dev/shm/never-there')]); file.touch()"
+    watched = watch(tell, f"sys.stdin.readline(); {then}")
+    assert name.exists()
+    assert watched.process.stdin
+    watched.process.stdin.write("\n")
+    watched.process.stdin.flush()
+    watched.process.wait()
+    watched.wait_until_nothing_is_left()
+    assert not name.exists()
+
+
 def test_a_signal_to_the_guard_does_not_stop_it_watching(watch: Callable[..., Watched]) -> None:
     watched = watch(SLEEPS)
     time.sleep(1)

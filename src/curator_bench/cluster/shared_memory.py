@@ -20,9 +20,15 @@ class Segments:
         self._before = files_there() if before is None else before
         self._mapped: frozenset[Path] = frozenset()
 
-    def note(self, pids: Iterable[int]) -> None:
-        """To be told which processes will be killed, while they live."""
-        self._mapped |= files_mapped_by(pids) - self._before
+    def note(self, pids: Iterable[int]) -> frozenset[Path]:
+        """To be told which processes will be killed, while they live; gives what is the run's of what they map."""
+        found = files_mapped_by(pids) - self._before
+        self._mapped |= found
+        return found
+
+    def note_files(self, files: Iterable[Path]) -> None:
+        """What somebody else has noted."""
+        self._mapped |= frozenset(files) - self._before
 
     def remove(self) -> None:
         """To be called when they have ended. What others map by now stays."""

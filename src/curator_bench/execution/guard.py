@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -52,11 +53,18 @@ class Guard:
         with suppress(OSError), self._process.stdin as told:
             told.write(b"\0".join(map(os.fsencode, files_there())))
 
+    def will_be_left(self, files: Iterable[Path]) -> None:
+        """In shared memory, by processes that are about to be ended: the guard removes them if we cannot."""
+        self._tell(*map(os.fsencode, files))
+
     def dismiss(self) -> None:
         """We end in good order: the guard looks once more for what is left, and ends."""
-        with suppress(OSError):
-            os.write(self._write_end, IN_GOOD_ORDER)
+        self._tell(IN_GOOD_ORDER)
         with suppress(OSError):
             os.close(self._write_end)
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(15)
+
+    def _tell(self, *messages: bytes) -> None:
+        with suppress(OSError):  # it is gone
+            os.write(self._write_end, b"".join(message + b"\0" for message in messages))

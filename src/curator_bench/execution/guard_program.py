@@ -31,9 +31,10 @@ def main() -> None:
         signal.signal(number, signal.SIG_IGN)
     names = sys.stdin.buffer.read().split(b"\0")
     segments = Segments(frozenset(Path(os.fsdecode(name)) for name in names if name))
-    in_good_order = Watch(descriptor, watched, [identify(int(pid)) for pid in sys.argv[4:]]).wait()
+    heard = Watch(descriptor, watched, [identify(int(pid)) for pid in sys.argv[4:]]).wait()
+    segments.note_files(Path(os.fsdecode(message)) for message in heard if message.startswith(b"/"))
     clean_up(marker, segments)
-    for _ in range(0 if in_good_order else _LOOKS_AFTER_A_KILL):
+    for _ in range(0 if IN_GOOD_ORDER in heard else _LOOKS_AFTER_A_KILL):
         time.sleep(_BETWEEN_LOOKS_S)  # what was just being started did not carry the mark yet
         clean_up(marker, segments)
 
@@ -47,23 +48,38 @@ def clean_up(marker: str, segments: Segments) -> None:
 
 
 class Watch:
-    """Waits for the end of the process that started the guard."""
+    """Waits for the end of the process that started the guard, and listens to it until then."""
 
     def __init__(self, descriptor: int, watched: int, controllers: Sequence[ProcessId | None]) -> None:
         self._descriptor, self._watched, self._controllers = descriptor, watched, controllers
         self._poll = select.poll()
         self._poll.register(descriptor, select.POLLIN | select.POLLHUP)
+        self._heard = b""
+        self._broken = False
 
-    def wait(self) -> bool:
-        """Whether it said that it ends in good order."""
+    def wait(self) -> list[bytes]:
+        """What it said: that it ends in good order, files that will be left."""
         while not self._is_over(_LOOK_EVERY_MS):
             if any(one is None or not is_running(one) for one in self._controllers):
                 self._stop_watched()
-        return bool(self._poll.poll(0)) and os.read(self._descriptor, 1) == IN_GOOD_ORDER
+        while self._listen(0):
+            pass
+        return self._heard.split(b"\0")
 
     def _is_over(self, within_ms: int) -> bool:
         """The pipe breaks, or our parent is another: a forked child of the watched process may hold the pipe open."""
-        return os.getppid() != self._watched or bool(self._poll.poll(within_ms))
+        if os.getppid() == self._watched:
+            self._listen(within_ms)
+        return self._broken or os.getppid() != self._watched
+
+    def _listen(self, within_ms: int) -> bool:
+        """Whether there was something to hear."""
+        if self._broken or not self._poll.poll(within_ms):
+            return False
+        piece = os.read(self._descriptor, 65536)
+        self._heard += piece
+        self._broken = not piece
+        return bool(piece)
 
     def _stop_watched(self) -> None:
         """As Ctrl-C would at first, so that it can put its run in order; nobody waits for it any more."""

@@ -143,7 +143,7 @@ class _Measured:
         """Ray ends the workers of a script that is ended, before its cluster could tell what they hold."""
         try:
             if not child.has_ended:
-                self._stage.segments.note(self._pids())
+                self._stage.bench.guard.will_be_left(self._stage.segments.note(self._pids()))
         finally:
             child.end()
 
