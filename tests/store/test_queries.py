@@ -205,6 +205,7 @@ def test_a_session_knows_what_it_ran_and_what_was_not_met(bench: Bench) -> None:
 
 def test_an_empty_database_has_no_sessions_and_no_entries(bench: Bench) -> None:
     with bench.open().reading() as connection:
-        assert queries.sessions(connection, 5) == queries.known_entries(connection) == []
+        assert queries.sessions(connection, 5) == []
+        assert queries.known_entries(connection) == []
         with pytest.raises(BenchError, match="no sessions are recorded"):
             queries.find_sessions(connection, None)

@@ -136,16 +136,22 @@ class _Measured:
                 for sampler in self._samplers:
                     sampler.stop()
             finally:
-                if self._child is not None:
-                    self._end(self._child)
+                self._end()
 
-    def _end(self, child: Child) -> None:
-        """Ray ends the workers of a script that is ended, before its cluster could tell what they hold."""
+    def _end(self) -> None:
         try:
-            if not child.has_ended:
-                self._stage.bench.guard.will_be_left(self._stage.segments.note(self._pids()))
+            self._note_segments()
+        except KeyboardInterrupt:  # a second Ctrl-C
+            self._note_segments()
+            raise
         finally:
-            child.end()
+            if self._child is not None:
+                self._child.end()
+
+    def _note_segments(self) -> None:
+        """Ray ends the workers of a script that is ended, before its cluster could tell what they hold."""
+        if self._child is not None and not self._child.has_ended:
+            self._stage.bench.guard.will_be_left(self._stage.segments.note(self._pids()))
 
     def metrics(self) -> dict[str, Scalar]:
         return {name: value for sampler in self._samplers for name, value in sampler.metrics().items()}

@@ -64,7 +64,8 @@ def _first_object(path: Path) -> Mapping[str, Any]:
             if found := _object(line):
                 return found
         file.seek(0)
-        return _object(file.read()) if file.read(200).lstrip().startswith("{") else {}
+        text = file.read()
+    return _object(text) if text.lstrip().startswith("{") else {}
 
 
 def _object(text: str) -> Mapping[str, Any]:

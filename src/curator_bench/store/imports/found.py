@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -47,7 +48,10 @@ def documents(path: Path) -> Iterator[tuple[Place, Mapping[str, Any]] | Mistake]
                 continue
             place = Place(str(path), number)
             try:
-                document = json.loads(line)
+                document = json.loads(line.strip())
+            except json.JSONDecodeError as error:
+                yield Mistake(place, "", f"no JSON: {error.msg} (column {error.colno})")
+                continue
             except (ValueError, RecursionError) as error:
                 yield Mistake(place, "", f"no JSON: {error}")
                 continue
@@ -61,10 +65,8 @@ def moment_of(said: object) -> datetime:
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     if isinstance(said, bool) or not isinstance(said, int | float):
         raise ValueError("expected a time: ISO 8601 or seconds since 1970")
-    try:
+    with suppress(OverflowError, OSError, ValueError):
         moment = datetime.fromtimestamp(said, UTC)
-    except (OverflowError, OSError, ValueError):
-        raise ValueError("expected seconds since 1970") from None
-    if moment.year not in _YEARS:
-        raise ValueError(f"as seconds since 1970 this is in the year {moment.year}")
-    return moment
+        if moment.year in _YEARS:
+            return moment
+    raise ValueError(f"expected seconds since 1970, of the years {_YEARS[0]} to {_YEARS[-1]}")

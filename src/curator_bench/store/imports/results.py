@@ -55,18 +55,30 @@ def recognizes(document: Mapping[str, Any]) -> bool:
 
 
 def read(path: Path, combine: Combine) -> Iterator[Found]:
-    around = _surroundings(path)
+    around: dict[str, _Surroundings] = {}
+    for item in _groups(path):
+        if isinstance(item, Mistake):
+            yield item
+            continue
+        session = item[0].said["session"]
+        if session not in around:
+            around[session] = _surroundings(path, session)
+        yield _run(item, around[session], combine)
+
+
+def _groups(path: Path) -> Iterator[list[_Line] | Mistake]:
+    """The lines of one run each."""
     lines: list[_Line] = []
     for item in _lines(path):
         if isinstance(item, Mistake):
             yield item
             continue
         if lines and not item.goes_on(lines[-1]):
-            yield _run(lines, around, combine)
+            yield lines
             lines = []
         lines.append(item)
     if lines:
-        yield _run(lines, around, combine)
+        yield lines
 
 
 def _lines(path: Path) -> Iterator[_Line | Mistake]:
@@ -106,7 +118,7 @@ def _run(lines: Sequence[_Line], around: _Surroundings, combine: Combine) -> Fou
         params=said.get("params") or {},
         repeats=repeats,
     )
-    uid = stable_uid("results", session.uid, said["name"], said["attempt"], first.ended)
+    uid = stable_uid("results", said["session"], said["name"], said["attempt"], first.ended)
     return FoundRun(
         RunRecord(session, None, _start(said, start, uid, around), end), first.place, recorded_as=last.ended
     )
@@ -131,15 +143,17 @@ def _session(name: str, around: _Surroundings) -> SessionRecord:
     return SessionRecord(name, around.results_directory, around.session_uid or stable_uid("results", name))
 
 
-def _surroundings(path: Path) -> _Surroundings:
+def _surroundings(path: Path, session: str) -> _Surroundings:
     results = _object(path.with_name("results.json"))
-    for folder in path.resolve().parents:
-        with suppress(OSError):
-            uid = (folder / SESSION_UID).read_text(encoding="utf-8").strip()
-            hosts = list((folder / "env").glob("*.json"))
-            environment = _object(hosts[0]) if len(hosts) == 1 else {}
-            return _Surroundings(uid, str(folder.parent), results, environment)
-    return _Surroundings(None, "", results, {})
+    folder = next((folder for folder in path.resolve().parents if folder.name == session), None)
+    if folder is None:
+        return _Surroundings(None, "", results, {})
+    uid = None
+    with suppress(OSError):
+        uid = (folder / SESSION_UID).read_text(encoding="utf-8").strip()
+    hosts = list((folder / "env").glob("*.json"))
+    environment = _object(hosts[0]) if len(hosts) == 1 else {}
+    return _Surroundings(uid, str(folder.parent), results, environment)
 
 
 def _object(path: Path) -> Mapping[str, Any]:
