@@ -15,6 +15,7 @@ from curator_bench.report.durations import readable_seconds
 SCHEMA_VERSION = 1
 _MOST_METRICS = 3
 _MOST_ROWS = 60
+_LONGEST_TEXT = 24
 _PREFERRED = ("throughput", "per_sec", "per_s", "time", "_s")
 _OWN = frozenset(
     [
@@ -60,7 +61,8 @@ def _telling(metrics: dict[str, Any]) -> list[str]:
 
 def _short(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        return str(value)
+        text = str(value)
+        return text if len(text) <= _LONGEST_TEXT else text[: _LONGEST_TEXT - 1] + "…"
     return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}" if abs(value) < 10_000 else f"{value:,.0f}"
 
 
