@@ -56,6 +56,7 @@ if "RAY_ADDRESS" in os.environ:
     work = lambda: ray.get(holder.work.remote())
 else:
     work = lambda: time.sleep(0.05)
+work()
 
 print("at work", flush=True)
 end = time.monotonic() + seconds
