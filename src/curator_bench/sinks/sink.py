@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Generic, TypeVar
@@ -69,6 +69,8 @@ class Sink(Generic[Config]):
     needs: ClassVar[tuple[str, str] | None] = None
     """A module and the extra it comes with."""
     catch_up_every_s: ClassVar[float] = 5.0
+    at_once: ClassVar[int] = 1
+    """How many results `runs_finished` is given at most."""
 
     def __init__(self, config: Config, context: Context) -> None:
         self.config = config
@@ -82,6 +84,11 @@ class Sink(Generic[Config]):
 
     def run_finished(self, result: Result) -> None:
         """A run has ended and been judged."""
+
+    def runs_finished(self, results: Sequence[Result]) -> None:
+        """Several at once, where so many wait and `at_once` allows it. May be told again of those it has done."""
+        for result in results:
+            self.run_finished(result)
 
     def end_session(self, summary: Summary) -> None:
         """This invocation has ended."""
