@@ -19,6 +19,7 @@ _SUBCOMMANDS = {
     "matrix": "print the entries of matrix files, or their mistakes",
     "merge": "put databases together",
     "prune": "remove old runs",
+    "resend": "deliver what sinks could not deliver",
     "run": "run matrices with the options of the older runners",
     "sessions": "print the recorded sessions",
     "show": "print one session and all it ran",
