@@ -101,7 +101,7 @@ class _Child:
     """The process, and the lines of JSON that go back and forth."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
-        self._printed: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115: closed in `end`
+        self._printed: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
         self._process = subprocess.Popen(
             [sys.executable, "-m", _PROGRAM],
             stdin=subprocess.PIPE,

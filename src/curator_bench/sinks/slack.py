@@ -1,4 +1,4 @@
-"""Slack: one message per session that is kept up to date, and a reply in its thread per run; or, by a webhook, messages."""
+"""Slack: a message per session that is kept up to date, with a reply per run in its thread; or a webhook."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ class SlackConfig(SinkConfig):
     def _can_speak(self) -> SlackConfig:
         if not self.webhook_url and not (self.bot_token and self.channel_id):
             raise ValueError(
-                "expected bot_token and channel_id, or webhook_url, here or in SLACK_BOT_TOKEN and SLACK_CHANNEL_ID, or "
-                "SLACK_WEBHOOK_URL"
+                "expected bot_token and channel_id, or webhook_url; or the variables SLACK_BOT_TOKEN and "
+                "SLACK_CHANNEL_ID, or SLACK_WEBHOOK_URL"
             )
         return self
 
@@ -202,6 +202,6 @@ def _users(said: Mapping[str, Any]) -> Iterable[str]:
 
 
 def _retry_after(headers: Mapping[str, Any]) -> float:
-    found = next((value for name, value in headers.items() if name.lower() == "retry-after"), None)
-    text = found[0] if isinstance(found, list) and found else found
-    return float(text) if text is not None and re.fullmatch(r"\d+(\.\d+)?", str(text)) else 30.0
+    found: Any = next((value for name, value in headers.items() if name.lower() == "retry-after"), None)
+    text = str(found[0] if isinstance(found, list) and found else found)
+    return float(text) if re.fullmatch(r"\d+(\.\d+)?", text) else 30.0
