@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from sinks.conftest import MlflowServer, Project, wait_for
+from end_to_end.conftest import Project
+from sinks.conftest import MlflowServer, wait_for
 from sinks.test_seam import resend, undelivered
 
 mlflow = pytest.importorskip("mlflow")
@@ -85,8 +86,8 @@ def test_the_runs_addresses_are_in_the_database(project: Project, mlflow_server:
 
 def test_invocations_of_one_session_share_its_run(project: Project, mlflow_server: MlflowServer) -> None:
     project.matrix(project.entry("a"), project.entry("b"), sinks=[sink(mlflow_server, "shared")])
-    assert project.run("--benchmark", "-k", "a").code == 0
-    assert project.run("--benchmark", "-k", "b").code == 0
+    assert project.run("--benchmark", "--bench-entries", "a").code == 0
+    assert project.run("--benchmark", "--bench-entries", "b").code == 0
     client = mlflow.MlflowClient(mlflow_server.url)
     found = client.search_runs([client.get_experiment_by_name("shared").experiment_id])
     assert sorted(run.info.run_name for run in found) == ["a", "b", "s"]

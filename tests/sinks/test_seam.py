@@ -11,7 +11,8 @@ import time
 from pathlib import Path
 
 import pytest
-from sinks.conftest import Project, told, wait_for
+from end_to_end.conftest import Project
+from sinks.conftest import told, wait_for
 
 from curator_bench.sinks import journal
 

@@ -6,7 +6,8 @@ import time
 from typing import Any
 
 import pytest
-from sinks.conftest import Project, Slack
+from end_to_end.conftest import Project
+from sinks.conftest import Slack
 from sinks.test_seam import resend, undelivered
 
 TOKEN = "xoxb-1234-planted"
@@ -72,7 +73,7 @@ def test_huge_results_stay_within_the_limits(project: Project, slack: Slack) -> 
 
 def test_invocations_of_one_session_share_one_message(project: Project, slack: Slack) -> None:
     project.matrix(*(project.entry(name, "--sleep 1") for name in "ab"), sinks=[sink(slack)])
-    together = [project.start("--benchmark", "-k", name) for name in "ab"]
+    together = [project.start("--benchmark", "--bench-entries", name) for name in "ab"]
     assert [project.outcome(process).code for process in together] == [0, 0]
     assert len(slack.parents) == 1
     assert len(slack.replies) == 2

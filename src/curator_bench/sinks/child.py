@@ -77,6 +77,9 @@ class ChildSink(Sink[Config]):
 
     def _tell(self, child: _Child, method: str, told: Sequence[Told]) -> None:
         answer = child.ask({"method": method, "told": [to_document(one) for one in told]})
+        while answer.get("alive"):
+            self.context.alive()
+            answer = child.answer()
         for uid, url in answer.get("links", ()):
             self.context.link(uid, url)
         for text in answer.get("said", ()):
@@ -117,13 +120,15 @@ class _Child:
 
     def ask(self, question: Mapping[str, Any]) -> dict[str, Any]:
         assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        try:
+        with suppress(OSError):  # that it is gone is seen when it does not answer
             self._process.stdin.write(line_of(question))
             self._process.stdin.flush()
-            line = self._process.stdout.readline()
-        except OSError:
-            line = b""
+        return self.answer()
+
+    def answer(self) -> dict[str, Any]:
+        """Its next line. Raises ChildError where there will be none."""
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
         if not line:
             code = self._process.wait()
             raise ChildError(f"its process ended with exit code {code}{self._last_lines()}")

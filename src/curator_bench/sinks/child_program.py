@@ -30,6 +30,10 @@ class _Answers:
         self.links: list[tuple[str, str]] = []
         self.said: list[str] = []
 
+    def send_sign_of_life(self) -> None:
+        self._out.write(line_of({"alive": True}))
+        self._out.flush()
+
     def send(self, error: dict[str, Any] | None = None) -> None:
         self._out.write(line_of({"links": self.links, "said": self.said, "error": error}))
         self._out.flush()
@@ -73,6 +77,7 @@ def _make(start: dict[str, Any], answers: _Answers) -> Sink[Any]:
         matrix_dir=Path(start["context"]["matrix_dir"]),
         link=lambda uid, url: answers.links.append((uid, url)),
         say=lambda text: answers.said.append(text),
+        alive=answers.send_sign_of_life,
     )
     return kind(kind.config_model.model_validate(start["config"]), context)
 

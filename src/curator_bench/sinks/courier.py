@@ -141,6 +141,10 @@ class Courier:
         except OSError as error:
             self.note(f"what is undelivered cannot be kept: {error}")
 
+    def note_progress(self) -> None:
+        """A call that takes long gets on."""
+        self._last_delivery = self._call_began = time.monotonic()
+
     def watch(self) -> None:
         """Looked in on now and then: a call that takes too long is ended, where there is a way."""
         began = self._call_began

@@ -2,8 +2,8 @@
 
 An invocation that begins writes a line with itself and the session; then comes a line for each thing told, before
 anyone tries to deliver it, and one when it is delivered. An invocation whose end is delivered is taken out, and a file
-without invocations goes. So what is left by a kill at any moment is what `curator-bench resend` has to deliver; at worst
-what was being delivered just then, a second time.
+without invocations goes. So what is left by a kill at any moment is what `curator-bench resend` has to deliver;
+at worst what was being delivered just then, a second time.
 """
 
 from __future__ import annotations

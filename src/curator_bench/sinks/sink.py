@@ -49,6 +49,8 @@ class Context:
     """Tells of a URL: of the run with this uid, or of the session when it is empty."""
     say: Callable[[str], None]
     """A line for the end of pytest's output."""
+    alive: Callable[[], None] = lambda: None
+    """Tells in the middle of a long call that it gets on: its time limit and the grace at the end begin anew."""
 
     @property
     def state(self) -> State:
