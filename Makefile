@@ -4,7 +4,7 @@
 VENV := .venv
 PYTHON_HERE := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
-EXTRAS := dev,xdist,data,postgres,report
+EXTRAS := dev,xdist,data,postgres,report,mlflow,wandb,gdrive,s3
 
 BENCH_MARK ?= demo
 BENCH_ARGS ?=
