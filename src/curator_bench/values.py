@@ -303,8 +303,8 @@ class Plan:
     timeout_s: float = 7200.0
     repeat: int = 1
     warmup: int = 0
-    retries: int = 0
     attempt: int = 1
+    """Counted by whoever tries again; each attempt has a folder of its own."""
     ray: RaySettings | None = None
     delete_scratch: bool = True
     requires: tuple[str, ...] = ()
