@@ -191,7 +191,10 @@ def test_what_is_being_made_in_shared_memory_while_its_makers_are_ended_goes_as_
             assert process.stdout
             process.stdout.readline()
         assert segments.end(mark, grace_s=0) == frozenset()
-    assert not list(Path("/dev/shm").glob(f"{name}*"))
+    left = list(Path("/dev/shm").glob(f"{name}*"))
+    for file in left:
+        file.unlink()
+    assert not left
 
 
 def test_what_was_in_a_folder_of_shared_memory_before_stays(tmp_path: Path) -> None:
