@@ -30,6 +30,17 @@ class Verdict(StrEnum):
     SKIPPED = "skipped"
 
 
+class Cause(StrEnum):
+    """What an `error` lies with: the machine (which another one may not have), or what was asked of it."""
+
+    CONFIGURATION = "configuration"
+    DATASET = "dataset"
+    CLUSTER = "cluster"
+    DISK = "disk"
+    GPU = "gpu"
+    NODE = "node"
+
+
 def is_secret_name(name: str) -> bool:
     """Whether a variable or key of this name holds something that must never be written."""
     return _SECRET_WORD.search(_CAMEL_HUMP.sub("_", name)) is not None
@@ -340,6 +351,8 @@ class RunResult:
     duration_s: float
     """The whole run with its cluster, monotonic; the script alone is the metric `exec_time_s`."""
     error: str = ""
+    cause: Cause | None = None
+    """Of an `error`: what it lies with."""
     exit_code: int | None = None
     command: tuple[str, ...] = ()
     log_path: str = ""
