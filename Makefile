@@ -40,6 +40,10 @@ check: $(INSTALLED) ## check format, lint, types, who imports whom, dependencies
 	$(VENV)/bin/shellcheck .ci/run ci/*.sh
 	$(VENV)/bin/hadolint Dockerfile
 
+.PHONY: site
+site: $(INSTALLED) ## build the manual as a site, in build/site; a link that leads nowhere stops it
+	$(PYTHON_HERE) docs/build_site.py
+
 .PHONY: format
 format: $(INSTALLED) ## put the code into the house's format
 	$(VENV)/bin/ruff format .
