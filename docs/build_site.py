@@ -89,7 +89,7 @@ def main() -> None:
     command = [sys.executable, "-m", "zensical", "build", "--strict", "--clean"]
     if subprocess.run(command, cwd=build, check=False).returncode:
         sys.exit("the site was not built: see the warnings above")
-    print(f"the manual is in {build / 'site'}/index.html")
+    sys.stdout.write(f"the manual is in {build / 'site'}/index.html\n")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Draws docs/images/terminal.svg: what pytest prints for README's benchmarks, in colour, with one limit set too high."""
+"""Draws docs/images/terminal.svg: what pytest prints for README's benchmarks in colour, with a limit set too high."""
 
 from __future__ import annotations
 

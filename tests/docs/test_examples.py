@@ -1,4 +1,4 @@
-"""Every example in the docs loads, and every command in them prints what stands below it."""
+"""Every example in the docs loads, and every command in them prints what stands below it, or says why it is not run."""
 
 from __future__ import annotations
 
@@ -48,6 +48,14 @@ DIFFERS = {
     re.compile(r"benchmark-run__[\d_-]+_UTC"): "SESSION",
     re.compile(r"  +|=+"): " ",
 }
+BLOCK = re.compile(
+    r"^(?P<why_not><!-- not run: [^\n]{10,} -->\n)?```(?P<language>\w*)\n(?P<text>.*?)^```$", re.M | re.S
+)
+INDENTED = re.compile(
+    r"(?<!-->\n)(?<=\n)\n {4}(?=(?:pytest|make|curator-bench|docker|pip|python|sqlite3|alembic|ci/|[A-Z_]+=)\S* )[^\n]+"
+)
+COMMANDS = ("console", "sh", "bash", "shell")
+EVERY_PAGE = ["README.md", *(f"docs/{file.name}" for file in sorted((ROOT / "docs").glob("*.md")))]
 HOME = "/home/me"
 
 
@@ -183,3 +191,18 @@ def check_command(command: str, output: str, folder: Path, environment: dict[str
     printed, expected = as_on_the_page(outcome.stdout, folder), as_on_the_page(output, folder)
     pattern = re.escape(expected).replace("…", ".*")
     assert re.fullmatch(pattern, printed, re.DOTALL), f"$ {command}\n{printed}"
+
+
+@pytest.mark.parametrize("page", EVERY_PAGE)
+def test_every_command_is_run_or_says_why_not(page: str) -> None:
+    text = (ROOT / page).read_text()
+    is_run = page in PAGES
+    blocks = [block for block in BLOCK.finditer(text) if block["language"] in COMMANDS and not block["why_not"]]
+    assert [block[0] for block in blocks if not is_run or block["language"] != "console"] == []
+    assert INDENTED.findall(text) == []
+
+
+def test_a_command_that_is_not_run_is_found() -> None:
+    assert INDENTED.search("See:\n\n    pytest benchmarks -m x\n")
+    assert not INDENTED.search("See:\n\n<!-- not run: takes an hour -->\n    pytest benchmarks -m x\n")
+    assert not INDENTED.search("See:\n\n    some text\n")
