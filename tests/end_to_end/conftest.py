@@ -128,7 +128,7 @@ class Project:
         return Outcome(process.returncode, output, self.session_dir)
 
     def run(self, *options: str, **variables: str) -> Outcome:
-        return self.outcome(self.start(*options, **variables))
+        return self.outcome(self.start(*options, background=False, **variables))
 
     def outcome_of(self, entry: str) -> dict[str, Any]:
         found: dict[str, Any] = json.loads((self.session_dir / entry / "results.json").read_text("utf-8"))
