@@ -24,6 +24,7 @@ from curator_bench.options import Settings, read_settings
 
 if TYPE_CHECKING:
     from curator_bench.matrix import LoadRequest
+    from curator_bench.report.terminal import TerminalReport
     from curator_bench.values import Entry, Matrix, RunResult
 
 _YAML = (".yaml", ".yml")
@@ -108,17 +109,27 @@ def is_recording(config: pytest.Config) -> bool:
 def announce(config: pytest.Config) -> None:
     """In the controller: passes on what was noticed in the matrices, and has their runs shown."""
     benchmarks = config.stash[BENCHMARKS]
-    if hasattr(config, "workerinput") or (benchmarks.loaded is None and not benchmarks.settings.benchmark):
+    if hasattr(config, "workerinput") or not config.pluginmanager.hasplugin("terminalreporter"):
+        return
+    if benchmarks.loaded is None and not benchmarks.settings.benchmark:
+        from curator_bench.report.first_run import FirstRun
+
+        config.pluginmanager.register(FirstRun(config.pluginmanager, functools.partial(_show_runs, config)))
         return
     for message in benchmarks.matrix.warnings:
         _warn(config, message)
-    terminal = config.pluginmanager.get_plugin("terminalreporter")
-    if terminal is not None:
-        from curator_bench.report.terminal import TerminalReport
+    _show_runs(config)
 
-        usual_s = functools.partial(_usual_durations, benchmarks.settings.database)
-        report = TerminalReport(terminal, benchmarks.session_dir, _entry_dirs(config.rootpath, benchmarks), usual_s)
-        config.pluginmanager.register(report, REPORT)
+
+def _show_runs(config: pytest.Config) -> TerminalReport:
+    from curator_bench.report.terminal import TerminalReport
+
+    benchmarks = config.stash[BENCHMARKS]
+    usual_s = functools.partial(_usual_durations, benchmarks.settings.database)
+    terminal = config.pluginmanager.getplugin("terminalreporter")
+    report = TerminalReport(terminal, benchmarks.session_dir, _entry_dirs(config.rootpath, benchmarks), usual_s)
+    config.pluginmanager.register(report, REPORT)
+    return report
 
 
 def _usual_durations(database: str) -> Mapping[str, float]:

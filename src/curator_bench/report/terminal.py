@@ -66,9 +66,7 @@ class TerminalReport:
         self._pause()
         if report.when == _LOST and report.nodeid in self._open:
             report.curator_bench = self._lost_run(report)  # type: ignore[attr-defined]
-        run: dict[str, Any] | None = getattr(report, "curator_bench", None)
-        if run is not None and not _is_subtest(report):
-            self._end(report, run)
+        self.note_run(report)
         if report.when != "setup" or not report.passed:
             self._close(report.nodeid)
         yield
@@ -114,6 +112,11 @@ class TerminalReport:
                 write_summary(self._session_dir, self._runs)
             except OSError as error:
                 self._terminal.write_line(f"summary.json could not be written: {error}", red=True)
+
+    def note_run(self, report: pytest.TestReport) -> None:
+        run: dict[str, Any] | None = getattr(report, "curator_bench", None)
+        if run is not None and not _is_subtest(report):
+            self._end(report, run)
 
     def note_interrupted(self, run: dict[str, Any]) -> None:
         """A run that Ctrl-C ended has no report of its own."""
