@@ -106,6 +106,10 @@ def is_recording(config: pytest.Config) -> bool:
     return config.stash[BENCHMARKS].settings.benchmark
 
 
+def has_fleet(config: pytest.Config) -> bool:
+    return config.stash[BENCHMARKS].settings.fleet is not None
+
+
 def announce(config: pytest.Config) -> None:
     """In the controller: passes on what was noticed in the matrices, and has their runs shown."""
     benchmarks = config.stash[BENCHMARKS]

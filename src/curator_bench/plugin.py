@@ -42,6 +42,10 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
             session.config.pluginmanager.register(RecordingHooks(session.config), "curator_bench_recording")
             session.config.pluginmanager.register(PythonRunHooks(), "curator_bench_python_runs")
+        if collection.has_fleet(session.config):
+            from curator_bench.fixtures.fleet_hooks import FleetHooks
+
+            session.config.pluginmanager.register(FleetHooks(), "curator_bench_fleet")
     except BenchError as error:
         raise pytest.UsageError(str(error)) from None
     collection.announce(session.config)

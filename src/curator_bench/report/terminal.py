@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -53,13 +53,23 @@ class TerminalReport:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_logstart(self, nodeid: str) -> Generator[None]:
         speaks = self._speaks_of(nodeid)
+        is_new = nodeid not in self._open
         if nodeid in self._entry_dirs:
-            self._open[nodeid] = datetime.now(UTC)
+            self._open.setdefault(nodeid, datetime.now(UTC))
         self._pause()
         self._terminal.showfspath = False if speaks else None
         yield
-        if speaks:
+        if speaks and is_new:
             self._begin(nodeid)
+
+    def note_started(self, nodeid: str, host: str, gpus: Sequence[str]) -> None:
+        """A run has started in a fleet, long before pytest comes to its item."""
+        if nodeid in self._open:
+            return
+        self._open[nodeid] = datetime.now(UTC)
+        if self._speaks_of(nodeid):
+            self._pause()
+            self._begin(nodeid, f" on {host}" + (f", GPU {','.join(gpus)}" if gpus else ""))
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None]:
@@ -146,12 +156,12 @@ class TerminalReport:
             "warnings": [],
         }
 
-    def _begin(self, nodeid: str) -> None:
+    def _begin(self, nodeid: str, where: str = "") -> None:
         if not self._started:
             self._started = True
             self._line(f"Started session {self._session_dir.name}")
             self._start_live()
-        self._line(f"    Running {nodeid.partition('::')[2]}")
+        self._line(f"    Running {nodeid.partition('::')[2]}{where}")
         if self._running is not None:
             self._running.begin(nodeid, self._entry_dirs[nodeid])
         self._resume()
