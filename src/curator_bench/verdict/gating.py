@@ -24,6 +24,8 @@ from curator_bench.verdict.tails import Floats
 
 _USUAL_SPREAD = 0.02
 """Where runs scatter more, more certainty is asked for: only large shifts stand out there, and they are rare."""
+_MOST_DOUBT = 2.5
+"""From so many usual spreads on it is as much; else nothing would stand out of wide noise within a few runs."""
 _OLDEST_BEGINNING = 50
 _TOO_LITTLE_TO_SAY = 0.0005
 
@@ -121,7 +123,7 @@ def _weigh(asked: Sequence[tuple[Case, int]]) -> list[_Row]:
     is_down = means < noise.level
     sign = np.where(is_down, -1.0, 1.0)
     explained = explain(noise.upside_down(is_down), replace(newest, values=newest.values * sign[:, None]))
-    doubt = np.log(np.maximum(noise.spread / _USUAL_SPREAD, 1.0))
+    doubt = 3 * np.log(np.clip(noise.spread / _USUAL_SPREAD, 1.0, _MOST_DOUBT))
     columns = (
         [count for _, count in asked],
         is_down.tolist(),
