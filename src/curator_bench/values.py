@@ -30,6 +30,17 @@ class Verdict(StrEnum):
     SKIPPED = "skipped"
 
 
+class Cause(StrEnum):
+    """What an `error` lies with: the machine (which another one may not have), or what was asked of it."""
+
+    CONFIGURATION = "configuration"
+    DATASET = "dataset"
+    CLUSTER = "cluster"
+    DISK = "disk"
+    GPU = "gpu"
+    NODE = "node"
+
+
 def is_secret_name(name: str) -> bool:
     """Whether a variable or key of this name holds something that must never be written."""
     return _SECRET_WORD.search(_CAMEL_HUMP.sub("_", name)) is not None
@@ -303,8 +314,8 @@ class Plan:
     timeout_s: float = 7200.0
     repeat: int = 1
     warmup: int = 0
-    retries: int = 0
     attempt: int = 1
+    """Counted by whoever tries again; each attempt has a folder of its own."""
     ray: RaySettings | None = None
     delete_scratch: bool = True
     requires: tuple[str, ...] = ()
@@ -340,6 +351,8 @@ class RunResult:
     duration_s: float
     """The whole run with its cluster, monotonic; the script alone is the metric `exec_time_s`."""
     error: str = ""
+    cause: Cause | None = None
+    """Of an `error`: what it lies with."""
     exit_code: int | None = None
     command: tuple[str, ...] = ()
     log_path: str = ""

@@ -16,6 +16,7 @@ _SUBCOMMANDS = {
     "export": "write all recorded runs as JSON lines, CSV or Parquet",
     "history": "print what was measured of an entry, run by run",
     "import": "take in runs that were recorded elsewhere",
+    "init": "write a first matrix, script and conftest into a folder",
     "matrix": "print the entries of matrix files, or their mistakes",
     "merge": "put databases together",
     "prune": "remove old runs",
