@@ -38,7 +38,7 @@ def _found(detector: Detector, series: Sequence[Floats], runs: int) -> Floats:
     for left_out in range(1, runs):
         open_ones = np.flatnonzero(found == 0)
         if len(open_ones):
-            found[open_ones] = detector([series[index][: len(series[index]) - left_out] for index in open_ones])
+            found[open_ones] = detector([series[int(index)][:-left_out] for index in open_ones])
     return found
 
 

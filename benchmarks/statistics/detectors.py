@@ -1,7 +1,7 @@
 """The rules that are compared: each says of series of run times, the oldest first, whether the newest run is an alarm.
 
-Each is used as its own documentation or code has it, and imported only when it is asked for: asv and Otava are installed
-in an environment of their own, without curator-bench.
+Each is used as its own documentation or code has it, and imported only when it is asked for: asv and Otava are
+installed in an environment of their own, without curator-bench.
 """
 
 from __future__ import annotations
@@ -55,9 +55,7 @@ def otava(series: Sequence[Floats]) -> NDArray[np.bool_]:
 
     def is_alarm(one: Floats) -> bool:
         points, _ = compute_change_points([float(value) for value in one])
-        return any(
-            point.index >= len(one) - _LAST and point.stats.mean_2 > point.stats.mean_1 for point in points
-        )
+        return any(point.index >= len(one) - _LAST and point.stats.mean_2 > point.stats.mean_1 for point in points)
 
     return np.array([is_alarm(one) for one in series])
 

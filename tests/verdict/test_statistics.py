@@ -57,7 +57,10 @@ def test_more_confidence_makes_wider_intervals() -> None:
 @pytest.mark.parametrize(
     ("metric", "better"),
     [
-        *((name, Better.LESS) for name in ("exec_time_s", "time", "peak_memory_bytes", "memory", "latency_ms", "wallTime")),
+        *(
+            (name, Better.LESS)
+            for name in ("exec_time_s", "time", "peak_memory_bytes", "memory", "latency_ms", "wallTime")
+        ),
         *((name, Better.LESS) for name in ("s_per_step", "bytes_per_doc", "error_rate", "duration", "sort_ms_p99")),
         *((name, Better.MORE) for name in ("throughput", "docs_per_sec", "tokens_per_s", "rows_per_second", "recall")),
         *((name, Better.MORE) for name in ("throughput_docs_per_sec", "bytes_per_s", "errors_checked_per_sec")),
