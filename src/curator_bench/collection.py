@@ -341,10 +341,11 @@ class _Marks:
 
     def __init__(self, config: pytest.Config) -> None:
         self._has_timeout = config.pluginmanager.hasplugin("timeout")
+        self._confirm = config.stash[BENCHMARKS].settings.confirm
         self._lists: dict[tuple[tuple[str, ...], float], list[pytest.MarkDecorator]] = {}
 
     def of(self, entry: Entry) -> list[pytest.MarkDecorator]:
-        seconds = backstop_s(entry) if self._has_timeout else 0.0
+        seconds = backstop_s(entry, self._confirm) if self._has_timeout else 0.0
         if (entry.marks, seconds) not in self._lists:
             self._lists[entry.marks, seconds] = self._marks(entry.marks, seconds)
         return self._lists[entry.marks, seconds]

@@ -13,8 +13,6 @@ import click
 from curator_bench.values import Scalar, Verdict
 
 NOTHING = "-"
-_BARS = "▁▂▃▄▅▆▇█"
-_BARS_IN_ASCII = "_.-~=+*#"
 _STYLES = {str(Verdict.PASSED): "green", str(Verdict.SKIPPED): "yellow", "running": "cyan"} | {
     str(verdict): "red" for verdict in (Verdict.FAILED, Verdict.CRASHED, Verdict.TIMEOUT, Verdict.ERROR)
 }
@@ -90,14 +88,9 @@ def how_many(count: int, what: str, whats: str | None = None) -> str:
 
 def sparkline(values: Sequence[float]) -> str:
     """One letter per value, from the lowest to the highest of them."""
-    bars = _BARS if _can_show(_BARS) else _BARS_IN_ASCII
-    if not values:
-        return ""
-    low, high = min(values), max(values)
-    if low == high:
-        return bars[len(bars) // 2] * len(values)
-    scale = (len(bars) - 1) / (high - low) if high - low < float("inf") else 0.0
-    return "".join(bars[round((value - low) * scale)] for value in values)
+    from curator_bench.report.sparkline import BARS, BARS_IN_ASCII, drawn
+
+    return drawn(values, BARS if _can_show(BARS) else BARS_IN_ASCII)
 
 
 def _can_show(text: str) -> bool:
