@@ -45,6 +45,7 @@ class Settings:
     """A path or an SQLAlchemy URL."""
     results_dir: str | None
     sinks: tuple[str, ...]
+    sink_grace_s: float
     reason: str | None
     viewer_url: str | None
     strict: bool
@@ -79,6 +80,7 @@ def add_options(parser: pytest.Parser) -> None:
     parser.addini("bench_datasets", "as --bench-datasets", default="")
     parser.addini("bench_results", "as --bench-results", default="")
     parser.addini("bench_sink", "as --bench-sink", type="args", default=[])
+    parser.addini("bench_sink_grace", "as --bench-sink-grace", default="30")
     parser.addini("bench_reason", "as --bench-reason", default="")
     parser.addini("bench_viewer_url", "as --bench-viewer-url", default="")
     parser.addini("bench_strict", "as --bench-strict", type="bool", default=False)
@@ -121,6 +123,12 @@ def _add_session_options(group: pytest.OptionGroup) -> None:
         default=[],
         metavar="NAME",
         help="report to this sink of the matrix, also without --benchmark (repeatable; none silences all)",
+    )
+    group.addoption(
+        "--bench-sink-grace",
+        type=float,
+        metavar="SECONDS",
+        help="at the end, how long a sink may go without a delivery before it is left (30)",
     )
     group.addoption("--bench-reason", metavar="TEXT", help="why this is run; kept with the session")
     group.addoption("--bench-viewer-url", metavar="URL", help="where results can be looked at (wins over the matrix)")
@@ -188,6 +196,7 @@ def read_settings(config: pytest.Config) -> Settings:
         database=_database(config),
         results_dir=str(results) if results else None,
         sinks=tuple(config.getoption("--bench-sink") or config.getini("bench_sink")),
+        sink_grace_s=_grace(config),
         reason=config.getoption("--bench-reason") or config.getini("bench_reason") or None,
         viewer_url=config.getoption("--bench-viewer-url") or config.getini("bench_viewer_url") or None,
         strict=config.getoption("--bench-strict") or config.getini("bench_strict"),
@@ -279,6 +288,14 @@ def _confirm(config: pytest.Config) -> int:
         return int(given) if given is not None else _count(str(config.getini("bench_confirm")))
     except argparse.ArgumentTypeError as error:
         raise BenchError(f"bench_confirm: {error}") from None
+
+
+def _grace(config: pytest.Config) -> float:
+    given = config.getoption("--bench-sink-grace")
+    try:
+        return float(config.getini("bench_sink_grace")) if given is None else float(given)
+    except ValueError:
+        raise BenchError(f"bench_sink_grace: found {config.getini('bench_sink_grace')!r}, expected seconds") from None
 
 
 def _split_names(given: list[str]) -> tuple[str, ...]:

@@ -128,6 +128,11 @@ class TerminalReport:
         if run is not None and not _is_subtest(report):
             self._end(report, run)
 
+    @property
+    def runs(self) -> tuple[dict[str, Any], ...]:
+        """Those that are known so far; at the end of the session also those that were interrupted."""
+        return tuple(self._runs)
+
     def note_interrupted(self, run: dict[str, Any]) -> None:
         """A run that Ctrl-C ended has no report of its own."""
         self._runs.append(run)
@@ -167,7 +172,7 @@ class TerminalReport:
         self._resume()
 
     def _end(self, report: pytest.TestReport, run: dict[str, Any]) -> None:
-        from curator_bench.report.durations import readable_seconds
+        from curator_bench.words import readable_seconds
 
         if report.when == "teardown":  # it was thought to have passed
             self._runs = [earlier for earlier in self._runs if earlier["nodeid"] != report.nodeid]
