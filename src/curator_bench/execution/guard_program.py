@@ -18,7 +18,7 @@ from pathlib import Path
 
 from curator_bench.cluster.shared_memory import Segments
 from curator_bench.cluster.temp_dirs import remove_leftovers
-from curator_bench.measure.processes import Mark, ProcessId, end_processes, find_processes, identify, is_running
+from curator_bench.measure.processes import Mark, ProcessId, identify, is_running
 
 IN_GOOD_ORDER = b"."
 DETACHED = "--detached"
@@ -46,11 +46,9 @@ def main() -> None:
 
 
 def clean_up(marker: str, segments: Segments) -> None:
-    found = find_processes(Mark(marker), settle=False)
-    segments.note(process.pid for process in found)
-    end_processes(Mark(marker), found, grace_s=0)
+    segments.end(Mark(marker), grace_s=0)
     remove_leftovers(marker)
-    segments.remove()
+    segments.remove()  # also what the processes of others had, if they are gone by now
 
 
 class Watch:

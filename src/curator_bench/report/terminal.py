@@ -76,9 +76,7 @@ class TerminalReport:
         self._pause()
         if report.when == _LOST and report.nodeid in self._open:
             report.curator_bench = self._lost_run(report)  # type: ignore[attr-defined]
-        run: dict[str, Any] | None = getattr(report, "curator_bench", None)
-        if run is not None and not _is_subtest(report):
-            self._end(report, run)
+        self.note_run(report)
         if report.when != "setup" or not report.passed:
             self._close(report.nodeid)
         yield
@@ -125,6 +123,16 @@ class TerminalReport:
             except OSError as error:
                 self._terminal.write_line(f"summary.json could not be written: {error}", red=True)
 
+    def note_run(self, report: pytest.TestReport) -> None:
+        run: dict[str, Any] | None = getattr(report, "curator_bench", None)
+        if run is not None and not _is_subtest(report):
+            self._end(report, run)
+
+    @property
+    def runs(self) -> tuple[dict[str, Any], ...]:
+        """Those that are known so far; at the end of the session also those that were interrupted."""
+        return tuple(self._runs)
+
     def note_interrupted(self, run: dict[str, Any]) -> None:
         """A run that Ctrl-C ended has no report of its own."""
         self._runs.append(run)
@@ -164,7 +172,7 @@ class TerminalReport:
         self._resume()
 
     def _end(self, report: pytest.TestReport, run: dict[str, Any]) -> None:
-        from curator_bench.report.durations import readable_seconds
+        from curator_bench.words import readable_seconds
 
         if report.when == "teardown":  # it was thought to have passed
             self._runs = [earlier for earlier in self._runs if earlier["nodeid"] != report.nodeid]
