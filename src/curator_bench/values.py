@@ -185,6 +185,8 @@ class SinkSettings:
     settings: Mapping[str, Any]
     place: Place
     problems: tuple[str, ...] = ()
+    places: Mapping[str, Place] = field(default_factory=dict, compare=False)
+    """Where each of the settings stands."""
 
 
 @dataclass(frozen=True, slots=True)

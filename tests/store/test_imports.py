@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
+import random
 import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
+from copy import deepcopy
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -522,6 +525,53 @@ def test_runs_of_tpch_are_taken_in_with_what_they_were_told(bench: Bench, tmp_pa
     add_rows(path, "tpch_run", {"id": 1, **coiled_run("test_query_1[dask]", path=None), "scale": 100, "query": 1})
     assert take_in(bench.open(), path).added == 1
     assert {("scale", "100"), ("query", "1")} <= set(bench.rows("param", "name", "value"))
+
+
+# --- whatever stands in it
+
+JUNK: list[Any] = [None, True, -1, 10**30, 1e308, math.nan, "", "\0", "x" * 3000, [], {}, {"a": [1]}]
+JUNK += ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", 1e12, "\ud800"]
+
+
+def spoilt(document: dict[str, Any], numbers: random.Random) -> dict[str, Any]:
+    """Somewhere in it stands what nobody expects there, or nothing."""
+    copy = deepcopy(document)
+    inside: Any = copy
+    while True:
+        name = numbers.choice(list(inside) if isinstance(inside, dict) else range(len(inside)))
+        if isinstance(inside[name], dict | list) and inside[name] and numbers.random() < 0.7:
+            inside = inside[name]
+            continue
+        inside[name] = numbers.choice(JUNK)
+        if isinstance(inside, dict) and numbers.random() < 0.2:
+            del inside[name]
+        return copy
+
+
+def test_whatever_a_value_is_it_is_taken_in_or_a_mistake_in_one_line(bench: Bench, saved: Path, tmp_path: Path) -> None:
+    database = bench.open()
+    recorder = bench.recorder(database)
+    repeats = tuple(Repeat(index, 0, 1.0, {"rate": 1.0}) for index in (1, 2))
+    kept = RunRecord(recorder.session, recorder._invocation, bench.start(), bench.end(repeats=repeats))
+    originals = [result(bench), measured(path="x", machine="m"), json.loads(saved.read_text())]
+    originals.append(json.loads(unrecorded.line_of(kept)))
+    numbers = random.Random(4)
+    for _ in range(60):
+        for original in originals:
+            file = lines(tmp_path / "in.jsonl", spoilt(original, numbers), spoilt(original, numbers))
+            with suppress(BenchError):  # so little is left that the form is not known
+                found = list(map(str, take_in(database, file).mistakes))
+                assert all(mistake.startswith(f"{file}:") and "\n" not in mistake for mistake in found)
+
+
+def test_whatever_a_cell_holds_it_is_taken_in_or_a_mistake(sqlite_bench: Bench, tmp_path: Path) -> None:
+    path = coiled_database(tmp_path / "theirs.db")
+    cells: list[Any] = [b"\xff", "x", -1, 1e308, None, "9999-12-31T23:59:59-14:00"]
+    spoilt = [coiled_run() | {name: cell} for name in coiled_run() for cell in cells]
+    add_rows(path, "test_run", coiled_run(), *spoilt)
+    taken = take_in(sqlite_bench.open(), path)
+    assert taken.added > len(cells)
+    assert all(str(mistake).startswith(f"{path}: test_run ") for mistake in taken.mistakes)
 
 
 # --- what a file is

@@ -19,6 +19,7 @@ _SUBCOMMANDS = {
     "init": "write a first matrix, script and conftest into a folder",
     "matrix": "print the entries of matrix files, or their mistakes",
     "merge": "put databases together",
+    "paths": "print the directories that matrices name, here and in a container",
     "prune": "remove old runs",
     "run": "run matrices with the options of the older runners",
     "sessions": "print the recorded sessions",

@@ -69,7 +69,7 @@ def time(moment: datetime | None) -> str:
 
 
 def seconds(duration: float | None) -> str:
-    from curator_bench.report.durations import readable_seconds
+    from curator_bench.words import readable_seconds
 
     return NOTHING if duration is None else readable_seconds(duration)
 

@@ -55,6 +55,7 @@ class BenchSession(Base):
     dirty: Mapped[bool | None]
     branch: Mapped[str | None]
     viewer_url: Mapped[str | None]
+    sink_urls: Mapped[Any | None] = mapped_column(Document())
 
 
 class Invocation(Base):
@@ -146,6 +147,7 @@ class TestRun(Base):
     cluster_id: Mapped[str | None]
     cluster_details_url: Mapped[str | None]
     performance_report_url: Mapped[str | None]
+    sink_urls: Mapped[Any | None] = mapped_column(Document())
 
 
 class Metric(Base):
