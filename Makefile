@@ -31,13 +31,18 @@ proof: $(INSTALLED) ## run the long proofs in full (up to 90 minutes); make test
 	CURATOR_BENCH_PROOF=full $(PYTHON_HERE) -m pytest tests/proof $(PYTEST_ARGS)
 
 .PHONY: check
-check: $(INSTALLED) ## check format, lint, types, who imports whom, dependencies and shell scripts
+check: $(INSTALLED) ## check format, lint, types, who imports whom, dependencies, shell scripts and the Dockerfile
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports --no-cache --no-logo
 	$(VENV)/bin/deptry src
 	$(VENV)/bin/shellcheck .ci/run ci/*.sh
+	$(VENV)/bin/hadolint Dockerfile
+
+.PHONY: site
+site: $(INSTALLED) ## build the manual as a site, in build/site; a link that leads nowhere stops it
+	$(PYTHON_HERE) docs/build_site.py
 
 .PHONY: format
 format: $(INSTALLED) ## put the code into the house's format
