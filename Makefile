@@ -12,11 +12,17 @@ PYTEST_ARGS ?=
 # Most tests wait for processes; two at a time are done in little more than half the time.
 TEST_WORKERS ?= 2
 
+# The attention suite has an environment of its own. Its torch is named by version where that is a build for the CPU.
+ATTENTION_VENV := .venv-attention
+ATTENTION_INSTALLED := $(ATTENTION_VENV)/.installed
+ATTENTION_TORCH ?= torch==2.13.0
+TRANSFORMERS ?= transformers==5.23.0
+
 .DEFAULT_GOAL := help
 
 .PHONY: help
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: bench
 bench: $(INSTALLED) ## run the benchmarks marked BENCH_MARK (demo) and record them; BENCH_ARGS=… go to pytest
@@ -25,6 +31,10 @@ bench: $(INSTALLED) ## run the benchmarks marked BENCH_MARK (demo) and record th
 .PHONY: test
 test: $(INSTALLED) ## run the test suite; PYTEST_ARGS=… go to pytest
 	$(PYTHON_HERE) -m pytest tests -n $(TEST_WORKERS) --dist loadscope $(PYTEST_ARGS)
+
+.PHONY: test-attention
+test-attention: $(ATTENTION_INSTALLED) ## run the attention suite, and print its tables
+	TEST_WORKERS=$(TEST_WORKERS) ci/test_attention.sh $(ATTENTION_VENV)/bin
 
 .PHONY: proof
 proof: $(INSTALLED) ## run the long proofs in full (up to 90 minutes); make test runs each at a tenth
@@ -58,8 +68,8 @@ constraints: ## write constraints.txt anew: the newest versions that suit every 
 	ci/constraints.sh $(EXTRAS),all
 
 .PHONY: clean
-clean: ## remove what make and the tools built (.venv, dist, caches), never results or databases
-	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks .codspeed
+clean: ## remove what make and the tools built (.venv, .venv-attention, dist, caches), never results or databases
+	rm -rf $(VENV) $(ATTENTION_VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks .codspeed
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A clone that was moved and a Python that was removed leave an environment that works on the wrong files or not at all;
@@ -68,5 +78,12 @@ ifneq ($(shell $(PYTHON_HERE) -c '' 2>/dev/null && cat $(INSTALLED) 2>/dev/null)
 .PHONY: $(INSTALLED)
 endif
 
+ifneq ($(shell $(ATTENTION_VENV)/bin/python -c '' 2>/dev/null && cat $(ATTENTION_INSTALLED) 2>/dev/null),$(CURDIR))
+.PHONY: $(ATTENTION_INSTALLED)
+endif
+
 $(INSTALLED): pyproject.toml constraints.txt
-	@ci/setup.sh $(EXTRAS)
+	@ci/setup.sh $(VENV) $(EXTRAS)
+
+$(ATTENTION_INSTALLED): pyproject.toml constraints.txt
+	@ci/setup.sh $(ATTENTION_VENV) attention,xdist $(ATTENTION_TORCH) $(TRANSFORMERS)

@@ -1,8 +1,8 @@
 """Makes the models of the attention suite: of the Llama type, with random weights from a fixed seed, and texts of each.
 
-Nothing is downloaded. Two things make random models worth looking at. Keys are projected as queries are, so that a token
-finds another of its kind far away: something a pattern can lose. And the texts are sampled from the model itself, so that
-dense attention is what suits them, and a shift of perplexity is a loss.
+Nothing is downloaded. Two things make random models worth looking at. Keys are projected as queries are, so a token
+finds another of its kind far away: something a pattern can lose. And the texts are sampled from the model itself, so
+that dense attention is what suits them, and a shift of perplexity is a loss.
 """
 
 from __future__ import annotations
