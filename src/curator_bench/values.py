@@ -125,7 +125,7 @@ class Check:
 
     metric: str
     bound: str
-    """The key of the requirement: `min_value`, `max_value`, `exact_value`."""
+    """The key of the requirement: `min_value`, `max_value`, `exact_value`, `max_regression`."""
     limit: Scalar
     actual: Scalar
     met: bool
@@ -135,9 +135,11 @@ class Check:
     off_by: int | float | None = None
     """How far the metric is on the wrong side of the limit; None when the bound is met, or the two are not numbers."""
     off_by_fraction: float | None = None
-    """The same as a fraction of the limit; None also where the limit is zero."""
+    """The same as a fraction of the limit; None also where the limit is zero. For `max_regression` how much worse."""
     note: str = ""
     """Why the metric could not be compared; for a missing one the nearest names that exist."""
+    better: str | None = None
+    """Which direction is good, where the requirement says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +185,8 @@ class SinkSettings:
     settings: Mapping[str, Any]
     place: Place
     problems: tuple[str, ...] = ()
+    places: Mapping[str, Place] = field(default_factory=dict, compare=False)
+    """Where each of the settings stands."""
 
 
 @dataclass(frozen=True, slots=True)

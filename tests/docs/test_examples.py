@@ -107,7 +107,9 @@ MATRICES = [
     for example in files(page)
     if example.language == "yaml" and example.name not in LOADED_WITH_MORE
 ]
-COMMANDS = [(page, *command) for page in PAGES if page not in STORIES for command in commands(page)]
+COMMANDS: list[tuple[str, str, str]] = [
+    (page, *command) for page in PAGES if page not in STORIES for command in commands(page)
+]
 
 
 @pytest.fixture
@@ -162,7 +164,7 @@ def as_on_the_page(text: str, folder: Path) -> str:
     return "\n".join(line.strip() for line in text.strip().splitlines())
 
 
-@pytest.mark.parametrize(("page", "command", "output"), COMMANDS, ids=[command for _, command, _ in COMMANDS])
+@pytest.mark.parametrize(("page", "command", "output"), COMMANDS, ids=[command[1] for command in COMMANDS])
 def test_every_command_prints_what_the_docs_say(page: str, command: str, output: str, folder: Path) -> None:
     lay_out(page, folder)
     check_command(command, output, folder, shell_environment(folder))

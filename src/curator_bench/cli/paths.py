@@ -1,4 +1,4 @@
-"""`curator-bench paths`: the directories that matrices name, and where a container has them, for `ci/run.sh` to mount."""
+"""`curator-bench paths`: directories that matrices name, and where a container has them. `ci/run.sh` mounts them."""
 
 from __future__ import annotations
 

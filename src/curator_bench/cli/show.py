@@ -79,6 +79,8 @@ def _head(found: _Found) -> Iterator[str]:
         f"{what:<11}{said}" for what, said in (("reason", session.reason), ("viewer", session.viewer_url)) if said
     )
 
+    yield from (f"{sink:<10} {url}" for sink, url in (session.sink_urls or {}).items())
+
 
 def _others(others: Sequence[PastSession]) -> Iterator[str]:
     if others:

@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from curator_bench.report.durations import readable_seconds
+from curator_bench.words import readable_seconds
 
 SCHEMA_VERSION = 1
 _MOST_METRICS = 3

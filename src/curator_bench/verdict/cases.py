@@ -19,7 +19,8 @@ from curator_bench.verdict.noise import BLOCK, BLOCKS
 from curator_bench.verdict.scale import Scale, scale_of
 from curator_bench.verdict.tails import Floats
 
-CERTAINTY = 0.001
+CERTAINTY = 0.0015
+"""With it, and what gating adds in doubt, fewer than 1 of 1,000 clean series is an alarm: benchmarks/statistics."""
 MIN_EFFECT = 0.03
 MIN_HISTORY = 5
 STRETCHES = (1, 2, 4, 6)

@@ -32,10 +32,13 @@ class Comparable:
         return f"not comparable because {'; '.join(self.reasons)}" if self.reasons else ""
 
 
-def comparable_with(origin: Origin, earlier: Sequence[Origin]) -> Comparable:
-    """Picks the runs that are like the one from `origin`; in their order."""
+def comparable_with(origin: Origin, earlier: Sequence[Origin], runs: Sequence[int] | None = None) -> Comparable:
+    """Picks the runs that are like the one from `origin`; in their order. `runs`: how many there are of each."""
     differences = [difference(origin, other) for other in earlier]
-    counts = Counter(why for why in differences if why)
+    counts: Counter[str] = Counter()
+    for why, count in zip(differences, runs or [1] * len(differences), strict=True):
+        counts[why] += count if why else 0
+    counts.pop("", None)
     reasons = tuple(f"{_runs(count)}: {why}" for why, count in counts.most_common())
     return Comparable(tuple(index for index, why in enumerate(differences) if not why), reasons)
 

@@ -24,6 +24,10 @@ from curator_bench.verdict.tails import Floats
 
 _USUAL_SPREAD = 0.02
 """Where runs scatter more, more certainty is asked for: only large shifts stand out there, and they are rare."""
+_MOST_DOUBT = 2.5
+"""From so many usual spreads on it is as much; else nothing would stand out of wide noise within a few runs."""
+_RARE = 0.02
+"""A run that is far off is suspect where fewer runs than this share are outliers like it."""
 _OLDEST_BEGINNING = 50
 _TOO_LITTLE_TO_SAY = 0.0005
 
@@ -32,7 +36,7 @@ class Outcome(StrEnum):
     REGRESSION = "regression"
     IMPROVEMENT = "improvement"
     SUSPECT = "suspect"
-    """Far worse, but a single run: it may be an outlier. Measuring again decides."""
+    """Worse than chance explains, and outliers like it are rare. Measuring again decides."""
     LEVEL = "level"
     NOT_ENOUGH_HISTORY = "not enough history"
     NOT_COMPARABLE = "not comparable"
@@ -54,6 +58,9 @@ class Decision:
     interval: tuple[float, float] | None = None
     p_value: float = 1.0
     """The chance that noise explains what was found; comparable between metrics, so fit for `false_discovery`."""
+    chance: float = 1.0
+    """The same as if there were no outliers. Those hit a run with all its metrics, so this is what compares between the
+    metrics of one run."""
     began: int | None = None
     """The first run of the shift: an index into the history followed by the newest."""
     history: int = 0
@@ -109,6 +116,8 @@ class _Row:
     is_large: bool
     p_value: float
     by_chance: float
+    as_outlier: float
+    """How likely noise is, outliers included, without what is added in doubt."""
     level: float
     spread: float
 
@@ -121,13 +130,14 @@ def _weigh(asked: Sequence[tuple[Case, int]]) -> list[_Row]:
     is_down = means < noise.level
     sign = np.where(is_down, -1.0, 1.0)
     explained = explain(noise.upside_down(is_down), replace(newest, values=newest.values * sign[:, None]))
-    doubt = np.log(np.maximum(noise.spread / _USUAL_SPREAD, 1.0))
+    doubt = 3 * np.log(np.clip(noise.spread / _USUAL_SPREAD, 1.0, _MOST_DOUBT))
     columns = (
         [count for _, count in asked],
         is_down.tolist(),
         (explained.shift >= _least_shifts(asked, noise.level)).tolist(),
         np.exp(np.minimum(explained.log_noise + doubt, 0.0)).tolist(),
         np.exp(np.minimum(explained.log_chance + doubt, 0.0)).tolist(),
+        np.exp(explained.log_noise).tolist(),
         noise.level.tolist(),
         noise.spread.tolist(),
     )
@@ -146,6 +156,7 @@ class _Judged:
     case: Case
     outcome: Outcome
     p_value: float
+    chance: float
     count: int
 
 
@@ -155,9 +166,14 @@ def _judge(case: Case, rows: Sequence[_Row]) -> _Judged:
     p_value = best.p_value if best else 1.0
     if best and p_value <= case.rules.certainty:
         outcome = Outcome.IMPROVEMENT if best.is_down else Outcome.REGRESSION
-        return _Judged(case, outcome, p_value, _runs_since_shift(case, best))
-    is_far = alone.is_large and not alone.is_down and alone.by_chance <= case.rules.certainty
-    return _Judged(case, Outcome.SUSPECT if is_far else Outcome.LEVEL, p_value, alone.count)
+        return _Judged(case, outcome, p_value, best.by_chance, _runs_since_shift(case, best))
+    outcome = Outcome.SUSPECT if _is_suspect(alone, case.rules) else Outcome.LEVEL
+    return _Judged(case, outcome, p_value, alone.by_chance, alone.count)
+
+
+def _is_suspect(alone: _Row, rules: Rules) -> bool:
+    is_worse = alone.is_large and not alone.is_down
+    return is_worse and alone.by_chance <= rules.certainty and alone.as_outlier <= _RARE
 
 
 def _runs_since_shift(case: Case, row: _Row) -> int:
@@ -198,6 +214,7 @@ def _answer(judged: _Judged, change: Change, spread: float) -> Decision:
         change=change.change,
         interval=change.interval,
         p_value=judged.p_value,
+        chance=judged.chance,
         began=case.indices[len(case.places) - judged.count] if is_shift else None,
         history=len(case.places) - case.newest,
     )
