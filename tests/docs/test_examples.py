@@ -54,7 +54,7 @@ BLOCK = re.compile(
 INDENTED = re.compile(
     r"(?<!-->\n)(?<=\n)\n {4}(?=(?:pytest|make|curator-bench|docker|pip|python|sqlite3|alembic|ci/|[A-Z_]+=)\S* )[^\n]+"
 )
-COMMANDS = ("console", "sh", "bash", "shell")
+OF_A_SHELL = ("console", "sh", "bash", "shell")
 EVERY_PAGE = ["README.md", *(f"docs/{file.name}" for file in sorted((ROOT / "docs").glob("*.md")))]
 HOME = "/home/me"
 
@@ -199,7 +199,7 @@ def check_command(command: str, output: str, folder: Path, environment: dict[str
 def test_every_command_is_run_or_says_why_not(page: str) -> None:
     text = (ROOT / page).read_text()
     is_run = page in PAGES
-    blocks = [block for block in BLOCK.finditer(text) if block["language"] in COMMANDS and not block["why_not"]]
+    blocks = [block for block in BLOCK.finditer(text) if block["language"] in OF_A_SHELL and not block["why_not"]]
     assert [block[0] for block in blocks if not is_run or block["language"] != "console"] == []
     assert INDENTED.findall(text) == []
 
