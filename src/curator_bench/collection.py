@@ -24,6 +24,7 @@ from curator_bench.options import Settings, read_settings
 
 if TYPE_CHECKING:
     from curator_bench.matrix import LoadRequest
+    from curator_bench.report.terminal import TerminalReport
     from curator_bench.values import Entry, Matrix, RunResult
 
 _YAML = (".yaml", ".yml")
@@ -105,20 +106,41 @@ def is_recording(config: pytest.Config) -> bool:
     return config.stash[BENCHMARKS].settings.benchmark
 
 
+def has_fleet(config: pytest.Config) -> bool:
+    return config.stash[BENCHMARKS].settings.fleet is not None
+
+
+def may_report(config: pytest.Config) -> bool:
+    """Whether this process may have sinks to tell: only a controller, and only where some are named."""
+    benchmarks = config.stash[BENCHMARKS]
+    files = benchmarks.loaded.files if benchmarks.loaded else ()
+    return not hasattr(config, "workerinput") and bool(benchmarks.settings.sinks or any(file.sinks for file in files))
+
+
 def announce(config: pytest.Config) -> None:
     """In the controller: passes on what was noticed in the matrices, and has their runs shown."""
     benchmarks = config.stash[BENCHMARKS]
-    if hasattr(config, "workerinput") or (benchmarks.loaded is None and not benchmarks.settings.benchmark):
+    if hasattr(config, "workerinput") or not config.pluginmanager.hasplugin("terminalreporter"):
+        return
+    if benchmarks.loaded is None and not benchmarks.settings.benchmark:
+        from curator_bench.report.first_run import FirstRun
+
+        config.pluginmanager.register(FirstRun(config.pluginmanager, functools.partial(_show_runs, config)))
         return
     for message in benchmarks.matrix.warnings:
-        _warn(config, message)
-    terminal = config.pluginmanager.get_plugin("terminalreporter")
-    if terminal is not None:
-        from curator_bench.report.terminal import TerminalReport
+        warn(config, message)
+    _show_runs(config)
 
-        usual_s = functools.partial(_usual_durations, benchmarks.settings.database)
-        report = TerminalReport(terminal, benchmarks.session_dir, _entry_dirs(config.rootpath, benchmarks), usual_s)
-        config.pluginmanager.register(report, REPORT)
+
+def _show_runs(config: pytest.Config) -> TerminalReport:
+    from curator_bench.report.terminal import TerminalReport
+
+    benchmarks = config.stash[BENCHMARKS]
+    usual_s = functools.partial(_usual_durations, benchmarks.settings.database)
+    terminal = config.pluginmanager.getplugin("terminalreporter")
+    report = TerminalReport(terminal, benchmarks.session_dir, entry_dirs(config.rootpath, benchmarks), usual_s)
+    config.pluginmanager.register(report, REPORT)
+    return report
 
 
 def _usual_durations(database: str) -> Mapping[str, float]:
@@ -132,7 +154,7 @@ def _usual_durations(database: str) -> Mapping[str, float]:
         return {}
 
 
-def _warn(config: pytest.Config, message: str) -> None:
+def warn(config: pytest.Config, message: str) -> None:
     """A warning of pytest's that stands where the matrix does, not where our code does."""
     import re
     import warnings
@@ -145,7 +167,7 @@ def _warn(config: pytest.Config, message: str) -> None:
     )
 
 
-def _entry_dirs(root: Path, benchmarks: Benchmarks) -> dict[str, Path]:
+def entry_dirs(root: Path, benchmarks: Benchmarks) -> dict[str, Path]:
     """The folder of each entry by the node id of its item."""
     session_dir, matrix = benchmarks.session_dir, benchmarks.matrix
     files = {file.file: Path(os.path.relpath(file.file, root)).as_posix() for file in matrix.files}
@@ -326,10 +348,11 @@ class _Marks:
 
     def __init__(self, config: pytest.Config) -> None:
         self._has_timeout = config.pluginmanager.hasplugin("timeout")
+        self._confirm = config.stash[BENCHMARKS].settings.confirm
         self._lists: dict[tuple[tuple[str, ...], float], list[pytest.MarkDecorator]] = {}
 
     def of(self, entry: Entry) -> list[pytest.MarkDecorator]:
-        seconds = backstop_s(entry) if self._has_timeout else 0.0
+        seconds = backstop_s(entry, self._confirm) if self._has_timeout else 0.0
         if (entry.marks, seconds) not in self._lists:
             self._lists[entry.marks, seconds] = self._marks(entry.marks, seconds)
         return self._lists[entry.marks, seconds]

@@ -42,6 +42,15 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
             session.config.pluginmanager.register(RecordingHooks(session.config), "curator_bench_recording")
             session.config.pluginmanager.register(PythonRunHooks(), "curator_bench_python_runs")
+        if collection.has_fleet(session.config):
+            from curator_bench.fixtures.fleet_hooks import FleetHooks
+
+            session.config.pluginmanager.register(FleetHooks(), "curator_bench_fleet")
+        if collection.may_report(session.config):
+            from curator_bench.fixtures.sink_hooks import sink_hooks
+
+            if (hooks := sink_hooks(session.config)) is not None:
+                session.config.pluginmanager.register(hooks, "curator_bench_sinks")
     except BenchError as error:
         raise pytest.UsageError(str(error)) from None
     collection.announce(session.config)

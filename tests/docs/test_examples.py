@@ -17,13 +17,34 @@ from curator_bench.errors import MatrixError
 from curator_bench.matrix import LoadRequest, load
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("docs/matrix.md", "docs/fixtures.md", "README.md")
-FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+STORIES = (
+    "docs/history.md",
+    "docs/first-benchmark.md",
+    "docs/requirements.md",
+    "docs/clusters.md",
+    "docs/datasets.md",
+    "docs/docker.md",
+    "docs/troubleshooting.md",
+    "docs/from-nemo-curator.md",
+    "docs/from-coiled-benchmarks.md",
+    "docs/from-nightly-runner.md",
+    "docs/comparison.md",
+)
+"""Pages whose commands build upon each other, in one folder; those of the others stand alone."""
+IN_A_CLONE = ("docs/docker.md",)
+PAGES = ("docs/matrix.md", "docs/fixtures.md", "README.md", *STORIES)
+FENCE = re.compile(r"^(<!-- not run: .+ -->\n)?```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 TITLE = re.compile(r"# (?P<name>[\w.-]+)(?:, laid over (?P<base>[\w.-]+))?\n")
 # What differs from machine to machine and from run to run, and what is compared instead.
 DIFFERS = {
     re.compile(r"\b\d+(\.\d+)? ?s\b"): "1 s",
     re.compile(r"(?<==)\d[\d.,]*"): "1",
+    re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d[\d:.]*)?"): "2026-01-23",
+    re.compile(r"\b([0-9a-f]{32}|[0-9a-f]{12}|[0-9a-f]{8})\b"): "3f2c1ab0",
+    re.compile(r"[▁▂▃▄▅▆▇█]+"): "▁█",
+    re.compile(r"[+-]?\d+\.\d+%?"): "1.0",
+    re.compile(r"on [\w.-]+, exit code"): "on here, exit code",
+    re.compile(r"^((average|peak)_memory_bytes|cpu_time_s|exec_time_s) .*", re.MULTILINE): r"\1",
     re.compile(r"benchmark-run__[\d_-]+_UTC"): "SESSION",
     re.compile(r"  +|=+"): " ",
 }
@@ -53,7 +74,8 @@ class Example:
 
 
 def examples(page: str) -> list[Example]:
-    return [Example(*block) for block in FENCE.findall((ROOT / page).read_text())]
+    """Those that are run; a comment before a block says why it is not."""
+    return [Example(*block) for why_not, *block in FENCE.findall((ROOT / page).read_text()) if not why_not]
 
 
 def files(page: str) -> list[Example]:
@@ -70,7 +92,7 @@ def commands(page: str) -> Iterator[tuple[str, str]]:
 
 
 MATRICES = [(page, example) for page in PAGES for example in files(page) if example.language == "yaml"]
-COMMANDS = [(page, command, output) for page in PAGES for command, output in commands(page)]
+COMMANDS = [(page, *command) for page in PAGES if page not in STORIES for command in commands(page)]
 
 
 @pytest.fixture
@@ -80,6 +102,8 @@ def folder(tmp_path: Path) -> Path:
 
 def lay_out(page: str, folder: Path) -> None:
     folder.mkdir()
+    if page in IN_A_CLONE:
+        folder.joinpath("ci").symlink_to(ROOT / "ci")
     names = [example.name for example in files(page)]
     assert len(names) == len(set(names)), f"{page} has two examples of one name"
     for example in files(page):
@@ -126,11 +150,23 @@ def as_on_the_page(text: str, folder: Path) -> str:
 @pytest.mark.parametrize(("page", "command", "output"), COMMANDS, ids=[command for _, command, _ in COMMANDS])
 def test_every_command_prints_what_the_docs_say(page: str, command: str, output: str, folder: Path) -> None:
     lay_out(page, folder)
+    check_command(command, output, folder, shell_environment(folder))
+
+
+@pytest.mark.parametrize("page", STORIES)
+def test_every_command_of_a_story_prints_what_the_docs_say(page: str, folder: Path) -> None:
+    lay_out(page, folder)
+    environment = shell_environment(folder)
+    for command, output in commands(page):
+        check_command(command, output, folder, environment)
+
+
+def check_command(command: str, output: str, folder: Path, environment: dict[str, str]) -> None:
     outcome = subprocess.run(
         command,
         shell=True,
         cwd=folder,
-        env=shell_environment(folder),
+        env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

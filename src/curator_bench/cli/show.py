@@ -79,6 +79,8 @@ def _head(found: _Found) -> Iterator[str]:
         f"{what:<11}{said}" for what, said in (("reason", session.reason), ("viewer", session.viewer_url)) if said
     )
 
+    yield from (f"{sink:<10} {url}" for sink, url in (session.sink_urls or {}).items())
+
 
 def _others(others: Sequence[PastSession]) -> Iterator[str]:
     if others:
@@ -93,8 +95,8 @@ def _row(run: PastRun, missed: Sequence[MissedRequirement]) -> tuple[str, ...]:
 
 
 def _said(requirement: MissedRequirement) -> str:
-    actual = "missing" if requirement.actual is None else requirement.actual
-    return f"{requirement.metric} is {actual}, {requirement.bound} {requirement.limit}"
+    actual, limit = (said and said.removesuffix(".0") for said in (requirement.actual, requirement.limit))
+    return f"{requirement.metric} is {'missing' if actual is None else actual}, {requirement.bound} {limit}"
 
 
 def _document(found: _Found) -> dict[str, Any]:

@@ -13,8 +13,6 @@ import click
 from curator_bench.values import Scalar, Verdict
 
 NOTHING = "-"
-_BARS = "▁▂▃▄▅▆▇█"
-_BARS_IN_ASCII = "_.-~=+*#"
 _STYLES = {str(Verdict.PASSED): "green", str(Verdict.SKIPPED): "yellow", "running": "cyan"} | {
     str(verdict): "red" for verdict in (Verdict.FAILED, Verdict.CRASHED, Verdict.TIMEOUT, Verdict.ERROR)
 }
@@ -71,7 +69,7 @@ def time(moment: datetime | None) -> str:
 
 
 def seconds(duration: float | None) -> str:
-    from curator_bench.report.durations import readable_seconds
+    from curator_bench.words import readable_seconds
 
     return NOTHING if duration is None else readable_seconds(duration)
 
@@ -90,14 +88,9 @@ def how_many(count: int, what: str, whats: str | None = None) -> str:
 
 def sparkline(values: Sequence[float]) -> str:
     """One letter per value, from the lowest to the highest of them."""
-    bars = _BARS if _can_show(_BARS) else _BARS_IN_ASCII
-    if not values:
-        return ""
-    low, high = min(values), max(values)
-    if low == high:
-        return bars[len(bars) // 2] * len(values)
-    scale = (len(bars) - 1) / (high - low) if high - low < float("inf") else 0.0
-    return "".join(bars[round((value - low) * scale)] for value in values)
+    from curator_bench.report.sparkline import BARS, BARS_IN_ASCII, drawn
+
+    return drawn(values, BARS if _can_show(BARS) else BARS_IN_ASCII)
 
 
 def _can_show(text: str) -> bool:

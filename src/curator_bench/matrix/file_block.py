@@ -265,7 +265,7 @@ class FileReader:
             problems = self._load.unset(item, place, ("sinks", index), self._tree)
             if problems:
                 self._load.warnings.append(f"the sink {name} is off: {'; '.join(problems)}")
-            yield SinkSettings(name, settings, place, problems)
+            yield SinkSettings(name, settings, place, problems, dict(item.places))
 
 
 def _without_anchor_holders(tree: Block) -> Block:

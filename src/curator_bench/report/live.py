@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
-from curator_bench.report.durations import readable_seconds
+from curator_bench.words import readable_seconds
 
 _EVERY_S = 1.0
 _CLEAR = "\r\x1b[2K"

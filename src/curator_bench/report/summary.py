@@ -10,13 +10,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from curator_bench.report.durations import readable_seconds
+from curator_bench.words import readable_seconds
 
 SCHEMA_VERSION = 1
 _MOST_METRICS = 3
 _MOST_ROWS = 60
 _LONGEST_TEXT = 24
 _PREFERRED = ("throughput", "per_sec", "per_s", "time", "_s")
+_SPREAD = ("min", "max", "std", "n")
 _OWN = frozenset(
     [
         *("exec_time_s", "exit_code", "peak_memory_bytes", "average_memory_bytes", "cpu_time_s"),
@@ -54,9 +55,17 @@ def _metrics(run: dict[str, Any]) -> str:
 
 
 def _telling(metrics: dict[str, Any]) -> list[str]:
-    own = [name for name in metrics if name not in _OWN and not name.startswith("task_")]
+    own = [
+        name for name in metrics if name not in _OWN and not name.startswith("task_") and not _is_spread(name, metrics)
+    ]
     numbers = [name for name in own if isinstance(metrics[name], int | float)]
     return sorted(numbers, key=lambda name: not any(word in name for word in _PREFERRED))
+
+
+def _is_spread(name: str, metrics: dict[str, Any]) -> bool:
+    """Of the repeats of a run, beside their median."""
+    base, _, ending = name.rpartition("_")
+    return ending in _SPREAD and all(f"{base}_{each}" in metrics for each in _SPREAD)
 
 
 def _short(value: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -53,22 +53,30 @@ class TerminalReport:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_logstart(self, nodeid: str) -> Generator[None]:
         speaks = self._speaks_of(nodeid)
+        is_new = nodeid not in self._open
         if nodeid in self._entry_dirs:
-            self._open[nodeid] = datetime.now(UTC)
+            self._open.setdefault(nodeid, datetime.now(UTC))
         self._pause()
         self._terminal.showfspath = False if speaks else None
         yield
-        if speaks:
+        if speaks and is_new:
             self._begin(nodeid)
+
+    def note_started(self, nodeid: str, host: str, gpus: Sequence[str]) -> None:
+        """A run has started in a fleet, long before pytest comes to its item."""
+        if nodeid in self._open:
+            return
+        self._open[nodeid] = datetime.now(UTC)
+        if self._speaks_of(nodeid):
+            self._pause()
+            self._begin(nodeid, f" on {host}" + (f", GPU {','.join(gpus)}" if gpus else ""))
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None]:
         self._pause()
         if report.when == _LOST and report.nodeid in self._open:
             report.curator_bench = self._lost_run(report)  # type: ignore[attr-defined]
-        run: dict[str, Any] | None = getattr(report, "curator_bench", None)
-        if run is not None and not _is_subtest(report):
-            self._end(report, run)
+        self.note_run(report)
         if report.when != "setup" or not report.passed:
             self._close(report.nodeid)
         yield
@@ -115,6 +123,16 @@ class TerminalReport:
             except OSError as error:
                 self._terminal.write_line(f"summary.json could not be written: {error}", red=True)
 
+    def note_run(self, report: pytest.TestReport) -> None:
+        run: dict[str, Any] | None = getattr(report, "curator_bench", None)
+        if run is not None and not _is_subtest(report):
+            self._end(report, run)
+
+    @property
+    def runs(self) -> tuple[dict[str, Any], ...]:
+        """Those that are known so far; at the end of the session also those that were interrupted."""
+        return tuple(self._runs)
+
     def note_interrupted(self, run: dict[str, Any]) -> None:
         """A run that Ctrl-C ended has no report of its own."""
         self._runs.append(run)
@@ -143,18 +161,18 @@ class TerminalReport:
             "warnings": [],
         }
 
-    def _begin(self, nodeid: str) -> None:
+    def _begin(self, nodeid: str, where: str = "") -> None:
         if not self._started:
             self._started = True
             self._line(f"Started session {self._session_dir.name}")
             self._start_live()
-        self._line(f"    Running {nodeid.partition('::')[2]}")
+        self._line(f"    Running {nodeid.partition('::')[2]}{where}")
         if self._running is not None:
             self._running.begin(nodeid, self._entry_dirs[nodeid])
         self._resume()
 
     def _end(self, report: pytest.TestReport, run: dict[str, Any]) -> None:
-        from curator_bench.report.durations import readable_seconds
+        from curator_bench.words import readable_seconds
 
         if report.when == "teardown":  # it was thought to have passed
             self._runs = [earlier for earlier in self._runs if earlier["nodeid"] != report.nodeid]

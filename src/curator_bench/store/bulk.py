@@ -52,7 +52,7 @@ def parts_of(connection: Connection, table: Table, runs: Collection[int]) -> lis
 def write(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
     """Adds rows that were read as such."""
     if rows:
-        _write(connection, table, list(rows[0]), [list(row.values()) for row in rows])
+        _write(connection, table, list(rows[0]), [tuple(row.values()) for row in rows])
 
 
 def write_parts(connection: Connection, table: Table, rows: Sequence[tuple[Any, ...]]) -> None:

@@ -91,6 +91,8 @@ class PastSession:
     dirty: bool | None
     branch: str | None
     viewer_url: str | None
+    sink_urls: Mapping[str, str] | None = None
+    """Where sinks show it, by their name."""
     verdicts: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -292,7 +294,7 @@ _STARTED = func.coalesce(
 
 def _sessions() -> Select[Any]:
     names = ("id", "uid", "name", "results_directory")
-    others = ("reason", "commit", "dirty", "branch", "viewer_url")
+    others = ("reason", "commit", "dirty", "branch", "viewer_url", "sink_urls")
     return select(
         *(SESSIONS.c[name] for name in names), _STARTED.label("start"), *(SESSIONS.c[name] for name in others)
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -72,6 +72,10 @@ class Recorder:
         """The session with its uid."""
         return self._session
 
+    @property
+    def invocation(self) -> InvocationRecord:
+        return self._invocation
+
     def start_invocation(self) -> None:
         """Writes the session and the invocation, which otherwise the first run does."""
         self._write(lambda connection, place: True)
@@ -92,6 +96,10 @@ class Recorder:
     def note_teardown(self, uid: str, outcome: str) -> None:
         """What became of the fixtures of a run that is recorded already."""
         self._write(lambda connection, place: rows.note_teardown(connection, uid, outcome))
+
+    def note_links(self, links: Mapping[str, Mapping[str, str]]) -> None:
+        """Where sinks show the session (under the empty uid) and its runs, by the name of the sink."""
+        self._write(lambda connection, place: rows.note_links(connection, place, links))
 
     def heartbeat(self, uids: Iterable[str]) -> None:
         """Says that these runs are under way still; every 30 s, from a thread of the caller's."""

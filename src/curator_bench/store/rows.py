@@ -63,6 +63,15 @@ def end_invocation(connection: Connection, place: Place, end: datetime, exit_sta
     return place.invocation
 
 
+def note_links(connection: Connection, place: Place, links: Mapping[str, Mapping[str, str]]) -> int:
+    """Beside those of sinks that other invocations had."""
+    for uid, urls in links.items():
+        table, which = (_RUNS, _RUNS.c.uid == uid) if uid else (_SESSIONS, _SESSIONS.c.id == place.session)
+        known = connection.scalar(select(table.c.sink_urls).where(which)) or {}
+        connection.execute(update(table).where(which), {"sink_urls": {**known, **urls}})
+    return place.session
+
+
 def add_start(connection: Connection, place: Place, start: RunStart) -> int:
     """The row of a run that starts; what it has from its end is not there yet."""
     made = connection.execute(_INSERT_RUN, {**_of_start(place, start), "verdict": RUNNING, "heartbeat_at": start.start})
@@ -218,6 +227,7 @@ def _requirement_rows(run: int, end: RunEnd) -> list[dict[str, Any]]:
             "limit": text_of(check.limit),
             "actual": text_of(check.actual),
             "met": check.met,
+            "better": check.better,
         }
         for position, check in enumerate(end.checks)
     ]

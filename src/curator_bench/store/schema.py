@@ -55,6 +55,7 @@ class BenchSession(Base):
     dirty: Mapped[bool | None]
     branch: Mapped[str | None]
     viewer_url: Mapped[str | None]
+    sink_urls: Mapped[Any | None] = mapped_column(Document())
 
 
 class Invocation(Base):
@@ -146,6 +147,7 @@ class TestRun(Base):
     cluster_id: Mapped[str | None]
     cluster_details_url: Mapped[str | None]
     performance_report_url: Mapped[str | None]
+    sink_urls: Mapped[Any | None] = mapped_column(Document())
 
 
 class Metric(Base):
@@ -196,3 +198,27 @@ class Requirement(Base):
     limit: Mapped[str | None]
     actual: Mapped[str | None]
     met: Mapped[bool]
+    better: Mapped[str | None]
+    """Which direction is good, where the requirement declares it: `less` or `more`."""
+
+
+class Acceptance(Base):
+    """A shift of a metric that somebody has taken note of: the level since then is the new normal.
+
+    It names no run, for it holds in every copy of the history, whatever has been pruned there.
+    """
+
+    __tablename__ = "acceptance"
+    __table_args__ = (sa.Index(None, "name", "path"),)
+
+    id: Mapped[int] = mapped_column(_ID, primary_key=True)
+    uid: Mapped[str] = mapped_column(Key(), unique=True, default=new_uid)
+    name: Mapped[str] = mapped_column(Key())
+    path: Mapped[str] = mapped_column(Key())
+    metric: Mapped[str] = mapped_column(Key())
+    since: Mapped[datetime]
+    """The start of the first run at the new level."""
+    until: Mapped[datetime]
+    """The start of the newest run when it was accepted: what shifted up to then is closed."""
+    at: Mapped[datetime]
+    why: Mapped[str]

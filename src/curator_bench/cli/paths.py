@@ -1,0 +1,84 @@
+"""`curator-bench paths`: which directories matrices name, and where a container finds them. `ci/run.sh` mounts these."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import click
+
+from curator_bench.cli.loading import load_files, overlay_option
+from curator_bench.cli.tables import columns, print_table
+from curator_bench.errors import BenchError
+from curator_bench.matrix.environment import PATTERN
+from curator_bench.options import DEFAULT_PATTERNS
+from curator_bench.values import Matrix
+
+_REFERENCE = re.compile(PATTERN)
+_NAME = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)")
+
+
+@click.command("paths")
+@click.argument("places", nargs=-1, type=click.Path(path_type=Path, exists=True))
+@overlay_option
+@click.option(
+    "--docker", is_flag=True, help="print options of `docker run`, one on a line; make folders that are missing"
+)
+def command(places: tuple[Path, ...], overlays: tuple[Path, ...], docker: bool) -> None:
+    """Print the directories that the matrices of PLACES (files and folders) name: on this machine, and in a container."""
+    files = sorted(set(_matrices(places)))
+    mounts = dict(_mounts(load_files(files, overlays)))
+    if docker:
+        click.echo("".join(f"{option}\n" for option in _docker_options(mounts, [*files, *overlays])), nl=False)
+    else:
+        print_table(columns("HERE", "IN A CONTAINER"), list(mounts.items()))
+
+
+def _matrices(places: Iterable[Path]) -> Iterator[Path]:
+    """The files pytest would collect; a folder that begins with a dot holds none."""
+    for place in places:
+        if place.is_file():
+            if place.suffix in (".yaml", ".yml", ".json"):
+                yield place
+            continue
+        for folder, folders, names in os.walk(place):
+            folders[:] = [name for name in folders if not name.startswith(".")]
+            yield from (Path(folder, name) for name in names if _is_matrix(name))
+
+
+def _is_matrix(name: str) -> bool:
+    return any(Path(name).match(pattern) for pattern in DEFAULT_PATTERNS)
+
+
+def _mounts(matrix: Matrix) -> Iterator[tuple[str, str]]:
+    """What is not among `paths` is found under the same name in a container."""
+    for file in matrix.files:
+        yield from file.mounts
+        for directory in (file.results_dir, file.artifacts_dir):
+            if directory and not any(_lies_in(directory, host) for host, _ in file.mounts):
+                yield directory, directory
+
+
+def _lies_in(directory: str, parent: str) -> bool:
+    return Path(directory).is_relative_to(parent)
+
+
+def _docker_options(mounts: dict[str, str], files: Iterable[Path]) -> Iterator[str]:
+    for host, container in mounts.items():
+        if ":" in host + container:
+            raise BenchError(f"{host}: docker cannot mount a path with a colon in it")
+        # Docker would make it for us, as root.
+        os.makedirs(host, exist_ok=True)
+        yield f"--volume={host}:{container}"
+    for name in sorted(set(_variables(files))):
+        # By name: the value stands on no command line.
+        yield f"--env={name}"
+
+
+def _variables(files: Iterable[Path]) -> Iterator[str]:
+    """The variables that are set here, of those the files name, also in defaults."""
+    for file in files:
+        for reference in _REFERENCE.finditer(file.read_text("utf-8", errors="replace")):
+            yield from (name for name in _NAME.findall(reference[0]) if name in os.environ)

@@ -1,0 +1,118 @@
+"""Sinks written for the older runners, as sinks of ours: two interfaces, told apart by their methods."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, ClassVar
+
+from pydantic import ConfigDict
+
+from curator_bench.errors import BenchError
+from curator_bench.sinks.sink import Context, Sink, SinkConfig
+from curator_bench.sinks.told import Result, Session, Summary
+from curator_bench.values import Scalar, Verdict
+
+
+class OpenConfig(SinkConfig):
+    """Settings whose names only the sink itself knows."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+def adapted(found: Any, name: str) -> type[Sink[Any]]:
+    """A class of ours that speaks to `found`: a sink's class, or a class or an object of an older interface."""
+    if isinstance(found, type) and issubclass(found, Sink):
+        return found
+    if hasattr(found, "process_result"):
+        return type("ProcessingSink", (_ProcessingSink,), {"theirs": found})
+    if hasattr(found, "log_metrics"):
+        return type("LoggingSink", (_LoggingSink,), {"theirs": found})
+    raise BenchError(f"the sink {name!r} is {found!r}, expected a subclass of curator_bench.sinks.Sink")
+
+
+class _Adapter(Sink[OpenConfig]):
+    """Makes their object when the session starts, on the sink's own thread."""
+
+    config_model = OpenConfig
+    theirs: ClassVar[Any]
+
+    def __init__(self, config: OpenConfig, context: Context) -> None:
+        super().__init__(config, context)
+        self._object: Any = None
+
+    def _make(self) -> Any:
+        if self._object is None:
+            settings = {"name": self.context.name, "enabled": True, **(self.config.model_extra or {})}
+            is_class = isinstance(self.theirs, type)
+            self._object = _call_with(self.theirs, settings) if is_class else self.theirs
+        return self._object
+
+    def _tell(self, method: str, *given: Any) -> None:
+        """Calls one of their methods, if there is one, with as many arguments as it takes."""
+        if (found := getattr(self._object, method, None)) is not None:
+            _call_with(found, *given)
+
+
+class _ProcessingSink(_Adapter):
+    """`__init__(config)`, `initialize(session_name, env_data)`, `process_result(result)`, `finalize()`."""
+
+    def start_session(self, session: Session) -> None:
+        self._make()
+        self._tell("initialize", session.name, dict(session.environment))
+
+    def run_finished(self, result: Result) -> None:
+        self._tell("process_result", _result_of_old(result))
+
+    def end_session(self, summary: Summary) -> None:
+        self._tell("finalize")
+
+
+class _LoggingSink(_Adapter):
+    """`start_session`, then for each run `start_run … log_params … log_metrics … log_artifact … end_run`, `end_session`."""
+
+    def start_session(self, session: Session) -> None:
+        self._make()
+        self._tell("start_session", session.name)
+
+    def run_finished(self, result: Result) -> None:
+        self._tell("start_run", result.name)
+        self._tell("log_params", dict(result.params))
+        self._tell("log_metrics", dict(result.metrics))
+        if result.log_path:
+            self._tell("log_artifact", result.log_path)
+        self._tell("end_run", result.passed)
+
+    def end_session(self, summary: Summary) -> None:
+        self._tell("end_session", set(summary.counts) <= {Verdict.PASSED, Verdict.SKIPPED})
+
+
+def _call_with(call: Any, *given: Any) -> Any:
+    """Older sinks differ in how much they want to be given."""
+    try:
+        parameters = inspect.signature(call).parameters.values()
+    except (TypeError, ValueError):
+        return call(*given)
+    if any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters):
+        return call(*given)
+    positional = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    missing = [None for one in positional[len(given) :] if one.default is one.empty]
+    return call(*given[: len(positional)], *missing)
+
+
+def _result_of_old(result: Result) -> dict[str, Any]:
+    exec_time_s: Scalar = result.metrics.get("exec_time_s", result.duration_s)
+    return {
+        "name": result.name,
+        "success": result.passed,
+        "exec_time_s": exec_time_s,
+        "timeout": result.verdict is Verdict.TIMEOUT,
+        "script_params": dict(result.params),
+        "script_metrics": dict(result.metrics),
+        "tasks": [],  # a pickle is opened by nobody but the short-lived child that sums it up into metrics
+        "command": " ".join(result.command),
+        "returncode": result.exit_code,
+        "stdouterr_file": result.log_path,
+        "requirements_not_met": {
+            check.metric: f"{check.bound} {check.limit}, found {check.actual}" for check in result.unmet
+        },
+    }

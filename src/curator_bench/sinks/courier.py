@@ -1,0 +1,275 @@
+"""Takes what one sink is told to it: in order, on a thread of its own, again after a failure, never holding anyone up."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from curator_bench.sinks.journal import Journal
+from curator_bench.sinks.sink import Refused, Sink, TryLater
+from curator_bench.sinks.told import Result, Run, Session, Summary, Told
+from curator_bench.values import Mask
+
+logger = logging.getLogger(__name__)
+
+_MOST_WAITING = 5_000
+_FIRST_PAUSE_S = 1.0
+_LONGEST_PAUSE_S = 30.0
+_TRIES_AT_THE_END = 3
+_LAST_WORDS_S = 0.5
+_LONGEST_REASON = 300
+
+
+@dataclass(frozen=True, slots=True)
+class _Letter:
+    key: str
+    """In the journal; empty for what nobody will miss."""
+    told: Told
+
+
+class _GivenUp(Exception):
+    """What is left stays in the journal."""
+
+
+@dataclass
+class Account:
+    """How it went, for people. Texts are masked."""
+
+    delivered: int = 0
+    left: set[str] = field(default_factory=set)
+    """Keys of what has not been delivered."""
+    reasons: dict[str, None] = field(default_factory=dict)
+    links: dict[str, str] = field(default_factory=dict)
+    """By the uid of the run, the session's by the empty one."""
+    said: list[str] = field(default_factory=list)
+
+
+class Courier:
+    """One sink's thread, its queue and its journal."""
+
+    def __init__(
+        self, name: str, make: Callable[[Courier], Sink[Any]], journal: Journal, call_timeout_s: float, mask: Mask
+    ) -> None:
+        self.name = name
+        self.account = Account()
+        self.journal = journal
+        self._make = make
+        self._call_timeout_s = call_timeout_s
+        self._mask = mask
+        self._waiting: queue.Queue[_Letter | None] = queue.Queue(_MOST_WAITING)
+        self._ended: set[str] = set()
+        """Node ids of runs whose results are told: that they have started is no news."""
+        self._sink: Sink[Any] | None = None
+        self._call_began: float | None = None
+        self._hangs = False
+        self._is_failing = False
+        self._closing = threading.Event()
+        self._left = threading.Event()
+        self._last_delivery = time.monotonic()
+        self._stale_since: float | None = None
+        self._thread = threading.Thread(target=self._work, name=f"curator-bench sink {name}", daemon=True)
+
+    def start(self, session: Session, source: Mapping[str, Any]) -> None:
+        """`source` goes into the journal: what it takes to make the sink again."""
+        try:
+            self.journal.begin(session, source)
+        except OSError as error:
+            self.note(f"what is undelivered cannot be kept: {error}")
+        self._put(_Letter("", session))
+        self._thread.start()
+
+    def tell(self, told: Told) -> None:
+        """Queues it; neither waits nor raises."""
+        if isinstance(told, Run):
+            self._put(_Letter("", told))
+            return
+        if isinstance(told, Result):
+            self._ended.add(told.nodeid)
+        key = ""
+        try:
+            key = self.journal.keep(told)
+        except OSError as error:
+            self.note(f"what is undelivered cannot be kept: {error}")
+        self.account.left.add(key or f"unkept {told!r:.60}")
+        self._put(_Letter(key, told))
+
+    def _put(self, letter: _Letter) -> None:
+        try:
+            self._waiting.put_nowait(letter)
+        except queue.Full:
+            self.note(f"more than {_MOST_WAITING:,} messages are waiting; further ones are left for later")
+
+    def finish(self, summary: Summary) -> None:
+        """The session ends: what waits is still delivered, as long as that succeeds. `is_done` tells when."""
+        self.tell(summary)
+        self._last_delivery = time.monotonic()
+        self._closing.set()
+        try:
+            self._waiting.put_nowait(None)
+        except queue.Full:
+            self._left.set()
+
+    @property
+    def is_done(self) -> bool:
+        return not self._thread.is_alive()
+
+    def has_until(self, grace_s: float) -> float:
+        """When it is given up on, by the monotonic clock: a while after its last success, at once where it hangs."""
+        return 0.0 if self._hangs else self._last_delivery + grace_s
+
+    def leave(self) -> None:
+        """Gives up; what is left stays in the journal."""
+        self._left.set()
+        if self._thread.is_alive():
+            self.note("took too long to finish")
+            self._abandon()
+            self._thread.join(_LAST_WORDS_S)
+        try:
+            self.journal.close()
+        except OSError as error:
+            self.note(f"what is undelivered cannot be kept: {error}")
+
+    def watch(self) -> None:
+        """Looked in on now and then: a call that takes too long is ended, where there is a way."""
+        began = self._call_began
+        if began is not None and not self._hangs and time.monotonic() - began > self._call_timeout_s:
+            self._hangs = True
+            self.note(f"a call took longer than {self._call_timeout_s:g} s")
+            self._abandon()
+
+    def note(self, reason: str) -> None:
+        """Each reason once."""
+        shown = " ".join(self._mask.hide(reason).split())[:_LONGEST_REASON]
+        if shown not in self.account.reasons:
+            logger.debug("sink %s: %s", self.name, shown)
+            self.account.reasons[shown] = None
+
+    def _abandon(self) -> None:
+        try:
+            if self._sink is not None:
+                self._sink.abandon()
+        except Exception as error:  # a sink never fails a run
+            self.note(_said(error))
+
+    def _work(self) -> None:
+        try:
+            while (letter := self._next()) is not None:
+                self._deliver(letter)
+        except _GivenUp:
+            pass
+        finally:
+            self._close_sink()
+
+    def _next(self) -> _Letter | None:
+        """The next that is worth delivering; between two of them, and while there is none, the sink may catch up."""
+        while True:
+            try:
+                letter = self._waiting.get(timeout=self._until_catching_up())
+            except queue.Empty:
+                self._catch_up()
+                continue
+            if letter is None or self._left.is_set():
+                return None
+            if not (isinstance(letter.told, Run) and letter.told.nodeid in self._ended):
+                return letter
+
+    def _until_catching_up(self) -> float | None:
+        if self._stale_since is None or self._sink is None:
+            return None
+        return max(0.0, self._stale_since + self._sink.catch_up_every_s - time.monotonic())
+
+    def _catch_up(self) -> None:
+        assert self._sink is not None
+        self._stale_since = None
+        try:
+            self._timed(self._sink.catch_up)
+        except TryLater as later:
+            self._stale_since = time.monotonic() + later.after_s
+        except Exception as error:  # the next update takes its place
+            self.note(_said(error))
+
+    def _deliver(self, letter: _Letter) -> None:
+        """Until it is delivered, refused, or there is no more time."""
+        pause_s, tries_left = _FIRST_PAUSE_S, _TRIES_AT_THE_END
+        while True:
+            was_closing = self._closing.is_set()
+            try:
+                self._hand_over(letter.told)
+            except Refused as refusal:
+                self._refused(letter, refusal)
+                return
+            except TryLater as later:
+                self.note(_said(later))
+                self._wait(later.after_s, self._left)
+            except Exception as error:  # a sink never fails a run
+                self.note(_said(error))
+                tries_left -= _TRIES_AT_THE_END if was_closing and self._is_failing else was_closing
+                self._is_failing = True
+                if tries_left <= 0:
+                    raise _GivenUp from None
+                self._wait(min(pause_s, _FIRST_PAUSE_S) if was_closing else pause_s, self._closing)
+                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+            else:
+                self._delivered(letter)
+                return
+            if self._left.is_set():
+                raise _GivenUp
+
+    def _wait(self, seconds: float, unless: threading.Event) -> None:
+        """A pause that the end of the session cuts short; once it is there only being given up on does."""
+        (self._left if unless.is_set() else unless).wait(seconds)
+
+    def _hand_over(self, told: Told) -> None:
+        if self._sink is None:
+            self._sink = self._make(self)
+        if isinstance(told, Session):
+            self._timed(lambda sink=self._sink: sink.start_session(told))  # type: ignore[misc]
+        elif isinstance(told, Run):
+            self._timed(lambda sink=self._sink: sink.run_started(told))  # type: ignore[misc]
+        elif isinstance(told, Result):
+            self._timed(lambda sink=self._sink: sink.run_finished(told))  # type: ignore[misc]
+        else:
+            self._timed(lambda sink=self._sink: sink.end_session(told))  # type: ignore[misc]
+
+    def _timed(self, call: Callable[[], None]) -> None:
+        self._call_began = time.monotonic()
+        try:
+            call()
+        finally:
+            self._call_began = None
+            self._hangs = False
+
+    def _delivered(self, letter: _Letter) -> None:
+        self._last_delivery = time.monotonic()
+        self._is_failing = False
+        if not isinstance(letter.told, Summary) and self._stale_since is None:
+            self._stale_since = self._last_delivery
+        if not letter.key:
+            return
+        self.account.delivered += 1
+        self.account.left.discard(letter.key)
+        try:
+            self.journal.delivered(letter.key)
+        except OSError as error:
+            self.note(f"what is delivered cannot be noted: {error}")
+
+    def _refused(self, letter: _Letter, refusal: Refused) -> None:
+        self.note(_said(refusal))
+        if isinstance(letter.told, Session):
+            raise _GivenUp
+
+    def _close_sink(self) -> None:
+        try:
+            if self._sink is not None:
+                self._sink.close()
+        except Exception as error:  # a sink never fails a run
+            self.note(_said(error))
+
+
+def _said(error: Exception) -> str:
+    return str(error) if isinstance(error, Refused | TryLater) else f"{type(error).__name__}: {error}"

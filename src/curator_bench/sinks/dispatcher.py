@@ -1,0 +1,120 @@
+"""All sinks of one invocation: tells each what happens, gives them time at the end, and says what became of it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from curator_bench.sinks.courier import Courier
+from curator_bench.sinks.journal import FOLDER, Journal
+from curator_bench.sinks.sink import Context, Sink, SinkConfig
+from curator_bench.sinks.told import Result, Run, Session, Summary
+from curator_bench.values import Mask
+
+_LOOK_EVERY_S = 0.5
+_LOOK_AT_THE_END_S = 0.02
+_SinkData = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A sink that is to be told: its class, and its block of the matrix, validated."""
+
+    name: str
+    kind: type[Sink[Any]]
+    config: SinkConfig
+    matrix_dir: Path
+
+
+class Dispatcher:
+    """Of the controller's main thread; nothing here waits but `finish`."""
+
+    def __init__(self, chosen: Iterable[Chosen], session: Session, source: Mapping[str, Any], mask: Mask) -> None:
+        """`source`: for the journals, what it takes to make the sinks again. `mask`: for what people are told."""
+        self._session = session
+        self._couriers = [_courier(one, session, mask) for one in chosen]
+        self._ended = threading.Event()
+        for courier in self._couriers:
+            courier.start(session, {**source, "sink": courier.name})
+        threading.Thread(target=self._watch, name="curator-bench sinks", daemon=True).start()
+
+    def run_started(self, run: Run) -> None:
+        for courier in self._couriers:
+            courier.tell(run)
+
+    def run_finished(self, result: Result, sink_data: _SinkData) -> None:
+        """`sink_data`: what the entry has for each sink."""
+        for courier in self._couriers:
+            courier.tell(replace(result, sink_data=sink_data.get(courier.name, {})))
+
+    def finish(self, summary: Summary, grace_s: float) -> None:
+        """The end: waits for each sink as long as its deliveries succeed."""
+        for courier in self._couriers:
+            courier.finish(summary)
+        while any(not courier.is_done and time.monotonic() < courier.has_until(grace_s) for courier in self._couriers):
+            time.sleep(_LOOK_AT_THE_END_S)
+        for courier in self._couriers:
+            courier.leave()
+        self._ended.set()
+
+    @property
+    def undelivered(self) -> int:
+        return sum(len(courier.account.left) for courier in self._couriers)
+
+    def links(self) -> dict[str, dict[str, str]]:
+        """Sink to URL, by the uid of the run; the session's by the empty one."""
+        found: dict[str, dict[str, str]] = {}
+        for courier in self._couriers:
+            for uid, url in courier.account.links.items():
+                found.setdefault(uid, {})[courier.name] = url
+        return found
+
+    def told(self) -> Iterator[str]:
+        """What people should know: where to look, and what was not delivered."""
+        for courier in self._couriers:
+            account = courier.account
+            yield from account.said
+            if "" in account.links:
+                yield f"{courier.name}: {account.links['']}"
+            why = "; ".join(account.reasons)
+            if account.left:
+                file = courier.journal.path
+                yield (
+                    f"warning: sink {courier.name}: {len(account.left)} of {account.delivered + len(account.left)} "
+                    f"messages not delivered{f' ({why})' if why else ''}; they are in {file}: "
+                    f"`curator-bench resend {self._session.directory}` delivers them"
+                )
+            elif why:
+                yield f"warning: sink {courier.name}: delivered in the end, after: {why}"
+
+    def _watch(self) -> None:
+        while not self._ended.wait(_LOOK_EVERY_S):
+            for courier in self._couriers:
+                courier.watch()
+
+
+def _courier(chosen: Chosen, session: Session, mask: Mask) -> Courier:
+    directory = Path(session.directory)
+
+    def make(courier: Courier) -> Sink[Any]:
+        account = courier.account
+        context = Context(
+            name=file_name(chosen.name),
+            session_dir=directory,
+            matrix_dir=chosen.matrix_dir,
+            link=lambda uid, url: account.links.__setitem__(uid, mask.hide(url)),
+            say=lambda text: account.said.append(mask.hide(text)),
+        )
+        return chosen.kind(chosen.config, context)
+
+    journal = Journal(directory / FOLDER / f"{file_name(chosen.name)}.jsonl", session.invocation)
+    return Courier(chosen.name, make, journal, chosen.config.call_timeout_s, mask)
+
+
+def file_name(sink: str) -> str:
+    """The name of a sink, which may be a path and a class, as the name of a file."""
+    return "".join(letter if letter.isalnum() or letter in "._-" else "_" for letter in sink).lstrip(".") or "_"

@@ -1,0 +1,85 @@
+"""From the name of a sink in a matrix to its class: built in, of another package, of a module, or of a file."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import sys
+from importlib.metadata import entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from curator_bench.errors import BenchError, MissingExtra
+from curator_bench.sinks.adapters import adapted
+from curator_bench.sinks.sink import Sink
+
+GROUP = "curator_bench.sinks"
+BUILT_IN = {
+    "mlflow": "curator_bench.sinks.mlflow:MlflowSink",
+    "slack": "curator_bench.sinks.slack:SlackSink",
+    "wandb": "curator_bench.sinks.wandb:WandbSink",
+    "gdrive": "curator_bench.sinks.gdrive:GdriveSink",
+    "jsonl": "curator_bench.sinks.jsonl:JsonlSink",
+    "github": "curator_bench.sinks.github:GithubSink",
+}
+
+
+class UnknownSink(BenchError):
+    """A name that no sink has; `known` are those there are."""
+
+    def __init__(self, name: str, known: list[str]) -> None:
+        super().__init__(f"unknown sink {name!r}")
+        self.known = known
+
+
+def is_built_in(name: str) -> bool:
+    return name in BUILT_IN
+
+
+def find(name: str, folder: Path) -> type[Sink[Any]]:
+    """The class of a sink; files are looked for in `folder`. Raises BenchError with what is wrong with the name."""
+    if name in BUILT_IN:
+        return adapted(_load(BUILT_IN[name], folder), name)
+    if ":" in name:
+        return adapted(_load(name, folder), name)
+    found = {entry.name: entry for entry in entry_points(group=GROUP)}
+    if name not in found:
+        raise UnknownSink(name, [*BUILT_IN, *found])
+    return adapted(_load(found[name].value, folder), name)
+
+
+def check_extra(kind: type[Sink[Any]], name: str) -> None:
+    """Raises MissingExtra where the library of a sink is not installed; it is not imported here."""
+    if kind.needs is not None and importlib.util.find_spec(kind.needs[0]) is None:
+        raise MissingExtra(f"the sink {name}", kind.needs[1])
+
+
+def _load(where: str, folder: Path) -> Any:
+    module, _, attribute = where.rpartition(":")
+    try:
+        found: Any = _file(folder / module) if module.endswith(".py") else importlib.import_module(module)
+        for part in attribute.split("."):
+            found = getattr(found, part)
+    except Exception as error:  # whatever the module of a user raises when it is imported
+        raise BenchError(f"the sink {where!r} cannot be loaded: {type(error).__name__}: {error}") from error
+    return found
+
+
+def _file(path: Path) -> ModuleType:
+    """A module that stands in no package, under a name nobody else has."""
+    name = f"curator_bench_sink_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise FileNotFoundError(path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses and pydantic look their module up there
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module

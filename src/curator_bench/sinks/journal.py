@@ -1,0 +1,170 @@
+"""SESSION/undelivered/SINK.jsonl: what a sink has been told and not yet delivered, whatever becomes of this process.
+
+An invocation that begins writes a line with itself and the session; then comes a line for each thing told, before anyone
+tries to deliver it, and one when it is delivered. An invocation whose end is delivered is taken out, and a file without
+invocations goes. So what is left by a kill at any moment is what `curator-bench resend` has to deliver: at worst the one
+thing that was delivered just then, a second time.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from curator_bench.sinks.told import Session, Told, from_document, line_of, to_document
+
+logger = logging.getLogger(__name__)
+
+FOLDER = "undelivered"
+SCHEMA_VERSION = 1
+
+
+@dataclass(slots=True)
+class Undelivered:
+    """What one invocation has left in a file. `source` is what `Journal.begin` was given."""
+
+    invocation: str
+    session: Session
+    source: Mapping[str, Any]
+    told: dict[str, Told] = field(default_factory=dict)
+    """By the id it has in the file, oldest first."""
+    closed: bool = False
+
+
+class Journal:
+    """The lines of one invocation in the file of one sink. Raises OSError."""
+
+    def __init__(self, path: Path, invocation: str) -> None:
+        self.path = path
+        self._invocation = invocation
+        self._count = 0
+
+    def begin(self, session: Session, source: Mapping[str, Any]) -> None:
+        """`source`: what it takes to make the sink again, which never is a secret."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        head = {"schema_version": SCHEMA_VERSION, "what": "invocation", "source": dict(source)}
+        self._append({**head, "session": to_document(session)})
+
+    def keep(self, told: Told) -> str:
+        """Answers the id it has in the file."""
+        self._count += 1
+        key = f"{self._invocation}-{self._count}"
+        self._append({"what": "told", "id": key, "told": to_document(told)})
+        return key
+
+    def delivered(self, key: str) -> None:
+        self._append({"what": "delivered", "id": key})
+
+    def close(self) -> None:
+        """All that is left of this invocation is to be resent; nothing, if all was delivered."""
+        self._append({"what": "closed"})
+        tidy(self.path)
+
+    def _append(self, document: Mapping[str, Any]) -> None:
+        line = line_of({**document, "invocation": self._invocation})
+        with _locked(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND) as descriptor:
+            before = os.fstat(descriptor).st_size
+            if os.write(descriptor, line) < len(line):  # the disk is full
+                os.ftruncate(descriptor, before)
+                raise OSError(f"{self.path}: no room for {len(line)} bytes more")
+
+
+def read(path: Path) -> list[Undelivered]:
+    """What is not delivered, by invocation; lines that are broken are passed over with a warning."""
+    found: dict[str, Undelivered] = {}
+    for number, document in _documents(path):
+        try:
+            _take(found, document)
+        except (KeyError, ValueError, TypeError) as error:
+            logger.warning("%s:%s is passed over: %r", path, number, error)
+    return list(found.values())
+
+
+def forget(path: Path, invocation: str) -> None:
+    """All of this invocation has been delivered elsewhere."""
+    _rewrite(path, lambda left: left.invocation != invocation)
+
+
+def tidy(path: Path) -> None:
+    """Takes out what is delivered; a file with nothing left in it goes."""
+    _rewrite(path, lambda left: bool(left.told) or not left.closed)
+
+
+def _rewrite(path: Path, keeps: Any) -> None:
+    try:
+        with _locked(path, os.O_RDWR):
+            kept = [left for left in read(path) if keeps(left)]
+            if not kept:
+                path.unlink(missing_ok=True)
+                return
+            beside = path.with_name(f".{path.name}.{os.getpid()}")
+            beside.write_bytes(b"".join(line for left in kept for line in _lines(left)))
+            os.replace(beside, path)
+    except FileNotFoundError:
+        return
+
+
+def _lines(left: Undelivered) -> Iterator[bytes]:
+    head = {"schema_version": SCHEMA_VERSION, "what": "invocation", "source": dict(left.source)}
+    own = {"invocation": left.invocation}
+    yield line_of({**head, "session": to_document(left.session), **own})
+    for key, told in left.told.items():
+        yield line_of({"what": "told", "id": key, "told": to_document(told), **own})
+    if left.closed:
+        yield line_of({"what": "closed", **own})
+
+
+def _documents(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    with path.open(encoding="utf-8", errors="replace") as lines:
+        for number, line in enumerate(lines, 1):
+            with suppress(ValueError):
+                document = json.loads(line)
+                if isinstance(document, dict):
+                    yield number, document
+
+
+def _take(found: dict[str, Undelivered], document: Mapping[str, Any]) -> None:
+    what, invocation = document["what"], document["invocation"]
+    if what == "invocation":
+        session = from_document(document["session"])
+        if not isinstance(session, Session):
+            raise ValueError("expected a session")
+        found[invocation] = Undelivered(invocation, session, document.get("source") or {})
+        return
+    left = found[invocation]
+    if what == "told":
+        left.told[document["id"]] = from_document(document["told"])
+    elif what == "delivered":
+        left.told.pop(document["id"], None)
+    elif what == "closed":
+        left.closed = True
+
+
+@contextmanager
+def _locked(path: Path, flags: int) -> Iterator[int]:
+    """The file, open and nobody else's. Who waited may hold one that has been replaced meanwhile, and opens it anew."""
+    while True:
+        descriptor = os.open(path, flags, 0o666)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if _is_still(path, descriptor):
+                yield descriptor
+                return
+        finally:
+            os.close(descriptor)
+
+
+def _is_still(path: Path, descriptor: int) -> bool:
+    try:
+        now = path.stat()
+    except FileNotFoundError:
+        return False
+    own = os.fstat(descriptor)
+    return (now.st_dev, now.st_ino) == (own.st_dev, own.st_ino)

@@ -1,0 +1,44 @@
+"""What a sink remembers from one invocation of a session to the next: SESSION/sinks/SINK.json."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """One JSON object, which several processes may read and change; never half of it."""
+
+    path: Path
+
+    def read(self) -> dict[str, Any]:
+        try:
+            found = json.loads(self.path.read_text("utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    @contextmanager
+    def changing(self) -> Iterator[dict[str, Any]]:
+        """The object, nobody else's until the block is left; what was changed in it is then kept.
+
+        Where the block raises, nothing is kept.
+        """
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.with_suffix(".lock").open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            document = self.read()
+            before = json.dumps(document)
+            yield document
+            after = json.dumps(document)
+            if after != before:
+                beside = self.path.with_suffix(f".{os.getpid()}")
+                beside.write_text(after + "\n", "utf-8")
+                os.replace(beside, self.path)

@@ -1,0 +1,189 @@
+"""What sinks are told: the session, a run that starts, its result, the summary. Secrets are masked in it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from curator_bench.values import Check, Repeat, Scalar, Verdict
+
+_Value = TypeVar("_Value")
+_NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A package under test, as it was found."""
+
+    package: str
+    version: str | None = None
+    commit: str | None = None
+    dirty: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """The session that an invocation of pytest joins. Each invocation tells of it, and so does `resend`."""
+
+    name: str
+    directory: str
+    invocation: str = ""
+    started_at: str = ""
+    """UTC, ISO 8601; of this invocation."""
+    runs_expected: int = 0
+    reason: str = ""
+    commit: str = ""
+    branch: str = ""
+    dirty: bool | None = None
+    subjects: tuple[Subject, ...] = ()
+    viewer_url: str = ""
+    ci_run_url: str = ""
+    host: str = ""
+    environment: Mapping[str, Scalar] = field(default_factory=dict)
+    """The machine and its software, nested names joined by dots."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run that has started."""
+
+    nodeid: str
+    name: str
+    entry: str
+    started_at: str
+    directory: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A run that has ended and been judged. A sink may be told of one a second time, when its teardown failed."""
+
+    name: str
+    entry: str
+    nodeid: str
+    verdict: Verdict
+    started_at: str
+    ended_at: str
+    duration_s: float
+    uid: str = ""
+    attempt: int = 1
+    axes: Mapping[str, str] = field(default_factory=dict)
+    marks: tuple[str, ...] = ()
+    error: str = ""
+    exit_code: int | None = None
+    command: tuple[str, ...] = ()
+    directory: str = ""
+    log_path: str = ""
+    log_tail: tuple[str, ...] = ()
+    params: Mapping[str, Any] = field(default_factory=dict)
+    metrics: Mapping[str, Scalar] = field(default_factory=dict)
+    repeats: tuple[Repeat, ...] = ()
+    requirements: tuple[Check, ...] = ()
+    warnings: tuple[str, ...] = ()
+    host: str = ""
+    gpus: tuple[str, ...] = ()
+    ray_version: str = ""
+    ray_num_cpus: float | None = None
+    ray_num_gpus: float | None = None
+    sink_data: Mapping[str, Any] = field(default_factory=dict)
+    """What the entry's `sink_data` has for this sink."""
+
+    @property
+    def passed(self) -> bool:
+        return self.verdict is Verdict.PASSED
+
+    @property
+    def unmet(self) -> tuple[Check, ...]:
+        """The requirements that were not met."""
+        return tuple(check for check in self.requirements if not check.met)
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The end of an invocation."""
+
+    counts: Mapping[str, int]
+    """Its runs by verdict."""
+    started_at: str
+    ended_at: str
+    duration_s: float
+    exit_status: int | None = None
+    """Of pytest; None where it was killed."""
+
+    @property
+    def interrupted(self) -> bool:
+        return self.exit_status is None or bool(self.counts.get(Verdict.INTERRUPTED))
+
+
+Told = Session | Run | Result | Summary
+_KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in (Session, Run, Result, Summary)}
+
+
+def to_document(value: Told) -> dict[str, Any]:
+    """Builtin values for JSON; numbers that it cannot hold become the texts that all our files have for them."""
+    fields: dict[str, Any] = _strict(dataclasses.asdict(value))
+    return {"kind": type(value).__name__, **fields}
+
+
+def from_document(document: Mapping[str, Any]) -> Told:
+    """What `to_document` made, or what a report of pytest carries and more; names that are not known are left out.
+
+    Raises ValueError.
+    """
+    try:
+        made: Told = _told(document)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"this is nothing a sink is told: {error!r}") from error
+    return made
+
+
+def _told(document: Mapping[str, Any]) -> Any:
+    kind = _KINDS[document["kind"]]
+    if kind is Session:
+        return _made(kind, document, subjects=_all_made(Subject, document.get("subjects")))
+    if kind is not Result:
+        return _made(kind, document)
+    return _made(
+        kind,
+        document,
+        verdict=Verdict(document["verdict"]),
+        metrics=_numbers(document.get("metrics") or {}),
+        repeats=tuple(
+            _made(Repeat, repeat, metrics=_numbers(repeat.get("metrics") or {}))
+            for repeat in document.get("repeats") or ()
+        ),
+        requirements=_all_made(Check, document.get("requirements")),
+        **{name: tuple(document.get(name) or ()) for name in ("marks", "command", "log_tail", "warnings", "gpus")},
+    )
+
+
+def _made(kind: type[_Value], document: Mapping[str, Any], **given: Any) -> _Value:
+    known = {field.name for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    return kind(**{name: value for name, value in document.items() if name in known} | given)
+
+
+def _all_made(kind: type[_Value], documents: Any) -> tuple[_Value, ...]:
+    return tuple(_made(kind, document) for document in documents or ())
+
+
+def _numbers(metrics: Mapping[str, Scalar]) -> dict[str, Scalar]:
+    return {name: _NOT_FINITE.get(value, value) if isinstance(value, str) else value for name, value in metrics.items()}
+
+
+def _strict(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return next(text for text, number in _NOT_FINITE.items() if number == value or value != value)
+    if isinstance(value, Mapping):
+        return {str(name): _strict(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_strict(item) for item in value]
+    return value if value is None or isinstance(value, str | int | float) else str(value)
+
+
+def line_of(document: Mapping[str, Any]) -> bytes:
+    """One line of JSON."""
+    return (json.dumps(document, ensure_ascii=False) + "\n").encode("utf-8", "replace")

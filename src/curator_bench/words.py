@@ -1,0 +1,51 @@
+"""Numbers as people read them."""
+
+from __future__ import annotations
+
+import math
+
+from curator_bench.values import Scalar
+
+_SECONDS = ("_s", "_seconds")
+_BYTES = ("_bytes",)
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+_LONGEST_TEXT = 200
+
+
+def readable_seconds(seconds: float) -> str:
+    """`0.42 s`, `45.2 s`, `3 min 05 s`, `1 h 02 min`."""
+    if seconds < 10:
+        return f"{seconds:.2f} s"
+    if seconds < 99.95:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02d} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min"
+
+
+def readable_bytes(size: float) -> str:
+    """`512 B`, `1.50 GiB`."""
+    for unit in _UNITS:
+        if abs(size) < 1024 or unit == _UNITS[-1]:
+            return f"{size:,.0f} B" if unit == "B" else f"{size:,.2f} {unit}"
+        size /= 1024
+    raise AssertionError("unreachable")
+
+
+def readable(metric: str, value: Scalar) -> str:
+    """The value of a metric, by what its name says it is."""
+    if isinstance(value, bool) or value is None:
+        return {True: "yes", False: "no", None: "–"}[value]
+    if isinstance(value, str):
+        return value if len(value) <= _LONGEST_TEXT else value[: _LONGEST_TEXT - 1] + "…"
+    if not math.isfinite(value):
+        return str(value)
+    if metric.endswith(_BYTES) and "per_" not in metric:
+        return readable_bytes(value)
+    if metric.endswith(_SECONDS) and "per_" not in metric and value >= 0:
+        return readable_seconds(value)
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:,.4g}"
