@@ -20,10 +20,9 @@ PYTEST_ARGS ?=
 # Most tests wait for processes; two at a time are done in little more than half the time.
 TEST_WORKERS ?= 2
 
-# The attention suite has an environment of its own. Its torch is named by version where that is a build for the CPU.
+# The attention suite has an environment of its own.
 ATTENTION_VENV := .venv-attention
 ATTENTION_INSTALLED := $(ATTENTION_VENV)/.installed
-ATTENTION_TORCH ?= torch==2.13.0
 TRANSFORMERS ?= transformers==5.23.0
 
 .DEFAULT_GOAL := help
@@ -104,4 +103,4 @@ $(CURATOR_INSTALLED): pyproject.toml constraints.txt
 	@ci/setup.sh $(CURATOR_VENV) dev,data,curator $(TORCH) $(NEMO_CURATOR) soundfile datasketch
 
 $(ATTENTION_INSTALLED): pyproject.toml constraints.txt
-	@ci/setup.sh $(ATTENTION_VENV) attention,xdist $(ATTENTION_TORCH) $(TRANSFORMERS)
+	@ci/setup.sh $(ATTENTION_VENV) attention,xdist $(TORCH) $(TRANSFORMERS)
