@@ -14,6 +14,10 @@ import numpy as np
 from curator_bench.verdict.tails import Floats
 
 
+_FARTHEST = 1e12
+"""In usual sizes: what is further off is as far, so that its square is a number."""
+
+
 @dataclass(frozen=True, slots=True)
 class Scale:
     """How values of one metric become distances; `unit` is their usual size where they are not always positive."""
@@ -21,7 +25,10 @@ class Scale:
     unit: float | None = None
 
     def to(self, values: Floats) -> Floats:
-        return np.log(values) if self.unit is None else values / self.unit
+        if self.unit is None:
+            return np.log(values)
+        with np.errstate(over="ignore"):
+            return np.clip(values / self.unit, -_FARTHEST, _FARTHEST)
 
     def back(self, place: float) -> float:
         return math.exp(place) if self.unit is None else place * self.unit
