@@ -110,7 +110,7 @@ class TerminalReport:
             for line in summary_table(self._runs) if self._runs else ():
                 terminalreporter.write_line(line)
             if self.done_before:
-                terminalreporter.write_line(f"{len(self.done_before)} more of the session were done before")
+                terminalreporter.write_line(f"{len(self.done_before)} of the session were done before")
         terminalreporter.write_line(f"Session: {self._session_dir}")
 
     @pytest.hookimpl(trylast=True)
