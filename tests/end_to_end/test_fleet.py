@@ -75,8 +75,8 @@ def outcome(new_project: Callable[[], Project]) -> Outcome:
     project.write("cluster.py", CLUSTER)
     project.write("test_after.py", "def test_python_benchmarks_come_last(): open('scopes', 'a').write('python\\n')")
     project.matrix(
-        project.entry("first", "--sleep 2.5"),
-        project.entry("second", "--sleep 2"),
+        project.entry("first", "--sleep 6"),
+        project.entry("second", "--sleep 1"),
         project.entry("fails", requirements=[{"metric": "is_success", "exact_value": False}]),
         project.entry("crashes", "--exit 3"),
         project.entry("slow", "--sleep 60", timeout_s=1),
@@ -105,8 +105,16 @@ def scopes(outcome: Outcome) -> list[str]:
 
 def test_each_entry_has_its_verdict_in_files_and_in_the_database(outcome: Outcome) -> None:
     expected = {
-        **{"first": "passed", "second": "passed", "fails": "failed", "crashes": "crashed", "slow": "timeout"},
-        **{"skipped": "skipped", "huge": "error", "misses": "error", "environment": "passed", "cluster": "passed"},
+        "first": "passed",
+        "second": "passed",
+        "fails": "failed",
+        "crashes": "crashed",
+        "slow": "timeout",
+        "skipped": "skipped",
+        "huge": "error",
+        "misses": "error",
+        "environment": "passed",
+        "cluster": "passed",
     }
     assert outcome.code == 1, outcome.output
     assert {name: results(outcome, name)["verdict"] for name in expected} == expected
@@ -140,8 +148,8 @@ def test_fixtures_of_wider_scope_are_set_up_once_and_python_benchmarks_come_last
 def test_junit_tells_how_long_the_runs_took(outcome: Outcome) -> None:
     junit = ET.parse(outcome.session_dir.parents[1] / "junit.xml")
     took = {case.get("name"): float(case.get("time", 0)) for case in junit.iter("testcase")}
-    assert took["first"] >= 2.5
-    assert took["second"] >= 2
+    assert took["first"] >= 6
+    assert took["second"] >= 1
 
 
 def test_the_environment_of_a_script_is_that_of_a_run_without_a_fleet(outcome: Outcome, project: Project) -> None:
@@ -200,7 +208,7 @@ def test_with_x_the_first_failure_ends_it_and_what_ran_is_interrupted(project: P
     assert outcome.code == 1, outcome.output
     assert time.monotonic() - began < 45
     assert outcome.json("long0", "results.json")["verdict"] == "interrupted"
-    assert not project.processes()
+    assert gone(project)
 
 
 def under_way(project: Project, *names: str) -> None:
@@ -224,7 +232,7 @@ def test_ctrl_c_once_records_what_ran_as_interrupted_and_leaves_nothing(project:
     with sqlite3.connect(project.folder / "runs.db") as database:
         rows = database.execute("SELECT name, verdict FROM test_run ORDER BY name").fetchall()
     assert rows == [("long0", "interrupted"), ("long1", "interrupted")]
-    assert not project.processes()
+    assert gone(project)
 
 
 def pids_of(project: Project, words: str) -> list[int]:
@@ -262,11 +270,19 @@ def test_whoever_is_killed_nothing_of_a_run_outlives_it(project: Project, whom: 
         time.sleep(0.1)
     assert not watched()
     process.wait(90)
-    assert not project.processes()
+    assert gone(project)
     if whom != "pytest":
         assert project.outcome_of("long")["verdict"] == "error"
         assert project.outcome_of("long")["cause"] == "node"
         assert project.outcome_of("other")["verdict"] in ("passed", "error")
+
+
+def gone(project: Project) -> bool:
+    """Also the guards of workers, which look more than once."""
+    deadline = time.monotonic() + 2 * NOTHING_LEFT_WITHIN_S
+    while project.processes() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return not project.processes()
 
 
 def _any_lives(pids: list[int]) -> bool:
