@@ -45,7 +45,7 @@ def _results_below(session_dir: Path) -> Iterator[dict[str, Any]]:
         top = Path(folder) == session_dir
         is_entry = RESULTS in names
         folders[:] = sorted(name for name in folders if not _holds_no_entry(name, top=top, in_entry=is_entry))
-        if is_entry and _is_run(run := _read(Path(folder, RESULTS))):
+        if is_entry and (run := read_run(Path(folder, RESULTS))):
             yield run
 
 
@@ -53,6 +53,12 @@ def _holds_no_entry(name: str, *, top: bool, in_entry: bool) -> bool:
     if top:
         return name in _NO_ENTRIES_IN
     return in_entry and (name in _OF_ONE_RUN or name.startswith(_NUMBERED))
+
+
+def read_run(path: Path) -> dict[str, Any]:
+    """What a results.json says; empty where there is none, or none that says it."""
+    run = _read(path)
+    return run if _is_run(run) else {}
 
 
 def _read(path: Path) -> dict[str, Any]:
