@@ -32,6 +32,8 @@ def run(verdict: str, error: str = "", *log: str, cause: str | None = None) -> d
         (run("crashed", "", "numpy._core._exceptions._ArrayMemoryError: Unable to allocate"), HOST_MEMORY),
         (run("crashed", "", "terminate called after throwing an instance of 'std::bad_alloc'"), HOST_MEMORY),
         (run("crashed", "", "DefaultCPUAllocator: can't allocate memory: you tried"), HOST_MEMORY),
+        (run("crashed", "ended by SIGKILL; meanwhile the kernel ended a process for want of memory"), HOST_MEMORY),
+        (run("crashed", "ended by SIGKILL"), "script"),
         (run("crashed", "", "ray.exceptions.OutOfMemoryError: Task was killed due to the node"), HOST_MEMORY),
     ],
 )
