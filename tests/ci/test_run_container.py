@@ -7,6 +7,7 @@ import json
 import os
 import pty
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -92,7 +93,7 @@ def bench(tmp_path: Path) -> Bench:
 
 @dataclass(frozen=True)
 class Case:
-    """What ci/run.sh is given, and what stands (or does not) in the line it composes. {here} and {outside} are folders."""
+    """What ci/run.sh is given, and what stands (or does not) in the line it composes. {here}, {outside}: folders."""
 
     words: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
@@ -237,6 +238,14 @@ def test_on_a_terminal_it_hands_the_terminal_on(bench: Bench) -> None:
         os.close(controller)
         os.close(terminal)
     assert {"--interactive", "--tty"} < set(bench.noted()["words"])
+
+
+def test_it_can_print_the_line_without_an_engine(bench: Bench) -> None:
+    outcome = bench.call("run.sh", "--print", "matrix.yaml", "-k", "a b", DOCKER="no-such-engine", IMAGE="mine")
+    words = shlex.split(outcome.stdout)
+    assert words[:2] == ["no-such-engine", "run"]
+    assert words[-4:] == ["mine", "matrix.yaml", "-k", "a b"]
+    assert f"--volume={bench.outside}/data:/datasets" in words
 
 
 @pytest.mark.parametrize(

@@ -17,10 +17,24 @@ from curator_bench.errors import MatrixError
 from curator_bench.matrix import LoadRequest, load
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("docs/matrix.md", "docs/fixtures.md", "README.md", "docs/history.md", "docs/study.md")
-STORIES = ("docs/history.md", "docs/study.md")
+STORIES = (
+    "docs/history.md",
+    "docs/first-benchmark.md",
+    "docs/requirements.md",
+    "docs/clusters.md",
+    "docs/datasets.md",
+    "docs/docker.md",
+    "docs/troubleshooting.md",
+    "docs/from-nemo-curator.md",
+    "docs/from-coiled-benchmarks.md",
+    "docs/from-nightly-runner.md",
+    "docs/comparison.md",
+    "docs/study.md",
+)
 """Pages whose commands build upon each other, in one folder; those of the others stand alone."""
-FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+IN_A_CLONE = ("docs/docker.md",)
+PAGES = ("docs/matrix.md", "docs/fixtures.md", "README.md", *STORIES)
+FENCE = re.compile(r"^(<!-- not run: .+ -->\n)?```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 TITLE = re.compile(r"# (?P<name>[\w.-]+)(?:, laid over (?P<base>[\w.-]+))?\n")
 # What differs from machine to machine and from run to run, and what is compared instead.
 DIFFERS = {
@@ -61,7 +75,8 @@ class Example:
 
 
 def examples(page: str) -> list[Example]:
-    return [Example(*block) for block in FENCE.findall((ROOT / page).read_text())]
+    """Those that are run; a comment before a block says why it is not."""
+    return [Example(*block) for why_not, *block in FENCE.findall((ROOT / page).read_text()) if not why_not]
 
 
 def files(page: str) -> list[Example]:
@@ -88,6 +103,8 @@ def folder(tmp_path: Path) -> Path:
 
 def lay_out(page: str, folder: Path) -> None:
     folder.mkdir()
+    if page in IN_A_CLONE:
+        folder.joinpath("ci").symlink_to(ROOT / "ci")
     names = [example.name for example in files(page)]
     assert len(names) == len(set(names)), f"{page} has two examples of one name"
     for example in files(page):

@@ -84,6 +84,6 @@ def test_many_series_get_the_answers_of_one_by_one() -> None:
 
 
 def test_cuts_hold_only_where_levels_differ_by_what_is_asked() -> None:
-    places = np.log(series((1.0, 50), (1.05, 50)))
+    places = np.log(series((1.0, 50), (1.08, 50)))
     assert [cut.index for cut in cuts_of(places, least_shift=0.03)] == pytest.approx([50], abs=2)
-    assert cuts_of(places, least_shift=0.08) == []
+    assert cuts_of(places, least_shift=0.12) == []

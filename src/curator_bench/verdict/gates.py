@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from curator_bench.values import Check, Requirement, Scalar
 from curator_bench.verdict.cases import Rules
 from curator_bench.verdict.direction import better_of
-from curator_bench.verdict.failure_table import percent, readable
+from curator_bench.verdict.failure_table import percent
 from curator_bench.verdict.false_discovery import RATE
 from curator_bench.verdict.gating import Decision, Outcome
 
@@ -124,10 +124,14 @@ class Seen:
     when: str = ""
 
 
-def told(one: Wanted, decision: Decision, *, runs: int, course: str, seen: Seen) -> str:
-    """What the text of a gate that failed says of one metric: value, baseline, change, course, and since when."""
+def told(one: Wanted, decision: Decision, *, value: float, runs: int, course: str, seen: Seen) -> str:
+    """What the text of a gate that failed says of one metric: value, baseline, change, course, and since when.
+
+    `runs` is how many there are at the new level, with this one.
+    """
+    level = f" (the level of the {runs} runs since the shift is {decision.value:,.4g})" if runs > 1 else ""
     rows = [
-        ("value", f"{readable(decision.value)}{f', the level of {runs} runs' if runs > 1 else ''}"),
+        ("value", f"{value:,.4g}{level}"),
         ("baseline", _baseline(one, decision)),
         ("change", _change(one, decision)),
         ("course", course),
@@ -142,7 +146,7 @@ def told(one: Wanted, decision: Decision, *, runs: int, course: str, seen: Seen)
 def _baseline(one: Wanted, decision: Decision) -> str:
     spread = percent(decision.spread) if decision.spread is not None else "?"
     of = "the runs before" if one.baseline == PREVIOUS else one.baseline
-    return f"{readable(decision.baseline)} ± {spread} from run to run ({of}; {decision.history} comparable runs)"
+    return f"{decision.baseline:,.4g} ± {spread} from run to run ({of}; {decision.history} comparable runs)"
 
 
 def _change(one: Wanted, decision: Decision) -> str:
