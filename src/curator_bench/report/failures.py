@@ -22,7 +22,8 @@ _GPU_IS_FULL = re.compile(
 # As Python, C++, torch, Ray, the shell and the kernel say it.
 _HOST_IS_FULL = re.compile(
     r"MemoryError\b|std::bad_alloc|not enough memory|can't allocate memory|Cannot allocate memory"
-    r"|ray\.exceptions\.OutOfMemoryError|low on memory|ObjectStoreFullError|oom.?kill|Killed process|for want of memory",
+    r"|ray\.exceptions\.OutOfMemoryError|low on memory|ObjectStoreFullError|oom.?kill|Killed process"
+    r"|for want of memory",
     re.IGNORECASE,
 )
 
