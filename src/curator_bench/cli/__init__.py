@@ -20,6 +20,7 @@ _SUBCOMMANDS = {
     "matrix": "print the entries of matrix files, or their mistakes",
     "merge": "put databases together",
     "paths": "print the directories that matrices name, here and in a container",
+    "pivot": "print a metric of a session by the values of its axes",
     "prune": "remove old runs",
     "run": "run matrices with the options of the older runners",
     "sessions": "print the recorded sessions",
