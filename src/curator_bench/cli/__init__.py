@@ -22,6 +22,7 @@ _SUBCOMMANDS = {
     "paths": "print the directories that matrices name, here and in a container",
     "pivot": "print a metric of a session by the values of its axes",
     "prune": "remove old runs",
+    "resend": "deliver what sinks could not deliver",
     "run": "run matrices with the options of the older runners",
     "sessions": "print the recorded sessions",
     "show": "print one session and all it ran",
