@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-EXTERNAL = re.compile(r"""(?:<script[^>]*\ssrc|<link[^>]*rel="?stylesheet"?[^>]*href|<img[^>]*src)="?(https?:[^" >]+)""")
+EXTERNAL = re.compile(
+    r"""(?:<script[^>]*\ssrc|<link[^>]*rel="?stylesheet"?[^>]*href|<img[^>]*src)="?(https?:[^" >]+)"""
+)
 
 
 @pytest.fixture
