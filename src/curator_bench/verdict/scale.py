@@ -13,7 +13,6 @@ import numpy as np
 
 from curator_bench.verdict.tails import Floats
 
-
 _LARGEST = 700.0
 """The logarithm of about the largest number there is."""
 _FARTHEST = 1e12
