@@ -8,6 +8,9 @@ EXTRAS := dev,xdist,data,postgres,report
 
 BENCH_MARK ?= demo
 BENCH_ARGS ?=
+ifneq ($(wildcard .venv-detectors/bin/python),)
+export DETECTORS_PYTHON ?= $(CURDIR)/.venv-detectors/bin/python
+endif
 PYTEST_ARGS ?=
 # Most tests wait for processes; two at a time are done in little more than half the time.
 TEST_WORKERS ?= 2
@@ -29,6 +32,11 @@ test: $(INSTALLED) ## run the test suite; PYTEST_ARGS=… go to pytest
 .PHONY: proof
 proof: $(INSTALLED) ## run the long proofs in full (up to 90 minutes); make test runs each at a tenth
 	CURATOR_BENCH_PROOF=full $(PYTHON_HERE) -m pytest tests/proof $(PYTEST_ARGS)
+
+.PHONY: detectors
+detectors: ## install asv and Apache Otava into .venv-detectors, for `make bench BENCH_MARK=statistics` and `make proof`
+	$(PYTHON_HERE) -m venv .venv-detectors
+	.venv-detectors/bin/python -m pip install --quiet --disable-pip-version-check asv apache-otava
 
 .PHONY: check
 check: $(INSTALLED) ## check format, lint, types, who imports whom, dependencies, shell scripts and the Dockerfile
