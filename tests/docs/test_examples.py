@@ -17,8 +17,8 @@ from curator_bench.errors import MatrixError
 from curator_bench.matrix import LoadRequest, load
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("docs/matrix.md", "docs/fixtures.md", "README.md", "docs/history.md")
-STORIES = ("docs/history.md",)
+PAGES = ("docs/matrix.md", "docs/fixtures.md", "README.md", "docs/history.md", "docs/regressions.md")
+STORIES = ("docs/history.md", "docs/regressions.md")
 """Pages whose commands build upon each other, in one folder; those of the others stand alone."""
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 TITLE = re.compile(r"# (?P<name>[\w.-]+)(?:, laid over (?P<base>[\w.-]+))?\n")
