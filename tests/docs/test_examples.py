@@ -30,6 +30,7 @@ STORIES = (
     "docs/from-nightly-runner.md",
     "docs/comparison.md",
     "docs/study.md",
+    "docs/regressions.md",
 )
 """Pages whose commands build upon each other, in one folder; those of the others stand alone."""
 IN_A_CLONE = ("docs/docker.md",)
