@@ -4,6 +4,7 @@
 #   ci/run.sh benchmarks/dedup -m dedup --benchmark
 #   GPUS=all IMAGE=curator-bench:cuda ci/run.sh nightly.yaml --bench-matrix this_machine.yaml
 #   ci/run.sh --use-host-source benchmarks -m demo      with the source of this clone instead of the image's
+#   ci/run.sh --print nightly.yaml                      only prints the line it would run
 #   ci/run.sh --shell                                   a shell instead of pytest, with the same mounts
 #   ci/run.sh --shell 'ray --version; nproc'            one command line in that shell
 #
@@ -44,11 +45,11 @@ read_arguments() { # sorts them into what is for us, what is for pytest, and the
     while (($#)); do
         case $1 in
             --use-host-source) use_host_source=1 ;;
+            --print) print=1 ;;
             --shell)
                 shell=1
                 shift
-                (($# <= 1)) || fail "--shell takes one command line, in quotes"
-                shell_command=${1:-}
+                shell_command=$*
                 return
                 ;;
             --bench-matrix | --bench-results | --benchmark-db)
@@ -153,19 +154,23 @@ limit_memory() {
 }
 
 choose_gpus() {
-    case ${GPUS:-none} in
+    local gpus=${GPUS:-none}
+    gpus=${gpus//\"/}
+    gpus=${gpus#device=}
+    case $gpus in
         none) ;;
         all) options+=("--gpus=all") ;;
         *[!0-9,]*) fail "GPUS=$GPUS: expected none, all or their numbers, as in 0,2" ;;
-        *) options+=("--gpus=\"device=$GPUS\"") ;;
+        *) options+=("--gpus=\"device=$gpus\"") ;;
     esac
 }
 
 say_where() { # a name of its own, by which databases tell containers of one machine apart
     local host digest
     host=$(uname -n)
-    digest=$("$docker" image inspect --format '{{if .RepoDigests}}{{index .RepoDigests 0}}{{else}}{{.Id}}{{end}}' "$image") ||
-        fail "there is no image $image: ci/build_docker.sh builds it"
+    digest=$("$docker" image inspect --format '{{if .RepoDigests}}{{index .RepoDigests 0}}{{else}}{{.Id}}{{end}}' "$image" 2>&1) ||
+        digest=unknown
+    [[ "$digest" != unknown || -n "${print:-}" ]] || fail "there is no image $image: ci/build_docker.sh builds it"
     options+=("--hostname=${host:0:50}-$$" "--env=HOST_HOSTNAME=$host" "--env=IMAGE_DIGEST=$digest")
 }
 
@@ -199,5 +204,10 @@ if [[ -n "${shell:-}" ]]; then
     options+=(--entrypoint=bash)
     arguments=()
     [[ -z "$shell_command" ]] || arguments=(-c "$shell_command")
+fi
+if [[ -n "${print:-}" ]]; then
+    printf '%q ' "$docker" run "${options[@]}" "$image" "${arguments[@]}"
+    echo
+    exit
 fi
 exec "$docker" run "${options[@]}" "$image" "${arguments[@]}"

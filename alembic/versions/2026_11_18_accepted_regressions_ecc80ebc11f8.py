@@ -1,7 +1,7 @@
 """accepted regressions
 
 Revision ID: ecc80ebc11f8
-Revises: cb2df2081fa0
+Revises: dea8436fb20b
 Created: 2026-11-18 13:05:56.530322+00:00
 """
 
@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision: str = "ecc80ebc11f8"
-down_revision: str | Sequence[str] | None = "cb2df2081fa0"
+down_revision: str | Sequence[str] | None = "dea8436fb20b"
 branch_labels: str | Sequence[str] | None = None
 depends_on: str | Sequence[str] | None = None
 

@@ -47,6 +47,10 @@ class Benchmarks:
         """None where the arguments name no matrix, as in every project that does not use this plugin."""
         self.problems: list[str] = []
         """Found while collecting, by Python benchmarks that name a matrix; a usage error when collection is done."""
+        self.done: frozenset[str] = frozenset()
+        """With --bench-resume: the ids of entries that are not run again."""
+        self.doubted: frozenset[str] = frozenset()
+        """The uids of runs that look done and are not taken to be."""
         self._others: dict[Path, Matrix] = {}
         self._by_file: dict[str, list[Entry]] = {file.file: [] for file in matrix.files} if matrix else {}
         for entry in matrix.entries if matrix else ():
@@ -99,7 +103,37 @@ def _read_benchmarks(session: pytest.Session) -> Benchmarks:
     files = find_matrices(session, settings)
     matrix = _load(settings, files) if files else None
     _check_names(settings.entries, matrix.entries if matrix else ())
-    return Benchmarks(settings, matrix)
+    benchmarks = Benchmarks(settings, matrix)
+    return (
+        _resumed(benchmarks, session.config.rootpath) if settings.resume and not settings.names_session else benchmarks
+    )
+
+
+def _resumed(benchmarks: Benchmarks, root: Path) -> Benchmarks:
+    """In the newest session of these matrices, where there is one."""
+    from curator_bench.fixtures.session_file import matrix_names, newest_session
+
+    name = newest_session(benchmarks.session_dir.parent, matrix_names(benchmarks, root))
+    return Benchmarks(benchmarks.settings.with_session(name), benchmarks.loaded) if name else benchmarks
+
+
+def resumes(config: pytest.Config) -> bool:
+    return config.stash[BENCHMARKS].settings.resume is not None
+
+
+def note_session(session: pytest.Session) -> None:
+    """In the controller, before anything runs."""
+    benchmarks, config = session.config.stash[BENCHMARKS], session.config
+    is_controller = not hasattr(config, "workerinput")
+    if (
+        is_controller
+        and benchmarks.loaded
+        and not config.option.collectonly
+        and (session.testscollected or config.getoption("tx", None))
+    ):
+        from curator_bench.fixtures.session_file import note_invocation
+
+        note_invocation(benchmarks, config.rootpath)
 
 
 def is_recording(config: pytest.Config) -> bool:
@@ -179,13 +213,17 @@ def hand_over(config: pytest.Config) -> dict[str, bytes]:
     import pickle
 
     benchmarks = config.stash[BENCHMARKS]
-    return {_WORKER_INPUT: pickle.dumps((benchmarks.settings, benchmarks.loaded), pickle.HIGHEST_PROTOCOL)}
+    known = (benchmarks.settings, benchmarks.loaded, benchmarks.done, benchmarks.doubted)
+    return {_WORKER_INPUT: pickle.dumps(known, pickle.HIGHEST_PROTOCOL)}
 
 
 def _handed_over(handed: bytes) -> Benchmarks:
     import pickle
 
-    return Benchmarks(*pickle.loads(handed))
+    settings, loaded, done, doubted = pickle.loads(handed)
+    benchmarks = Benchmarks(settings, loaded)
+    benchmarks.done, benchmarks.doubted = done, doubted
+    return benchmarks
 
 
 def _load(settings: Settings, files: list[Path]) -> Matrix:

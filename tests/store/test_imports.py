@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import random
 import sqlite3
 import subprocess
@@ -355,9 +356,10 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder.joinpath("pytest.ini").write_text("[pytest]\n")
     folder.joinpath("test_timed.py").write_text(TIMED)
     words = ["-q", "-p", "no:cacheprovider", "-p", "no:curator_bench", "--benchmark-json", "out.json", "test_timed.py"]
+    env = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", *words], cwd=folder, capture_output=True, text=True, check=False
-    )
+        [sys.executable, "-m", "pytest", *words], cwd=folder, env=env, capture_output=True, text=True, check=False
+    )  # in a worker of xdist it would measure nothing
     assert done.returncode == 0, done.stdout + done.stderr
     return folder / "out.json"
 

@@ -74,6 +74,7 @@ class Driver:
         self._ray.init(namespace=_NAMESPACE, log_to_driver=False, logging_level="ERROR", runtime_env=env)
         self._run: Any = self._ray.remote(run_on_node)
         self._board: Any = self._ray.remote(Board).options(**self._beside_us()).remote()
+        self._ray.get(self._board.stop.remote(""))  # it is there before the first run has something to tell
         self._reserving = Reserving(self._ray, self._when_done, self._later)
         self._look_at_nodes()
         self._ask_for_news()

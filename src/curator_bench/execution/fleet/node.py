@@ -27,6 +27,7 @@ _EVERY_S = 1.0
 _ANSWERS_WITHIN_S = 10.0
 _ENDED_WITHIN_S = 2.0
 _LARGEST_STATUS = 1 << 20
+_RAYS_ALLOCATOR = "ray/core/libjemalloc.so"
 
 
 def run_on_node(order: Order, board: Any) -> tuple[RunResult | None, Where]:
@@ -150,7 +151,11 @@ def _environment_of_the_node() -> Mapping[str, str]:
         pairs = Path("/proc", os.environ["RAY_RAYLET_PID"], "environ").read_bytes().split(b"\0")
     except (OSError, KeyError):
         return os.environ
-    return dict(os.fsdecode(pair).split("=", 1) for pair in pairs if b"=" in pair)
+    env = dict(os.fsdecode(pair).split("=", 1) for pair in pairs if b"=" in pair)
+    preloaded = [library for library in env.pop("LD_PRELOAD", "").split(":") if library]
+    if own := [library for library in preloaded if not library.endswith(_RAYS_ALLOCATOR)]:
+        env["LD_PRELOAD"] = ":".join(own)
+    return env
 
 
 @functools.cache
