@@ -87,7 +87,7 @@ class _Search:
         return None
 
     def _held(self, start: int, place: int, end: int) -> int | None:
-        """Where near a place the level changes: as far as both levels reach, or nearby where one lasted only so long."""
+        """Where near a place the level changes: as far as both levels reach, or nearby where one was short."""
         for width in reversed(_WIDTHS):
             low, high = max(start, place - width), min(end, place + width)
             index = self._moved(low, place, high)
