@@ -12,7 +12,9 @@ from curator_bench import __version__
 from curator_bench.errors import BenchError
 
 _SUBCOMMANDS = {
+    "accept": "close a regression: the level since then is the new one",
     "command": "print the command line of one entry",
+    "compare": "compare two sessions, commits, branches or databases",
     "export": "write all recorded runs as JSON lines, CSV or Parquet",
     "history": "print what was measured of an entry, run by run",
     "import": "take in runs that were recorded elsewhere",
@@ -21,6 +23,7 @@ _SUBCOMMANDS = {
     "merge": "put databases together",
     "paths": "print the directories that matrices name, here and in a container",
     "prune": "remove old runs",
+    "regressions": "print where metrics shifted, and with which commits",
     "run": "run matrices with the options of the older runners",
     "sessions": "print the recorded sessions",
     "show": "print one session and all it ran",
