@@ -24,6 +24,7 @@ _SUBCOMMANDS = {
     "paths": "print the directories that matrices name, here and in a container",
     "prune": "remove old runs",
     "regressions": "print where metrics shifted, and with which commits",
+    "report": "write the history as a dashboard, or a session as Markdown, JSON or JUnit XML",
     "run": "run matrices with the options of the older runners",
     "sessions": "print the recorded sessions",
     "show": "print one session and all it ran",
