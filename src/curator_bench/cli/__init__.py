@@ -26,6 +26,7 @@ _SUBCOMMANDS = {
     "prune": "remove old runs",
     "resend": "deliver what sinks could not deliver",
     "regressions": "print where metrics shifted, and with which commits",
+    "report": "write the history as a dashboard, or a session as Markdown, JSON or JUnit XML",
     "run": "run matrices with the options of the older runners",
     "sessions": "print the recorded sessions",
     "show": "print one session and all it ran",
