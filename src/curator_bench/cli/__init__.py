@@ -12,6 +12,9 @@ from curator_bench import __version__
 from curator_bench.errors import BenchError
 
 _SUBCOMMANDS = {
+    "ab": "compare environments: interpreters, packages, variables, matrices",
+    "bisect": "find the commit that made a benchmark slower",
+    "bisect-step": "one commit of `git bisect run`, told by its exit code",
     "command": "print the command line of one entry",
     "export": "write all recorded runs as JSON lines, CSV or Parquet",
     "history": "print what was measured of an entry, run by run",
@@ -36,7 +39,7 @@ class _Lazy(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _SUBCOMMANDS:
             return None
-        module = f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name
+        module = f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name.replace("-", "_")
         found: click.Command = importlib.import_module(f"curator_bench.cli.{module}").command
         return found
 
