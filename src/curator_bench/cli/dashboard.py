@@ -108,7 +108,9 @@ _SAME = (
     *("uid", "session", "session_uid", "verdict", "attempt", "start", "duration", "error", "log_path", "commit"),
     *("branch", "metrics"),
 )
-_OF_EVERY_CAPTURE = frozenset({"schema_version", "captured_at", "boot_id", "load_average", "session_commit", "subjects"})
+_OF_EVERY_CAPTURE = frozenset(
+    {"schema_version", "captured_at", "boot_id", "load_average", "session_commit", "subjects"}
+)
 """What differs between any two, or is shown elsewhere."""
 
 

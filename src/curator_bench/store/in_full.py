@@ -24,7 +24,9 @@ def subjects_by_session(connection: Connection, sessions: Sequence[PastSession])
     return found
 
 
-def invocations_by_session(connection: Connection, sessions: Sequence[PastSession]) -> dict[int, list[InvocationRecord]]:
+def invocations_by_session(
+    connection: Connection, sessions: Sequence[PastSession]
+) -> dict[int, list[InvocationRecord]]:
     """Who ran each, the first one first."""
     names = [column.name for column in fields(InvocationRecord)]
     statement = select(INVOCATIONS.c.session, *(INVOCATIONS.c[name] for name in names)).order_by(INVOCATIONS.c.start)

@@ -245,5 +245,3 @@ def _metric_rows(view: EntryView) -> list[MetricRow]:
         shifts = [shift for shift in view.shifts if shift.metric == name]
         rows.append(MetricRow(name, view.directions.better.get(name), latest, values, shifts))
     return rows
-
-

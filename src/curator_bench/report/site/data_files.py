@@ -124,9 +124,7 @@ class DataFiles:
 def index_of(view: EntryView) -> dict[str, Any]:
     """What the index says of an entry. The spread is that of runs which compare with the newest."""
     newest = view.runs[-1]
-    alike = [
-        run for run in view.runs[-200:] if (run.machine, run.definition) == (newest.machine, newest.definition)
-    ]
+    alike = [run for run in view.runs[-200:] if (run.machine, run.definition) == (newest.machine, newest.definition)]
     spreads = []
     for metric in view.metrics:
         values = [number for run in alike if (number := number_of(run.metrics.get(metric))) is not None]
