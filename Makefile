@@ -6,38 +6,72 @@ PYTHON_HERE := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
 EXTRAS := dev,xdist,data,postgres,report,mlflow,wandb,gdrive,s3
 
-BENCH_MARK ?= demo
+# NeMo Curator has an environment of its own. Its torch is named by version where that is a build for the CPU; elsewhere say
+# where one is to be had: make test-curator TORCH='torch --extra-index-url …'. Any other drags in gigabytes of CUDA libraries.
+CURATOR_VENV := .venv-curator
+CURATOR_INSTALLED := $(CURATOR_VENV)/.installed
+TORCH ?= torch==2.13.0
+NEMO_CURATOR ?= nemo-curator==1.4.0
+CURATOR_REPO ?=
+
+BENCH_MARK ?= dedup
 BENCH_ARGS ?=
+ifneq ($(wildcard .venv-detectors/bin/python),)
+export DETECTORS_PYTHON ?= $(CURDIR)/.venv-detectors/bin/python
+endif
 PYTEST_ARGS ?=
 # Most tests wait for processes; two at a time are done in little more than half the time.
 TEST_WORKERS ?= 2
+
+# The attention suite has an environment of its own.
+ATTENTION_VENV := .venv-attention
+ATTENTION_INSTALLED := $(ATTENTION_VENV)/.installed
+TRANSFORMERS ?= transformers==5.23.0
 
 .DEFAULT_GOAL := help
 
 .PHONY: help
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: bench
-bench: $(INSTALLED) ## run the benchmarks marked BENCH_MARK (demo) and record them; BENCH_ARGS=… go to pytest
+bench: $(INSTALLED) ## run the benchmarks marked BENCH_MARK (dedup) and record them; BENCH_ARGS=… go to pytest
 	$(PYTHON_HERE) -m pytest benchmarks -m "$(BENCH_MARK)" --benchmark $(BENCH_ARGS)
 
 .PHONY: test
 test: $(INSTALLED) ## run the test suite; PYTEST_ARGS=… go to pytest
 	$(PYTHON_HERE) -m pytest tests -n $(TEST_WORKERS) --dist loadscope $(PYTEST_ARGS)
 
+.PHONY: test-curator
+test-curator: $(CURATOR_INSTALLED) ## run what a CPU can of NeMo Curator under test; CURATOR_REPO=… tries its own scripts, too
+	ci/test_curator.sh $(CURATOR_VENV)/bin/python $(CURATOR_REPO)
+
+.PHONY: test-attention
+test-attention: $(ATTENTION_INSTALLED) ## run the attention suite, and print its tables
+	TEST_WORKERS=$(TEST_WORKERS) ci/test_attention.sh $(ATTENTION_VENV)/bin
+
 .PHONY: proof
 proof: $(INSTALLED) ## run the long proofs in full (up to 90 minutes); make test runs each at a tenth
 	CURATOR_BENCH_PROOF=full $(PYTHON_HERE) -m pytest tests/proof $(PYTEST_ARGS)
 
+.PHONY: detectors
+detectors: ## install asv and Apache Otava into .venv-detectors, for `make bench BENCH_MARK=statistics` and `make proof`
+	$(PYTHON_HERE) -m venv .venv-detectors
+	.venv-detectors/bin/python -m pip install --quiet --disable-pip-version-check asv apache-otava
+
 .PHONY: check
-check: $(INSTALLED) ## check format, lint, types, who imports whom, dependencies and shell scripts
+check: $(INSTALLED) ## check format, lint, types, who imports whom, dependencies, shell scripts and the Dockerfile
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports --no-cache --no-logo
 	$(VENV)/bin/deptry src
 	$(VENV)/bin/shellcheck .ci/run ci/*.sh
+	$(VENV)/bin/hadolint Dockerfile
+
+.PHONY: site
+site: $(INSTALLED) ## build the manual as a site, in build/site; a link that leads nowhere stops it
+	$(PYTHON_HERE) docs/build_site.py
 
 .PHONY: format
 format: $(INSTALLED) ## put the code into the house's format
@@ -53,8 +87,8 @@ constraints: ## write constraints.txt anew: the newest versions that suit every 
 	ci/constraints.sh $(EXTRAS),all
 
 .PHONY: clean
-clean: ## remove what make and the tools built (.venv, dist, caches), never results or databases
-	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks .codspeed
+clean: ## remove what make and the tools built (.venv*, dist, caches), never results or databases
+	rm -rf $(VENV) $(CURATOR_VENV) $(ATTENTION_VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks .codspeed
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A clone that was moved and a Python that was removed leave an environment that works on the wrong files or not at all;
@@ -62,6 +96,19 @@ clean: ## remove what make and the tools built (.venv, dist, caches), never resu
 ifneq ($(shell $(PYTHON_HERE) -c '' 2>/dev/null && cat $(INSTALLED) 2>/dev/null),$(CURDIR))
 .PHONY: $(INSTALLED)
 endif
+ifneq ($(shell $(CURATOR_VENV)/bin/python -c '' 2>/dev/null && cat $(CURATOR_INSTALLED) 2>/dev/null),$(CURDIR))
+.PHONY: $(CURATOR_INSTALLED)
+endif
+
+ifneq ($(shell $(ATTENTION_VENV)/bin/python -c '' 2>/dev/null && cat $(ATTENTION_INSTALLED) 2>/dev/null),$(CURDIR))
+.PHONY: $(ATTENTION_INSTALLED)
+endif
 
 $(INSTALLED): pyproject.toml constraints.txt
-	@ci/setup.sh $(EXTRAS)
+	@ci/setup.sh $(VENV) $(EXTRAS)
+
+$(CURATOR_INSTALLED): pyproject.toml constraints.txt
+	@ci/setup.sh $(CURATOR_VENV) dev,data,curator $(TORCH) $(NEMO_CURATOR) soundfile datasketch
+
+$(ATTENTION_INSTALLED): pyproject.toml constraints.txt
+	@ci/setup.sh $(ATTENTION_VENV) attention,xdist $(TORCH) $(TRANSFORMERS)

@@ -122,4 +122,9 @@ expect 0 "1 passed" "$bin/pytest" --benchmark first_matrix.yaml
 expect_migrations
 expect 5 "no tests ran" "$bin/pytest" -p no:curator_bench .
 expect 0 "matrix" "$bin/curator-bench" --help
+
+mkdir "$scratch/empty"
+cd "$scratch/empty"
+expect 0 "pytest --benchmark" "$bin/curator-bench" init
+expect 0 "2 passed" "$bin/pytest"
 echo "The wheel works on its own."

@@ -1,7 +1,7 @@
 """where sinks show runs
 
 Revision ID: cb2df2081fa0
-Revises: dea8436fb20b
+Revises: ecc80ebc11f8
 Created: 2026-11-18 13:07:08.555541+00:00
 """
 
@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision: str = "cb2df2081fa0"
-down_revision: str | Sequence[str] | None = "dea8436fb20b"
+down_revision: str | Sequence[str] | None = "ecc80ebc11f8"
 branch_labels: str | Sequence[str] | None = None
 depends_on: str | Sequence[str] | None = None
 

@@ -1,8 +1,8 @@
 """How much longer a session takes because it reports to MLflow and Slack.
 
 Stand-ins for both servers answer as slowly as they are told to, or refuse connections. Sessions with and without sinks
-take turns; what counts is the median of the pairs: `ratio` of the time until the runs have ended and sinks are waited for,
-`ratio_in_all` of pytest from start to end, `waited_s` in between.
+take turns; what counts is the median of the pairs: `ratio` of the time until the runs have ended and sinks are waited
+for, `ratio_in_all` of pytest from start to end, `waited_s` in between.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ from curator_bench.options import Settings, read_settings
 
 if TYPE_CHECKING:
     from curator_bench.matrix import LoadRequest
+    from curator_bench.report.terminal import TerminalReport
     from curator_bench.values import Entry, Matrix, RunResult
 
 _YAML = (".yaml", ".yml")
@@ -46,6 +47,10 @@ class Benchmarks:
         """None where the arguments name no matrix, as in every project that does not use this plugin."""
         self.problems: list[str] = []
         """Found while collecting, by Python benchmarks that name a matrix; a usage error when collection is done."""
+        self.done: frozenset[str] = frozenset()
+        """With --bench-resume: the ids of entries that are not run again."""
+        self.doubted: frozenset[str] = frozenset()
+        """The uids of runs that look done and are not taken to be."""
         self._others: dict[Path, Matrix] = {}
         self._by_file: dict[str, list[Entry]] = {file.file: [] for file in matrix.files} if matrix else {}
         for entry in matrix.entries if matrix else ():
@@ -98,11 +103,45 @@ def _read_benchmarks(session: pytest.Session) -> Benchmarks:
     files = find_matrices(session, settings)
     matrix = _load(settings, files) if files else None
     _check_names(settings.entries, matrix.entries if matrix else ())
-    return Benchmarks(settings, matrix)
+    benchmarks = Benchmarks(settings, matrix)
+    return (
+        _resumed(benchmarks, session.config.rootpath) if settings.resume and not settings.names_session else benchmarks
+    )
+
+
+def _resumed(benchmarks: Benchmarks, root: Path) -> Benchmarks:
+    """In the newest session of these matrices, where there is one."""
+    from curator_bench.fixtures.session_file import matrix_names, newest_session
+
+    name = newest_session(benchmarks.session_dir.parent, matrix_names(benchmarks, root))
+    return Benchmarks(benchmarks.settings.with_session(name), benchmarks.loaded) if name else benchmarks
+
+
+def resumes(config: pytest.Config) -> bool:
+    return config.stash[BENCHMARKS].settings.resume is not None
+
+
+def note_session(session: pytest.Session) -> None:
+    """In the controller, before anything runs."""
+    benchmarks, config = session.config.stash[BENCHMARKS], session.config
+    is_controller = not hasattr(config, "workerinput")
+    if (
+        is_controller
+        and benchmarks.loaded
+        and not config.option.collectonly
+        and (session.testscollected or config.getoption("tx", None))
+    ):
+        from curator_bench.fixtures.session_file import note_invocation
+
+        note_invocation(benchmarks, config.rootpath)
 
 
 def is_recording(config: pytest.Config) -> bool:
     return config.stash[BENCHMARKS].settings.benchmark
+
+
+def has_fleet(config: pytest.Config) -> bool:
+    return config.stash[BENCHMARKS].settings.fleet is not None
 
 
 def may_report(config: pytest.Config) -> bool:
@@ -115,17 +154,27 @@ def may_report(config: pytest.Config) -> bool:
 def announce(config: pytest.Config) -> None:
     """In the controller: passes on what was noticed in the matrices, and has their runs shown."""
     benchmarks = config.stash[BENCHMARKS]
-    if hasattr(config, "workerinput") or (benchmarks.loaded is None and not benchmarks.settings.benchmark):
+    if hasattr(config, "workerinput") or not config.pluginmanager.hasplugin("terminalreporter"):
+        return
+    if benchmarks.loaded is None and not benchmarks.settings.benchmark:
+        from curator_bench.report.first_run import FirstRun
+
+        config.pluginmanager.register(FirstRun(config.pluginmanager, functools.partial(_show_runs, config)))
         return
     for message in benchmarks.matrix.warnings:
         warn(config, message)
-    terminal = config.pluginmanager.get_plugin("terminalreporter")
-    if terminal is not None:
-        from curator_bench.report.terminal import TerminalReport
+    _show_runs(config)
 
-        usual_s = functools.partial(_usual_durations, benchmarks.settings.database)
-        report = TerminalReport(terminal, benchmarks.session_dir, entry_dirs(config.rootpath, benchmarks), usual_s)
-        config.pluginmanager.register(report, REPORT)
+
+def _show_runs(config: pytest.Config) -> TerminalReport:
+    from curator_bench.report.terminal import TerminalReport
+
+    benchmarks = config.stash[BENCHMARKS]
+    usual_s = functools.partial(_usual_durations, benchmarks.settings.database)
+    terminal = config.pluginmanager.getplugin("terminalreporter")
+    report = TerminalReport(terminal, benchmarks.session_dir, entry_dirs(config.rootpath, benchmarks), usual_s)
+    config.pluginmanager.register(report, REPORT)
+    return report
 
 
 def _usual_durations(database: str) -> Mapping[str, float]:
@@ -164,13 +213,17 @@ def hand_over(config: pytest.Config) -> dict[str, bytes]:
     import pickle
 
     benchmarks = config.stash[BENCHMARKS]
-    return {_WORKER_INPUT: pickle.dumps((benchmarks.settings, benchmarks.loaded), pickle.HIGHEST_PROTOCOL)}
+    known = (benchmarks.settings, benchmarks.loaded, benchmarks.done, benchmarks.doubted)
+    return {_WORKER_INPUT: pickle.dumps(known, pickle.HIGHEST_PROTOCOL)}
 
 
 def _handed_over(handed: bytes) -> Benchmarks:
     import pickle
 
-    return Benchmarks(*pickle.loads(handed))
+    settings, loaded, done, doubted = pickle.loads(handed)
+    benchmarks = Benchmarks(settings, loaded)
+    benchmarks.done, benchmarks.doubted = done, doubted
+    return benchmarks
 
 
 def _load(settings: Settings, files: list[Path]) -> Matrix:
@@ -333,10 +386,11 @@ class _Marks:
 
     def __init__(self, config: pytest.Config) -> None:
         self._has_timeout = config.pluginmanager.hasplugin("timeout")
+        self._confirm = config.stash[BENCHMARKS].settings.confirm
         self._lists: dict[tuple[tuple[str, ...], float], list[pytest.MarkDecorator]] = {}
 
     def of(self, entry: Entry) -> list[pytest.MarkDecorator]:
-        seconds = backstop_s(entry) if self._has_timeout else 0.0
+        seconds = backstop_s(entry, self._confirm) if self._has_timeout else 0.0
         if (entry.marks, seconds) not in self._lists:
             self._lists[entry.marks, seconds] = self._marks(entry.marks, seconds)
         return self._lists[entry.marks, seconds]

@@ -49,3 +49,7 @@ class ClusterError(BenchError):
 
 class DatasetError(BenchError):
     """A dataset that is missing, or could not be made."""
+
+
+class GpuError(BenchError):
+    """A GPU that a run cannot be given to."""

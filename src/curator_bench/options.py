@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import secrets
@@ -14,7 +15,20 @@ import pytest
 from curator_bench.errors import BenchError
 
 DEFAULT_PATTERNS = ("*matrix.yaml", "*matrix.yml", "*benchmark.yaml", "*benchmark.yml")
+_FAIL_ON = ("regression",)
 _SESSION_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+@-]*\Z")
+
+
+@dataclass(frozen=True)
+class FleetOptions:
+    """How many runs there are at once, and where; only with --bench-fleet."""
+
+    address: str
+    cpus: float | None = None
+    gpus: tuple[str, ...] | None = None
+    max_runs: int | None = None
+    runs_per_gpu: int = 1
+    wait_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -36,8 +50,18 @@ class Settings:
     viewer_url: str | None
     strict: bool
     entries: tuple[str, ...]
+    fail_on_regression: bool
+    confirm: int
+    """How often an entry is measured again whose gate fails."""
     curator_repo: str | None
     working_dir: Path
+    fleet: FleetOptions | None = None
+    resume: str | None = None
+    """`passed` or `finished`: what is not run again."""
+    names_session: bool = False
+    """Whether the user said which session."""
+    runs: int = 1
+    """How often each entry is run; each time is a run of its own."""
 
     def with_session(self, session: str) -> Settings:
         return replace(self, session=session)
@@ -54,6 +78,8 @@ def add_options(parser: pytest.Parser) -> None:
     )
     _add_matrix_options(group)
     _add_session_options(group)
+    _add_fleet_options(group)
+    _add_gate_options(group)
     parser.addini("bench_files", "files collected as matrices in directories", type="args", default=DEFAULT_PATTERNS)
     parser.addini("benchmark_db", "as --benchmark-db", default="benchmark.db")
     parser.addini("bench_matrix", "as --bench-matrix", type="paths", default=[])
@@ -64,7 +90,10 @@ def add_options(parser: pytest.Parser) -> None:
     parser.addini("bench_reason", "as --bench-reason", default="")
     parser.addini("bench_viewer_url", "as --bench-viewer-url", default="")
     parser.addini("bench_strict", "as --bench-strict", type="bool", default=False)
+    parser.addini("bench_fail_on", "as --bench-fail-on", default="")
+    parser.addini("bench_confirm", "as --bench-confirm", default="0")
     parser.addini("bench_curator_repo", "as --bench-curator-repo", default="")
+    parser.addini("bench_fleet", "as --bench-fleet", default="")
 
 
 def _add_matrix_options(group: pytest.OptionGroup) -> None:
@@ -93,6 +122,18 @@ def _add_matrix_options(group: pytest.OptionGroup) -> None:
 
 def _add_session_options(group: pytest.OptionGroup) -> None:
     group.addoption("--bench-session", metavar="NAME", help="name of the session; one that exists is joined")
+    # The value is part of the name: with a value of its own the option would take a path that follows it for one.
+    for spelling, kept in (("", "passed"), ("=passed", "passed"), ("=finished", "finished")):
+        group.addoption(
+            f"--bench-resume{spelling}",
+            dest="bench_resume",
+            action="store_const",
+            const=kept,
+            help="go on with the session of --bench-session, or the newest of this matrix: entries that passed, with"
+            " =finished also those that failed, crashed or timed out, are not run again"
+            if not spelling
+            else f"only what {'passed' if kept == 'passed' else 'has any verdict of its own'} is not run again",
+        )
     group.addoption("--bench-results", metavar="DIR", help="where sessions go (wins over results_dir of the matrix)")
     group.addoption(
         "--bench-sink",
@@ -107,8 +148,51 @@ def _add_session_options(group: pytest.OptionGroup) -> None:
         metavar="SECONDS",
         help="at the end, how long a sink may go without a delivery before it is left (30)",
     )
+    group.addoption(
+        "--bench-runs",
+        metavar="N",
+        help="run each entry N times in a row, each a run of its own, until one does not pass or fail (1)",
+    )
     group.addoption("--bench-reason", metavar="TEXT", help="why this is run; kept with the session")
     group.addoption("--bench-viewer-url", metavar="URL", help="where results can be looked at (wins over the matrix)")
+
+
+def _add_fleet_options(group: pytest.OptionGroup) -> None:
+    group.addoption(
+        "--bench-fleet",
+        metavar="local|ADDRESS",
+        help="run entries side by side on a Ray cluster: one of this machine for this session, or one that exists"
+        " (HOST:PORT where this machine is one of its nodes, else ray://HOST:PORT)",
+    )
+    group.addoption("--bench-fleet-cpus", metavar="N", help="CPUs of this machine for --bench-fleet local (all)")
+    group.addoption("--bench-gpus", metavar="0,2,3", help="GPUs of this machine for --bench-fleet local (all)")
+    group.addoption("--bench-max-runs", metavar="N", help="runs at once (as many as the fleet's resources hold)")
+    group.addoption("--bench-runs-per-gpu", metavar="K", help="let K runs that ask for one GPU share it (1)")
+    group.addoption(
+        "--bench-fleet-wait",
+        metavar="SECONDS",
+        help="wait so long for a node that is large enough, as an autoscaling cluster may bring (0)",
+    )
+
+
+def _add_gate_options(group: pytest.OptionGroup) -> None:
+    group.addoption(
+        "--bench-fail-on",
+        choices=_FAIL_ON,
+        help="a run fails when any of its metrics is worse than its history, also without a requirement that says so",
+    )
+    group.addoption(
+        "--bench-confirm",
+        type=_count,
+        metavar="N",
+        help="measure an entry up to N times more before it fails for a regression",
+    )
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected a whole number, 0 or more")
+    return int(text)
 
 
 def read_settings(config: pytest.Config) -> Settings:
@@ -140,9 +224,79 @@ def read_settings(config: pytest.Config) -> Settings:
         viewer_url=config.getoption("--bench-viewer-url") or config.getini("bench_viewer_url") or None,
         strict=config.getoption("--bench-strict") or config.getini("bench_strict"),
         entries=_split_names(config.getoption("--bench-entries")),
+        fail_on_regression=_fail_on(config) == "regression",
+        confirm=_confirm(config),
         curator_repo=str(repo) if repo else None,
         working_dir=working_dir,
+        fleet=_fleet_options(config),
+        resume=config.getoption("bench_resume"),
+        names_session=config.getoption("--bench-session") is not None,
+        runs=_runs(config),
     )
+
+
+_ONLY_WITH_A_FLEET = (
+    *("--bench-fleet-cpus", "--bench-gpus", "--bench-max-runs", "--bench-runs-per-gpu", "--bench-fleet-wait"),
+)
+_ONLY_LOCAL = ("--bench-fleet-cpus", "--bench-gpus")
+
+
+def _fleet_options(config: pytest.Config) -> FleetOptions | None:
+    address = config.getoption("--bench-fleet") or config.getini("bench_fleet")
+    said = [option for option in _ONLY_WITH_A_FLEET if config.getoption(option) is not None]
+    if not address:
+        if said:
+            raise BenchError(f"{said[0]} is of use only with --bench-fleet")
+        return None
+    if config.getoption("tx", None):
+        raise BenchError(
+            "-n with --bench-fleet: the fleet runs entries side by side itself, without workers of pytest-xdist;"
+            " --bench-max-runs says how many at once"
+        )
+    if address != "local" and (local := [option for option in said if option in _ONLY_LOCAL]):
+        raise BenchError(f"{local[0]} is for --bench-fleet local; a cluster that exists has the resources it has")
+    return FleetOptions(
+        address=address,
+        cpus=_number(config, "--bench-fleet-cpus", at_least=1, whole=True),
+        gpus=_gpus(config.getoption("--bench-gpus")),
+        max_runs=_whole(config, "--bench-max-runs"),
+        runs_per_gpu=_whole(config, "--bench-runs-per-gpu") or 1,
+        wait_s=_number(config, "--bench-fleet-wait", at_least=0, whole=False) or 0.0,
+    )
+
+
+def _runs(config: pytest.Config) -> int:
+    runs = _whole(config, "--bench-runs") or 1
+    if runs > 1 and (config.getoption("--bench-fleet") or config.getini("bench_fleet")):
+        raise BenchError("--bench-runs measures one after the other, and a fleet side by side: say one of them")
+    return runs
+
+
+def _whole(config: pytest.Config, option: str) -> int | None:
+    number = _number(config, option, at_least=1, whole=True)
+    return None if number is None else int(number)
+
+
+def _number(config: pytest.Config, option: str, at_least: int, whole: bool) -> float | None:
+    said = config.getoption(option)
+    if said is None:
+        return None
+    pattern = r"[0-9]{1,9}" if whole else r"[0-9]{1,9}(\.[0-9]+)?"
+    if not re.fullmatch(pattern, said) or float(said) < at_least:
+        kind = "a whole number" if whole else "a number"
+        raise BenchError(f"{option}: found {said!r}, expected {kind} of at least {at_least}")
+    return float(said)
+
+
+def _gpus(said: str | None) -> tuple[str, ...] | None:
+    """As in CUDA_VISIBLE_DEVICES: numbers, or ids as `nvidia-smi -L` shows them."""
+    if said is None:
+        return None
+    words = tuple(word.strip() for word in said.split(",") if word.strip())
+    wrong = [word for word in words if not re.fullmatch(r"[0-9]+|(GPU|MIG)-[0-9A-Za-z/-]+", word)]
+    if not words or wrong or len(set(words)) < len(words):
+        raise BenchError(f"--bench-gpus: found {said!r}, expected different numbers or ids of GPUs, such as 0,2,3")
+    return words
 
 
 def _database(config: pytest.Config) -> str:
@@ -152,6 +306,21 @@ def _database(config: pytest.Config) -> str:
         return said if "://" in said else os.path.normpath(config.invocation_params.dir / os.path.expanduser(said))
     said = str(config.getini("benchmark_db"))
     return said if "://" in said else os.path.normpath(config.rootpath / said)
+
+
+def _fail_on(config: pytest.Config) -> str:
+    said = str(config.getoption("--bench-fail-on") or config.getini("bench_fail_on"))
+    if said and said not in _FAIL_ON:
+        raise BenchError(f"bench_fail_on: found {said!r}, expected {' or '.join(_FAIL_ON)}")
+    return said
+
+
+def _confirm(config: pytest.Config) -> int:
+    given = config.getoption("--bench-confirm")
+    try:
+        return int(given) if given is not None else _count(str(config.getini("bench_confirm")))
+    except argparse.ArgumentTypeError as error:
+        raise BenchError(f"bench_confirm: {error}") from None
 
 
 def _grace(config: pytest.Config) -> float:

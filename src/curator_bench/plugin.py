@@ -42,14 +42,22 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
             session.config.pluginmanager.register(RecordingHooks(session.config), "curator_bench_recording")
             session.config.pluginmanager.register(PythonRunHooks(), "curator_bench_python_runs")
+        if collection.has_fleet(session.config):
+            from curator_bench.fixtures.fleet_hooks import FleetHooks
+
+            session.config.pluginmanager.register(FleetHooks(), "curator_bench_fleet")
         if collection.may_report(session.config):
             from curator_bench.fixtures.sink_hooks import sink_hooks
 
             if (hooks := sink_hooks(session.config)) is not None:
                 session.config.pluginmanager.register(hooks, "curator_bench_sinks")
+        collection.announce(session.config)
+        if collection.resumes(session.config):
+            from curator_bench.fixtures.resume import ResumeHooks
+
+            session.config.pluginmanager.register(ResumeHooks(session.config), "curator_bench_resume")
     except BenchError as error:
         raise pytest.UsageError(str(error)) from None
-    collection.announce(session.config)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -75,6 +83,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if problems := collection.late_problems(config):
         raise pytest.UsageError("\n".join(problems))
     collection.deselect(config, items)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
+    collection.note_session(session)
+    return (yield)
 
 
 @pytest.hookimpl(wrapper=True)

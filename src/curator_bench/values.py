@@ -30,6 +30,17 @@ class Verdict(StrEnum):
     SKIPPED = "skipped"
 
 
+class Cause(StrEnum):
+    """What an `error` lies with: the machine (which another one may not have), or what was asked of it."""
+
+    CONFIGURATION = "configuration"
+    DATASET = "dataset"
+    CLUSTER = "cluster"
+    DISK = "disk"
+    GPU = "gpu"
+    NODE = "node"
+
+
 def is_secret_name(name: str) -> bool:
     """Whether a variable or key of this name holds something that must never be written."""
     return _SECRET_WORD.search(_CAMEL_HUMP.sub("_", name)) is not None
@@ -114,7 +125,7 @@ class Check:
 
     metric: str
     bound: str
-    """The key of the requirement: `min_value`, `max_value`, `exact_value`."""
+    """The key of the requirement: `min_value`, `max_value`, `exact_value`, `max_regression`."""
     limit: Scalar
     actual: Scalar
     met: bool
@@ -124,9 +135,11 @@ class Check:
     off_by: int | float | None = None
     """How far the metric is on the wrong side of the limit; None when the bound is met, or the two are not numbers."""
     off_by_fraction: float | None = None
-    """The same as a fraction of the limit; None also where the limit is zero."""
+    """The same as a fraction of the limit; None also where the limit is zero. For `max_regression` how much worse."""
     note: str = ""
     """Why the metric could not be compared; for a missing one the nearest names that exist."""
+    better: str | None = None
+    """Which direction is good, where the requirement says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,8 +318,8 @@ class Plan:
     timeout_s: float = 7200.0
     repeat: int = 1
     warmup: int = 0
-    retries: int = 0
     attempt: int = 1
+    """Counted by whoever tries again; each attempt has a folder of its own."""
     ray: RaySettings | None = None
     delete_scratch: bool = True
     requires: tuple[str, ...] = ()
@@ -342,6 +355,8 @@ class RunResult:
     duration_s: float
     """The whole run with its cluster, monotonic; the script alone is the metric `exec_time_s`."""
     error: str = ""
+    cause: Cause | None = None
+    """Of an `error`: what it lies with."""
     exit_code: int | None = None
     command: tuple[str, ...] = ()
     log_path: str = ""

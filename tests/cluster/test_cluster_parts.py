@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import subprocess
 import sys
 import uuid
 import venv
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,7 @@ from curator_bench.cluster.environment import head_environment, without_ray
 from curator_bench.cluster.interpreters import interpreter_with_ray
 from curator_bench.cluster.logs import keep_logs, last_lines
 from curator_bench.cluster.options import missing_resources, object_store_bytes, requested_resources, start_options
-from curator_bench.cluster.shared_memory import files_mapped_by, remove_unused
+from curator_bench.cluster.shared_memory import Segments, files_held_by, remove_unused
 from curator_bench.cluster.temp_dirs import make_temp_dir, remove_leftovers, remove_temp_dir
 from curator_bench.errors import ClusterError
 from curator_bench.measure.processes import Mark
@@ -29,6 +31,18 @@ with open(sys.argv[1], "w+b") as file:
     mapped = mmap.mmap(file.fileno(), 4096)
 print("mapped", flush=True)
 sys.stdin.read()
+"""
+
+FILLS_SHARED_MEMORY = """
+import mmap, os, sys, time
+held = []
+print("filling", flush=True)
+while len(held) < 5000:
+    with open(f"{sys.argv[1]}-{os.getpid()}-{len(held)}", "w+b") as file:
+        file.truncate(4096)
+        held.append(mmap.mmap(file.fileno(), 4096))
+    time.sleep(0.0005)
+time.sleep(600)
 """
 
 
@@ -157,13 +171,48 @@ def test_shared_memory_is_removed_once_nobody_maps_it(tmp_path: Path) -> None:
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout
         process.stdout.readline()
-        files = files_mapped_by([process.pid])
+        files = files_held_by([process.pid])
         assert files == {file}
         remove_unused(files)
         assert file.exists()
         process.kill()
     remove_unused(files)
     assert not file.exists()
+
+
+def test_what_is_being_made_in_shared_memory_while_its_makers_are_ended_goes_as_well(tmp_path: Path) -> None:
+    name, mark = tmp_path.name.ljust(20, "_"), Mark(uuid.uuid4().hex)
+    segments = Segments()
+    command = [sys.executable, "-c", FILLS_SHARED_MEMORY, f"/dev/shm/{name}"]
+    with ExitStack() as stack:
+        for _ in range(3):
+            process = subprocess.Popen(command, env={**os.environ, **mark.environment()}, stdout=subprocess.PIPE)
+            stack.enter_context(process)
+            assert process.stdout
+            process.stdout.readline()
+        assert segments.end(mark, grace_s=0) == frozenset()
+    left = list(Path("/dev/shm").glob(f"{name}*"))
+    for file in left:
+        file.unlink()
+    assert not left
+
+
+def test_what_was_in_a_folder_of_shared_memory_before_stays(tmp_path: Path) -> None:
+    """Somebody's dataset, which the run maps as well as the files of its own."""
+    folder, mark = Path("/dev/shm") / tmp_path.name.ljust(20, "_"), Mark(uuid.uuid4().hex)
+    folder.mkdir()
+    segments = Segments()
+    command = [sys.executable, "-c", MAPS_SHARED_MEMORY, str(folder / "dataset")]
+    try:
+        with subprocess.Popen(
+            command, env={**os.environ, **mark.environment()}, stdin=subprocess.PIPE, stdout=-1
+        ) as process:
+            assert process.stdout
+            process.stdout.readline()
+            assert segments.end(mark, grace_s=1) == frozenset()
+        assert (folder / "dataset").exists()
+    finally:
+        shutil.rmtree(folder)
 
 
 def test_a_socket_fits_into_the_path_of_a_temporary_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Every example in the docs loads, and every command in them prints what stands below it."""
+"""Every example in the docs loads, and every command in them prints what stands below it, or says why it is not run."""
 
 from __future__ import annotations
 
@@ -17,16 +17,47 @@ from curator_bench.errors import MatrixError
 from curator_bench.matrix import LoadRequest, load
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("docs/matrix.md", "docs/fixtures.md", "README.md")
-FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+STORIES = (
+    "docs/history.md",
+    "docs/first-benchmark.md",
+    "docs/requirements.md",
+    "docs/clusters.md",
+    "docs/datasets.md",
+    "docs/docker.md",
+    "docs/troubleshooting.md",
+    "docs/from-nemo-curator.md",
+    "docs/from-coiled-benchmarks.md",
+    "docs/from-nightly-runner.md",
+    "docs/comparison.md",
+    "docs/study.md",
+    "docs/regressions.md",
+)
+"""Pages whose commands build upon each other, in one folder; those of the others stand alone."""
+IN_A_CLONE = ("docs/docker.md",)
+PAGES = ("docs/matrix.md", "docs/fixtures.md", "README.md", *STORIES)
+FENCE = re.compile(r"^(<!-- not run: [^\n]+ -->\n)?```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 TITLE = re.compile(r"# (?P<name>[\w.-]+)(?:, laid over (?P<base>[\w.-]+))?\n")
 # What differs from machine to machine and from run to run, and what is compared instead.
 DIFFERS = {
     re.compile(r"\b\d+(\.\d+)? ?s\b"): "1 s",
     re.compile(r"(?<==)\d[\d.,]*"): "1",
+    re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d[\d:.]*)?"): "2026-01-23",
+    re.compile(r"\b([0-9a-f]{32}|[0-9a-f]{12}|[0-9a-f]{8})\b"): "3f2c1ab0",
+    re.compile(r"[▁▂▃▄▅▆▇█]+"): "▁█",
+    re.compile(r"[+-]?\d+\.\d+%?"): "1.0",
+    re.compile(r"on [\w.-]+, exit code"): "on here, exit code",
+    re.compile(r"^((average|peak)_memory_bytes|cpu_time_s|exec_time_s) .*", re.MULTILINE): r"\1",
     re.compile(r"benchmark-run__[\d_-]+_UTC"): "SESSION",
     re.compile(r"  +|=+"): " ",
 }
+BLOCK = re.compile(
+    r"^(?P<why_not><!-- not run: [^\n]{10,} -->\n)?```(?P<language>\w*)\n(?P<text>.*?)^```$", re.M | re.S
+)
+INDENTED = re.compile(
+    r"(?<!-->\n)(?<=\n)\n {4}(?=(?:pytest|make|curator-bench|docker|pip|python|sqlite3|alembic|ci/|[A-Z_]+=)\S* )[^\n]+"
+)
+OF_A_SHELL = ("console", "sh", "bash", "shell")
+EVERY_PAGE = ["README.md", *(f"docs/{file.name}" for file in sorted((ROOT / "docs").glob("*.md")))]
 HOME = "/home/me"
 
 
@@ -53,7 +84,8 @@ class Example:
 
 
 def examples(page: str) -> list[Example]:
-    return [Example(*block) for block in FENCE.findall((ROOT / page).read_text())]
+    """Those that are run; a comment before a block says why it is not."""
+    return [Example(*block) for why_not, *block in FENCE.findall((ROOT / page).read_text()) if not why_not]
 
 
 def files(page: str) -> list[Example]:
@@ -69,8 +101,17 @@ def commands(page: str) -> Iterator[tuple[str, str]]:
                 yield command, output
 
 
-MATRICES = [(page, example) for page in PAGES for example in files(page) if example.language == "yaml"]
-COMMANDS = [(page, command, output) for page in PAGES for command, output in commands(page)]
+LOADED_WITH_MORE = ("removal_matrix.yaml",)
+"""What only the command of its story gives the datasets to."""
+MATRICES = [
+    (page, example)
+    for page in PAGES
+    for example in files(page)
+    if example.language == "yaml" and example.name not in LOADED_WITH_MORE
+]
+COMMANDS: list[tuple[str, str, str]] = [
+    (page, *command) for page in PAGES if page not in STORIES for command in commands(page)
+]
 
 
 @pytest.fixture
@@ -80,6 +121,8 @@ def folder(tmp_path: Path) -> Path:
 
 def lay_out(page: str, folder: Path) -> None:
     folder.mkdir()
+    if page in IN_A_CLONE:
+        folder.joinpath("ci").symlink_to(ROOT / "ci")
     names = [example.name for example in files(page)]
     assert len(names) == len(set(names)), f"{page} has two examples of one name"
     for example in files(page):
@@ -123,14 +166,26 @@ def as_on_the_page(text: str, folder: Path) -> str:
     return "\n".join(line.strip() for line in text.strip().splitlines())
 
 
-@pytest.mark.parametrize(("page", "command", "output"), COMMANDS, ids=[command for _, command, _ in COMMANDS])
+@pytest.mark.parametrize(("page", "command", "output"), COMMANDS, ids=[command[1] for command in COMMANDS])
 def test_every_command_prints_what_the_docs_say(page: str, command: str, output: str, folder: Path) -> None:
     lay_out(page, folder)
+    check_command(command, output, folder, shell_environment(folder))
+
+
+@pytest.mark.parametrize("page", STORIES)
+def test_every_command_of_a_story_prints_what_the_docs_say(page: str, folder: Path) -> None:
+    lay_out(page, folder)
+    environment = shell_environment(folder)
+    for command, output in commands(page):
+        check_command(command, output, folder, environment)
+
+
+def check_command(command: str, output: str, folder: Path, environment: dict[str, str]) -> None:
     outcome = subprocess.run(
         command,
         shell=True,
         cwd=folder,
-        env=shell_environment(folder),
+        env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -140,3 +195,18 @@ def test_every_command_prints_what_the_docs_say(page: str, command: str, output:
     printed, expected = as_on_the_page(outcome.stdout, folder), as_on_the_page(output, folder)
     pattern = re.escape(expected).replace("…", ".*")
     assert re.fullmatch(pattern, printed, re.DOTALL), f"$ {command}\n{printed}"
+
+
+@pytest.mark.parametrize("page", EVERY_PAGE)
+def test_every_command_is_run_or_says_why_not(page: str) -> None:
+    text = (ROOT / page).read_text()
+    is_run = page in PAGES
+    blocks = [block for block in BLOCK.finditer(text) if block["language"] in OF_A_SHELL and not block["why_not"]]
+    assert [block[0] for block in blocks if not is_run or block["language"] != "console"] == []
+    assert INDENTED.findall(text) == []
+
+
+def test_a_command_that_is_not_run_is_found() -> None:
+    assert INDENTED.search("See:\n\n    pytest benchmarks -m x\n")
+    assert not INDENTED.search("See:\n\n<!-- not run: takes an hour -->\n    pytest benchmarks -m x\n")
+    assert not INDENTED.search("See:\n\n    some text\n")

@@ -102,7 +102,15 @@ class Project:
         for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
 
-    def start(self, *options: str, output: Any = subprocess.PIPE, **variables: str) -> subprocess.Popen[str]:
+    @staticmethod
+    def ignore_signals() -> None:
+        """As with nohup, or in the background of a script."""
+        for number in (signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+
+    def start(
+        self, *options: str, output: Any = subprocess.PIPE, background: bool = False, **variables: str
+    ) -> subprocess.Popen[str]:
         return subprocess.Popen(
             self.command(*options),
             cwd=self.folder,
@@ -112,7 +120,7 @@ class Project:
             stderr=subprocess.STDOUT if output == subprocess.PIPE else output,
             text=True,
             start_new_session=True,
-            preexec_fn=self.heed_signals,
+            preexec_fn=self.ignore_signals if background else self.heed_signals,
         )
 
     def outcome(self, process: subprocess.Popen[str]) -> Outcome:
@@ -120,7 +128,7 @@ class Project:
         return Outcome(process.returncode, output, self.session_dir)
 
     def run(self, *options: str, **variables: str) -> Outcome:
-        return self.outcome(self.start(*options, **variables))
+        return self.outcome(self.start(*options, background=False, **variables))
 
     def outcome_of(self, entry: str) -> dict[str, Any]:
         found: dict[str, Any] = json.loads((self.session_dir / entry / "results.json").read_text("utf-8"))

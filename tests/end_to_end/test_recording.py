@@ -86,7 +86,10 @@ def test_what_could_not_run_is_recorded_as_error(project: Path) -> None:
 
 
 def test_each_attempt_after_an_error_is_a_row_of_its_own(project: Path) -> None:
-    text = "entries: [{name: again, script: nowhere.py, ray: false, retries: 2}]"
+    text = """
+        datasets: [{name: corpus, formats: [{type: jsonl, path: /nowhere/corpus}]}]
+        entries: [{name: again, script: work.py, args: "{dataset:corpus,jsonl}", ray: false, retries: 2}]
+    """
     project.joinpath("matrix.yaml").write_text(text)
     assert run(project, "--benchmark", "--bench-session", "s").returncode == 1
     found = rows(project / "benchmark.db", "select attempt, verdict, uid from test_run order by attempt")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -200,6 +201,24 @@ def test_a_script_that_is_nowhere_is_an_error_that_says_where_it_was_looked_for(
     outcome = project.run()
     assert outcome.has("one: error: ", "nowhere.py")
     assert f"looked for {project.folder}/nowhere.py, {project.folder}/scripts/nowhere.py" in outcome.output
+
+
+def test_only_an_error_is_tried_again_as_often_as_the_entry_says(project: Project) -> None:
+    lacks_data = project.entry("lacks_data", "--say {dataset:corpus,jsonl}", retries=2)
+    crashes, wrong = (
+        project.entry("crashes", "--exit 3", retries=2),
+        project.entry("wrong", "${NOWHERE_SET}", retries=2),
+    )
+    datasets = [{"name": "corpus", "formats": [{"type": "jsonl", "path": "/nowhere/corpus"}]}]
+    project.matrix(lacks_data, crashes, wrong, datasets=datasets)
+    outcome = project.run(f"--junitxml={project.folder}/junit.xml")
+    assert outcome.code == pytest.ExitCode.TESTS_FAILED
+    for entry, attempts in {"lacks_data": 3, "crashes": 1, "wrong": 1}.items():
+        tried = (outcome.session_dir / entry / "results.jsonl").read_text().splitlines()
+        assert [json.loads(line)["attempt"] for line in tried] == list(range(1, attempts + 1))
+        assert project.outcome_of(entry)["attempt"] == attempts
+    told = ElementTree.parse(project.folder / "junit.xml").findall(".//property[@name='verdict']")
+    assert [one.get("value") for one in told] == ["error", "crashed", "error"]
 
 
 def test_an_item_that_does_not_get_to_run_is_told_by_pytest(project: Project) -> None:

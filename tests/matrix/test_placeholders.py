@@ -65,6 +65,42 @@ def test_what_a_text_names() -> None:
     assert list(placeholders.unfinished_datasets_in(text)) == ["{dataset:i}"]
 
 
+def test_an_axis_may_choose_a_dataset_and_its_format(folder: Folder) -> None:
+    entries = folder.load(
+        """\
+        datasets:
+          - {name: cc, formats: [{type: jsonl, path: /cc/j}, {type: parquet, path: /cc/p}]}
+        entries:
+          - name: a
+            script: b
+            matrix: {format: [jsonl, parquet], source: {small: {from: cc}}}
+            args: --in {dataset:cc,{format}} --from {dataset:{source.from},{format}}/x
+            env: {INPUT: "{dataset:cc,{format}}"}
+        """
+    ).entries
+    commands = [command_of(entry, {}) for entry in entries]
+    assert [command.args for command in commands] == [
+        ("--in", "/cc/j", "--from", "/cc/j/x"),
+        ("--in", "/cc/p", "--from", "/cc/p/x"),
+    ]
+    assert [command.env["INPUT"] for command in commands] == ["/cc/j", "/cc/p"]
+
+
+@pytest.mark.parametrize(
+    ("axes", "said"),
+    [
+        ("{format: [csv]}", "the dataset 'cc' has no format 'csv'"),
+        ("{size: [1]}", "found {dataset:cc,{format}}, expected {dataset:NAME,FORMAT}"),
+    ],
+)
+def test_a_dataset_that_no_axis_can_choose_is_a_mistake(folder: Folder, axes: str, said: str) -> None:
+    text = f"""\
+        datasets: [{{name: cc, formats: [{{type: jsonl, path: /cc/j}}]}}]
+        entries: [{{name: a, script: b, matrix: {axes}, args: "{{dataset:cc,{{format}}}}"}}]
+        """
+    assert any(said in mistake for mistake in folder.mistakes(text))
+
+
 @EXAMPLES
 @given(st.text("{}$:-,. ab\"'", max_size=40))
 def test_a_text_without_known_names_is_left_alone(text: str) -> None:

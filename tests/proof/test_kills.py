@@ -99,9 +99,9 @@ class Killing:
         return {"name": name, "script": "works.py", "args": f"{seconds} {{dataset:corpus,jsonl}} {more}", **keys}
 
     @contextmanager
-    def running(self, *options: str) -> Iterator[subprocess.Popen[str]]:
+    def running(self, *options: str, background: bool = False) -> Iterator[subprocess.Popen[str]]:
         with (self.project.folder / "output").open("w") as output:
-            process = self.project.start(*options, output=output)
+            process = self.project.start(*options, output=output, background=background)
         try:
             yield process
         finally:
@@ -260,6 +260,27 @@ def test_other_signals_to_pytest_leave_nothing_either(killing: Killing, number: 
                 os.killpg(process.pid, signal.SIGINT)
         killing.wait_until_nothing_is_left()
         process.wait()
+    killing.next_run_starts()
+
+
+@pytest.mark.parametrize("number", FEW_MOMENTS)
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGKILL"])
+def test_what_ignores_other_signals_in_the_background_of_a_script_ends_as_well(
+    killing: Killing, number: int, name: str
+) -> None:
+    """With workers, which are asked by Ctrl-C to stop when their controller is gone: they do not hear it either."""
+    killing.matrix(killing.entry("one", 60), killing.entry("two", 60), ray=False)
+    with killing.running("-n2", background=True) as process:
+        killing.wait_for_work("one")
+        killing.wait_for_work("two")
+        killing.look()
+        for ignored in (signal.SIGINT, signal.SIGHUP):
+            os.killpg(process.pid, ignored)
+        time.sleep(_random(number).uniform(0.01, 0.5))
+        assert process.poll() is None
+        process.send_signal(signal.Signals[name])
+        process.wait()
+        killing.wait_until_nothing_is_left()
     killing.next_run_starts()
 
 

@@ -16,6 +16,8 @@ from sqlalchemy import event
 
 from curator_bench.store import unrecorded
 from curator_bench.store.database import WRITE_PATIENCE_S, Database, database_url, open_for_writing
+from curator_bench.store.imports import kept
+from curator_bench.store.imports.found import FoundRun
 from curator_bench.store.recorder import Recorder
 from curator_bench.store.records import RunRecord
 from curator_bench.store.rows import Place, join_invocation, join_session, take_in
@@ -34,8 +36,12 @@ def record(bench: Bench, recorder: Recorder, name: str) -> str:
     return uid
 
 
+def kept_runs(file: Path) -> list[RunRecord]:
+    return [found.record for found in kept.read(file) if isinstance(found, FoundRun)]
+
+
 def kept_names(bench: Bench) -> list[str]:
-    return [run.start.name for run in unrecorded.read(bench.session_dir / unrecorded.FILE_NAME)]
+    return [run.start.name for run in kept_runs(bench.session_dir / unrecorded.FILE_NAME)]
 
 
 def refuse_writing(database: Database) -> None:
@@ -271,29 +277,17 @@ def test_what_was_kept_is_all_there_is_of_a_run(bench: Bench) -> None:
         "invocation": ("uid", "host"),
     }
     written = {table: bench.rows(table, *columns) for table, columns in tables.items()}
-    kept = RunRecord(recorder.session, recorder._invocation, start, end)
-    file = unrecorded.keep(bench.session_dir, kept)
+    whole = RunRecord(recorder.session, recorder._invocation, start, end)
+    file = unrecorded.keep(bench.session_dir, whole)
     assert json.loads(file.read_text())["schema_version"] == 1
     with database.writing() as connection:
         connection.exec_driver_sql("DELETE FROM test_run")
         connection.exec_driver_sql("DELETE FROM bench_session")
     for expected in (True, False):
         with database.writing() as connection:
-            (run,) = unrecorded.read(file)
+            (run,) = kept_runs(file)
             session = join_session(connection, run.session)
             assert run.invocation is not None
             place = Place(session, join_invocation(connection, session, run.invocation))
             assert take_in(connection, place, run) is expected
     assert {table: bench.rows(table, *columns) for table, columns in tables.items()} == written
-
-
-def test_a_broken_line_of_kept_runs_is_passed_over(sqlite_bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
-    recorder = sqlite_bench.recorder(database := sqlite_bench.open())
-    refuse_writing(database)
-    for name in ("first", "second"):
-        record(sqlite_bench, recorder, name)
-    file = sqlite_bench.session_dir / unrecorded.FILE_NAME
-    lines = file.read_text().splitlines()
-    file.write_text("\n".join([lines[0], '{"schema_version": 1, "kind": "run"}', "half a li", "[]", lines[1]]))
-    assert kept_names(sqlite_bench) == ["first", "second"]
-    assert caplog.text.count("is passed over") == 3

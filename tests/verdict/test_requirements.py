@@ -192,7 +192,7 @@ def test_there_is_one_check_for_each_bound(requirements: list[Requirement], metr
         for bound in ("min_value", "max_value", "exact_value")
         if getattr(requirement, bound) is not None
     ]
-    found = check(requirements, metrics)
+    found = [one for one in check(requirements, metrics) if one.bound != "max_regression"]
     assert [(one.metric, one.bound) for one in found] == bounds
     assert all(one.missing is (one.metric not in metrics) for one in found)
     assert not any(one.met for one in found if one.missing)
@@ -200,7 +200,13 @@ def test_there_is_one_check_for_each_bound(requirements: list[Requirement], metr
 
 def test_a_requirement_on_regressions_alone_is_left_to_the_history() -> None:
     assert check([Requirement("a", max_regression=0.1)], {"a": 1}) == ()
-    assert check([Requirement("a", max_regression=0.1)], {}) == ()
+
+
+def test_of_what_is_no_number_no_history_is_asked_for() -> None:
+    (missing,) = check([Requirement("time_s", max_regression=0.1)], {"times": 1})
+    assert (missing.bound, missing.missing, missing.met) == ("max_regression", True, False)
+    (text,) = check([Requirement("a", max_regression=0.1)], {"a": "fast"})
+    assert (text.met, text.note) == (False, "is text, not a number")
 
 
 def test_a_missing_metric_names_its_nearest() -> None:

@@ -13,8 +13,6 @@ import click
 from curator_bench.values import Scalar, Verdict
 
 NOTHING = "-"
-_BARS = "▁▂▃▄▅▆▇█"
-_BARS_IN_ASCII = "_.-~=+*#"
 _STYLES = {str(Verdict.PASSED): "green", str(Verdict.SKIPPED): "yellow", "running": "cyan"} | {
     str(verdict): "red" for verdict in (Verdict.FAILED, Verdict.CRASHED, Verdict.TIMEOUT, Verdict.ERROR)
 }
@@ -80,6 +78,13 @@ def commit(sha: str | None, *, dirty: bool | None = False) -> str:
     return f"{sha[:8]}{'+' if dirty else ''}" if sha else NOTHING
 
 
+def change(fraction: float | None) -> str:
+    """+8.2%; what was zero before cannot be told as a share."""
+    if fraction is None or fraction != fraction:
+        return NOTHING
+    return f"{fraction:+.1%}" if abs(fraction) < float("inf") else "from zero"
+
+
 def counts(found: Iterable[tuple[str, int]]) -> str:
     return ", ".join(f"{count} {what}" for what, count in found)
 
@@ -90,14 +95,9 @@ def how_many(count: int, what: str, whats: str | None = None) -> str:
 
 def sparkline(values: Sequence[float]) -> str:
     """One letter per value, from the lowest to the highest of them."""
-    bars = _BARS if _can_show(_BARS) else _BARS_IN_ASCII
-    if not values:
-        return ""
-    low, high = min(values), max(values)
-    if low == high:
-        return bars[len(bars) // 2] * len(values)
-    scale = (len(bars) - 1) / (high - low) if high - low < float("inf") else 0.0
-    return "".join(bars[round((value - low) * scale)] for value in values)
+    from curator_bench.report.sparkline import BARS, BARS_IN_ASCII, drawn
+
+    return drawn(values, BARS if _can_show(BARS) else BARS_IN_ASCII)
 
 
 def _can_show(text: str) -> bool:

@@ -18,7 +18,7 @@ from curator_bench.cluster.options import missing_resources, requested_resources
 from curator_bench.cluster.shared_memory import Segments
 from curator_bench.cluster.temp_dirs import make_temp_dir, remove_leftovers, remove_temp_dir
 from curator_bench.errors import ClusterError
-from curator_bench.measure.processes import Mark, ProcessId, end_processes, find_processes, identify
+from curator_bench.measure.processes import Mark, ProcessId, identify
 
 _log = logging.getLogger(__name__)
 
@@ -136,12 +136,9 @@ def _cluster(running: _Running, head: Child, facts: dict[str, Any]) -> Cluster:
 
 def _end(running: _Running, head: Child | None, copy_logs_to: Path | None) -> frozenset[ProcessId]:
     """Killing is safe: Ray writes its logs as it goes, and they are moved away once nobody writes any more."""
-    before = find_processes(running.mark, head.roots if head else (), settle=False)
-    running.segments.note(process.pid for process in before)
-    left = end_processes(running.mark, before, grace_s=0)
+    left = running.segments.end(running.mark, head.roots if head else (), grace_s=0)
     if head and left.isdisjoint(head.roots):
         head.reap()
-    running.segments.remove()
     if copy_logs_to:
         _keep_logs(running.temp_dir, copy_logs_to)
     remove_temp_dir(running.temp_dir)

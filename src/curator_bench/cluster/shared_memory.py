@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from curator_bench.measure.processes import Mark, ProcessId, end_processes, find_processes
+
 _FOLDER = "/dev/shm"
 _MAPPED = re.compile(rb"^\S+ \S+ \S+ \S+ [1-9]\d* +(/dev/shm/[^\n]+)$", re.MULTILINE)
 _DELETED = " (deleted)"
@@ -18,21 +20,37 @@ class Segments:
 
     def __init__(self, before: frozenset[Path] | None = None) -> None:
         self._before = files_there() if before is None else before
-        self._mapped: frozenset[Path] = frozenset()
+        self._held: frozenset[Path] = frozenset()
 
     def note(self, pids: Iterable[int]) -> frozenset[Path]:
-        """To be told which processes will be killed, while they live; gives what is the run's of what they map."""
-        found = files_mapped_by(pids) - self._before
-        self._mapped |= found
+        """To be told which processes will be killed, while they live; gives what is the run's of what they hold."""
+        found = self._of_the_run(files_held_by(pids))
+        self._held |= found
         return found
 
     def note_files(self, files: Iterable[Path]) -> None:
         """What somebody else has noted."""
-        self._mapped |= frozenset(files) - self._before
+        self._held |= self._of_the_run(files)
+
+    def end(self, mark: Mark, roots: Iterable[ProcessId | int] = (), *, grace_s: float) -> frozenset[ProcessId]:
+        """Ends processes, with what they have here: as it is when they are asked to end, and when they are killed.
+
+        Returns what is still there.
+        """
+        found = find_processes(mark, roots, settle=False)
+        if grace_s > 0:
+            self.note(process.pid for process in found)
+        left = end_processes(mark, found, grace_s=grace_s, before_kill=self.note)
+        self.remove()
+        return left
 
     def remove(self) -> None:
-        """To be called when they have ended. What others map by now stays."""
-        remove_unused(self._mapped)
+        """To be called when they have ended. What others hold by now stays."""
+        remove_unused(self._held)
+
+    def _of_the_run(self, files: Iterable[Path]) -> frozenset[Path]:
+        """A folder that was there before is not the run's, with all that is in it."""
+        return frozenset(file for file in files if _top(file) not in self._before)
 
 
 def files_there() -> frozenset[Path]:
@@ -42,27 +60,40 @@ def files_there() -> frozenset[Path]:
         return frozenset()
 
 
-def files_mapped_by(pids: Iterable[int]) -> frozenset[Path]:
-    """To be asked while the processes live. What has no name any more goes with the last process that maps it."""
-    return frozenset(path for pid in pids for path in _mapped(pid))
+def files_held_by(pids: Iterable[int]) -> frozenset[Path]:
+    """To be asked while the processes live. What has no name any more goes with the last process that holds it."""
+    names = (name for pid in pids for name in (*_mapped(pid), *_opened(pid)))
+    return frozenset(Path(name) for name in names if not name.endswith(_DELETED))
 
 
 def remove_unused(files: frozenset[Path]) -> None:
-    """Remove those that no process maps any more."""
+    """Remove those that no process holds any more."""
     left = {path for path in files if path.exists()}
     if left:
-        left -= files_mapped_by(int(name) for name in os.listdir("/proc") if name.isdigit())
+        left -= files_held_by(int(name) for name in os.listdir("/proc") if name.isdigit())
     for path in left:
         with suppress(OSError):  # another user's
             path.unlink()
 
 
-def _mapped(pid: int) -> Iterator[Path]:
+def _top(file: Path) -> Path:
+    """The file, or the folder it is in, right in shared memory."""
+    return Path(_FOLDER, *file.relative_to(_FOLDER).parts[:1]) if file.is_relative_to(_FOLDER) else file
+
+
+def _mapped(pid: int) -> Iterator[str]:
     try:
         maps = Path(f"/proc/{pid}/maps").read_bytes()
     except OSError:  # gone, another user's, or no /proc on this system
         return
-    for name in set(_MAPPED.findall(maps)):
-        path = os.fsdecode(name)
-        if not path.endswith(_DELETED):
-            yield Path(path)
+    yield from map(os.fsdecode, set(_MAPPED.findall(maps)))
+
+
+def _opened(pid: int) -> Iterator[str]:
+    """A file is opened a moment before it is mapped, and may be used without."""
+    with suppress(OSError):
+        for descriptor in os.listdir(f"/proc/{pid}/fd"):
+            with suppress(OSError):  # closed meanwhile
+                name = os.readlink(f"/proc/{pid}/fd/{descriptor}")
+                if name.startswith(f"{_FOLDER}/"):
+                    yield name

@@ -13,17 +13,19 @@ from typing import Any
 
 from curator_bench.cluster.model import Cluster, ClusterRequest
 from curator_bench.cluster.shared_memory import Segments
-from curator_bench.errors import BenchError
+from curator_bench.errors import BenchError, ClusterError, DatasetError, GpuError
 from curator_bench.execution import data_setups, datasets, session_environment
+from curator_bench.execution.child import run_child
 from curator_bench.execution.directories import Directories, attempt_top, prepare, remove_scratch, with_entry_dir
 from curator_bench.execution.environment import script_environment
 from curator_bench.execution.files import append_json_line, tail
+from curator_bench.execution.installing import install_command
 from curator_bench.execution.repeats import combine
 from curator_bench.execution.script import Execution, Stage, command_words, execute, mask_of
 from curator_bench.execution.status import Status
 from curator_bench.execution.workbench import Workbench
 from curator_bench.measure.gpu import GpuInUse, busy_gpus
-from curator_bench.values import Mask, Plan, Repeat, RunResult, Verdict
+from curator_bench.values import Cause, Mask, Plan, Repeat, RunResult, Verdict
 
 _LOG_LINES = 30
 _LONGEST_LINE = 1000
@@ -69,11 +71,11 @@ class Attempt:
         except _Skipped as reason:
             return self._result(Verdict.SKIPPED, str(reason))
         except BenchError as error:
-            return self._result(Verdict.ERROR, str(error))
+            return self._result(Verdict.ERROR, str(error), _cause(error))
         except OSError as error:
-            return self._result(Verdict.ERROR, _explain(error, self._top))
+            return self._result(Verdict.ERROR, _explain(error, self._top), Cause.DISK)
         last = self._executions[-1]
-        return self._result(last.verdict, last.error)
+        return self._result(last.verdict, last.error, last.cause)
 
     def interrupted(self) -> RunResult:
         return self._result(Verdict.INTERRUPTED, "stopped from outside")
@@ -88,8 +90,9 @@ class Attempt:
         self._status = Status(Path(plan.entry_dir), plan.name, plan.mask, self._bench.schedule)
         self._status.now("preparing", attempt=plan.attempt)
         self._status.start()
-        env = script_environment(self._own_env(), {}, self._bench.marker)
+        env = script_environment(self._own_env(), {}, self._bench.marker, self._bench.environ)
         self._check_imports(env)
+        self._check_gpus(env, directories)
         self._prepare_data(env)
         segments = Segments()
         try:
@@ -115,7 +118,21 @@ class Attempt:
                 f"the interpreter {self._plan.python} cannot be asked what it can import: {error}"
             ) from None
         if missing := answer.stdout.rpartition("missing:")[2].split():
-            raise _Skipped(f"needs {', '.join(missing)}, which {self._plan.python} cannot import")
+            python = self._plan.python
+            install = install_command(python, missing)
+            raise _Skipped(f"needs {', '.join(missing)}, which {python} cannot import; to have it: {install}")
+
+    def _check_gpus(self, env: Mapping[str, str], directories: Directories) -> None:
+        """`gpu_check`: the user's own look at the GPUs, by the script's interpreter."""
+        if self._plan.gpu_check is None:
+            return
+        log = directories.log.with_name("gpu_check.log")
+        words = [self._plan.python, self._plan.gpu_check]
+        ended = run_child(words, env=env, log=log, cwd=self._plan.working_dir, timeout_s=self._plan.timeout_s)
+        if ended.exit_code != 0:
+            how = "its time was over" if ended.exit_code is None else f"exit code {ended.exit_code}"
+            lines = "\n".join(f"  {line}" for line in tail(log, _LOG_LINES))
+            raise GpuError(f"gpu_check {self._plan.gpu_check} says no ({how}). The end of {log}:\n{lines}")
 
     def _prepare_data(self, env: Mapping[str, str]) -> None:
         for setup in self._plan.data_setups:
@@ -212,7 +229,7 @@ class Attempt:
         }
         append_json_line(Path(self._plan.entry_dir) / "results.jsonl", line)
 
-    def _result(self, verdict: Verdict, error: str) -> RunResult:
+    def _result(self, verdict: Verdict, error: str, cause: Cause | None = None) -> RunResult:
         self._end(verdict, error)
         plan, cluster = self._plan, self._cluster
         last = self._executions[-1] if self._executions else None
@@ -228,6 +245,7 @@ class Attempt:
             ended_at=_now(),
             duration_s=time.monotonic() - self._clock,
             error=mask.hide(error),
+            cause=cause,
             exit_code=last.exit_code if last else None,
             command=tuple(mask.hide(word) for word in command_words(plan, shown)[0]),
             log_path=str(shown.log) if has_log else "",
@@ -256,6 +274,11 @@ class Attempt:
 
 def _log_tail(log: Path, mask: Mask) -> tuple[str, ...]:
     return tuple(mask.hide(line)[:_LONGEST_LINE] for line in tail(log, _LOG_LINES))
+
+
+def _cause(error: BenchError) -> Cause:
+    kinds = {ClusterError: Cause.CLUSTER, DatasetError: Cause.DATASET, GpuError: Cause.GPU}
+    return next((cause for kind, cause in kinds.items() if isinstance(error, kind)), Cause.CONFIGURATION)
 
 
 def _now() -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from curator_bench.cluster.shared_memory import Segments
 from curator_bench.errors import BenchError
-from curator_bench.measure.processes import Mark, ProcessId, end_processes, find_processes, identify
+from curator_bench.measure.processes import Mark, ProcessId, find_processes, identify
 
 EXECUTION_VARIABLE = "CURATOR_BENCH_EXECUTION"
 _TERM_GRACE_S = 5.0
@@ -80,10 +80,8 @@ class Child:
             raise
 
     def _end(self, grace_s: float) -> None:
-        self._segments.note(process.pid for process in self.processes())
-        end_processes(self.mark, self._seen, grace_s=grace_s)
+        self._segments.end(self.mark, self._seen, grace_s=grace_s)
         self._process.wait()
-        self._segments.remove()
 
 
 def run_child(

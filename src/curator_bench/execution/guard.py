@@ -16,14 +16,17 @@ from pathlib import Path
 import curator_bench
 from curator_bench.cluster.environment import CLUSTER_VARIABLE, without_ray
 from curator_bench.cluster.shared_memory import files_there
-from curator_bench.execution.guard_program import IN_GOOD_ORDER
+from curator_bench.execution.guard_program import DETACHED, IN_GOOD_ORDER
 
 
 class Guard:
     """Watches over all processes of this process that carry `marker`."""
 
-    def __init__(self, marker: str, controller: int | None = None) -> None:
-        """`controller`: the process that this one works for. When that is gone, this one is told to stop, and ended."""
+    def __init__(self, marker: str, controller: int | None = None, *, detached: bool = False) -> None:
+        """`controller`: the process that this one works for. When that is gone, this one is told to stop, and ended.
+
+        `detached`: it is no child of ours either. Ray kills the children of its workers, whatever their session.
+        """
         read_end, self._write_end = os.pipe()
         source = str(Path(curator_bench.__file__).parents[1])
         env = without_ray({name: value for name, value in os.environ.items() if name != CLUSTER_VARIABLE})
@@ -37,6 +40,7 @@ class Guard:
                     str(read_end),
                     marker,
                     str(os.getpid()),
+                    *([DETACHED] if detached else []),
                     *([str(controller)] if controller else []),
                 ],
                 env=env,

@@ -1,6 +1,7 @@
 """The program of the guard process (see guard.py).
 
-Arguments: the pipe's descriptor, the mark, the process watched, and the one that works for, when there is one. Its
+Arguments: the pipe's descriptor, the mark, the process watched, --detached where that must not be our parent, and the
+process the watched one works for, when there is one. Its
 standard input is the list of what is in shared memory that is none of the watched process'.
 """
 
@@ -17,9 +18,10 @@ from pathlib import Path
 
 from curator_bench.cluster.shared_memory import Segments
 from curator_bench.cluster.temp_dirs import remove_leftovers
-from curator_bench.measure.processes import Mark, ProcessId, end_processes, find_processes, identify, is_running
+from curator_bench.measure.processes import Mark, ProcessId, identify, is_running
 
 IN_GOOD_ORDER = b"."
+DETACHED = "--detached"
 _LOOK_EVERY_MS = 500
 _STOPS_WITHIN_S = 2.0
 _LOOKS_AFTER_A_KILL, _BETWEEN_LOOKS_S = 3, 0.3
@@ -31,7 +33,11 @@ def main() -> None:
         signal.signal(number, signal.SIG_IGN)
     names = sys.stdin.buffer.read().split(b"\0")
     segments = Segments(frozenset(Path(os.fsdecode(name)) for name in names if name))
-    heard = Watch(descriptor, watched, [identify(int(pid)) for pid in sys.argv[4:]]).wait()
+    process = identify(watched)
+    if DETACHED in sys.argv and os.fork():
+        os._exit(0)
+    controllers = [identify(int(pid)) for pid in sys.argv[4:] if pid != DETACHED]
+    heard = Watch(descriptor, watched, controllers, process if DETACHED in sys.argv else None).wait()
     segments.note_files(Path(os.fsdecode(message)) for message in heard if message.startswith(b"/"))
     clean_up(marker, segments)
     for _ in range(0 if IN_GOOD_ORDER in heard else _LOOKS_AFTER_A_KILL):
@@ -40,18 +46,24 @@ def main() -> None:
 
 
 def clean_up(marker: str, segments: Segments) -> None:
-    found = find_processes(Mark(marker), settle=False)
-    segments.note(process.pid for process in found)
-    end_processes(Mark(marker), found, grace_s=0)
+    segments.end(Mark(marker), grace_s=0)
     remove_leftovers(marker)
-    segments.remove()
+    segments.remove()  # also what the processes of others had, if they are gone by now
 
 
 class Watch:
     """Waits for the end of the process that started the guard, and listens to it until then."""
 
-    def __init__(self, descriptor: int, watched: int, controllers: Sequence[ProcessId | None]) -> None:
+    def __init__(
+        self,
+        descriptor: int,
+        watched: int,
+        controllers: Sequence[ProcessId | None],
+        no_parent: ProcessId | None = None,
+    ) -> None:
+        """`no_parent`: the watched process where it is not our parent."""
         self._descriptor, self._watched, self._controllers = descriptor, watched, controllers
+        self._no_parent = no_parent
         self._poll = select.poll()
         self._poll.register(descriptor, select.POLLIN | select.POLLHUP)
         self._heard = b""
@@ -68,9 +80,12 @@ class Watch:
 
     def _is_over(self, within_ms: int) -> bool:
         """The pipe breaks, or our parent is another: a forked child of the watched process may hold the pipe open."""
-        if os.getppid() == self._watched:
+        if self._is_there():
             self._listen(within_ms)
-        return self._broken or os.getppid() != self._watched
+        return self._broken or not self._is_there()
+
+    def _is_there(self) -> bool:
+        return is_running(self._no_parent) if self._no_parent else os.getppid() == self._watched
 
     def _listen(self, within_ms: int) -> bool:
         """Whether there was something to hear."""

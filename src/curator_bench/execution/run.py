@@ -1,14 +1,13 @@
-"""One run from its plan to its result: attempt after attempt, as often as the plan allows."""
+"""One run from its plan to its result. Whether there is another attempt is for whoever asked for this one."""
 
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
 
 from curator_bench.execution.attempt import Attempt
 from curator_bench.execution.workbench import Workbench
-from curator_bench.values import Plan, RunResult, Verdict
+from curator_bench.values import Plan, RunResult
 
 
 class Interrupted(KeyboardInterrupt):
@@ -26,12 +25,8 @@ def run_entry(plan: Plan, bench: Workbench | None = None) -> RunResult:
     """
     with nullcontext(bench) if bench else Workbench(Path(plan.session_dir)) as workbench:
         assert workbench
-        while True:
-            attempt = Attempt(plan, workbench)
-            try:
-                result = attempt.run()
-            except KeyboardInterrupt as stop:
-                raise Interrupted(attempt.interrupted()) from stop
-            if result.verdict is not Verdict.ERROR or plan.problems or plan.attempt > plan.retries:
-                return result
-            plan = replace(plan, attempt=plan.attempt + 1)
+        attempt = Attempt(plan, workbench)
+        try:
+            return attempt.run()
+        except KeyboardInterrupt as stop:
+            raise Interrupted(attempt.interrupted()) from stop

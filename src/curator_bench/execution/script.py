@@ -23,12 +23,14 @@ from curator_bench.execution.status import Status
 from curator_bench.execution.workbench import Workbench
 from curator_bench.measure.gpu import GpuSampler
 from curator_bench.measure.memory import MemorySampler
+from curator_bench.measure.memory_kills import memory_kills
 from curator_bench.measure.processes import find_processes
 from curator_bench.measure.sampler import Sampler
-from curator_bench.values import Mask, Plan, Scalar, Verdict
+from curator_bench.values import Cause, Mask, Plan, Scalar, Verdict
 
 RESULTS_OPTION = "--benchmark-results-path"
 _FULL_DISK_BYTES = 1 << 20
+_KILLED_FOR_MEMORY = "; meanwhile the kernel ended a process of this machine for want of memory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,7 @@ class Execution:
     params: Mapping[str, Any] = field(default_factory=dict)
     metrics: Mapping[str, Scalar] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    cause: Cause | None = None
 
 
 def command_words(plan: Plan, directories: Directories) -> tuple[list[str], Path]:
@@ -88,12 +91,15 @@ def execute(plan: Plan, directories: Directories, stage: Stage) -> Execution:
     write_text(directories.top / "command.txt", plan.mask.hide(shlex.join(words)) + "\n")
     clear_results(results)
     own_env = {name: with_entry_dir(value, directories.top) for name, value in plan.env.items()}
-    env = script_environment(own_env, cluster.env if cluster else {}, stage.bench.marker)
+    env = script_environment(own_env, cluster.env if cluster else {}, stage.bench.marker, stage.bench.environ)
     measured = _Measured(plan, directories, stage, env)
+    kills_before = memory_kills()
     ended = measured.run(words)
     stage.status.now("reading results", directories.log)
     found = read_result_files(results, python=plan.python, env=env)
-    verdict, error = _verdict(plan, ended, found, cluster, directories)
+    verdict, error, cause = _verdict(plan, ended, found, cluster, directories)
+    if verdict is Verdict.CRASHED and memory_kills() > kills_before:
+        error += _KILLED_FOR_MEMORY
     own: dict[str, Scalar] = {"exec_time_s": ended.seconds}
     if ended.exit_code is not None:
         own["exit_code"] = ended.exit_code
@@ -108,6 +114,7 @@ def execute(plan: Plan, directories: Directories, stage: Stage) -> Execution:
         params=masked(found.params, mask),
         metrics={**masked(found.metrics, mask), **own},
         warnings=(*found.warnings, *_hidden(found, own), *measured.warnings()),
+        cause=cause,
     )
 
 
@@ -175,21 +182,21 @@ def _hidden(found: ResultFiles, own: Mapping[str, Scalar]) -> tuple[str, ...]:
 
 def _verdict(
     plan: Plan, ended: Ended, found: ResultFiles, cluster: Cluster | None, directories: Directories
-) -> tuple[Verdict, str]:
+) -> tuple[Verdict, str, Cause | None]:
     if ended.exit_code == 0 and not found.problem:
-        return Verdict.PASSED, ""
+        return Verdict.PASSED, "", None
     if cluster is not None and not is_alive(cluster):
         lines = "\n".join(f"  {line}" for line in last_log_lines(cluster))
-        return Verdict.ERROR, f"the Ray cluster ended under the script. The end of its log:\n{lines}"
+        return Verdict.ERROR, f"the Ray cluster ended under the script. The end of its log:\n{lines}", Cause.CLUSTER
     if ended.exit_code is None:
-        return Verdict.TIMEOUT, f"stopped at timeout_s = {plan.timeout_s:g} s"
+        return Verdict.TIMEOUT, f"stopped at timeout_s = {plan.timeout_s:g} s", None
     if shutil.disk_usage(directories.top).free < _FULL_DISK_BYTES:
-        return Verdict.ERROR, f"the disk of {directories.top} is full"
+        return Verdict.ERROR, f"the disk of {directories.top} is full", Cause.DISK
     if ended.exit_code < 0:
-        return Verdict.CRASHED, f"the script was ended by {_signal_name(-ended.exit_code)}"
+        return Verdict.CRASHED, f"the script was ended by {_signal_name(-ended.exit_code)}", None
     if ended.exit_code != 0:
-        return Verdict.CRASHED, f"the script ended with exit code {ended.exit_code}"
-    return Verdict.CRASHED, found.problem
+        return Verdict.CRASHED, f"the script ended with exit code {ended.exit_code}", None
+    return Verdict.CRASHED, found.problem, None
 
 
 def _signal_name(number: int) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import secrets
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -15,10 +17,12 @@ from curator_bench.measure.schedule import Schedule
 class Workbench:
     """Made before the first run of a process, closed after its last."""
 
-    def __init__(self, session_dir: Path, controller: int | None = None) -> None:
+    def __init__(self, session_dir: Path, controller: int | None = None, *, in_ray_worker: bool = False) -> None:
         """`controller`: the process this one works for (as a worker of pytest-xdist does), and does not outlive."""
         self.marker = secrets.token_hex(8)
-        self.guard = Guard(self.marker, controller)
+        self.environ: Mapping[str, str] = os.environ
+        """What scripts inherit, as far as they may."""
+        self.guard = Guard(self.marker, controller, detached=in_ray_worker)
         self.clusters = Clusters(self.marker, session_dir / "standing_clusters")
         self.schedule = Schedule()
         self.gpu_schedule = Schedule()  # its own thread: a driver that hangs must not stop what is sampled otherwise

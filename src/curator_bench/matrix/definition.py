@@ -7,9 +7,11 @@ path, no secret, no timeout.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,23 +21,49 @@ from curator_bench.matrix.entry_block import axis_names
 from curator_bench.values import Dataset, Entry, RaySettings, is_secret_name
 
 _LENGTH = 32
+_SHORT = 12
 # How a cluster is reached and how often its start is tried says nothing about the benchmark.
 _NOT_OF_RAY = ("address", "start_retries")
 
 
 def definition_hash(entry: Entry) -> str:
     """The hash of an entry with its axes' values."""
+    return _digest(_parts(entry, _content))
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """The hash, and a short one of each part: what tells which of them has changed."""
+
+    hash: str
+    parts: Mapping[str, str]
+
+
+def definition_of(entry: Entry) -> Definition:
+    parts = _parts(entry, _content)
+    return Definition(_digest(parts), {name: _digest({name: part})[:_SHORT] for name, part in parts.items()})
+
+
+class Definitions:
+    """The hashes of many entries at one moment: each script is read once."""
+
+    def __init__(self) -> None:
+        self._content = functools.cache(_content)
+
+    def hash_of(self, entry: Entry) -> str:
+        return _digest(_parts(entry, self._content))
+
+
+def _parts(entry: Entry, content: Callable[[str], str | None]) -> dict[str, Any]:
     names = axis_names(entry.axes)
     script, _ = find_script(_filled(entry.script, entry, names), entry.script_base_dir, entry.file.directory)
-    return _digest(
-        {
-            "args": [placeholders.fill(word, names=names) for word in entry.args],
-            "script": _content(script),
-            "datasets": sorted(_dataset(dataset, entry) for dataset in _used(entry)),
-            "ray": _ray(entry.ray),
-            "env": {name: _value(name, value, names) for name, value in entry.env.items()},
-        }
-    )
+    return {
+        "args": [placeholders.fill(word, names=names) for word in entry.args],
+        "script": content(script),
+        "datasets": sorted(_dataset(dataset, entry, content) for dataset in _used(entry)),
+        "ray": _ray(entry.ray),
+        "env": {name: _value(name, value, names) for name, value in entry.env.items()},
+    }
 
 
 def function_hash(source: str, parameters: dict[str, Any]) -> str:
@@ -65,12 +93,12 @@ def _used(entry: Entry) -> Iterable[Dataset]:
     return [dataset for dataset in entry.file.datasets.values() if is_named(dataset, entry)]
 
 
-def _dataset(dataset: Dataset, entry: Entry) -> str:
+def _dataset(dataset: Dataset, entry: Entry, content: Callable[[str], str | None]) -> str:
     """Its name, its format and how it is made; not where it is."""
     parts: list[Any] = [dataset.name, dataset.format]
     if dataset.generate is not None:
         script, _ = find_script(_filled(dataset.generate.script, entry, {}), None, entry.file.directory)
-        parts += [_content(script), list(dataset.generate.args)]
+        parts += [content(script), list(dataset.generate.args)]
     return json.dumps(parts)
 
 

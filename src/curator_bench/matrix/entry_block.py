@@ -310,6 +310,8 @@ def _stands_inside(block: Block, names: set[str]) -> bool:
     """Whether an axis stands in a value that has to be filled in before it can be validated (`num_gpus: "{gpus}"`)."""
     if not names:
         return False
+    if any(placeholders.fill_in_datasets(text, dict.fromkeys(names, "")) != text for _, text in _texts(block)):
+        return True
     return any(
         isinstance(value, str) and "{" in value and not names.isdisjoint(placeholders.names_in(value))
         for key, part in block.items()
@@ -342,4 +344,13 @@ def _with_axes(block: Block, choice: Combination) -> Block:
 
     filled = block.copy()
     filled.update({key: fill(value) for key, value in block.items() if key not in _FILLED_LATER})
+    for (first, *inner), text in _texts(block):
+        key, chosen = str(first), placeholders.fill_in_datasets(text, names)
+        filled[key] = _with_value(filled[key], str(inner[0]), chosen) if inner else chosen
     return filled
+
+
+def _with_value(block: Block, key: str, value: str) -> Block:
+    copy = block.copy()
+    copy[key] = value
+    return copy

@@ -16,7 +16,8 @@ _PLACEHOLDER = re.compile(
     + r"|\{dataset:(?P<dataset>[^{},]+),(?P<format>[^{},]+)\}"
     + r"|\{(?P<name>[A-Za-z_][\w-]*(?:\.[\w-]+)*)\}"
 )
-_UNFINISHED_DATASET = re.compile(r"(?<!\{)\{dataset:[^{},]*\}")
+_DATASET_BY_AXIS = re.compile(r"\{dataset:[^{}]*(?:\{[\w.-]*\}[^{}]*)+\}")
+_UNFINISHED_DATASET = re.compile(rf"(?<!\{{)(?:\{{dataset:[^{{}},]*\}}|{_DATASET_BY_AXIS.pattern})")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
 """What an axis or a path may be called, so that `{NAME}` is a placeholder."""
 
@@ -46,6 +47,11 @@ def raw_datasets_in(text: str) -> Iterator[Dataset]:
     for match in _matches_in(text):
         if match["dataset"] is not None:
             yield match["dataset"], match["format"]
+
+
+def fill_in_datasets(text: str, names: Mapping[str, str]) -> str:
+    """The text with the axes filled in that choose a dataset or its format: `{dataset:cc,{format}}`."""
+    return _DATASET_BY_AXIS.sub(lambda match: "{dataset:" + fill(match[0][len("{dataset:") :], names=names), text)
 
 
 def datasets_in(text: str) -> Iterator[Dataset]:

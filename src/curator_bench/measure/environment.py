@@ -33,6 +33,7 @@ def capture(subjects: Sequence[str], directory: Path, environ: Mapping[str, str]
         **_software_facts(),
         "cuda_visible_devices": visible_to.get("CUDA_VISIBLE_DEVICES"),
         "image_digest": visible_to.get("IMAGE_DIGEST"),
+        "container_host": visible_to.get("HOST_HOSTNAME"),
         "session_commit": _commit(directory),
         "subjects": {name: asdict(subject_state(name)) for name in subjects},
     }

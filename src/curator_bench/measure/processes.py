@@ -11,7 +11,7 @@ import signal
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -89,14 +89,18 @@ def end_processes(
     *,
     grace_s: float = DEFAULT_GRACE_S,
     patience_s: float = 10.0,
+    before_kill: Callable[[Iterable[int]], object] | None = None,
 ) -> frozenset[ProcessId]:
     """End what `find_processes` finds: SIGTERM, after `grace_s` SIGKILL, until looking again finds nothing.
 
     Returns what is still there `patience_s` after the first SIGKILL (stuck in the kernel, or another user's).
+    `before_kill` gets the numbers of all that will be killed when they have been stopped: they make nothing any more.
     """
     hunt = _Hunt(mark, roots)
     if grace_s > 0:
         hunt.ask(grace_s)
+    if before_kill is not None:
+        before_kill(process.pid for process in hunt.stop())
     return hunt.kill(patience_s)
 
 
@@ -118,6 +122,18 @@ class _Hunt:
             if not found or time.monotonic() >= deadline:
                 return
             time.sleep(min(pause_s, max(0.0, deadline - time.monotonic())))
+
+    def stop(self) -> frozenset[ProcessId]:
+        """One that is being started while the others are stopped is seen by a further look."""
+        stopped: frozenset[ProcessId] = frozenset()
+        for _ in range(_MOST_LOOKS):
+            new = self._look() - stopped
+            if not new:
+                break
+            for process in new:
+                _send(process, signal.SIGSTOP)
+            stopped |= new
+        return stopped
 
     def kill(self, patience_s: float) -> frozenset[ProcessId]:
         deadline = time.monotonic() + patience_s

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -43,6 +43,8 @@ class TerminalReport:
         self._entry_dirs = entry_dirs
         self._began = datetime.now(UTC)
         self._runs: list[dict[str, Any]] = []
+        self.done_before: list[dict[str, Any]] = []
+        """Runs of the session that are not run again."""
         self._open: dict[str, datetime] = {}
         """The runs that have begun and not ended, and when."""
         self._started = False
@@ -53,22 +55,30 @@ class TerminalReport:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_logstart(self, nodeid: str) -> Generator[None]:
         speaks = self._speaks_of(nodeid)
+        is_new = nodeid not in self._open
         if nodeid in self._entry_dirs:
-            self._open[nodeid] = datetime.now(UTC)
+            self._open.setdefault(nodeid, datetime.now(UTC))
         self._pause()
         self._terminal.showfspath = False if speaks else None
         yield
-        if speaks:
+        if speaks and is_new:
             self._begin(nodeid)
+
+    def note_started(self, nodeid: str, host: str, gpus: Sequence[str]) -> None:
+        """A run has started in a fleet, long before pytest comes to its item."""
+        if nodeid in self._open:
+            return
+        self._open[nodeid] = datetime.now(UTC)
+        if self._speaks_of(nodeid):
+            self._pause()
+            self._begin(nodeid, f" on {host}" + (f", GPU {','.join(gpus)}" if gpus else ""))
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None]:
         self._pause()
         if report.when == _LOST and report.nodeid in self._open:
             report.curator_bench = self._lost_run(report)  # type: ignore[attr-defined]
-        run: dict[str, Any] | None = getattr(report, "curator_bench", None)
-        if run is not None and not _is_subtest(report):
-            self._end(report, run)
+        self.note_run(report)
         if report.when != "setup" or not report.passed:
             self._close(report.nodeid)
         yield
@@ -90,15 +100,17 @@ class TerminalReport:
         return self._speaks and nodeid in self._entry_dirs
 
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
-        if not self._runs:
+        if not self._runs and not self.done_before:
             return
         from curator_bench.report.summary import summary_table
 
         self._pause()
         if terminalreporter.verbosity >= 0:
             terminalreporter.write_sep("=", "benchmarks")
-            for line in summary_table(self._runs):
+            for line in summary_table(self._runs) if self._runs else ():
                 terminalreporter.write_line(line)
+            if self.done_before:
+                terminalreporter.write_line(f"{len(self.done_before)} of the session were done before")
         terminalreporter.write_line(f"Session: {self._session_dir}")
 
     @pytest.hookimpl(trylast=True)
@@ -107,13 +119,18 @@ class TerminalReport:
         if self._live is not None:
             self._live.close()
         self._runs += self._interrupted_elsewhere()
-        if self._runs:
+        if self._runs or self.done_before:
             from curator_bench.report.summary import write_summary
 
             try:
-                write_summary(self._session_dir, self._runs)
+                write_summary(self._session_dir, [*self.done_before, *self._runs])
             except OSError as error:
                 self._terminal.write_line(f"summary.json could not be written: {error}", red=True)
+
+    def note_run(self, report: pytest.TestReport) -> None:
+        run: dict[str, Any] | None = getattr(report, "curator_bench", None)
+        if run is not None and not _is_subtest(report):
+            self._end(report, run)
 
     @property
     def runs(self) -> tuple[dict[str, Any], ...]:
@@ -148,12 +165,12 @@ class TerminalReport:
             "warnings": [],
         }
 
-    def _begin(self, nodeid: str) -> None:
+    def _begin(self, nodeid: str, where: str = "") -> None:
         if not self._started:
             self._started = True
             self._line(f"Started session {self._session_dir.name}")
             self._start_live()
-        self._line(f"    Running {nodeid.partition('::')[2]}")
+        self._line(f"    Running {nodeid.partition('::')[2]}{where}")
         if self._running is not None:
             self._running.begin(nodeid, self._entry_dirs[nodeid])
         self._resume()

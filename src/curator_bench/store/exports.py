@@ -176,8 +176,8 @@ def _record(
         params={name: value_of(text) for name, text in parts[PARAMS].get(run.id, ())},
         repeats=_repeats(parts[SAMPLES].get(run.id, ())),
         checks=tuple(
-            Check(metric, bound, value_of(limit), value_of(actual), bool(met))
-            for _, metric, bound, limit, actual, met in sorted(parts[REQUIREMENTS].get(run.id, ()))
+            Check(metric, bound, value_of(limit), value_of(actual), bool(met), better=better)
+            for _, metric, bound, limit, actual, met, better in sorted(parts[REQUIREMENTS].get(run.id, ()))
         ),
     )
     return RunRecord(session, invocation, start, end)

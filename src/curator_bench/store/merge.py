@@ -19,7 +19,7 @@ from curator_bench.errors import BenchError
 from curator_bench.store import bulk
 from curator_bench.store.accounts import says_more, state_of
 from curator_bench.store.database import Database, reason_of
-from curator_bench.store.tables import INVOCATIONS, PARTS, RUNS, SESSIONS, SUBJECTS
+from curator_bench.store.tables import ACCEPTANCES, INVOCATIONS, PARTS, RUNS, SESSIONS, SUBJECTS
 
 _Answer = TypeVar("_Answer")
 _Given = ParamSpec("_Given")
@@ -27,7 +27,7 @@ _Values: TypeAlias = dict[str, Any]
 Progress = Callable[[int, int], None]
 """Told now and then how many of how many runs have been gone through."""
 
-MERGED = (SESSIONS, INVOCATIONS, SUBJECTS, RUNS, *PARTS)
+MERGED = (SESSIONS, INVOCATIONS, SUBJECTS, RUNS, *PARTS, ACCEPTANCES)
 _AT_ONCE = 5000
 _COMPARED_AT_ONCE = 100
 _PATIENCE_S = 60.0
@@ -73,6 +73,8 @@ class _Merge:
                 self._ids[table.name] |= self._transact(self._join, table, batch)
         for batch in bulk.by_id(self._source, SUBJECTS, _AT_ONCE):
             self._transact(self._add_subjects, batch)
+        for batch in bulk.by_id(self._source, ACCEPTANCES, _AT_ONCE):
+            self._transact(self._join, ACCEPTANCES, batch)
         return self._merge_runs()
 
     def _merge_runs(self) -> Merged:

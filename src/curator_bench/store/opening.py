@@ -16,12 +16,22 @@ from curator_bench.store.urls import shown
 @contextmanager
 def to_read(named: str) -> Iterator[Database]:
     """Raises BenchError where there is none, and for what fails in the block."""
-    url = database_url(named)
-    database = open_for_reading(url)
+    with to_read_if_there(named) as database:
+        if database is None:
+            raise BenchError(
+                f"{shown(database_url(named))}: there are no runs here yet;"
+                " `pytest … --benchmark --benchmark-db` records them"
+            )
+        yield database
+
+
+@contextmanager
+def to_read_if_there(named: str) -> Iterator[Database | None]:
+    """None where there is none yet; it is never made. Raises BenchError for what fails in the block."""
+    database = open_for_reading(database_url(named))
     if database is None:
-        raise BenchError(
-            f"{shown(url)}: there are no runs here yet; `pytest … --benchmark --benchmark-db` records them"
-        )
+        yield None
+        return
     with database, _failing_in_one_line(database):
         yield database
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
+from curator_bench.store.checking import wrong_values
 from curator_bench.values import Check, Repeat, Scalar, Verdict
 
 _Record = TypeVar("_Record")
@@ -150,9 +151,13 @@ def to_document(record: RunRecord) -> dict[str, Any]:
 def from_document(document: Mapping[str, Any]) -> RunRecord:
     """What `to_document` made, also a later version's: names it does not know are left out. Raises ValueError."""
     try:
-        return _run_record(document)
+        record = _run_record(document)
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"this is no run: {error!r}") from error
+    wrong = ", ".join(wrong_values(record))
+    if wrong:
+        raise ValueError(f"this is no run: {wrong}")
+    return record
 
 
 def _run_record(document: Mapping[str, Any]) -> RunRecord:

@@ -227,6 +227,7 @@ def _requirement_rows(run: int, end: RunEnd) -> list[dict[str, Any]]:
             "limit": text_of(check.limit),
             "actual": text_of(check.actual),
             "met": check.met,
+            "better": check.better,
         }
         for position, check in enumerate(end.checks)
     ]

@@ -198,3 +198,27 @@ class Requirement(Base):
     limit: Mapped[str | None]
     actual: Mapped[str | None]
     met: Mapped[bool]
+    better: Mapped[str | None]
+    """Which direction is good, where the requirement declares it: `less` or `more`."""
+
+
+class Acceptance(Base):
+    """A shift of a metric that somebody has taken note of: the level since then is the new normal.
+
+    It names no run, for it holds in every copy of the history, whatever has been pruned there.
+    """
+
+    __tablename__ = "acceptance"
+    __table_args__ = (sa.Index(None, "name", "path"),)
+
+    id: Mapped[int] = mapped_column(_ID, primary_key=True)
+    uid: Mapped[str] = mapped_column(Key(), unique=True, default=new_uid)
+    name: Mapped[str] = mapped_column(Key())
+    path: Mapped[str] = mapped_column(Key())
+    metric: Mapped[str] = mapped_column(Key())
+    since: Mapped[datetime]
+    """The start of the first run at the new level."""
+    until: Mapped[datetime]
+    """The start of the newest run when it was accepted: what shifted up to then is closed."""
+    at: Mapped[datetime]
+    why: Mapped[str]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from curator_bench.store.schema import (
+    Acceptance,
     Base,
     BenchSession,
     Invocation,
@@ -23,5 +24,6 @@ def _table(model: type[Base]) -> sa.Table:
 
 SESSIONS, INVOCATIONS, SUBJECTS, RUNS = map(_table, (BenchSession, Invocation, Subject, TestRun))
 METRICS, SAMPLES, PARAMS, REQUIREMENTS = map(_table, (Metric, Sample, Param, Requirement))
+ACCEPTANCES = _table(Acceptance)
 PARTS = (METRICS, SAMPLES, PARAMS, REQUIREMENTS)
 """What belongs to a run; the first column says to which."""

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import fcntl
 import json
-import logging
 import os
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from curator_bench.store.records import RunRecord, from_document, to_document
-
-logger = logging.getLogger(__name__)
+from curator_bench.store.records import RunRecord, to_document
 
 FILE_NAME = "unrecorded.jsonl"
 SCHEMA_VERSION = 1
@@ -31,20 +27,6 @@ def line_of(record: RunRecord) -> bytes:
     """The run as such a file has it."""
     document = {"schema_version": SCHEMA_VERSION, "kind": _KIND, **to_document(record)}
     return (json.dumps(document) + "\n").encode("utf-8")
-
-
-def read(path: Path) -> Iterator[RunRecord]:
-    """The runs of such a file, by the last line of each; a line that is not complete is passed over, with a warning."""
-    latest: dict[str, RunRecord] = {}
-    with path.open(encoding="utf-8", errors="replace") as lines:
-        for number, line in enumerate(lines, 1):
-            try:
-                record = from_document(json.loads(line))
-            except ValueError as error:
-                logger.warning("%s:%s is passed over: %s", path, number, error)
-                continue
-            latest[record.start.uid] = record
-    yield from latest.values()
 
 
 def _append(path: Path, line: bytes) -> None:

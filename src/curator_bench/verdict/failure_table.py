@@ -12,7 +12,8 @@ from itertools import zip_longest
 from curator_bench.values import Check, Scalar
 
 _HEADER = ("metric", "bound", "actual", "off by")
-_SIGNS = {"min_value": ">=", "max_value": "<=", "exact_value": "=="}
+_REGRESSION = "max_regression"
+_SIGNS = {"max_regression": "<=", "min_value": ">=", "max_value": "<=", "exact_value": "=="}
 _GAP = "  "
 _NARROWEST = 60
 # What the columns after the first may take of the width at most; the metric's name has the rest.
@@ -67,6 +68,8 @@ def _cells(check: Check) -> tuple[str, str, str, str]:
     limit, actual = readable(check.limit), readable(check.actual)
     if limit == actual and check.off_by is not None:
         limit, actual = _in_full(check.limit), _in_full(check.actual)
+    if check.bound == _REGRESSION and isinstance(check.limit, int | float):
+        limit = f"{percent(check.limit) if check.limit else '0 %'} worse"
     around = "" if check.tolerance is None else f" ± {readable(check.tolerance)}"
     bound = f"{_SIGNS.get(check.bound, check.bound)} {limit}{around}"
     return (_printable(check.metric) or '""', bound, "missing" if check.missing else actual, _off_by(check))
@@ -75,17 +78,20 @@ def _cells(check: Check) -> tuple[str, str, str, str]:
 def _off_by(check: Check) -> str:
     if check.met:
         return "met"
+    if check.bound == _REGRESSION and check.off_by_fraction is not None:
+        return f"{percent(check.off_by_fraction)} worse"
     if check.off_by is None:
         return "-"
     share = check.off_by_fraction
-    return readable(check.off_by) + (f" ({_percent(share)})" if share is not None and math.isfinite(share) else "")
+    return readable(check.off_by) + (f" ({percent(share)})" if share is not None and math.isfinite(share) else "")
 
 
-def _percent(fraction: float) -> str:
-    percent = fraction * 100
-    if percent < 0.01:
+def percent(fraction: float) -> str:
+    """A size for people: two digits that count."""
+    hundredths = fraction * 100
+    if hundredths < 0.01:
         return "< 0.01 %"
-    return f"{percent:.2g} %" if percent < 10 or percent >= _WHOLE_ABOVE else f"{percent:,.0f} %"
+    return f"{hundredths:.2g} %" if hundredths < 10 or hundredths >= _WHOLE_ABOVE else f"{hundredths:,.0f} %"
 
 
 def _column_widths(rows: Sequence[Sequence[str]], width: int) -> list[int]:

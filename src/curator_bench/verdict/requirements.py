@@ -1,7 +1,7 @@
 """Whether a run's metrics satisfy its requirements: every bound of every one of them, not only the first that fails.
 
 Numbers are compared as they are written: 0.98 is within 0.01 of 0.97, and 2**70 is not 2**70 + 1. `max_regression` is
-left to the statistics of history.
+left to `gates`, but for a metric that is not there.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ def check(requirements: Sequence[Requirement], metrics: Mapping[str, Scalar]) ->
         for requirement in requirements
         for bound, limit in _bounds_of(requirement)
     ]
+    checks += [_check_gateable(one, metrics) for one in requirements if _is_not_gateable(one, metrics)]
     is_known = any(done.metric == SUCCESS_METRIC and not done.met for done in checks)
     if _script_says_it_failed(metrics) and not is_known:
         checks.append(Check(SUCCESS_METRIC, "exact_value", True, False, met=False, note="so says the script itself"))
@@ -76,6 +77,19 @@ def _check_bound(
     if isinstance(limit, bool | str):
         return _check_same(name, bound, limit, actual)
     return _check_number(requirement, bound, limit, actual)
+
+
+def _is_not_gateable(requirement: Requirement, metrics: Mapping[str, Scalar]) -> bool:
+    """Whether a requirement asks for statistics of what is no number."""
+    return requirement.max_regression is not None and not _is_comparable(metrics.get(requirement.metric))
+
+
+def _check_gateable(requirement: Requirement, metrics: Mapping[str, Scalar]) -> Check:
+    name, limit = requirement.metric, requirement.max_regression
+    if name not in metrics:
+        return Check(name, "max_regression", limit, None, met=False, missing=True, note=_missing_note(name, metrics))
+    note = f"is {_kind(metrics[name])}, not a number"
+    return Check(name, "max_regression", limit, metrics[name], met=False, note=note)
 
 
 def _missing_note(name: str, metrics: Mapping[str, Scalar]) -> str:

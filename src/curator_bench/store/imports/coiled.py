@@ -64,7 +64,7 @@ def recognizes(path: Path) -> bool:
             raise BenchError(
                 f"{path} is a database of curator-bench: `curator-bench merge {path} --into …` takes it in"
             )
-        return "session_id" in _columns(connection, "test_run")
+        return _columns(connection, "test_run") >= {"id", "session_id", "name", "originalname"}
 
 
 def read(path: Path) -> Iterator[Found]:
@@ -96,30 +96,32 @@ def _runs(path: Path, table: str, rows: Iterator[sqlite3.Row]) -> Iterator[Found
         said = dict(row)
         where = f"{table} {said['id']}"
         try:
-            latest = _moment(said, "start") or _moment(said, "end") or latest
+            start, end = _moment(said, "start"), _moment(said, "end")
         except ValueError as error:
             yield Mistake(Place(str(path), 0), where, str(error))
             continue
+        latest = start or end or latest
         if latest is None:
             yield Mistake(Place(str(path), 0), where, "neither this run nor one before it has a time")
             continue
         content = stable_uid(table, *(said.get(name) for name in ("session_id", "path", "name", "start", "end")))
         seen[content] += 1
-        yield FoundRun(_record(said, latest, stable_uid("coiled", content, seen[content])), Place(str(path), 0))
+        uid = stable_uid("coiled", content, seen[content])
+        record = RunRecord(_session(said), None, _start(said, start or latest, uid), _end(said, end or latest))
+        yield FoundRun(record, Place(str(path), 0), where)
 
 
-def _record(said: Mapping[str, Any], latest: datetime, uid: str) -> RunRecord:
-    start = RunStart(
+def _start(said: Mapping[str, Any], start: datetime, uid: str) -> RunStart:
+    return RunStart(
         name=said["name"],
         originalname=said["originalname"],
         path=said.get("path") or "",
-        start=_moment(said, "start") or latest,
+        start=start,
         uid=uid,
         python_version=said.get("python_version"),
         platform=said.get("platform"),
         ci_run_url=said.get("ci_run_url"),
     )
-    return RunRecord(_session(said), None, start, _end(said, latest))
 
 
 def _session(said: Mapping[str, Any]) -> SessionRecord:
@@ -128,7 +130,7 @@ def _session(said: Mapping[str, Any]) -> SessionRecord:
     return SessionRecord(name, "", stable_uid("coiled", name), subjects=tuple(subjects))
 
 
-def _end(said: Mapping[str, Any], latest: datetime) -> RunEnd:
+def _end(said: Mapping[str, Any], end: datetime) -> RunEnd:
     cluster = said.get("cluster_id")
     figures = Figures(
         **{name: said.get(name) for name in _FIGURES}, cluster_id=None if cluster is None else str(cluster)
@@ -136,7 +138,7 @@ def _end(said: Mapping[str, Any], latest: datetime) -> RunEnd:
     metrics: dict[str, Scalar] = {ours: said[name] for name, ours in _METRICS.items() if said.get(name) is not None}
     return RunEnd(
         verdict=_verdict(said),
-        end=_moment(said, "end") or latest,
+        end=end,
         duration=said.get("duration"),
         setup_outcome=said.get("setup_outcome"),
         call_outcome=said.get("call_outcome"),

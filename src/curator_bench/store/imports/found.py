@@ -24,6 +24,8 @@ class FoundRun:
 
     record: RunRecord
     place: Place
+    where: str = ""
+    """In which part of it, where the place does not say all."""
     adds: bool = False
     """Another file may hold further metrics of the same run."""
     recorded_as: datetime | None = None
@@ -62,7 +64,9 @@ def moment_of(said: object) -> datetime:
     """ISO 8601, in UTC where it names no zone, or seconds since 1970. Raises ValueError for what cannot be meant."""
     if isinstance(said, str):
         moment = datetime.fromisoformat(said)
-        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+        with suppress(OverflowError):
+            return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+        raise ValueError("expected a time of our age")
     if isinstance(said, bool) or not isinstance(said, int | float):
         raise ValueError("expected a time: ISO 8601 or seconds since 1970")
     with suppress(OverflowError, OSError, ValueError):

@@ -43,7 +43,7 @@ def read(path: Path) -> Iterator[Found]:
     for number, benchmark in enumerate(document["benchmarks"]):
         if _is_benchmark(benchmark):
             start, end = _start(benchmark, document, session, moment), _end(benchmark, moment)
-            yield FoundRun(RunRecord(session, invocation, start, end), place)
+            yield FoundRun(RunRecord(session, invocation, start, end), place, f"benchmarks[{number}]")
         else:
             yield Mistake(place, f"benchmarks[{number}]", "expected an object with name, fullname and stats")
 

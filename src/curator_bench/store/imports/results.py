@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
+from types import NoneType
 from typing import Any, TypeAlias
 
 from curator_bench.errors import Mistake
@@ -21,14 +22,23 @@ Combine: TypeAlias = Callable[[Sequence[Repeat]], Mapping[str, Scalar]]
 """The metrics of a run from those of its repeats."""
 
 _NEEDED = ("name", "session", "attempt", "repeat", "ended_at", "verdict")
+_SHOWN = 60
+_KINDS: Mapping[str, tuple[type, ...]] = {
+    **dict.fromkeys(("name", "session", "verdict"), (str,)),
+    "attempt": (int,),
+    "repeat": (int, NoneType),
+    "exec_time_s": (int, float, NoneType),
+    "params": (dict, NoneType),
+    "metrics": (dict, NoneType),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class _Line:
     place: Place
     said: Mapping[str, Any]
+    started: datetime
     ended: datetime
-    seconds: float
 
     @property
     def repeat(self) -> int:
@@ -87,31 +97,45 @@ def _lines(path: Path) -> Iterator[_Line | Mistake]:
             yield item
             continue
         place, said = item
-        missing = [name for name in _NEEDED if name not in said]
-        if missing:
-            yield Mistake(place, "", f"{', '.join(missing)} missing, expected a line of results.jsonl")
+        problem = _problem(said)
+        if problem:
+            yield Mistake(place, "", f"{problem}, expected a line of results.jsonl")
             continue
         try:
             Verdict(said["verdict"])
-            yield _Line(place, said, moment_of(said["ended_at"]), float(said.get("exec_time_s") or 0.0))
-        except (TypeError, ValueError) as error:
+            ended = moment_of(said["ended_at"])
+            yield _Line(place, said, ended - timedelta(seconds=said.get("exec_time_s") or 0.0), ended)
+        except (OverflowError, ValueError) as error:
             yield Mistake(place, "", str(error))
+
+
+def _problem(said: Mapping[str, Any]) -> str | None:
+    """Why it is no such line. What is only recorded is looked at later."""
+    missing = [name for name in _NEEDED if name not in said]
+    if missing:
+        return f"{', '.join(missing)} missing"
+    wrong = [name for name, kinds in _KINDS.items() if not isinstance(said.get(name), kinds)]
+    return f"{wrong[0]}: found {str(said[wrong[0]])[:_SHOWN]!r}" if wrong else None
 
 
 def _run(lines: Sequence[_Line], around: _Surroundings, combine: Combine) -> FoundRun:
     first, last = lines[0], lines[-1]
     said = last.said
     repeats = tuple(
-        Repeat(line.repeat, line.said.get("exit_code"), line.seconds, line.said.get("metrics") or {})
+        Repeat(
+            line.repeat,
+            line.said.get("exit_code"),
+            (line.ended - line.started).total_seconds(),
+            line.said.get("metrics") or {},
+        )
         for line in lines
         if line.repeat
     )
     session = _session(said["session"], around)
-    start = first.ended - timedelta(seconds=first.seconds)
     end = RunEnd(
         verdict=Verdict(said["verdict"]),
         end=last.ended,
-        duration=(last.ended - start).total_seconds(),
+        duration=(last.ended - first.started).total_seconds(),
         exit_code=said.get("exit_code"),
         error=said.get("error") or None,
         metrics=combine(repeats) if repeats else {},
@@ -120,7 +144,7 @@ def _run(lines: Sequence[_Line], around: _Surroundings, combine: Combine) -> Fou
     )
     uid = stable_uid("results", said["session"], said["name"], said["attempt"], first.ended)
     return FoundRun(
-        RunRecord(session, None, _start(said, start, uid, around), end), first.place, recorded_as=last.ended
+        RunRecord(session, None, _start(said, first.started, uid, around), end), first.place, recorded_as=last.ended
     )
 
 

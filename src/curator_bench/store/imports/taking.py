@@ -13,6 +13,7 @@ from sqlalchemy import Connection, insert, select
 
 from curator_bench.errors import Mistake
 from curator_bench.store import rows
+from curator_bench.store.checking import wrong_values
 from curator_bench.store.column_types import key
 from curator_bench.store.database import Database
 from curator_bench.store.imports.found import Found, FoundRun
@@ -156,10 +157,18 @@ def _was_under_way(run: FoundRun, times: Mapping[tuple[str, str, int], Any]) -> 
 
 def _without_mistakes(found: Iterable[Found], taken: TakenIn) -> Iterator[FoundRun]:
     for item in found:
-        if isinstance(item, Mistake):
-            taken.mistakes.append(item)
-        else:
+        mistakes = [item] if isinstance(item, Mistake) else list(_wrong_in(item))
+        taken.mistakes += mistakes
+        if not mistakes and isinstance(item, FoundRun):
             yield item
+
+
+def _wrong_in(found: FoundRun) -> Iterator[Mistake]:
+    for problem in wrong_values(found.record):
+        yield Mistake(found.place, found.where, problem)
+    uid = found.record.start.uid
+    if isinstance(uid, str) and key(uid) != uid:
+        yield Mistake(found.place, found.where, f"start.uid: found {uid[:60]!r}, expected some letters and digits")
 
 
 def _in_lists(items: Iterable[FoundRun], size: int) -> Iterator[list[FoundRun]]:

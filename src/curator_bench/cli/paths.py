@@ -1,0 +1,69 @@
+"""`curator-bench paths`: directories that matrices name, and where a container has them. `ci/run.sh` mounts them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import click
+
+from curator_bench.cli.loading import load_files, overlay_option
+from curator_bench.cli.tables import columns, print_table
+from curator_bench.errors import BenchError
+from curator_bench.matrix.environment import PATTERN
+from curator_bench.matrix.finding import matrices_in
+from curator_bench.options import DEFAULT_PATTERNS
+from curator_bench.values import Matrix
+
+_REFERENCE = re.compile(PATTERN)
+_NAME = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)")
+
+
+@click.command("paths")
+@click.argument("places", nargs=-1, type=click.Path(path_type=Path, exists=True))
+@overlay_option
+@click.option(
+    "--docker", is_flag=True, help="print options of `docker run`, one on a line; make folders that are missing"
+)
+def command(places: tuple[Path, ...], overlays: tuple[Path, ...], docker: bool) -> None:
+    """Print the directories that the matrices of PLACES (files and folders) name, here and in a container."""
+    files = sorted(set(matrices_in(places, DEFAULT_PATTERNS)))
+    mounts = dict(_mounts(load_files(files, overlays)))
+    if docker:
+        click.echo("".join(f"{option}\n" for option in _docker_options(mounts, [*files, *overlays])), nl=False)
+    else:
+        print_table(columns("HERE", "IN A CONTAINER"), list(mounts.items()))
+
+
+def _mounts(matrix: Matrix) -> Iterator[tuple[str, str]]:
+    """What is not among `paths` is found under the same name in a container."""
+    for file in matrix.files:
+        yield from file.mounts
+        for directory in (file.results_dir, file.artifacts_dir):
+            if directory and not any(_lies_in(directory, host) for host, _ in file.mounts):
+                yield directory, directory
+
+
+def _lies_in(directory: str, parent: str) -> bool:
+    return Path(directory).is_relative_to(parent)
+
+
+def _docker_options(mounts: dict[str, str], files: Iterable[Path]) -> Iterator[str]:
+    for host, container in mounts.items():
+        if ":" in host + container:
+            raise BenchError(f"{host}: docker cannot mount a path with a colon in it")
+        # Docker would make it for us, as root.
+        os.makedirs(host, exist_ok=True)
+        yield f"--volume={host}:{container}"
+    for name in sorted(set(_variables(files))):
+        # By name: the value stands on no command line.
+        yield f"--env={name}"
+
+
+def _variables(files: Iterable[Path]) -> Iterator[str]:
+    """The variables that are set here, of those the files name, also in defaults."""
+    for file in files:
+        for reference in _REFERENCE.finditer(file.read_text("utf-8", errors="replace")):
+            yield from (name for name in _NAME.findall(reference[0]) if name in os.environ)

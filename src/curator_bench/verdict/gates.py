@@ -1,0 +1,176 @@
+"""Which metrics of a run are gated, by which rules, and what the text of a gate that failed says.
+
+A requirement with `max_regression` gates one metric. `--bench-fail-on regression` gates all that have a direction, and
+then the share of false discoveries is kept small over all tests of the session.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from curator_bench.values import Check, Requirement, Scalar
+from curator_bench.verdict.cases import Rules
+from curator_bench.verdict.direction import better_of
+from curator_bench.verdict.failure_table import percent
+from curator_bench.verdict.false_discovery import RATE
+from curator_bench.verdict.gating import Decision, Outcome
+
+BOUND = "max_regression"
+PREVIOUS = "previous"
+_BESIDE = re.compile(r"(?P<of>.+)_(min|max|std|n)")
+_INDENT = "    "
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A metric that is gated. `limit` is how much worse it may be, as a fraction."""
+
+    metric: str
+    rules: Rules
+    limit: float
+    baseline: str = PREVIOUS
+    is_declared: bool = True
+    """A requirement asks for it; otherwise it is one of all metrics."""
+
+
+def wanted(requirements: Sequence[Requirement], metrics: Mapping[str, Scalar], *, everything: bool) -> list[Wanted]:
+    """What is gated of these metrics, in the order of the requirements; with `everything` also the others."""
+    declared = [_declared(one) for one in requirements if one.max_regression is not None and one.metric in metrics]
+    if not everything:
+        return declared
+    said = {one.metric: one for one in reversed(requirements)}
+    done = {one.metric for one in declared}
+    others = (_undeclared(said.get(name, Requirement(name))) for name in _judgeable(metrics) if name not in done)
+    return [*declared, *(one for one in others if one.rules.better is not None)]
+
+
+def _judgeable(metrics: Mapping[str, Scalar]) -> Iterator[str]:
+    """Numbers, without what stands beside the median of repeats."""
+    for name, value in metrics.items():
+        if number(value) is not None and not is_beside(name, metrics):
+            yield name
+
+
+def is_beside(name: str, metrics: Container[str]) -> bool:
+    """Whether a metric only says how the repeats of another one scatter."""
+    beside = _BESIDE.fullmatch(name)
+    return beside is not None and beside["of"] in metrics
+
+
+def number(value: Scalar) -> float | None:
+    """The value where it is a number; a float holds whatever it holds of it."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
+def _declared(requirement: Requirement) -> Wanted:
+    limit = requirement.max_regression or 0.0
+    return Wanted(
+        requirement.metric, _rules(requirement, max(limit, requirement.min_effect)), limit, requirement.baseline
+    )
+
+
+def _undeclared(requirement: Requirement) -> Wanted:
+    effect = requirement.min_effect
+    rules = _rules(requirement, effect)
+    return Wanted(requirement.metric, rules, effect, requirement.baseline, is_declared=False)
+
+
+def _rules(requirement: Requirement, effect: float) -> Rules:
+    return Rules(better_of(requirement.metric, requirement.better), effect, requirement.min_history)
+
+
+def is_alarm(decision: Decision, *, runs: int, bar: float = 1.0) -> bool:
+    """Whether the gate fails. A single run that is suspect is enough; of several runs they must be certain together.
+
+    `bar` is how little of it may be explained by chance, where this is one test of many.
+    """
+    suspects = (Outcome.REGRESSION, Outcome.SUSPECT) if runs == 1 else (Outcome.REGRESSION,)
+    return decision.outcome in suspects and decision.chance <= bar
+
+
+def bar_of(tests: int, found: int) -> float:
+    """How small a chance must be to be believed as one of so many tests, of which so many have been believed already.
+
+    This controls the rate of false discoveries though each test is decided before the next is known (LOND): every test
+    has the same share of the rate, and every discovery adds as much again.
+    """
+    return RATE * (found + 1) / max(tests, 1)
+
+
+def check_of(one: Wanted, value: Scalar, decision: Decision | None, *, alarm: bool, note: str) -> Check:
+    """The gate as one more bound of the run."""
+    change = decision.change if decision else None
+    return Check(
+        metric=one.metric,
+        bound=BOUND,
+        limit=one.limit,
+        actual=value,
+        met=not alarm,
+        off_by_fraction=abs(change) if alarm and change is not None else None,
+        note=note,
+        better=str(one.rules.better) if one.rules.better else None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Where a regression first appeared; an empty session is the run that is judged."""
+
+    session: str = ""
+    commit: str | None = None
+    when: str = ""
+
+
+def told(one: Wanted, decision: Decision, *, value: float, runs: int, course: str, seen: Seen) -> str:
+    """What the text of a gate that failed says of one metric: value, baseline, change, course, and since when.
+
+    `runs` is how many there are at the new level, with this one.
+    """
+    level = f" (the level of the {runs} runs since the shift is {decision.value:,.4g})" if runs > 1 else ""
+    rows = [
+        ("value", f"{value:,.4g}{level}"),
+        ("baseline", _baseline(one, decision)),
+        ("change", _change(one, decision)),
+        ("course", course),
+        ("first seen", _first_seen(seen)),
+    ]
+    if decision.outcome is Outcome.SUSPECT:
+        rows.append(("note", "one run alone may be an outlier; --bench-confirm 2 measures again before it fails"))
+    lines = [f"{_INDENT}{name:<11}{text}" for name, text in rows if text]
+    return "\n".join([f"{one.metric} is worse than before:", *lines])
+
+
+def _baseline(one: Wanted, decision: Decision) -> str:
+    spread = percent(decision.spread) if decision.spread is not None else "?"
+    of = "the runs before" if one.baseline == PREVIOUS else one.baseline
+    return f"{decision.baseline:,.4g} ± {spread} from run to run ({of}; {decision.history} comparable runs)"
+
+
+def _change(one: Wanted, decision: Decision) -> str:
+    if decision.change is None or decision.interval is None:
+        return ""
+    low, high = decision.interval
+    sure = f"{one.rules.confidence:.0%} confidence interval {signed(low)} to {signed(high)}"
+    return f"{signed(decision.change)}, {sure}; allowed is {percent(one.limit)}"
+
+
+def _first_seen(seen: Seen) -> str:
+    if not seen.session:
+        return "in this run"
+    commit = f", commit {seen.commit[:12]}" if seen.commit else ""
+    return f"in session {seen.session}, {seen.when}{commit}"
+
+
+def signed(fraction: float) -> str:
+    """+12.3 %, with digits as it is large."""
+    if not math.isfinite(fraction):
+        return "no longer zero" if fraction > 0 else "-∞ %"
+    return f"{100 * fraction:+.1f} %"

@@ -1,0 +1,64 @@
+"""The scale on which a metric is judged: the logarithm, on which +10 % is +10 % at one second as at one hour.
+
+Metrics that are zero or negative at times have no logarithm; they are judged in units of their usual size.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from curator_bench.verdict.tails import Floats
+
+_LARGEST = 700.0
+"""The logarithm of about the largest number there is."""
+_FARTHEST = 1e12
+"""In usual sizes: what is further off is as far, so that its square is a number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How values of one metric become distances; `unit` is their usual size where they are not always positive."""
+
+    unit: float | None = None
+
+    def to(self, values: Floats) -> Floats:
+        if self.unit is None:
+            return np.log(values)
+        with np.errstate(over="ignore"):
+            return np.clip(values / self.unit, -_FARTHEST, _FARTHEST)
+
+    def back(self, place: float) -> float:
+        return math.exp(min(place, _LARGEST)) if self.unit is None else place * self.unit
+
+    def least_shift(self, level: Floats, fraction: float) -> Floats:
+        """How far from each level a value is that is larger by this fraction."""
+        return np.full_like(level, math.log1p(fraction)) if self.unit is None else fraction * np.abs(level)
+
+    def fraction(self, distance: float, level: float) -> float:
+        """A distance as a fraction of a level, which is a value of the metric."""
+        if self.unit is None:
+            return distance
+        return distance * self.unit / abs(level) if level else math.inf
+
+    def change(self, before: float, after: float) -> float:
+        """The change from one place to another as a fraction of the first; infinite from zero."""
+        if self.unit is None:
+            return math.expm1(min(after - before, _LARGEST))
+        if before == after:
+            return 0.0
+        return (after - before) / abs(before) if before else math.copysign(math.inf, after - before)
+
+
+def scale_of(values: Floats) -> Scale:
+    if np.all(values > 0):
+        return Scale()
+    sizes = np.abs(values[values != 0])
+    return Scale(unit=float(np.median(sizes)) if len(sizes) else 1.0)
+
+
+def as_floats(values: Sequence[float] | Floats) -> Floats:
+    return np.asarray(values, dtype=np.float64).reshape(-1)

@@ -1,0 +1,109 @@
+"""The commands that look into a database and put databases together, run as their users run them."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+COMMAND = Path(sys.executable).with_name("curator-bench")
+DAYS = ("2026-01-21", "2026-01-22", "2026-01-23")
+
+
+def bench(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run([COMMAND, *words], cwd=folder, capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def answer(folder: Path, *words: str) -> str:
+    done = bench(folder, *words)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """With three runs of one entry, one of which has another metric too."""
+    made = tmp_path_factory.mktemp("project")
+    lines = [
+        {"name": "a[1]", "path": "m.yaml", "metric": "rate", "value": n, "time": day} for n, day in enumerate(DAYS)
+    ]
+    lines.append({**lines[-1], "metric": "recall", "value": 0.9})
+    made.joinpath("measured.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    assert "3 runs added" in answer(made, "import", "measured.jsonl")
+    return made
+
+
+def test_history_for_programs_has_every_value(folder: Path) -> None:
+    (entry,) = json.loads(answer(folder, "history", "a[1]", "--json"))["entries"]
+    assert [run["metrics"] for run in entry["runs"]] == [{"rate": 0.0}, {"rate": 1.0}, {"rate": 2.0, "recall": 0.9}]
+    rows = list(csv.DictReader(answer(folder, "history", "m.yaml::a[1]", "--metric", "rate", "--csv").splitlines()))
+    assert [(row["started_at"][:10], row["value"]) for row in rows] == list(
+        zip(DAYS, ["0.0", "1.0", "2.0"], strict=True)
+    )
+
+
+def test_history_is_as_long_as_one_says(folder: Path) -> None:
+    (entry,) = json.loads(answer(folder, "history", "a", "--last", "2", "--json"))["entries"]
+    assert [run["start"][:10] for run in entry["runs"]] == list(DAYS[1:])
+
+
+def test_sessions_and_show_for_programs(folder: Path) -> None:
+    sessions = json.loads(answer(folder, "sessions", "--json"))["sessions"]
+    assert [session["name"] for session in sessions] == [f"imported__{day}" for day in DAYS]
+    shown = json.loads(answer(folder, "show", sessions[0]["uid"], "--json"))
+    assert [(run["name"], run["verdict"]) for run in shown["runs"]] == [("a[1]", "passed")]
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (("history", "b[1]"), "no runs of 'b[1]' are recorded; did you mean 'a[1]'?"),
+        (("history", "a[1]", "--metric", "rat"), "a[1] has no metric 'rat'; did you mean 'rate'?"),
+        (("show", "imported__2026-01-20"), "no session 'imported__2026-01-20' is recorded; did you mean"),
+        (("sessions", "--db", "none.db"), "none.db: there are no runs here yet"),
+        (("import", "none.jsonl"), "none.jsonl cannot be read: No such file or directory"),
+        (("merge", "none.db", "--into", "new.db"), "none.db: there are no runs here yet"),
+        (("merge", "measured.jsonl", "--into", "new.db"), "file is not a database"),
+        (("prune", "--keep-days", "1"), "would be removed: say --yes where nobody can be asked"),
+        (("export", "--format", "csv", "--out", "no/folder.csv"), "folder.csv cannot be written"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_what_cannot_be_done_is_one_line(folder: Path, words: tuple[str, ...], problem: str) -> None:
+    done = bench(folder, *words)
+    assert done.returncode == 1
+    assert problem in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert not folder.joinpath("new.db").exists()
+
+
+def test_merging_twice_changes_nothing(folder: Path, tmp_path: Path) -> None:
+    source = str(folder / "benchmark.db")
+    assert "3 runs added, 0 completed, 0 there already" in answer(tmp_path, "merge", source, "--into", "all.db")
+    assert "0 runs added, 0 completed, 3 there already" in answer(tmp_path, "merge", source, "--into", "all.db")
+    with closing(sqlite3.connect(tmp_path / "all.db")) as connection:
+        assert connection.execute("select count(*) from metric").fetchone() == (4,)
+
+
+def test_what_is_old_is_removed_when_one_agrees(folder: Path, tmp_path: Path) -> None:
+    answer(tmp_path, "merge", str(folder / "benchmark.db"), "--into", "benchmark.db")
+    said = answer(tmp_path, "prune", "--keep-days", "0", "--dry-run")
+    assert said.startswith("3 runs of 1 entry from 2026-01-21 to ")
+    assert "3 runs and 3 sessions removed" in answer(tmp_path, "prune", "--keep-days", "0", "--yes")
+    assert "nothing is older than" in answer(tmp_path, "prune", "--keep-days", "0", "--yes")
+
+
+def test_what_was_exported_is_taken_in_once(folder: Path, tmp_path: Path) -> None:
+    answer(folder, "export", "--format", "jsonl", "--out", str(tmp_path / "runs.jsonl"))
+    assert "3 runs added" in answer(tmp_path, "import", "runs.jsonl")
+    assert "0 runs added, 0 completed, 3 there already" in answer(tmp_path, "import", "runs.jsonl")
+    table = list(csv.DictReader(answer(tmp_path, "export", "--format", "csv").splitlines()))
+    assert sorted((row["name"], row["metric"]) for row in table) == [("a[1]", "rate")] * 3 + [("a[1]", "recall")]

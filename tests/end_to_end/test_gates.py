@@ -1,0 +1,265 @@
+"""Gates: a run that is worse than its history fails and says why; noise, other machines and no history do not."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from curator_bench.matrix import LoadRequest, definition_hash, load
+from curator_bench.measure.environment import machine_id
+from curator_bench.store.database import database_url, open_for_reading, open_for_writing
+from curator_bench.store.imports.found import FoundRun
+from curator_bench.store.imports.taking import Taker
+from curator_bench.store.records import RunEnd, RunRecord, RunStart, SessionRecord
+from curator_bench.values import Place, Verdict
+
+if TYPE_CHECKING:
+    from end_to_end.conftest import Outcome, Project
+
+LEVEL = (1 + 0.02 * np.random.default_rng(3).standard_normal(30)).tolist()
+TEN_PERCENT = {"metric": "sort_time_s", "max_regression": "10%"}
+COUNTING = """
+import argparse, json, pathlib
+parser = argparse.ArgumentParser()
+parser.add_argument("--benchmark-results-path", type=pathlib.Path)
+parser.add_argument("values", nargs="+", type=float)
+options = parser.parse_args()
+count = pathlib.Path(__file__).with_name("count")
+runs = int(count.read_text()) if count.exists() else 0
+count.write_text(str(runs + 1))
+metrics = {"is_success": True, "sort_time_s": options.values[min(runs, len(options.values) - 1)]}
+options.benchmark_results_path.joinpath("params.json").write_text("{}")
+options.benchmark_results_path.joinpath("metrics.json").write_text(json.dumps(metrics))
+"""
+
+
+class Gated:
+    """A project with one entry that measures what it is told, and a history to hold it against."""
+
+    def __init__(self, project: Project) -> None:
+        self.project = project
+        project.write("counting.py", COUNTING)
+
+    def entry(self, *values: float, **requirement: Any) -> None:
+        """The first run measures the first value, and so on."""
+        requirements = [{**TEN_PERCENT, **requirement}] if requirement is not None else []
+        args = " ".join(map(str, values))
+        entry = {"name": "sort", "script": "counting.py", "args": args, "requirements": requirements}
+        self.project.matrix(entry)
+
+    def remember(self, values: Sequence[float], **told: Any) -> None:
+        """As if every night one value had been measured; `told` is what else is recorded of these runs."""
+        told = {"machine_id": machine_id(), "definition_hash": self.definition(), "metric": "sort_time_s", **told}
+        metric, branch, commit = told.pop("metric"), told.pop("branch", "main"), told.pop("commit", None)
+        first = datetime.now(UTC) - timedelta(days=len(values) + told.pop("ago", 0))
+        with open_for_writing(database_url(str(self.project.folder / "benchmark.db"))) as database:
+            found = []
+            for night, value in enumerate(values):
+                start = RunStart("sort", "matrix.yaml", first + timedelta(days=night), **told)
+                session = SessionRecord(
+                    f"night_{start.start:%m_%d}", "r", uuid.uuid4().hex, commit=commit or f"{night:040x}", branch=branch
+                )
+                end = RunEnd(Verdict.PASSED, start.start, metrics={metric: value})
+                found.append(FoundRun(RunRecord(session, None, start, end), Place("", 0)))
+            Taker(database).take_in(found)
+
+    def definition(self) -> str | None:
+        file = self.project.folder / "matrix.yaml"
+        (entry,) = load(LoadRequest(files=(file,), working_dir=self.project.folder)).entries
+        return definition_hash(entry)
+
+    def run(self, *options: str) -> Outcome:
+        return self.project.run(*options)
+
+    def verdict(self) -> str:
+        return str(self.project.outcome_of("sort")["verdict"])
+
+
+@pytest.fixture
+def gated(project: Project) -> Gated:
+    return Gated(project)
+
+
+def test_a_run_that_is_much_worse_fails_and_says_all_there_is_to_know(gated: Gated) -> None:
+    gated.entry(1.3)
+    gated.remember([*LEVEL, 1.29])
+    outcome = gated.run()
+    assert outcome.code == 1
+    assert gated.verdict() == "failed"
+    assert outcome.has("<= 10 % worse", "sort_time_s is worse than before:")
+    assert outcome.has("value      1.3 (the level of the 2 runs since the shift is 1.295)")
+    assert outcome.has("baseline   ", "change     +", "course     ", "first seen in session night_")
+    assert "95% confidence interval" in outcome.output
+    (found,) = gated.project.outcome_of("sort")["requirements"]
+    assert (found["bound"], found["limit"], found["met"]) == ("max_regression", 0.1, False)
+    assert found["off_by_fraction"] == pytest.approx(0.3, abs=0.03)
+
+
+def test_a_run_as_before_passes_and_so_does_a_better_one(gated: Gated) -> None:
+    for value in (1.01, 0.7):
+        gated.entry(value)
+        gated.remember(LEVEL)
+        assert gated.run().code == 0
+        assert gated.verdict() == "passed"
+
+
+def test_a_single_run_far_off_fails_until_it_is_measured_again(gated: Gated) -> None:
+    gated.entry(1.4, 1.01)
+    gated.remember(LEVEL)
+    outcome = gated.run()
+    assert gated.verdict() == "failed"
+    assert outcome.has("first seen in this run", "--bench-confirm 2")
+    gated.project.folder.joinpath("count").unlink()
+    assert gated.run("--bench-confirm", "2", "--bench-session", "t").code == 0
+    assert gated.project.folder.joinpath("count").read_text() == "2"
+
+
+def test_a_regression_that_is_confirmed_fails_and_every_run_is_recorded(gated: Gated) -> None:
+    gated.entry(1.3, 1.31)
+    gated.remember(LEVEL)
+    outcome = gated.run("--bench-confirm", "3", "--benchmark", "--benchmark-db", "benchmark.db")
+    assert outcome.code == 1
+    assert "the level of the 2 runs" in outcome.output
+    assert gated.project.folder.joinpath("count").read_text() == "2"
+    database = open_for_reading(database_url(str(gated.project.folder / "benchmark.db")))
+    assert database is not None
+    with database, database.reading() as connection:
+        rows = connection.exec_driver_sql("select attempt, verdict from test_run where nodeid is not null order by id")
+        assert [tuple(row) for row in rows] == [(1, "failed"), (2, "failed")]
+
+
+def test_a_script_that_crashes_when_it_is_measured_again_has_crashed(gated: Gated) -> None:
+    gated.entry(1.4)
+    script = gated.project.folder / "counting.py"
+    script.write_text(COUNTING + "\nif runs: raise SystemExit(3)\n")
+    gated.remember(LEVEL)
+    assert gated.run("--bench-confirm", "1").code == 1
+    assert gated.verdict() == "crashed"
+
+
+def test_too_small_a_change_passes(gated: Gated) -> None:
+    gated.entry(1.06)
+    gated.remember([*LEVEL, *[1.06] * 5])
+    assert gated.run().code == 0
+
+
+@pytest.mark.parametrize("values", [[], LEVEL[:4]])
+def test_without_enough_history_nothing_fails_and_no_database_is_made(gated: Gated, values: list[float]) -> None:
+    gated.entry(9.0)
+    if values:
+        gated.remember(values)
+    assert gated.run().code == 0
+    assert (gated.project.folder / "benchmark.db").exists() is bool(values)
+    (found,) = gated.project.outcome_of("sort")["requirements"]
+    assert found["met"]
+    assert f"not enough history: {len(values)} of the 5" in found["note"]
+
+
+@pytest.mark.parametrize(
+    ("told", "why"),
+    [
+        ({"machine_id": "other"}, "30 runs: it ran on machine other"),
+        ({"definition_hash": "0" * 64}, "30 runs: the definition changed from 00000000"),
+    ],
+)
+def test_only_like_is_compared(gated: Gated, told: dict[str, str], why: str) -> None:
+    gated.entry(9.0)
+    gated.remember(LEVEL, **told)
+    outcome = gated.run()
+    assert outcome.code == 0
+    (warning,) = gated.project.outcome_of("sort")["warnings"]
+    assert warning.startswith("not comparable because")
+    assert why in warning
+    assert why in outcome.output
+
+
+def test_the_level_of_another_branch_can_be_the_baseline(gated: Gated) -> None:
+    """On the branch it has been slow for long; compared with main it still is."""
+    slow = [1.5 * value for value in LEVEL]
+    for baseline, code in (("main", 1), ("previous", 0)):
+        gated.entry(1.5, baseline=baseline)
+        gated.remember(LEVEL, branch="main", ago=40)
+        gated.remember(slow, branch="topic")
+        assert gated.run().code == code
+
+
+def test_a_commit_can_be_the_baseline(gated: Gated) -> None:
+    gated.entry(1.3, baseline="abcdef12")
+    gated.remember(LEVEL, commit="abcdef12" + "0" * 32)
+    assert gated.run().code == 1
+    gated.entry(1.3, baseline="12345678")
+    outcome = gated.run()
+    assert outcome.code == 0
+    (found,) = gated.project.outcome_of("sort")["requirements"]
+    assert "no comparable runs of 12345678" in found["note"]
+
+
+def test_all_metrics_at_once_are_gated(gated: Gated) -> None:
+    gated.project.matrix({"name": "sort", "script": "counting.py", "args": "1.4"})
+    gated.remember(LEVEL)
+    assert gated.run().code == 0
+    outcome = gated.run("--bench-fail-on", "regression")
+    assert outcome.code == 1
+    assert gated.verdict() == "failed"
+    assert "sort_time_s is worse than before" in outcome.output
+
+
+def test_a_metric_that_should_be_more_may_be_declared(gated: Gated) -> None:
+    gated.project.matrix(
+        {
+            "name": "sort",
+            "script": "script.py",
+            "args": f"--metrics {json.dumps(json.dumps({'documents': 50}))}",
+            "requirements": [{"metric": "documents", "max_regression": 0.1, "better": "more"}],
+        }
+    )
+    gated.remember([100 * value for value in LEVEL], metric="documents")
+    outcome = gated.run()
+    assert outcome.code == 1
+    assert "documents is worse than before" in outcome.output
+
+
+def test_a_database_that_cannot_be_read_fails_no_run(gated: Gated) -> None:
+    gated.entry(9.0)
+    gated.project.write("benchmark.db", "this is no database, but it is long enough to be read as if it were one " * 9)
+    outcome = gated.run()
+    assert outcome.code == 0
+    (warning,) = gated.project.outcome_of("sort")["warnings"]
+    assert warning.startswith("not compared with its history")
+
+
+@pytest.mark.parametrize("option", ["--bench-confirm=-1", "--bench-confirm=x", "--bench-fail-on=everything"])
+def test_what_cannot_be_meant_is_a_usage_error(gated: Gated, option: str) -> None:
+    gated.entry(1.0)
+    assert gated.run(option).code == 4
+
+
+PYTHON_BENCHMARK = """
+import pathlib
+
+def test_sorts(record_metric):
+    file = pathlib.Path(__file__).with_name("speed.txt")
+    values = file.read_text().split()
+    file.write_text(" ".join(values[1:]))
+    record_metric("sort_time_s", float(values[0]))
+"""
+
+
+def test_a_python_benchmark_is_gated_too(project: Project) -> None:
+    """The same test, night after night, in one invocation each; its history is what these recorded."""
+    project.write("test_speed.py", PYTHON_BENCHMARK)
+    project.write("speed.txt", " ".join(map(str, [*LEVEL[:6], 1.4])))
+    project.matrix()
+    codes = []
+    for night in range(7):
+        words = ["--benchmark", "--bench-fail-on", "regression", "--bench-session", f"night_{night}", "test_speed.py"]
+        outcome = project.run(*words)
+        codes.append(outcome.code)
+    assert codes == [0] * 6 + [1], outcome.output
+    assert "sort_time_s is worse than before" in outcome.output
