@@ -16,15 +16,23 @@ CURATOR_REPO ?=
 
 BENCH_MARK ?= dedup
 BENCH_ARGS ?=
+ifneq ($(wildcard .venv-detectors/bin/python),)
+export DETECTORS_PYTHON ?= $(CURDIR)/.venv-detectors/bin/python
+endif
 PYTEST_ARGS ?=
 # Most tests wait for processes; two at a time are done in little more than half the time.
 TEST_WORKERS ?= 2
+
+# The attention suite has an environment of its own.
+ATTENTION_VENV := .venv-attention
+ATTENTION_INSTALLED := $(ATTENTION_VENV)/.installed
+TRANSFORMERS ?= transformers==5.23.0
 
 .DEFAULT_GOAL := help
 
 .PHONY: help
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: bench
 bench: $(INSTALLED) ## run the benchmarks marked BENCH_MARK (dedup) and record them; BENCH_ARGS=… go to pytest
@@ -38,9 +46,18 @@ test: $(INSTALLED) ## run the test suite; PYTEST_ARGS=… go to pytest
 test-curator: $(CURATOR_INSTALLED) ## run what a CPU can of NeMo Curator under test; CURATOR_REPO=… tries its own scripts, too
 	ci/test_curator.sh $(CURATOR_VENV)/bin/python $(CURATOR_REPO)
 
+.PHONY: test-attention
+test-attention: $(ATTENTION_INSTALLED) ## run the attention suite, and print its tables
+	TEST_WORKERS=$(TEST_WORKERS) ci/test_attention.sh $(ATTENTION_VENV)/bin
+
 .PHONY: proof
 proof: $(INSTALLED) ## run the long proofs in full (up to 90 minutes); make test runs each at a tenth
 	CURATOR_BENCH_PROOF=full $(PYTHON_HERE) -m pytest tests/proof $(PYTEST_ARGS)
+
+.PHONY: detectors
+detectors: ## install asv and Apache Otava into .venv-detectors, for `make bench BENCH_MARK=statistics` and `make proof`
+	$(PYTHON_HERE) -m venv .venv-detectors
+	.venv-detectors/bin/python -m pip install --quiet --disable-pip-version-check asv apache-otava
 
 .PHONY: check
 check: $(INSTALLED) ## check format, lint, types, who imports whom, dependencies, shell scripts and the Dockerfile
@@ -70,8 +87,8 @@ constraints: ## write constraints.txt anew: the newest versions that suit every 
 	ci/constraints.sh $(EXTRAS),all
 
 .PHONY: clean
-clean: ## remove what make and the tools built (.venv, .venv-curator, dist, caches), never results or databases
-	rm -rf $(VENV) $(CURATOR_VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks .codspeed
+clean: ## remove what make and the tools built (.venv*, dist, caches), never results or databases
+	rm -rf $(VENV) $(CURATOR_VENV) $(ATTENTION_VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks .codspeed
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A clone that was moved and a Python that was removed leave an environment that works on the wrong files or not at all;
@@ -83,8 +100,15 @@ ifneq ($(shell $(CURATOR_VENV)/bin/python -c '' 2>/dev/null && cat $(CURATOR_INS
 .PHONY: $(CURATOR_INSTALLED)
 endif
 
+ifneq ($(shell $(ATTENTION_VENV)/bin/python -c '' 2>/dev/null && cat $(ATTENTION_INSTALLED) 2>/dev/null),$(CURDIR))
+.PHONY: $(ATTENTION_INSTALLED)
+endif
+
 $(INSTALLED): pyproject.toml constraints.txt
 	@ci/setup.sh $(VENV) $(EXTRAS)
 
 $(CURATOR_INSTALLED): pyproject.toml constraints.txt
 	@ci/setup.sh $(CURATOR_VENV) dev,data,curator $(TORCH) $(NEMO_CURATOR) soundfile datasketch
+
+$(ATTENTION_INSTALLED): pyproject.toml constraints.txt
+	@ci/setup.sh $(ATTENTION_VENV) attention,xdist $(TORCH) $(TRANSFORMERS)

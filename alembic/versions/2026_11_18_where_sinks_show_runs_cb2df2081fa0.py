@@ -10,7 +10,6 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 from alembic import op
 
-
 revision: str = "cb2df2081fa0"
 down_revision: str | Sequence[str] | None = "ecc80ebc11f8"
 branch_labels: str | Sequence[str] | None = None

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from curator_bench.execution import attempt, session_environment
+from curator_bench.execution.installing import install_command
 from curator_bench.execution.run import run_entry
 from curator_bench.execution.workbench import Workbench
 from curator_bench.measure.processes import Mark, find_processes
@@ -121,8 +122,21 @@ def test_what_is_wrong_with_the_plan_is_an_error_at_once(desk: Desk) -> None:
 def test_what_the_scripts_python_cannot_import_skips_the_run_and_says_so(desk: Desk, missing: str) -> None:
     result = desk.run("Path('ran').touch()", requires=("json", missing))
     assert result.verdict is Verdict.SKIPPED
-    assert result.error == f"needs {missing}, which {sys.executable} cannot import"
+    assert result.error.startswith(f"needs {missing}, which {sys.executable} cannot import")
     assert not (desk.folder / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("missing", "install"),
+    [
+        (("no_such_package.sub",), "no-such-package"),
+        (("nemo_curator", "no_such_package"), "'curator-bench[curator]' no-such-package"),
+        (("torch", "transformers.models"), "'curator-bench[attention]'"),
+        (("ray.no_such_module",), "ray"),
+    ],
+)
+def test_what_is_to_be_installed_is_said(missing: tuple[str, ...], install: str) -> None:
+    assert install_command("/my/python", missing) == f"/my/python -m pip install {install}"
 
 
 def test_what_it_can_import_does_not(desk: Desk) -> None:

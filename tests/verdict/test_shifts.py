@@ -33,6 +33,13 @@ def test_every_level_is_found_where_it_begins(seed: int) -> None:
         assert shift.interval[0] - 0.01 < change < shift.interval[1] + 0.01
 
 
+@pytest.mark.parametrize("runs", [10, 20, 40])
+def test_a_level_that_lasted_for_a_while_is_found(runs: int) -> None:
+    found = shifts_of(series((1.0, 60), (1.2, runs), (1.0, 60)), LESS)
+    assert [shift.outcome for shift in found] == ["regression", "improvement"]
+    assert [shift.index for shift in found] == pytest.approx([60, 60 + runs], abs=1)
+
+
 def test_a_shift_of_the_newest_runs_is_among_them_once() -> None:
     found = shifts_of(series((1.0, 60), (1.2, 60), (1.45, 3)), LESS)
     assert [shift.index for shift in found] == [60, 120]

@@ -19,6 +19,7 @@ from curator_bench.execution.child import run_child
 from curator_bench.execution.directories import Directories, attempt_top, prepare, remove_scratch, with_entry_dir
 from curator_bench.execution.environment import script_environment
 from curator_bench.execution.files import append_json_line, tail
+from curator_bench.execution.installing import install_command
 from curator_bench.execution.repeats import combine
 from curator_bench.execution.script import Execution, Stage, command_words, execute, mask_of
 from curator_bench.execution.status import Status
@@ -117,7 +118,9 @@ class Attempt:
                 f"the interpreter {self._plan.python} cannot be asked what it can import: {error}"
             ) from None
         if missing := answer.stdout.rpartition("missing:")[2].split():
-            raise _Skipped(f"needs {', '.join(missing)}, which {self._plan.python} cannot import")
+            python = self._plan.python
+            install = install_command(python, missing)
+            raise _Skipped(f"needs {', '.join(missing)}, which {python} cannot import; to have it: {install}")
 
     def _check_gpus(self, env: Mapping[str, str], directories: Directories) -> None:
         """`gpu_check`: the user's own look at the GPUs, by the script's interpreter."""

@@ -37,6 +37,15 @@ def describe(path: Path, patience_s: float = 5.0) -> GitState | None:
     return _parsed(top, status) if top and status else _heads_only(ask)
 
 
+def log_between(path: Path, before: str, since: str, patience_s: float = 5.0) -> list[str] | None:
+    """A line for each commit after `before` up to `since`, the newest first; None where this checkout lacks one."""
+    ask = _Git(path, patience_s)
+    if not all(ask("cat-file", "-e", f"{commit}^{{commit}}") is not None for commit in (before, since)):
+        return None
+    said = ask("log", "--format=%h %as %an: %s", "--end-of-options", f"{before}..{since}")
+    return None if said is None else said.splitlines()
+
+
 @dataclass(frozen=True, slots=True)
 class _Git:
     """Asks git about one directory; the answer is None when it refuses, hangs, or is not there."""
@@ -69,7 +78,12 @@ class _Git:
 
 def _environment(ours: Mapping[str, str]) -> dict[str, str]:
     quiet = {"GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
-    return {name: value for name, value in ours.items() if name not in _NOT_HERE} | quiet
+    return elsewhere(ours) | quiet
+
+
+def elsewhere(ours: Mapping[str, str]) -> dict[str, str]:
+    """An environment in which git goes by the folder it is asked about."""
+    return {name: value for name, value in ours.items() if name not in _NOT_HERE}
 
 
 def _parsed(top: str, status: str) -> GitState:

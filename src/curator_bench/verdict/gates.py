@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from curator_bench.values import Check, Requirement, Scalar
 from curator_bench.verdict.cases import Rules
 from curator_bench.verdict.direction import better_of
-from curator_bench.verdict.failure_table import percent, readable
+from curator_bench.verdict.failure_table import percent
 from curator_bench.verdict.false_discovery import RATE
 from curator_bench.verdict.gating import Decision, Outcome
 
@@ -50,9 +50,14 @@ def wanted(requirements: Sequence[Requirement], metrics: Mapping[str, Scalar], *
 def _judgeable(metrics: Mapping[str, Scalar]) -> Iterator[str]:
     """Numbers, without what stands beside the median of repeats."""
     for name, value in metrics.items():
-        beside = _BESIDE.fullmatch(name)
-        if number(value) is not None and not (beside and beside["of"] in metrics):
+        if number(value) is not None and not is_beside(name, metrics):
             yield name
+
+
+def is_beside(name: str, metrics: Container[str]) -> bool:
+    """Whether a metric only says how the repeats of another one scatter."""
+    beside = _BESIDE.fullmatch(name)
+    return beside is not None and beside["of"] in metrics
 
 
 def number(value: Scalar) -> float | None:
@@ -124,10 +129,14 @@ class Seen:
     when: str = ""
 
 
-def told(one: Wanted, decision: Decision, *, runs: int, course: str, seen: Seen) -> str:
-    """What the text of a gate that failed says of one metric: value, baseline, change, course, and since when."""
+def told(one: Wanted, decision: Decision, *, value: float, runs: int, course: str, seen: Seen) -> str:
+    """What the text of a gate that failed says of one metric: value, baseline, change, course, and since when.
+
+    `runs` is how many there are at the new level, with this one.
+    """
+    level = f" (the level of the {runs} runs since the shift is {decision.value:,.4g})" if runs > 1 else ""
     rows = [
-        ("value", f"{readable(decision.value)}{f', the level of {runs} runs' if runs > 1 else ''}"),
+        ("value", f"{value:,.4g}{level}"),
         ("baseline", _baseline(one, decision)),
         ("change", _change(one, decision)),
         ("course", course),
@@ -142,7 +151,7 @@ def told(one: Wanted, decision: Decision, *, runs: int, course: str, seen: Seen)
 def _baseline(one: Wanted, decision: Decision) -> str:
     spread = percent(decision.spread) if decision.spread is not None else "?"
     of = "the runs before" if one.baseline == PREVIOUS else one.baseline
-    return f"{readable(decision.baseline)} ± {spread} from run to run ({of}; {decision.history} comparable runs)"
+    return f"{decision.baseline:,.4g} ± {spread} from run to run ({of}; {decision.history} comparable runs)"
 
 
 def _change(one: Wanted, decision: Decision) -> str:

@@ -13,7 +13,8 @@ import numpy as np
 
 from curator_bench.verdict.tails import Floats
 
-
+_LARGEST = 700.0
+"""The logarithm of about the largest number there is."""
 _FARTHEST = 1e12
 """In usual sizes: what is further off is as far, so that its square is a number."""
 
@@ -31,7 +32,7 @@ class Scale:
             return np.clip(values / self.unit, -_FARTHEST, _FARTHEST)
 
     def back(self, place: float) -> float:
-        return math.exp(place) if self.unit is None else place * self.unit
+        return math.exp(min(place, _LARGEST)) if self.unit is None else place * self.unit
 
     def least_shift(self, level: Floats, fraction: float) -> Floats:
         """How far from each level a value is that is larger by this fraction."""
@@ -46,7 +47,7 @@ class Scale:
     def change(self, before: float, after: float) -> float:
         """The change from one place to another as a fraction of the first; infinite from zero."""
         if self.unit is None:
-            return math.expm1(after - before)
+            return math.expm1(min(after - before, _LARGEST))
         if before == after:
             return 0.0
         return (after - before) / abs(before) if before else math.copysign(math.inf, after - before)
