@@ -103,37 +103,15 @@ def _read_benchmarks(session: pytest.Session) -> Benchmarks:
     files = find_matrices(session, settings)
     matrix = _load(settings, files) if files else None
     _check_names(settings.entries, matrix.entries if matrix else ())
-    benchmarks = Benchmarks(settings, matrix)
-    return (
-        _resumed(benchmarks, session.config.rootpath) if settings.resume and not settings.names_session else benchmarks
-    )
+    return Benchmarks(settings, matrix)
 
 
-def _resumed(benchmarks: Benchmarks, root: Path) -> Benchmarks:
-    """In the newest session of these matrices, where there is one."""
-    from curator_bench.fixtures.session_file import matrix_names, newest_session
-
-    name = newest_session(benchmarks.session_dir.parent, matrix_names(benchmarks, root))
-    return Benchmarks(benchmarks.settings.with_session(name), benchmarks.loaded) if name else benchmarks
+def has_matrix(config: pytest.Config) -> bool:
+    return config.stash[BENCHMARKS].loaded is not None
 
 
 def resumes(config: pytest.Config) -> bool:
     return config.stash[BENCHMARKS].settings.resume is not None
-
-
-def note_session(session: pytest.Session) -> None:
-    """In the controller, before anything runs."""
-    benchmarks, config = session.config.stash[BENCHMARKS], session.config
-    is_controller = not hasattr(config, "workerinput")
-    if (
-        is_controller
-        and benchmarks.loaded
-        and not config.option.collectonly
-        and (session.testscollected or config.getoption("tx", None))
-    ):
-        from curator_bench.fixtures.session_file import note_invocation
-
-        note_invocation(benchmarks, config.rootpath)
 
 
 def is_recording(config: pytest.Config) -> bool:

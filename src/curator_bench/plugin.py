@@ -36,6 +36,10 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_sessionstart(session: pytest.Session) -> None:
     try:
         collection.load_benchmarks(session)
+        if collection.resumes(session.config):
+            from curator_bench.fixtures.joining import go_on
+
+            go_on(session.config)
         if collection.is_recording(session.config):
             from curator_bench.fixtures.python_run_hooks import PythonRunHooks
             from curator_bench.fixtures.recording_hooks import RecordingHooks
@@ -87,7 +91,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
-    collection.note_session(session)
+    if collection.has_matrix(session.config):
+        from curator_bench.fixtures.joining import note_session
+
+        note_session(session)
     return (yield)
 
 

@@ -266,10 +266,13 @@ def test_whoever_is_killed_nothing_of_a_run_outlives_it(project: Project, whom: 
     assert victims
     os.kill(victims[0], signal.SIGKILL)
     deadline = time.monotonic() + 3 * NOTHING_LEFT_WITHIN_S  # of a machine that has other work too
-    watched = (lambda: bool(project.processes())) if whom == "pytest" else (lambda: _any_lives(scripts))
-    while watched() and time.monotonic() < deadline:
+
+    def is_left() -> bool:
+        return bool(project.processes()) if whom == "pytest" else _any_lives(scripts)
+
+    while is_left() and time.monotonic() < deadline:
         time.sleep(0.1)
-    assert not watched()
+    assert not is_left()
     process.wait(90)
     assert gone(project)
     if whom != "pytest":

@@ -11,13 +11,14 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+import curator_bench
 from curator_bench.cluster.environment import authentication, without_ray
 from curator_bench.cluster.local import LocalCluster
 from curator_bench.cluster.model import ClusterRequest
@@ -41,6 +42,17 @@ out = pathlib.Path(sys.argv[-1])
 """
 
 
+ASKS = """
+import json, pathlib, sys
+print("at work", flush=True)
+out = pathlib.Path(sys.argv[-1])
+(out / "params.json").write_text("{}")
+helped = pathlib.Path(sys.argv[1]).read_text() == "helped"
+(out / "metrics.json").write_text(json.dumps({"helped": helped, "folder": pathlib.Path.cwd().name}))
+(out.parent / "artifacts" / "kept.txt").write_text("kept")
+"""
+
+
 class ThreeNodes:
     """One `ray start --head` and two that join it, all on this machine, with one CPU each."""
 
@@ -53,13 +65,14 @@ class ThreeNodes:
         self.address, self.token = self._head.address, self._head.token
         self._folder, self._others = folder, list[tuple[subprocess.Popen[bytes], Mark]]()
 
-    def join(self, **variables: str) -> None:
+    def join(self, *without: Path, options: Sequence[str] = (), **variables: str) -> None:
+        """`without`: folders that are empty for this node, as they are on another machine."""
         mark = Mark(uuid.uuid4().hex, "CURATOR_BENCH_TEST_JOINED")
         own = {**authentication(self.token), **self.mark.environment(), **mark.environment(), **variables}
-        options = ["--num-cpus=1", "--num-gpus=0", "--object-store-memory=100000000", "--disable-usage-stats"]
+        sizes = ["--num-cpus=1", "--num-gpus=0", "--object-store-memory=100000000", "--disable-usage-stats"]
         log = (self._folder / f"node{len(self._others)}.log").open("wb")
         process = subprocess.Popen(
-            [RAY, "start", f"--address={self.address}", "--block", *options],
+            [*_hiding(without), RAY, "start", f"--address={self.address}", "--block", *sizes, *options],
             env={**without_ray(os.environ), **own},
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -85,6 +98,11 @@ class ThreeNodes:
         self._provider.close()
 
 
+def _hiding(folders: tuple[Path, ...]) -> list[str]:
+    mounts = "; ".join(f"mount -t tmpfs none '{folder}'" for folder in folders)
+    return ["unshare", "--mount", "sh", "-c", f'set -e; {mounts}; exec "$@"', "sh"] if folders else []
+
+
 @pytest.fixture
 def nodes() -> Iterator[ThreeNodes]:
     folder = Path(tempfile.mkdtemp(prefix="cbt-"))
@@ -98,7 +116,8 @@ def nodes() -> Iterator[ThreeNodes]:
 
 def run_on(nodes: ThreeNodes, project: Project, *options: str) -> subprocess.Popen[str]:
     recorded = ("--benchmark", "--benchmark-db", "runs.db")
-    return project.start("--bench-fleet", nodes.address, *recorded, *options, **nodes.variables())
+    words = ("--bench-fleet", nodes.address, *recorded, *options)
+    return project.start(*words, output=subprocess.PIPE, **nodes.variables())  # type: ignore[arg-type]
 
 
 def rows(project: Project) -> list[tuple[str, int, str]]:
@@ -170,3 +189,32 @@ def test_a_wrong_token_is_one_message(nodes: ThreeNodes, project: Project) -> No
     errors = [line for line in outcome.lines if line.startswith("ERROR")]
     assert len(errors) == 1
     assert "cannot be used" in errors[0]
+
+
+def can_hide_folders() -> bool:
+    command = [*_hiding((Path("/mnt"),)), "true"]
+    with suppress(OSError):
+        return subprocess.run(command, capture_output=True, check=False).returncode == 0
+    return False
+
+
+@pytest.mark.skipif(not can_hide_folders(), reason="needs root, to hide folders from a node")
+def test_what_a_machine_lacks_is_sent_to_it_and_results_come_back(nodes: ThreeNodes, project: Project) -> None:
+    nodes.join(project.folder, Path(curator_bench.__file__).parent, options=['--resources={"away": 1}'])
+    wait_until_joined(nodes, 2)
+    project.write("asks.py", ASKS)
+    ray = {"num_cpus": 1, "num_gpus": 0, "object_store_size": 100_000_000, "resources": {"away": 1}}
+    project.matrix(
+        {"name": "here", "script": "asks.py", "args": "helper.txt"},
+        {"name": "there", "script": "asks.py", "args": "helper.txt", "ray": ray},
+    )
+    project.write("helper.txt", "helped")
+    outcome = project.outcome(run_on(nodes, project))
+    assert outcome.code == 0, outcome.output
+    assert outcome.has("curator_bench is sent to ", "is sent to ", "results come back from ")
+    here, there = (outcome.json(name, "results.json") for name in ("here", "there"))
+    assert here["metrics"]["helped"] is there["metrics"]["helped"] is True
+    assert here["metrics"]["folder"] == project.folder.name != there["metrics"]["folder"]
+    assert there["log_path"].startswith(str(project.session_dir))
+    assert Path(there["log_path"]).read_text() == "at work\n"
+    assert Path(there["directory"], "artifacts", "kept.txt").read_text() == "kept"
