@@ -1,7 +1,8 @@
-"""Entries side by side in a fleet of this machine: verdicts, order, what pytest promises, and what is left when it ends."""
+"""Entries side by side in a fleet of this machine: verdicts, order, what pytest promises, what is left of it."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -329,7 +330,7 @@ def test_max_runs_is_kept(project: Project) -> None:
         for found in (json.loads(path.read_text()) for path in _results(outcome.session_dir))
     )
     assert len(spans) == 3
-    assert all(earlier[1] <= later[0] for earlier, later in zip(spans, spans[1:], strict=False))
+    assert all(earlier[1] <= later[0] for earlier, later in itertools.pairwise(spans))
 
 
 def _results(folder: Path) -> list[Path]:

@@ -33,7 +33,8 @@ def command_of(entry: Entry, variables: Mapping[str, str]) -> Command:
     """The command of one entry in this environment. What keeps it from running is in `problems`."""
     filler = _Filler(entry.file, variables, axis_names(entry.axes))
     script, missing = find_script(filler.fill_names(entry.script), entry.script_base_dir, entry.file.directory)
-    gpu_check, no_check = None, ()
+    gpu_check: str | None = None
+    no_check: tuple[str, ...] = ()
     if entry.gpu_check:
         gpu_check, no_check = find_script(
             filler.fill_names(entry.gpu_check), entry.script_base_dir, entry.file.directory
