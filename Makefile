@@ -4,7 +4,7 @@
 VENV := .venv
 PYTHON_HERE := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
-EXTRAS := dev,xdist,data,postgres,report
+EXTRAS := dev,xdist,data,postgres,report,mlflow,wandb,gdrive,s3
 
 # NeMo Curator has an environment of its own. Its torch is named by version where that is a build for the CPU; elsewhere say
 # where one is to be had: make test-curator TORCH='torch --extra-index-url …'. Any other drags in gigabytes of CUDA libraries.

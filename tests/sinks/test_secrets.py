@@ -26,7 +26,7 @@ PLANTED = {
 }
 
 
-def test_planted_secrets_are_found_nowhere(project: Project, slack: Slack) -> None:
+def test_no_secret_is_written_anywhere(project: Project, slack: Slack) -> None:
     away = free_port()
     variables = {**PLANTED, "MY_WEBHOOK": f"http://127.0.0.1:{away}{PLANTED['MY_WEBHOOK']}"}
     project.write(
@@ -43,8 +43,8 @@ def test_planted_secrets_are_found_nowhere(project: Project, slack: Slack) -> No
         """,
     )
     project.matrix(
-        project.entry("a", "--exit 1 --say ${REASON_TOKEN}"),
-        project.entry("b", env={"MY_API_KEY": "planted-0009-entry"}),
+        project.entry("a", "--exit 1"),
+        project.entry("b", "--say ${REASON_TOKEN}", env={"MY_API_KEY": "planted-0009-entry"}),
         sinks=[
             {"name": "slack", "webhook_url": "${MY_WEBHOOK}"},
             {"name": "mlflow", "tracking_uri": f"http://me:${{MLFLOW_PASSWORD}}@127.0.0.1:{away}"},
@@ -66,11 +66,11 @@ def test_planted_secrets_are_found_nowhere(project: Project, slack: Slack) -> No
     outcome = project.run("--benchmark", "--bench-sink-grace", "20", **variables)
     assert outcome.code == 1
     outputs = [outcome.output, resend(project, **variables).stdout]
-    own = {project.folder / "matrix.yaml", project.session_dir / "a" / "logs" / "stdouterr.log"}
+    own = {project.folder / "matrix.yaml", project.session_dir / "b" / "logs" / "stdouterr.log"}
     written = [path for path in project.folder.rglob("*") if path.is_file() and path not in own]
     assert len(written) > 20
     for text in ("planted", "T1planted"):
-        assert [output for output in outputs if text in output] == []
+        assert [line for output in outputs for line in output.splitlines() if text in line] == []
         assert [path for path in written if text.encode() in path.read_bytes()] == []
 
 

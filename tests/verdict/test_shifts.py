@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from curator_bench.verdict.cases import Rules
@@ -71,6 +71,7 @@ def test_few_points_show_nothing(points: int) -> None:
     assert shifts_of(np.linspace(1, 9, points), LESS) == []
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(-1e9, 1e9, allow_nan=False), max_size=60))
 def test_whatever_was_measured_shifts_lie_within_it_in_order(values: list[float]) -> None:
     found = [shift.index for shift in shifts_of(values, LESS)]
@@ -78,6 +79,7 @@ def test_whatever_was_measured_shifts_lie_within_it_in_order(values: list[float]
     assert all(0 < index < len(values) for index in found)
 
 
+@settings(deadline=None)
 @given(st.floats(1e-4, 1e6), st.integers(0, 20))
 def test_the_unit_does_not_matter(unit: float, seed: int) -> None:
     values = series((1.0, 30), (1.1, 30), seed=seed)
