@@ -1,4 +1,4 @@
-"""Proof of the hunt: 19 of 20 slower commits are named among 32, and where nothing changed that is said 20 times of 20."""
+"""Proof of the hunt: of 32 commits the slower one is named 19 times of 20; where none is slower, none is named."""
 
 from __future__ import annotations
 

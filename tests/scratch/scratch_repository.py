@@ -1,6 +1,6 @@
 """A git repository as a user has one: a package, its benchmark, 32 commits, and one of them may have made it slower.
 
-Time is that of a clock in the package, with noise from a seed: what is tested is the hunt, not how quiet the machine is.
+Time is that of a clock in the package, with noise from a seed: the hunt is tested, not how quiet the machine is.
 """
 
 from __future__ import annotations
