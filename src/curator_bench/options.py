@@ -56,6 +56,10 @@ class Settings:
     curator_repo: str | None
     working_dir: Path
     fleet: FleetOptions | None = None
+    resume: str | None = None
+    """`passed` or `finished`: what is not run again."""
+    names_session: bool = False
+    """Whether the user said which session."""
     runs: int = 1
     """How often each entry is run; each time is a run of its own."""
 
@@ -118,6 +122,18 @@ def _add_matrix_options(group: pytest.OptionGroup) -> None:
 
 def _add_session_options(group: pytest.OptionGroup) -> None:
     group.addoption("--bench-session", metavar="NAME", help="name of the session; one that exists is joined")
+    # The value is part of the name: with a value of its own the option would take a path that follows it for one.
+    for spelling, kept in (("", "passed"), ("=passed", "passed"), ("=finished", "finished")):
+        group.addoption(
+            f"--bench-resume{spelling}",
+            dest="bench_resume",
+            action="store_const",
+            const=kept,
+            help="go on with the session of --bench-session, or the newest of this matrix: entries that passed, with"
+            " =finished also those that failed, crashed or timed out, are not run again"
+            if not spelling
+            else f"only what {'passed' if kept == 'passed' else 'has any verdict of its own'} is not run again",
+        )
     group.addoption("--bench-results", metavar="DIR", help="where sessions go (wins over results_dir of the matrix)")
     group.addoption(
         "--bench-sink",
@@ -213,6 +229,8 @@ def read_settings(config: pytest.Config) -> Settings:
         curator_repo=str(repo) if repo else None,
         working_dir=working_dir,
         fleet=_fleet_options(config),
+        resume=config.getoption("bench_resume"),
+        names_session=config.getoption("--bench-session") is not None,
         runs=_runs(config),
     )
 

@@ -12,10 +12,12 @@ from curator_bench import __version__
 from curator_bench.errors import BenchError
 
 _SUBCOMMANDS = {
+    "accept": "close a regression: the level since then is the new one",
     "ab": "compare environments: interpreters, packages, variables, matrices",
     "bisect": "find the commit that made a benchmark slower",
     "bisect-step": "one commit of `git bisect run`, told by its exit code",
     "command": "print the command line of one entry",
+    "compare": "compare two sessions, commits, branches or databases",
     "export": "write all recorded runs as JSON lines, CSV or Parquet",
     "history": "print what was measured of an entry, run by run",
     "import": "take in runs that were recorded elsewhere",
@@ -23,7 +25,11 @@ _SUBCOMMANDS = {
     "matrix": "print the entries of matrix files, or their mistakes",
     "merge": "put databases together",
     "paths": "print the directories that matrices name, here and in a container",
+    "pivot": "print a metric of a session by the values of its axes",
     "prune": "remove old runs",
+    "resend": "deliver what sinks could not deliver",
+    "regressions": "print where metrics shifted, and with which commits",
+    "report": "write the history as a dashboard, or a session as Markdown, JSON or JUnit XML",
     "run": "run matrices with the options of the older runners",
     "sessions": "print the recorded sessions",
     "show": "print one session and all it ran",

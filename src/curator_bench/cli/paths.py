@@ -1,4 +1,4 @@
-"""`curator-bench paths`: which directories matrices name, and where a container finds them. `ci/run.sh` mounts these."""
+"""`curator-bench paths`: directories that matrices name, and where a container has them. `ci/run.sh` mounts them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NAME = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)")
     "--docker", is_flag=True, help="print options of `docker run`, one on a line; make folders that are missing"
 )
 def command(places: tuple[Path, ...], overlays: tuple[Path, ...], docker: bool) -> None:
-    """Print the directories that the matrices of PLACES (files and folders) name: on this machine, and in a container."""
+    """Print the directories that the matrices of PLACES (files and folders) name, here and in a container."""
     files = sorted(set(matrices_in(places, DEFAULT_PATTERNS)))
     mounts = dict(_mounts(load_files(files, overlays)))
     if docker:

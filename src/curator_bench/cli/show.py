@@ -90,11 +90,12 @@ def _others(others: Sequence[PastSession]) -> Iterator[str]:
 
 def _row(run: PastRun, missed: Sequence[MissedRequirement]) -> tuple[str, ...]:
     attempt = f" (attempt {run.attempt})" if run.attempt > 1 else ""
-    why = run.error or "; ".join(_said(requirement) for requirement in missed)
+    why = run.error or "; ".join(said(requirement) for requirement in missed)
     return f"{run.entry.name}{attempt}", run.verdict, tables.time(run.start), tables.seconds(run.duration), why
 
 
-def _said(requirement: MissedRequirement) -> str:
+def said(requirement: MissedRequirement) -> str:
+    """The bound that was not kept, in a few words."""
     actual, limit = (said and said.removesuffix(".0") for said in (requirement.actual, requirement.limit))
     return f"{requirement.metric} is {'missing' if actual is None else actual}, {requirement.bound} {limit}"
 

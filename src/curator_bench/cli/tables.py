@@ -78,6 +78,13 @@ def commit(sha: str | None, *, dirty: bool | None = False) -> str:
     return f"{sha[:8]}{'+' if dirty else ''}" if sha else NOTHING
 
 
+def change(fraction: float | None) -> str:
+    """+8.2%; what was zero before cannot be told as a share."""
+    if fraction is None or fraction != fraction:
+        return NOTHING
+    return f"{fraction:+.1%}" if abs(fraction) < float("inf") else "from zero"
+
+
 def counts(found: Iterable[tuple[str, int]]) -> str:
     return ", ".join(f"{count} {what}" for what, count in found)
 

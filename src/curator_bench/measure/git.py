@@ -37,6 +37,15 @@ def describe(path: Path, patience_s: float = 5.0) -> GitState | None:
     return _parsed(top, status) if top and status else _heads_only(ask)
 
 
+def log_between(path: Path, before: str, since: str, patience_s: float = 5.0) -> list[str] | None:
+    """A line for each commit after `before` up to `since`, the newest first; None where this checkout lacks one."""
+    ask = _Git(path, patience_s)
+    if not all(ask("cat-file", "-e", f"{commit}^{{commit}}") is not None for commit in (before, since)):
+        return None
+    said = ask("log", "--format=%h %as %an: %s", "--end-of-options", f"{before}..{since}")
+    return None if said is None else said.splitlines()
+
+
 @dataclass(frozen=True, slots=True)
 class _Git:
     """Asks git about one directory; the answer is None when it refuses, hangs, or is not there."""

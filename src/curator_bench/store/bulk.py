@@ -104,3 +104,13 @@ def _driver(connection: Connection) -> Iterator[Any]:
     except dbapi.Error as error:
         kind = IntegrityError if isinstance(error, dbapi.IntegrityError) else OperationalError
         raise kind("many rows", None, error) from error
+
+
+def figures(connection: Connection) -> Iterator[list[tuple[int, str, float]]]:
+    """Run, metric and value of all that is a plain number, one list at a time, in no order."""
+    is_server = connection.dialect.name == "postgresql"
+    named = {"name": "figures"} if is_server else {}
+    with _driver(connection) as driver, closing(driver.cursor(**named)) as cursor:
+        cursor.execute("SELECT run, name, value FROM metric WHERE value IS NOT NULL AND text IS NULL")
+        while rows := cursor.fetchmany(PARTS_AT_ONCE):
+            yield rows

@@ -35,10 +35,14 @@ _LESS_RATES = frozenset(
 )
 
 
-def better_of(metric: str, declared: str | None = None) -> Better | None:
-    """Less or more; None where the name does not say and nobody declared it."""
+def better_of(metric: str, declared: str | None = None, otherwise: str | None = None) -> Better | None:
+    """Less or more: as declared, as the name says, or else as `otherwise` says; None where nobody does."""
     if declared is not None:
         return Better(declared)
+    return _by_name(metric) or (None if otherwise is None else Better(otherwise))
+
+
+def _by_name(metric: str) -> Better | None:
     words = _WORD.findall(_CAMEL_HUMP.sub("_", metric).lower())
     if "per" in words:
         return _better_of_ratio(words)

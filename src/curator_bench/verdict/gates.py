@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from curator_bench.values import Check, Requirement, Scalar
@@ -50,9 +50,14 @@ def wanted(requirements: Sequence[Requirement], metrics: Mapping[str, Scalar], *
 def _judgeable(metrics: Mapping[str, Scalar]) -> Iterator[str]:
     """Numbers, without what stands beside the median of repeats."""
     for name, value in metrics.items():
-        beside = _BESIDE.fullmatch(name)
-        if number(value) is not None and not (beside and beside["of"] in metrics):
+        if number(value) is not None and not is_beside(name, metrics):
             yield name
+
+
+def is_beside(name: str, metrics: Container[str]) -> bool:
+    """Whether a metric only says how the repeats of another one scatter."""
+    beside = _BESIDE.fullmatch(name)
+    return beside is not None and beside["of"] in metrics
 
 
 def number(value: Scalar) -> float | None:

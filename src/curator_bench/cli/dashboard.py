@@ -1,0 +1,163 @@
+"""What the dashboard shows, from a database: runs, sessions, and the shifts that `curator-bench regressions` tells of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from sqlalchemy import Connection
+
+from curator_bench.cli.found_shifts import FoundShift, Wish, find_shifts
+from curator_bench.cli.show import said
+from curator_bench.report.site.model import (
+    Directions,
+    InvocationFacts,
+    PointFacts,
+    RunFacts,
+    SessionFacts,
+    ShiftFacts,
+    SiteEntry,
+    SubjectFacts,
+)
+from curator_bench.store import in_full, queries
+from curator_bench.store.all_series import RunPlace, declared_directions
+from curator_bench.store.queries import EntryKey, PastRun, PastSession
+from curator_bench.store.records import InvocationRecord, SubjectRecord
+from curator_bench.verdict.direction import better_of
+from curator_bench.verdict.gates import is_beside
+
+
+class RecordedHistory:
+    """The history in one database, while the connection is open."""
+
+    def __init__(self, connection: Connection, wish: Wish, last_sessions: int) -> None:
+        self._connection, self._wish = connection, wish
+        self._past = queries.sessions(connection, last_sessions)
+
+    @cached_property
+    def _facts(self) -> dict[int, SessionFacts]:
+        subjects = in_full.subjects_by_session(self._connection, self._past)
+        invocations = in_full.invocations_by_session(self._connection, self._past)
+        return {one.id: _session(one, subjects.get(one.id, ()), invocations.get(one.id, ())) for one in self._past}
+
+    @cached_property
+    def _declared(self) -> Mapping[tuple[str, str, str], str]:
+        return declared_directions(self._connection)
+
+    @cached_property
+    def _missed(self) -> Mapping[str, Sequence[queries.MissedRequirement]]:
+        return in_full.missed_by_run(self._connection)
+
+    @cached_property
+    def _links(self) -> Mapping[str, Mapping[str, Any]]:
+        return in_full.links_by_run(self._connection)
+
+    def sessions(self) -> Sequence[SessionFacts]:
+        return list(self._facts.values())
+
+    def entries(self) -> Sequence[SiteEntry]:
+        return [SiteEntry(one.key.name, one.key.path) for one in queries.known_entries(self._connection)]
+
+    def runs(self, entry: SiteEntry) -> Sequence[RunFacts]:
+        return [self._run(run) for run in queries.history(self._connection, EntryKey(entry.name, entry.path))]
+
+    def shifts(self) -> Sequence[ShiftFacts]:
+        return [self._shift(one) for one in find_shifts(self._connection, self._wish).shifts]
+
+    def directions(self, entry: SiteEntry, metrics: Sequence[str]) -> Directions:
+        found = {
+            name: better_of(name, self._declared.get((entry.name, entry.path, name)), self._wish.better)
+            for name in metrics
+        }
+        known = {name: str(better) for name, better in found.items() if better}
+        return Directions(known, frozenset(name for name in metrics if is_beside(name, metrics)))
+
+    def _run(self, run: PastRun) -> RunFacts:
+        return RunFacts(
+            **{name: getattr(run, name) for name in _SAME},
+            machine=run.machine_id,
+            definition=run.definition_hash,
+            missed=[said(one) for one in self._missed.get(run.uid, ())],
+            links=_texts(self._links.get(run.uid)),
+        )
+
+    def _shift(self, one: FoundShift) -> ShiftFacts:
+        return ShiftFacts(
+            entry=SiteEntry(one.entry.name, one.entry.path),
+            metric=one.metric,
+            machine=one.machine_id,
+            kind=str(one.shift.outcome),
+            state=str(one.state),
+            change=one.shift.change,
+            interval=one.shift.interval,
+            level_before=one.shift.before,
+            level_after=one.shift.after,
+            before=self._point(one.before),
+            first=self._point(one.first),
+            is_new=bool(self._past) and one.first.session_id == self._past[-1].id,
+            subjects=one.subjects,
+        )
+
+    def _point(self, place: RunPlace) -> PointFacts:
+        known = self._facts.get(place.session_id)
+        return PointFacts(place.session, known.slug if known else None, place.commit, place.start)
+
+
+_SAME = (
+    *("uid", "session", "session_uid", "verdict", "attempt", "start", "duration", "error", "log_path", "commit"),
+    *("branch", "metrics"),
+)
+_OF_EVERY_CAPTURE = frozenset(
+    {"schema_version", "captured_at", "boot_id", "load_average", "session_commit", "subjects"}
+)
+"""What differs between any two, or is shown elsewhere."""
+
+
+def _session(past: PastSession, subjects: Sequence[SubjectRecord], invoked: Sequence[InvocationRecord]) -> SessionFacts:
+    return SessionFacts(
+        uid=past.uid,
+        name=past.name,
+        start=past.start,
+        reason=past.reason,
+        commit=past.commit,
+        dirty=past.dirty,
+        branch=past.branch,
+        results=past.results_directory,
+        verdicts=past.verdicts,
+        links=_texts({"viewer": past.viewer_url, **(past.sink_urls or {})}),
+        subjects=[SubjectFacts(one.package, one.version, one.commit, one.dirty) for one in subjects],
+        invocations=[_invocation(one) for one in invoked],
+        environment=dict(_environment(subjects, invoked)),
+    )
+
+
+def _invocation(one: InvocationRecord) -> InvocationFacts:
+    status = "did not end" if one.end is None else f"exit code {one.exit_status}"
+    return InvocationFacts(one.start, one.host, status, one.command_line, one.ci_run_url)
+
+
+def _environment(subjects: Sequence[SubjectRecord], invoked: Sequence[InvocationRecord]) -> Iterator[tuple[str, str]]:
+    """One line per fact, so that two sessions can be laid side by side; of several machines each has its own lines."""
+    for one in subjects:
+        facts = SubjectFacts(one.package, one.version, one.commit, one.dirty)
+        yield f"package {one.package}", facts.shown.removeprefix(one.package).strip()
+    hosts = {one.host or "" for one in invoked if one.environment}
+    for one in invoked:
+        where = f"{one.host} " if len(hosts) > 1 else ""
+        for name, value in _flat(one.environment or {}):
+            yield f"{where}{name}", value
+
+
+def _flat(facts: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
+    for name, value in facts.items():
+        if above or name not in _OF_EVERY_CAPTURE:
+            if isinstance(value, Mapping):
+                yield from _flat(value, f"{above}{name}.")
+            elif value not in (None, [], ""):
+                listed = value if isinstance(value, list) else [value]
+                yield f"{above}{name}", ", ".join(map(str, listed))
+
+
+def _texts(links: Mapping[str, Any] | None) -> dict[str, str]:
+    return {str(name): url for name, url in (links or {}).items() if isinstance(url, str) and url}

@@ -1,0 +1,87 @@
+"""`curator-bench report`: the history as a site, or the newest session as Markdown, JSON or JUnit XML."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from curator_bench.cli import tables
+from curator_bench.cli.databases import db_option, reading
+from curator_bench.cli.regressions import Share
+from curator_bench.errors import BenchError, MissingExtra
+
+if TYPE_CHECKING:
+    from curator_bench.cli.found_shifts import Wish
+
+_SITE = "site"
+
+
+@click.command("report")
+@db_option
+@click.option("--out", type=click.Path(path_type=Path), help="the folder of the site, or the file of another format")
+@click.option("--format", "form", type=click.Choice([_SITE, "markdown", "json", "junit"]), default=_SITE)
+@click.option("--session", help="of the other formats: a session by name or uid; otherwise the newest")
+@click.option("--title", default="Benchmarks", show_default=True, help="stands on top of every page")
+@click.option("--sessions", "last", type=click.IntRange(1), default=1000, show_default=True, help="get a page each")
+@click.option("--commit-url", help="where commits are shown: https://github.com/ORG/REPO/commit/{commit}")
+@click.option("--log-url", help="where the results directory is served; otherwise logs are linked where they are")
+@click.option("--copy-logs", is_flag=True, help="put the logs that are here into the site (of each the last 256 KiB)")
+@click.option("--better", type=click.Choice(["less", "more"]), help="of metrics that tell no direction by their name")
+@click.option("--min-effect", type=Share(), default="3%", show_default=True, help="smaller shifts are left out")
+def command(
+    database: str,
+    out: Path | None,
+    form: str,
+    session: str | None,
+    title: str,
+    last: int,
+    commit_url: str | None,
+    log_url: str | None,
+    copy_logs: bool,
+    better: str | None,
+    min_effect: float,
+) -> None:
+    """Write a dashboard into the folder --out: pages that need no server and no network; open index.html.
+
+    With --format, what came of one session: for a pull request, another program, or a CI system.
+    """
+    from curator_bench.cli.found_shifts import Wish
+
+    wish = Wish(better=better, min_effect=min_effect)
+    if form != _SITE:
+        _write_text(database, form, session, wish, out)
+        return
+    if out is None:
+        raise click.UsageError("name a folder for the site: --out site")
+    if importlib.util.find_spec("jinja2") is None:
+        raise MissingExtra("the dashboard", "report")
+    from curator_bench.cli.dashboard import RecordedHistory
+    from curator_bench.report.site.build import Settings, write_site
+
+    with reading(database) as opened, opened.reading() as connection:
+        history = RecordedHistory(connection, wish, last)
+        built = write_site(out, history, Settings(title, commit_url, log_url, copy_logs))
+    what = (
+        tables.how_many(built.entries, "entry", "entries"),
+        tables.how_many(built.runs, "run"),
+        tables.how_many(built.sessions, "session"),
+    )
+    tables.say(f"{out / 'index.html'}: {', '.join(what)}")
+
+
+def _write_text(database: str, form: str, named: str | None, wish: Wish, out: Path | None) -> None:
+    from curator_bench.cli.session_report import session_report
+    from curator_bench.report.formats import as_text
+
+    with reading(database) as opened, opened.reading() as connection:
+        text = as_text(form, session_report(connection, named, wish))
+    if out is None:
+        tables.say(text, nl=False)
+        return
+    try:
+        out.write_text(text, encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise BenchError(f"{out} cannot be written: {error.strerror or error}") from error

@@ -1,0 +1,1 @@
+"""The dashboard: a folder of static pages. Jinja makes them, so this is imported only when one is asked for."""

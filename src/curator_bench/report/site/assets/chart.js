@@ -1,0 +1,158 @@
+// One chart: the values of a metric, the levels between its shifts, and runs that measured nothing. Drawn by uPlot.
+(function () {
+  "use strict";
+
+  function colour(name) { return getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim(); }
+
+  /** The parts of the series between shifts: for each the middle, and how far half of the runs are from it. */
+  function levels(shown) {
+    var found = [], bounds = shown.shifts.map(function (shift) { return shift.at; }).concat(Infinity), start = 0, values = [];
+    function close(end) {
+      if (values.length > 2) {
+        var middle = bench.words.median(values);
+        var spread = 1.4826 * bench.words.median(values.map(function (value) { return Math.abs(value - middle); }));
+        found.push({ from: start, to: end, middle: middle, spread: spread });
+      }
+    }
+    shown.current.forEach(function (value, place) {
+      if (place === bounds[0]) { close(place - 1); bounds.shift(); start = place; values = []; }
+      if (value != null) { if (!values.length) start = place; values.push(value); }
+    });
+    close(shown.current.length - 1);
+    return found;
+  }
+
+  function drawLevels(chart, shown, parts) {
+    var ctx = chart.ctx;
+    parts.forEach(function (part) {
+      var left = chart.valToPos(shown.x[part.from], "x", true), right = chart.valToPos(shown.x[part.to], "x", true);
+      var middle = chart.valToPos(part.middle, "y", true);
+      var upper = chart.valToPos(part.middle + 2 * part.spread, "y", true), lower = chart.valToPos(part.middle - 2 * part.spread, "y", true);
+      ctx.fillStyle = colour("band");
+      ctx.fillRect(left, upper, Math.max(right - left, 2), lower - upper);
+      line(ctx, left, middle, right, middle, colour("accent"), 1.5, []);
+    });
+  }
+
+  function line(ctx, x1, y1, x2, y2, stroke, width, dash) {
+    ctx.save();
+    ctx.beginPath();
+    ctx.strokeStyle = stroke;
+    ctx.lineWidth = width * devicePixelRatio;
+    ctx.setLineDash(dash.map(function (one) { return one * devicePixelRatio; }));
+    ctx.moveTo(x1, y1);
+    ctx.lineTo(x2, y2);
+    ctx.stroke();
+    ctx.restore();
+  }
+
+  function clipped(chart, draw) {
+    var box = chart.bbox;
+    chart.ctx.save();
+    chart.ctx.beginPath();
+    chart.ctx.rect(box.left, box.top, box.width, box.height);
+    chart.ctx.clip();
+    draw();
+    chart.ctx.restore();
+  }
+
+  function drawMarks(chart, shown) {
+    var ctx = chart.ctx, box = chart.bbox, bottom = box.top + box.height, unit = devicePixelRatio;
+    shown.definitions.forEach(function (place) {
+      var x = chart.valToPos(shown.x[place], "x", true);
+      line(ctx, x, box.top, x, bottom, colour("quiet"), 1, [3, 4]);
+    });
+    shown.shifts.forEach(function (shift) {
+      var x = chart.valToPos(shown.x[shift.at], "x", true), shade = colour(shift.kind === "regression" ? "bad" : "good");
+      line(ctx, x, box.top, x, bottom, shade, 1.5, [6, 3]);
+      ctx.fillStyle = shade;
+      ctx.font = 600 + " " + 12 * unit + "px system-ui, sans-serif";
+      var onLeft = x + 70 * unit > box.left + box.width;
+      ctx.textAlign = onLeft ? "right" : "left";
+      ctx.fillText(shift.change, x + (onLeft ? -5 : 5) * unit, box.top + 12 * unit);
+    });
+    ctx.fillStyle = colour("bad");
+    shown.broken.forEach(function (place) {
+      var x = chart.valToPos(shown.x[place], "x", true);
+      ctx.beginPath();
+      ctx.moveTo(x, bottom - 9 * unit);
+      ctx.lineTo(x - 4 * unit, bottom - unit);
+      ctx.lineTo(x + 4 * unit, bottom - unit);
+      ctx.fill();
+    });
+    shown.ranges.forEach(function (range) {
+      var x = chart.valToPos(shown.x[range.at], "x", true);
+      line(ctx, x, chart.valToPos(range.low, "y", true), x, chart.valToPos(range.high, "y", true), colour("point"), 1, []);
+    });
+    if (shown.held != null) {
+      var at = chart.valToPos(shown.x[shown.held], "x", true);
+      line(ctx, at, box.top, at, bottom, colour("text"), 1, []);
+    }
+  }
+
+  function options(shown, width, hooks) {
+    var axis = { stroke: function () { return colour("quiet"); }, grid: { stroke: function () { return colour("grid"); }, width: 1 }, ticks: { show: false }, font: "12px system-ui, sans-serif" };
+    function points(name, size) {
+      return { stroke: function () { return colour(name); }, fill: function () { return colour(name); }, size: size, show: true };
+    }
+    return {
+      width: width, height: 240, legend: { show: false }, padding: [8, 10, 0, 0],
+      tzDate: function (time) { return uPlot.tzDate(new Date(1000 * time), "Etc/UTC"); },
+      scales: { x: { time: shown.isTime }, y: { range: function (chart, low, high) { return uPlot.rangeNum(low == null ? 0 : low, high == null ? 1 : high, 0.12, false); } } },
+      cursor: { y: false, drag: { x: true, y: false, setScale: true }, points: { size: 9 }, focus: { prox: 24 } },
+      axes: [axis, Object.assign({}, axis, { size: 78, values: function (chart, ticks) { return ticks.map(function (tick) { return bench.words.value(tick, shown.metric); }); } })],
+      series: [{},
+        { stroke: function () { return colour("point"); }, width: shown.x.length > 400 ? 0.8 : 1.2, spanGaps: true, alpha: 0.95, points: Object.assign(points("point", shown.x.length > 400 ? 3 : 5)) },
+        { stroke: function () { return colour("quiet"); }, width: 0.6, spanGaps: true, alpha: 0.5, points: points("quiet", 4) },
+        { paths: function () { return null; }, stroke: function () { return colour("bad"); }, points: points("bad", 6) }],
+      hooks: hooks,
+    };
+  }
+
+  /** Draws into `plot`. `shown` has x, current, older and failed values, shifts, marks; `tell(place)` is called for the
+   *  run under the cursor (null: none), `hold(place)` for the one that is chosen. */
+  bench.chart = function (plot, shown, tell, hold) {
+    var parts = levels(shown), last = shown.x.length - 1, at = null;
+    var chart = new uPlot(options(shown, plot.clientWidth, {
+      drawClear: [function (chart) { clipped(chart, function () { drawLevels(chart, shown, parts); }); }],
+      draw: [function (chart) { clipped(chart, function () { drawMarks(chart, shown); }); }],
+      setCursor: [function (chart) {
+        at = chart.cursor.left >= 0 && chart.cursor.idx != null ? chart.cursor.idx : null;
+        tell(at, at == null ? 0 : chart.valToPos(shown.x[at], "x") + chart.over.offsetLeft, plot.clientWidth);
+      }],
+    }), [shown.x, shown.current, shown.older, shown.failed], plot);
+    var watching = new ResizeObserver(function () { if (plot.clientWidth) chart.setSize({ width: plot.clientWidth, height: 240 }); });
+    watching.observe(plot);
+
+    function move(place) {
+      at = Math.min(Math.max(place, 0), last);
+      var x = shown.x[at], scale = chart.scales.x;
+      if (x < scale.min || x > scale.max) chart.setScale("x", { min: shown.x[0], max: shown.x[last] });
+      var value = [shown.current, shown.older, shown.failed].map(function (column) { return column[at]; }).find(function (one) { return one != null; });
+      chart.setCursor({ left: chart.valToPos(x, "x"), top: value == null ? 10 : chart.valToPos(value, "y") });
+      tell(at, chart.valToPos(x, "x") + chart.over.offsetLeft, plot.clientWidth);
+    }
+    function choose(place) {
+      shown.held = place;
+      chart.redraw(false);
+      hold(place);
+    }
+    chart.over.addEventListener("click", function () { if (at != null) choose(at); });
+    plot.onkeydown = function (event) {
+      var steps = { ArrowLeft: -1, ArrowRight: 1, PageUp: -10, PageDown: 10 };
+      if (event.key in steps) move((at == null ? (steps[event.key] < 0 ? last + 1 : -1) : at) + steps[event.key]);
+      else if (event.key === "Home") move(0);
+      else if (event.key === "End") move(last);
+      else if (event.key === "Enter" && at != null) choose(at);
+      else if (event.key === "0") chart.setScale("x", { min: shown.x[0], max: shown.x[last] });
+      else if (event.key === "Escape") { chart.setCursor({ left: -10, top: -10 }); tell(null, 0, 0); at = null; }
+      else return;
+      event.preventDefault();
+    };
+    return {
+      redraw: function () { chart.redraw(false); },
+      choose: choose,
+      destroy: function () { watching.disconnect(); chart.destroy(); plot.onkeydown = null; },
+    };
+  };
+})();

@@ -1,0 +1,126 @@
+// Two sessions side by side: every metric both have measured, and what differs in their environments.
+(function () {
+  "use strict";
+  var words = bench.words, element = bench.element;
+  var chosen = { a: document.getElementById("a"), b: document.getElementById("b") };
+  var which = document.getElementById("which"), only = document.getElementById("only"), said = document.getElementById("said");
+  var index, byEntry = {}, shown = 0;
+  var MOST_ROWS = 2000;
+
+  function start(found) {
+    index = found;
+    index.entries.forEach(function (entry) { byEntry[entry.slug] = entry; });
+    Object.keys(chosen).forEach(function (side) {
+      chosen[side].append.apply(chosen[side], index.sessions.map(function (session) {
+        var commit = session[3] ? ", " + session[3].slice(0, 8) : "";
+        return element("option", { value: session[0] }, session[1] + " (" + session[2] + commit + ")");
+      }));
+      chosen[side].addEventListener("change", function () { remember(); show(); });
+    });
+    document.getElementById("swap").addEventListener("click", function () {
+      var before = chosen.a.value;
+      chosen.a.value = chosen.b.value;
+      chosen.b.value = before;
+      remember();
+      show();
+    });
+    which.addEventListener("change", function () { remember(); show(); });
+    only.addEventListener("input", function () { remember(); show(); });
+    window.addEventListener("hashchange", function () { recall(); show(); });
+    recall();
+    show();
+  }
+
+  function recall() {
+    var place = bench.place(), newest = index.sessions;
+    chosen.a.value = place.get("a") || (newest[1] || newest[0] || [""])[0];
+    chosen.b.value = place.get("b") || (newest[0] || [""])[0];
+    which.value = place.get("which") || "notable";
+    only.value = place.get("only") || "";
+  }
+
+  function remember() {
+    bench.setPlace({ a: chosen.a.value, b: chosen.b.value, which: which.value === "notable" ? null : which.value, only: only.value || null });
+  }
+
+  function show() {
+    var turn = ++shown, sides = {};
+    function missing() { said.textContent = "One of these sessions is not in this site."; }
+    if (!chosen.a.value || !chosen.b.value) return missing();
+    Object.keys(chosen).forEach(function (side) {
+      bench.load("sessions/" + chosen[side].value, function (session) {
+        sides[side] = session;
+        if (sides.a && sides.b && turn === shown) render(sides.a, sides.b);
+      }, missing);
+    });
+  }
+
+  function render(a, b) {
+    var rows = [], counts = { both: 0, regression: 0, improvement: 0, apart: 0 };
+    Object.keys(b.runs).forEach(function (slug) {
+      if (a.runs[slug]) compareEntry(byEntry[slug], a.runs[slug], b.runs[slug], rows, counts);
+    });
+    rows.sort(function (one, other) { return other.size - one.size; });
+    var parts = [counts.both + " metrics compared", counts.regression + " worse", counts.improvement + " better"];
+    if (counts.apart) parts.push(counts.apart + " entries are not comparable: another machine or another definition");
+    said.textContent = parts.join(", ") + ".";
+    document.getElementById("compared").replaceChildren(rows.length ? table(rows.slice(0, MOST_ROWS)) : element("p", { class: "card" }, "Nothing stands out."));
+    document.getElementById("differences").replaceChildren(differences(a, b));
+  }
+
+  function compareEntry(entry, a, b, rows, counts) {
+    if (a[1] !== b[1] || a[2] !== b[2]) { counts.apart += 1; return; }
+    if (a[0] !== b[0] && fits(entry, "verdict"))
+      rows.push({ entry: entry, metric: "verdict", before: a[0], after: b[0], kind: b[0] === "passed" ? "improvement" : "regression", size: Infinity });
+    entry.metrics.forEach(function (metric, place) {
+      var before = a[3 + place], after = b[3 + place];
+      if (before == null || after == null) return;
+      var change = before === after ? 0 : (after - before) / Math.abs(before), usual = entry.spread[place], better = entry.better[place];
+      var notable = Math.abs(change) >= 0.03 && Math.abs(change) > 3 * (usual == null ? 0.05 : usual) * Math.SQRT2;
+      var kind = notable && better ? ((change > 0) === (better === "less") ? "regression" : "improvement") : "";
+      counts.both += 1;
+      if (kind) counts[kind] += 1;
+      if ((which.value === "all" || notable) && fits(entry, metric))
+        rows.push({ entry: entry, metric: metric, before: words.value(before, metric), after: words.value(after, metric), change: change, usual: usual, kind: kind, size: Math.abs(change) });
+    });
+  }
+
+  function fits(entry, metric) {
+    var text = (entry.name + " " + metric).toLowerCase();
+    return only.value.toLowerCase().split(/\s+/).every(function (word) { return text.includes(word); });
+  }
+
+  function table(rows) {
+    var heads = ["Entry", "Metric", "A", "B", "Change", "Usual spread"];
+    var head = element("tr", {}, heads.map(function (title, place) { return element("th", { scope: "col", class: place > 1 ? "num" : null }, title); }));
+    var body = element("tbody", {}, rows.map(function (row) {
+      var link = bench.top + "entries/" + row.entry.slug + ".html" + (row.change == null ? "" : "#metric=" + encodeURIComponent(row.metric));
+      return element("tr", {}, [
+        element("th", { scope: "row" }, element("a", { href: link }, row.entry.name)),
+        element("td", {}, row.metric),
+        element("td", { class: "num" }, row.before),
+        element("td", { class: "num" }, row.after),
+        element("td", { class: "num", "data-value": row.change == null || !isFinite(row.change) ? "" : row.change },
+          element("span", { class: "change " + row.kind }, row.change == null ? "changed" : words.change(row.change))),
+        element("td", { class: "num quiet", "data-value": row.usual == null ? "" : row.usual }, row.usual == null ? "–" : "± " + (100 * row.usual).toFixed(1) + " %"),
+      ]);
+    }));
+    var made = element("table", { class: "list sortable" }, [element("caption", { class: "hidden" }, "Metrics of both sessions"), element("thead", {}, head), body]);
+    bench.setUpSorting(made);
+    return element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Metrics of both sessions" }, made);
+  }
+
+  function differences(a, b) {
+    var both = [a, b].map(function (session) { return Object.assign({ commit: session.commit || "", branch: session.branch || "" }, session.environment); });
+    var names = Object.keys(Object.assign({}, both[0], both[1])).filter(function (name) { return (both[0][name] || "") !== (both[1][name] || ""); });
+    if (!names.length) return element("p", { class: "card" }, "Nothing that was recorded.");
+    var rows = names.map(function (name) {
+      return element("tr", {}, [element("th", { scope: "row" }, name)].concat(both.map(function (facts) { return element("td", { class: "mono" }, facts[name] || "–"); })));
+    });
+    var head = element("tr", {}, ["What", "A", "B"].map(function (title) { return element("th", { scope: "col" }, title); }));
+    var made = element("table", { class: "list" }, [element("caption", { class: "hidden" }, "What differs"), element("thead", {}, head), element("tbody", {}, rows)]);
+    return element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "What differs in the environment" }, made);
+  }
+
+  bench.load("index", start);
+})();

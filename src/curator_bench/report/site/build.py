@@ -1,0 +1,247 @@
+"""Builds the dashboard: pages, what their programs read, and the programs. It replaces the one before when it is complete."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from curator_bench import __version__
+from curator_bench.errors import BenchError
+from curator_bench.report.site.data_files import DataFiles, EntryView, index_of, number_of
+from curator_bench.report.site.links import Logs
+from curator_bench.report.site.model import (
+    FINE,
+    MEASURED,
+    History,
+    RunFacts,
+    SessionFacts,
+    ShiftFacts,
+    SiteEntry,
+    by_entry,
+    numbers_of,
+)
+from curator_bench.report.site.pages import Pages
+
+MARKER = ".curator-bench-site"
+"""A folder that holds it may be replaced."""
+_ASSETS = Path(__file__).with_name("assets")
+_RUNS_SHOWN = 50
+_SESSIONS_ON_OVERVIEW = 30
+_SHIFTS_ON_OVERVIEW = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How the site is to be."""
+
+    title: str = "Benchmarks"
+    commit_url: str | None = None
+    log_url: str | None = None
+    copy_logs: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How an entry stands: for the lists of entries."""
+
+    entry: SiteEntry
+    runs: int
+    latest: RunFacts
+    latest_session: str | None
+    log: str | None
+    durations: Sequence[float]
+    broken_since: RunFacts | None
+    """The first of the runs since the last that was fine; None where the latest is fine."""
+    broken_runs: int
+    shifts: Sequence[ShiftFacts]
+
+
+@dataclass(frozen=True, slots=True)
+class MetricRow:
+    """One metric in the table of an entry's page."""
+
+    name: str
+    better: str | None
+    latest: float | None
+    values: Sequence[float]
+    shifts: Sequence[ShiftFacts]
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """What came of it."""
+
+    entries: int
+    runs: int
+    sessions: int
+
+
+def write_site(out: Path, history: History, settings: Settings, now: datetime | None = None) -> Built:
+    """Raises BenchError where `out` is a folder of something else, or cannot be written."""
+    _refuse_to_replace(out)
+    building = out.with_name(f".{out.name}.unfinished-{os.getpid()}")
+    try:
+        shutil.copytree(_ASSETS, building / "assets")
+        built = _Builder(building, out, history, settings, now or datetime.now(UTC)).build()
+        (building / MARKER).touch()
+        _put_in_place(building, out)
+    except OSError as error:
+        raise BenchError(f"{out} cannot be written: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(building, ignore_errors=True)
+    return built
+
+
+def _refuse_to_replace(out: Path) -> None:
+    if out.is_dir() and any(out.iterdir()) and not (out / MARKER).exists():
+        raise BenchError(f"{out} holds something that is no dashboard; name an empty folder or a new one")
+    if out.exists() and not out.is_dir():
+        raise BenchError(f"{out} is a file; name a folder")
+
+
+def _put_in_place(building: Path, out: Path) -> None:
+    """The old site is away for an instant only."""
+    old = building.with_name(f"{building.name}-old")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    if out.exists():
+        out.rename(old)
+    building.rename(out)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+class _Builder:
+    def __init__(self, building: Path, out: Path, history: History, settings: Settings, now: datetime) -> None:
+        self._history = history
+        self._sessions = list(history.sessions())
+        self._by_uid = {session.uid: session for session in self._sessions}
+        self._shifts = by_entry(history.shifts())
+        self._logs = Logs(out.absolute(), building, settings.log_url, settings.copy_logs)
+        self._data = DataFiles(building)
+        facts = {"title": settings.title, "built": now, "version": __version__, "build": f"{now:%Y%m%d%H%M%S}"}
+        self._pages = Pages(building, settings.commit_url, facts)
+        self._ran: dict[str, list[tuple[SiteEntry, RunFacts, str | None]]] = {}
+        self._standings: list[Standing] = []
+
+    def build(self) -> Built:
+        index = [self._write_entry(entry) for entry in self._history.entries()]
+        for session in self._sessions:
+            self._data.write_session(session)
+        self._data.write_index(index, self._sessions)
+        self._write_sessions()
+        self._write_overview()
+        self._pages.write("entries.html", "entries", standings=self._standings)
+        self._pages.write("compare.html", "compare")
+        runs = sum(standing.runs for standing in self._standings)
+        return Built(len(self._standings), runs, len(self._sessions))
+
+    def _write_entry(self, entry: SiteEntry) -> dict[str, object]:
+        view = self._view(entry)
+        logs = [self._log(run) for run in view.runs]
+        for run, log in zip(view.runs, logs, strict=True):
+            if run.session_uid in self._by_uid:
+                self._ran.setdefault(run.session_uid, []).append((entry, run, log))
+        self._data.write_entry(view, self._by_uid, logs)
+        standing = self._standing(view, logs[-1])
+        self._standings.append(standing)
+        shown = list(zip(view.runs, logs, strict=True))[-_RUNS_SHOWN:][::-1]
+        self._pages.write(
+            f"entries/{entry.slug}.html",
+            "entry",
+            standing=standing,
+            metrics=_metric_rows(view),
+            shown=shown,
+            slugs=self._slugs(run.session_uid for run, _ in shown),
+            shifts=view.shifts[::-1],
+        )
+        return index_of(view)
+
+    def _view(self, entry: SiteEntry) -> EntryView:
+        runs = self._history.runs(entry)
+        names = list(numbers_of(runs))
+        directions = self._history.directions(entry, names)
+        shown = [name for name in names if name not in directions.beside]
+        shown.sort(key=lambda name: (name not in directions.better, name))
+        return EntryView(entry, runs, shown, directions, self._shifts.get(entry, []))
+
+    def _log(self, run: RunFacts) -> str | None:
+        session = self._by_uid.get(run.session_uid)
+        return self._logs.address(run.log_path, session.results if session else "", run.uid)
+
+    def _standing(self, view: EntryView, log: str | None) -> Standing:
+        latest, broken = view.runs[-1], _broken(view.runs)
+        durations = [run.duration for run in view.runs if run.duration is not None and run.verdict in MEASURED]
+        session = self._by_uid.get(latest.session_uid)
+        return Standing(
+            entry=view.entry,
+            runs=len(view.runs),
+            latest=latest,
+            latest_session=session.slug if session else None,
+            log=log,
+            durations=durations,
+            broken_since=broken[0] if broken else None,
+            broken_runs=len(broken),
+            shifts=view.shifts,
+        )
+
+    def _slugs(self, uids: object) -> dict[str, str]:
+        return {uid: session.slug for uid, session in self._by_uid.items()}
+
+    def _write_sessions(self) -> None:
+        newest_first = self._sessions[::-1]
+        self._pages.write("sessions.html", "sessions", sessions=newest_first)
+        for place, session in enumerate(self._sessions):
+            earlier = self._sessions[place - 1] if place else None
+            later = self._sessions[place + 1] if place + 1 < len(self._sessions) else None
+            ran = sorted(self._ran.get(session.uid, ()), key=lambda one: (one[1].verdict in FINE, one[0]))
+            self._pages.write(
+                f"sessions/{session.slug}.html", "session", session=session, ran=ran, earlier=earlier, later=later
+            )
+
+    def _write_overview(self) -> None:
+        shifts = [shift for found in self._shifts.values() for shift in found]
+        shifts.sort(key=lambda shift: shift.first.start, reverse=True)
+        worse = [shift for shift in shifts if shift.state == "open"]
+        better = [shift for shift in shifts if shift.state == "better"]
+        broken = [standing for standing in self._standings if standing.broken_since]
+        self._pages.write(
+            "index.html",
+            "overview",
+            latest=self._sessions[-1] if self._sessions else None,
+            recent=self._sessions[-_SESSIONS_ON_OVERVIEW:],
+            worse=worse[:_SHIFTS_ON_OVERVIEW],
+            worse_count=len(worse),
+            better=better[:_SHIFTS_ON_OVERVIEW],
+            better_count=len(better),
+            broken=sorted(broken, key=lambda one: one.latest.start, reverse=True),
+            standings=self._standings,
+            verdicts=Counter(standing.latest.verdict for standing in self._standings),
+        )
+
+
+def _broken(runs: Sequence[RunFacts]) -> list[RunFacts]:
+    """The runs at the end of which none was fine."""
+    found: list[RunFacts] = []
+    for run in reversed(runs):
+        if run.verdict in FINE:
+            break
+        found.insert(0, run)
+    return found
+
+
+def _metric_rows(view: EntryView) -> list[MetricRow]:
+    """Of the runs that compare with the newest one that measured anything."""
+    measured = [run for run in view.runs if run.verdict in MEASURED and run.metrics] or view.runs
+    newest = measured[-1]
+    alike = [run for run in measured if (run.machine, run.definition) == (newest.machine, newest.definition)]
+    rows = []
+    for name in view.metrics:
+        values = [number for run in alike if (number := number_of(run.metrics.get(name))) is not None]
+        latest = number_of(newest.metrics.get(name))
+        shifts = [shift for shift in view.shifts if shift.metric == name]
+        rows.append(MetricRow(name, view.directions.better.get(name), latest, values, shifts))
+    return rows

@@ -1,0 +1,181 @@
+"""What the dashboard shows, as values; and what it asks of whoever knows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol
+
+from curator_bench.report.site.links import slug
+from curator_bench.values import Scalar
+
+FINE = ("passed", "skipped", "running")
+"""A run of any other verdict is one that somebody should look at."""
+MEASURED = ("passed", "failed")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SiteEntry:
+    """An entry, or a Python benchmark, in one file."""
+
+    name: str
+    path: str
+
+    @property
+    def slug(self) -> str:
+        return slug(self.name, self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class SubjectFacts:
+    """A package under test."""
+
+    package: str
+    version: str | None = None
+    commit: str | None = None
+    dirty: bool | None = None
+
+    @property
+    def shown(self) -> str:
+        commit = f"@ {self.commit[:12]}{' (changed)' if self.dirty else ''}" if self.commit else ""
+        return " ".join(part for part in (self.package, self.version, commit) if part)
+
+
+@dataclass(frozen=True, slots=True)
+class InvocationFacts:
+    """Who ran a session, from where."""
+
+    start: datetime
+    host: str | None
+    status: str
+    command_line: str | None
+    ci_run_url: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFacts:
+    """A session that has a page of its own."""
+
+    uid: str
+    name: str
+    start: datetime | None
+    reason: str | None = None
+    commit: str | None = None
+    dirty: bool | None = None
+    branch: str | None = None
+    results: str = ""
+    verdicts: Mapping[str, int] = field(default_factory=dict)
+    links: Mapping[str, str] = field(default_factory=dict)
+    subjects: Sequence[SubjectFacts] = ()
+    invocations: Sequence[InvocationFacts] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def slug(self) -> str:
+        return slug(self.name, self.uid)
+
+    @property
+    def runs(self) -> int:
+        return sum(self.verdicts.values())
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """One run of an entry."""
+
+    uid: str
+    session: str
+    session_uid: str
+    verdict: str
+    attempt: int
+    start: datetime
+    duration: float | None
+    error: str | None
+    log_path: str | None
+    machine: str | None
+    definition: str | None
+    commit: str | None
+    branch: str | None
+    missed: Sequence[str] = ()
+    links: Mapping[str, str] = field(default_factory=dict)
+    metrics: Mapping[str, Scalar] = field(default_factory=dict)
+
+    @property
+    def why(self) -> str:
+        """What is to be said of a run that is not fine."""
+        return self.error or "; ".join(self.missed)
+
+
+@dataclass(frozen=True, slots=True)
+class PointFacts:
+    """A run as one end of a shift."""
+
+    session: str
+    session_slug: str | None
+    commit: str | None
+    start: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ShiftFacts:
+    """The level of a metric changed, between the runs `before` and `first`."""
+
+    entry: SiteEntry
+    metric: str
+    machine: str | None
+    kind: str
+    state: str
+    change: float
+    interval: tuple[float, float]
+    level_before: float
+    level_after: float
+    before: PointFacts
+    first: PointFacts
+    is_new: bool
+    """It began with the latest session."""
+    subjects: Sequence[tuple[str, str, str]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Directions:
+    """Of the metrics of one entry: which direction is better, and which only say how the repeats of another scatter."""
+
+    better: Mapping[str, str]
+    beside: frozenset[str]
+
+
+class History(Protocol):
+    """Whoever knows what was recorded. Everything is asked for once, entry by entry."""
+
+    def sessions(self) -> Sequence[SessionFacts]:
+        """Those that get a page, oldest first."""
+
+    def entries(self) -> Sequence[SiteEntry]:
+        """All there are, by name."""
+
+    def runs(self, entry: SiteEntry) -> Sequence[RunFacts]:
+        """All of one entry, oldest first."""
+
+    def shifts(self) -> Sequence[ShiftFacts]:
+        """Of all entries, oldest first."""
+
+    def directions(self, entry: SiteEntry, metrics: Sequence[str]) -> Directions:
+        """Of these metrics of an entry."""
+
+
+def by_entry(shifts: Sequence[ShiftFacts]) -> dict[SiteEntry, list[ShiftFacts]]:
+    found: dict[SiteEntry, list[ShiftFacts]] = {}
+    for shift in shifts:
+        found.setdefault(shift.entry, []).append(shift)
+    return found
+
+
+def numbers_of(runs: Sequence[RunFacts]) -> Iterator[str]:
+    """The metrics that are numbers in any of the runs, by name."""
+    names = {name for run in runs for name, value in run.metrics.items() if is_number(value)}
+    yield from sorted(names)
+
+
+def is_number(value: Scalar) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

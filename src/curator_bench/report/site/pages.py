@@ -1,0 +1,45 @@
+"""Turns what a page shows into HTML. Everything that is put into a template is escaped there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from curator_bench.report.site import words
+from curator_bench.report.site.links import commit_address, web_address
+from curator_bench.report.site.model import FINE
+
+_TEMPLATES = Path(__file__).with_name("templates")
+
+
+class Pages:
+    """Writes pages into a site. `facts` are known to every page."""
+
+    def __init__(self, site: Path, commit_url: str | None, facts: Mapping[str, Any]) -> None:
+        self._site = site
+        self._environment = Environment(
+            loader=FileSystemLoader(_TEMPLATES),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            auto_reload=False,
+        )
+        self._environment.globals.update(facts, fine=FINE)
+        self._environment.filters.update(
+            {name: getattr(words, name) for name in ("value", "change", "seconds", "moment", "first_line", "course")},
+            sha=words.commit,
+            web=web_address,
+            commit_address=lambda sha: commit_address(commit_url, sha),
+        )
+
+    def write(self, name: str, template: str, **shown: Any) -> None:
+        """`name` is the page's place in the site."""
+        top = "../" * name.count("/")
+        text = self._environment.get_template(f"{template}.html").render(top=top, page=name, **shown)
+        path = self._site / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8", errors="replace")

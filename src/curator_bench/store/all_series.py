@@ -1,0 +1,142 @@
+"""Every metric of every entry as a series over its comparable runs; for those who look at the whole history at once."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection, select
+
+from curator_bench.store import bulk
+from curator_bench.store.looking_back import MEASURED
+from curator_bench.store.queries import EntryKey
+from curator_bench.store.tables import REQUIREMENTS, RUNS, SESSIONS, SUBJECTS
+
+Floats: TypeAlias = NDArray[np.float64]
+Integers: TypeAlias = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """What one metric of an entry was on one kind of machine, with the newest definition there; oldest first."""
+
+    entry: EntryKey
+    machine_id: str | None
+    metric: str
+    runs: Integers
+    """The numbers of the runs in this database."""
+    values: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlace:
+    """When a run was, in which session, and of which code."""
+
+    session: str
+    session_id: int
+    commit: str | None
+    branch: str | None
+    start: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class _Runs:
+    """The comparable runs in the order they began; `groups` says to which entry and machine each belongs."""
+
+    ids: Integers
+    groups: Integers
+    keys: Sequence[tuple[str, str, str | None]]
+    names: Mapping[tuple[str, str], str]
+
+
+def all_series(connection: Connection, metric: str | None = None) -> list[Series]:
+    """The series of all entries, by name; of one metric, or of all. Runs of older definitions are left out."""
+    runs = _runs(connection)
+    where, codes, values, metrics = _figures(connection)
+    order = np.argsort(runs.ids)
+    place = np.searchsorted(runs.ids, where, sorter=order)
+    place = order[np.minimum(place, len(order) - 1)] if len(order) else np.zeros(len(where), dtype=np.int64)
+    known = runs.ids[place] == where if len(order) else np.zeros(len(where), dtype=bool)
+    if metric is not None:
+        known &= codes == metrics.get(metric, -1)
+    place, codes, values = place[known], codes[known], values[known]
+    groups = runs.groups[place]
+    sorted_by = np.lexsort((place, codes, groups))
+    place, codes, values, groups = (column[sorted_by] for column in (place, codes, values, groups))
+    ends = np.flatnonzero((np.diff(groups) != 0) | (np.diff(codes) != 0)) + 1
+    names = list(metrics)
+    return [
+        _series(runs, int(groups[start]), names[codes[start]], place[start:end], values[start:end])
+        for start, end in pairwise([0, *ends.tolist(), len(values)])
+        if end > start
+    ]
+
+
+def _series(runs: _Runs, group: int, metric: str, places: Integers, values: Floats) -> Series:
+    name, path, machine = runs.keys[group]
+    return Series(EntryKey(name, path, runs.names[name, path]), machine, metric, runs.ids[places], values)
+
+
+def _runs(connection: Connection) -> _Runs:
+    columns = [RUNS.c[name] for name in ("id", "name", "path", "machine_id", "definition_hash", "originalname")]
+    statement = select(*columns).where(RUNS.c.verdict.in_(MEASURED)).order_by(RUNS.c.start, RUNS.c.id)
+    found = connection.execute(statement).fetchall()
+    keys: dict[tuple[str, str, str | None], int] = {}
+    groups = [keys.setdefault((name, path, machine), len(keys)) for _, name, path, machine, *_ in found]
+    newest = {group: row[4] or None for group, row in zip(groups, found, strict=True)}
+    kept = [(row[0], group) for group, row in zip(groups, found, strict=True) if (row[4] or None) == newest[group]]
+    ids, kept_groups = np.array(kept, dtype=np.int64).reshape(-1, 2).T
+    return _Runs(ids, kept_groups, list(keys), {(row[1], row[2]): row[5] for row in found})
+
+
+def _figures(connection: Connection) -> tuple[Integers, Integers, Floats, dict[str, int]]:
+    """Run, metric and value of all there is; a metric is a number here."""
+    metrics: dict[str, int] = {}
+    lists = list(_as_arrays(bulk.figures(connection), metrics))
+    if not lists:
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0), metrics
+    runs, codes, values = (np.concatenate(column) for column in zip(*lists, strict=True))
+    return runs, codes, values, metrics
+
+
+def _as_arrays(
+    lists: Iterator[list[tuple[int, str, float]]], metrics: dict[str, int]
+) -> Iterator[tuple[Integers, Integers, Floats]]:
+    for rows in lists:
+        runs, names, values = zip(*rows, strict=True)
+        codes = [metrics.setdefault(name, len(metrics)) for name in names]
+        yield np.array(runs, dtype=np.int64), np.array(codes, dtype=np.int64), np.array(values, dtype=np.float64)
+
+
+def declared_directions(connection: Connection) -> dict[tuple[str, str, str], str]:
+    """By name, path and metric what the newest requirement declared as better."""
+    statement = (
+        select(RUNS.c.name, RUNS.c.path, REQUIREMENTS.c.metric, REQUIREMENTS.c.better)
+        .join(RUNS, RUNS.c.id == REQUIREMENTS.c.run)
+        .where(REQUIREMENTS.c.better.is_not(None))
+        .order_by(RUNS.c.start)
+    )
+    return {(name, path, metric): better for name, path, metric, better in connection.execute(statement)}
+
+
+def places_of(connection: Connection, runs: Collection[int]) -> dict[int, RunPlace]:
+    """Of these few runs."""
+    columns = (SESSIONS.c.name, RUNS.c.session, SESSIONS.c.commit, SESSIONS.c.branch, RUNS.c.start)
+    statement = select(RUNS.c.id, *columns).join(SESSIONS, SESSIONS.c.id == RUNS.c.session)
+    found = connection.execute(statement.where(RUNS.c.id.in_(runs)))
+    return {number: RunPlace(*rest) for number, *rest in found}
+
+
+def subject_commits(connection: Connection, sessions: Collection[int]) -> dict[int, dict[str, str]]:
+    """By session the packages under test, with the commit, else the version, that was found last."""
+    statement = select(SUBJECTS).where(SUBJECTS.c.session.in_(sessions)).order_by(SUBJECTS.c.id)
+    found: dict[int, dict[str, str]] = {}
+    for row in connection.execute(statement):
+        if said := row.commit or row.version:
+            found.setdefault(row.session, {})[row.package] = said
+    return found

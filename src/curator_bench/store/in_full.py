@@ -1,0 +1,67 @@
+"""What a dashboard asks of a database beside the runs themselves: many sessions and all requirements at once."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+from sqlalchemy import Connection, or_, select
+
+from curator_bench.store.queries import MissedRequirement, PastSession
+from curator_bench.store.records import InvocationRecord, SubjectRecord
+from curator_bench.store.tables import INVOCATIONS, REQUIREMENTS, RUNS, SUBJECTS
+
+
+def subjects_by_session(connection: Connection, sessions: Sequence[PastSession]) -> dict[int, list[SubjectRecord]]:
+    """The packages under test of each, by the number of the session."""
+    names = [column.name for column in fields(SubjectRecord)]
+    statement = select(SUBJECTS.c.session, *(SUBJECTS.c[name] for name in names)).order_by(SUBJECTS.c.id)
+    found: dict[int, list[SubjectRecord]] = defaultdict(list)
+    for session, *values in connection.execute(statement.where(SUBJECTS.c.session.in_(_numbers(sessions)))):
+        found[session].append(SubjectRecord(*values))
+    return found
+
+
+def invocations_by_session(
+    connection: Connection, sessions: Sequence[PastSession]
+) -> dict[int, list[InvocationRecord]]:
+    """Who ran each, the first one first."""
+    names = [column.name for column in fields(InvocationRecord)]
+    statement = select(INVOCATIONS.c.session, *(INVOCATIONS.c[name] for name in names)).order_by(INVOCATIONS.c.start)
+    found: dict[int, list[InvocationRecord]] = defaultdict(list)
+    for session, *values in connection.execute(statement.where(INVOCATIONS.c.session.in_(_numbers(sessions)))):
+        found[session].append(InvocationRecord(*values))
+    return found
+
+
+def missed_by_run(connection: Connection) -> dict[str, list[MissedRequirement]]:
+    """Every bound that a run did not keep, by the uid of the run."""
+    missed = (
+        select(RUNS.c.uid, *(REQUIREMENTS.c[name] for name in ("metric", "bound", "limit", "actual")))
+        .join(RUNS, RUNS.c.id == REQUIREMENTS.c.run)
+        .where(REQUIREMENTS.c.met.is_(False))
+        .order_by(REQUIREMENTS.c.run, REQUIREMENTS.c.position)
+    )
+    found: dict[str, list[MissedRequirement]] = defaultdict(list)
+    for row in connection.execute(missed):
+        found[row.uid].append(MissedRequirement(*row))
+    return found
+
+
+def links_by_run(connection: Connection) -> dict[str, Mapping[str, Any]]:
+    """Where else runs can be looked at, by their uid and by what is there."""
+    columns = {name: RUNS.c[name] for name in ("ci_run_url", "cluster_details_url", "performance_report_url")}
+    statement = select(RUNS.c.uid, *columns.values(), RUNS.c.sink_urls).where(
+        or_(*(column.is_not(None) for column in columns.values()), RUNS.c.sink_urls.is_not(None))
+    )
+    found: dict[str, Mapping[str, Any]] = {}
+    for uid, ci_run, cluster, performance, sinks in connection.execute(statement):
+        own = {"CI run": ci_run, "cluster": cluster, "performance report": performance}
+        found[uid] = {**{name: url for name, url in own.items() if url}, **(sinks if isinstance(sinks, dict) else {})}
+    return found
+
+
+def _numbers(sessions: Sequence[PastSession]) -> list[int]:
+    return [session.id for session in sessions]
