@@ -167,7 +167,7 @@ def _logged(words: list[str], log: Path, problem: str) -> None:
 def _asked(python: str, program: str, env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [python, "-c", program],
-        env=environment(env),
+        env=environment(env, python),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

@@ -79,7 +79,7 @@ class Comparison:
         with tempfile.TemporaryDirectory(prefix="curator-bench-") as scratch:
             log = Path(scratch, "pytest.log")
             with log.open("wb") as output:
-                code = run(words, env=environment(side.env), cwd=self.folder, output=output)
+                code = run(words, env=environment(side.env, side.python), cwd=self.folder, output=output)
             if code not in _ENDS_OF_A_RUN:
                 raise BenchError(f"{side.name}: pytest ended with exit code {code}:\n{tail_of(log)}")
 
