@@ -1,7 +1,7 @@
 """A database file that many jobs share by a URL: fetched, and put back only if nobody else has put one there meanwhile.
 
     shared_record.py fetch URL FILE     writes FILE, and FILE.version: what was there, or that nothing was
-    shared_record.py store URL FILE     puts FILE there; exit code 75 where another was faster: fetch, merge, store again
+    shared_record.py store URL FILE     puts FILE there; exit code 75 where another was faster: fetch and merge again
 
 A path is guarded by a lock beside it, S3 by conditional writes. Other file systems of fsspec have neither in common:
 there each job leaves a part of its own beside the record (URL.parts/…), which is never written twice, and whoever

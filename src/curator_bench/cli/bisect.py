@@ -61,7 +61,7 @@ def command(
 
     Good and bad are measured in turns until it is sure that they differ; then `git bisect` leads from commit to commit,
     each measured until it is sure. The checkout is afterwards as it was. What was measured is in the database: the same
-    command goes on where it was stopped. PYTEST_ARGS say what pytest runs: otherwise the matrices in benchmarks/ or here.
+    command goes on where it was stopped. PYTEST_ARGS say what pytest runs: else the matrices in benchmarks/ or here.
 
     The exit code is 0 with a culprit, 3 where good and bad do not differ, 4 where too many commits cannot be judged.
     """

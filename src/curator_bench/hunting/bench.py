@@ -1,4 +1,4 @@
-"""Measures one benchmark a few times more, in a pytest of its own, and reads from the database what has been measured."""
+"""Measures one benchmark a few times more, in a pytest of its own, and reads from the database what is known."""
 
 from __future__ import annotations
 
