@@ -34,6 +34,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
+    from curator_bench.fixtures import announcing
+
     try:
         collection.load_benchmarks(session)
         if collection.resumes(session.config):
@@ -55,7 +57,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
             if (hooks := sink_hooks(session.config)) is not None:
                 session.config.pluginmanager.register(hooks, "curator_bench_sinks")
-        collection.announce(session.config)
+        announcing.announce(session.config)
         if collection.resumes(session.config):
             from curator_bench.fixtures.resume import ResumeHooks
 
