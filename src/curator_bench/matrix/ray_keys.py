@@ -20,5 +20,7 @@ def ray_settings(below: RaySettings, keys: Mapping[str, Any]) -> RaySettings:
     block, problems = checked(RayBlock, tree)
     if block is None:
         raise BenchError("\n".join(f"{'.'.join(map(str, path))}: {problem}" for path, problem in problems.items()))
-    said = {key: getattr(block, key) for key in keys}
-    return replace(below, **{key: None if value == "default" else value for key, value in said.items()})
+    said: dict[str, Any] = {key: getattr(block, key) for key in keys}
+    if said.get("object_store_size") == "default":
+        said["object_store_size"] = None
+    return replace(below, **said)
