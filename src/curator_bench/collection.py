@@ -399,6 +399,8 @@ def deselect(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 
 RUN = pytest.StashKey[dict[str, Any]]()
+UNJUDGED = pytest.StashKey["tuple[Entry, RunResult]"]()
+"""A run that nobody has judged yet."""
 
 
 def attach_run(item: pytest.Item, report: pytest.TestReport) -> None:

@@ -101,7 +101,13 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
+    if call.when == "call" and collection.UNJUDGED in item.stash:
+        from curator_bench.fixtures.unjudged import settle
+
+        settle(item, call, report)
     collection.attach_run(item, report)
     return report
