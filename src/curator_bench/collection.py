@@ -24,6 +24,7 @@ from curator_bench.options import Settings, read_settings
 
 if TYPE_CHECKING:
     from curator_bench.matrix import LoadRequest
+    from curator_bench.report.progress_told import ProgressTold
     from curator_bench.report.terminal import TerminalReport
     from curator_bench.values import Entry, Matrix, RunResult
 
@@ -148,11 +149,39 @@ def _show_runs(config: pytest.Config) -> TerminalReport:
     from curator_bench.report.terminal import TerminalReport
 
     benchmarks = config.stash[BENCHMARKS]
-    usual_s = functools.partial(_usual_durations, benchmarks.settings.database)
     terminal = config.pluginmanager.getplugin("terminalreporter")
-    report = TerminalReport(terminal, benchmarks.session_dir, entry_dirs(config.rootpath, benchmarks), usual_s)
+    folders = entry_dirs(config.rootpath, benchmarks)
+    report = TerminalReport(terminal, benchmarks.session_dir, folders, _progress(benchmarks, folders))
     config.pluginmanager.register(report, REPORT)
     return report
+
+
+def _progress(benchmarks: Benchmarks, folders: Mapping[str, Path]) -> ProgressTold:
+    import socket
+
+    from curator_bench.execution.files import write_json
+    from curator_bench.report.progress import Planned, Progress
+    from curator_bench.report.progress_told import ProgressTold
+
+    settings = benchmarks.settings
+    planned = {
+        nodeid: Planned(folder, _gpus(entry, settings))
+        for (nodeid, folder), entry in zip(folders.items(), benchmarks.matrix.entries, strict=True)
+    }
+    write = functools.partial(write_json, benchmarks.session_dir / "progress.json")
+    facts: dict[str, str | int] = {"session": settings.session, "invocation": settings.invocation}
+    facts |= {"host": socket.gethostname(), "pid": os.getpid()}
+    progress = Progress(planned, functools.partial(_usual_durations, settings.database))
+    return ProgressTold(progress, write, facts, settings.progress_every_s)
+
+
+def _gpus(entry: Entry, settings: Settings) -> float | None:
+    """What a run of it occupies; None: as many as its cluster finds."""
+    if settings.fleet:
+        from curator_bench.execution.fleet.slices import slice_of
+
+        return slice_of(entry.ray, settings.fleet.runs_per_gpu).num_gpus
+    return 0.0 if entry.ray is None or entry.ray.address else entry.ray.num_gpus
 
 
 def _usual_durations(database: str) -> Mapping[str, float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +19,6 @@ from curator_bench.report.site.model import (
     MEASURED,
     History,
     RunFacts,
-    SessionFacts,
     ShiftFacts,
     SiteEntry,
     by_entry,
