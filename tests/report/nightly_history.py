@@ -1,4 +1,4 @@
-"""A history of nights for the dashboard: one step of 6 %, one improvement, something broken, and names that mean harm."""
+"""A history of nights: one step of 6 %, one improvement, something broken, and names that mean harm."""
 
 from __future__ import annotations
 
@@ -43,7 +43,12 @@ def make(folder: Path) -> Path:
                 began = start + timedelta(minutes=place)
                 log = _log(folder, night, place) if verdict is not Verdict.PASSED or night == NIGHTS - 1 else None
                 first = RunStart(
-                    name, EVIL if name == EVIL else MATRIX, began, definition_hash="d", machine_id="epyc-64", log_path=log
+                    name,
+                    EVIL if name == EVIL else MATRIX,
+                    began,
+                    definition_hash="d",
+                    machine_id="epyc-64",
+                    log_path=log,
                 )
                 recorder.start_run(first)
                 recorder.finish_run(first.uid, _end(began, metrics, verdict, name))

@@ -1,11 +1,11 @@
-"""Builds the dashboard: pages, what their programs read, and the programs. It replaces the one before when it is complete."""
+"""Builds a dashboard: pages, what their programs read, and the programs. Complete, it replaces the one before."""
 
 from __future__ import annotations
 
 import os
 import shutil
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +19,6 @@ from curator_bench.report.site.model import (
     MEASURED,
     History,
     RunFacts,
-    SessionFacts,
     ShiftFacts,
     SiteEntry,
     by_entry,
@@ -119,6 +118,7 @@ class _Builder:
         self._history = history
         self._sessions = list(history.sessions())
         self._by_uid = {session.uid: session for session in self._sessions}
+        self._slugs = {session.uid: session.slug for session in self._sessions}
         self._shifts = by_entry(history.shifts())
         self._logs = Logs(out.absolute(), building, settings.log_url, settings.copy_logs)
         self._data = DataFiles(building)
@@ -155,7 +155,7 @@ class _Builder:
             standing=standing,
             metrics=_metric_rows(view),
             shown=shown,
-            slugs=self._slugs(run.session_uid for run, _ in shown),
+            slugs=self._slugs,
             shifts=view.shifts[::-1],
         )
         return index_of(view)
@@ -165,8 +165,10 @@ class _Builder:
         names = list(numbers_of(runs))
         directions = self._history.directions(entry, names)
         shown = [name for name in names if name not in directions.beside]
-        shown.sort(key=lambda name: (name not in directions.better, name))
-        return EntryView(entry, runs, shown, directions, self._shifts.get(entry, []))
+        shifts = self._shifts.get(entry, [])
+        shifted = {shift.metric for shift in shifts}
+        shown.sort(key=lambda name: (name not in shifted, name not in directions.better, name))
+        return EntryView(entry, runs, shown, directions, shifts)
 
     def _log(self, run: RunFacts) -> str | None:
         session = self._by_uid.get(run.session_uid)
@@ -187,9 +189,6 @@ class _Builder:
             broken_runs=len(broken),
             shifts=view.shifts,
         )
-
-    def _slugs(self, uids: object) -> dict[str, str]:
-        return {uid: session.slug for uid, session in self._by_uid.items()}
 
     def _write_sessions(self) -> None:
         newest_first = self._sessions[::-1]
@@ -245,5 +244,3 @@ def _metric_rows(view: EntryView) -> list[MetricRow]:
         shifts = [shift for shift in view.shifts if shift.metric == name]
         rows.append(MetricRow(name, view.directions.better.get(name), latest, values, shifts))
     return rows
-
-

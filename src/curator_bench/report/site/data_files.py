@@ -1,4 +1,4 @@
-"""What the pages' programs read: scripts that hand over data. A page opened from a folder may load scripts, nothing else.
+"""What the programs of pages read: scripts that hand over data. A page opened from a folder may load no other.
 
 The largest part of a site. Numbers are written with seven digits: more than anybody measures, and half the size.
 """
@@ -67,7 +67,8 @@ def as_json(value: Any) -> str:
 
 def numbers(values: Iterable[float | None]) -> str:
     """As JSON."""
-    return f"[{','.join('null' if value is None else '%.7g' % value for value in values)}]"
+    written = ("null" if value is None else f"{value:.7g}" for value in values)
+    return f"[{','.join(written)}]"
 
 
 class DataFiles:
@@ -124,9 +125,7 @@ class DataFiles:
 def index_of(view: EntryView) -> dict[str, Any]:
     """What the index says of an entry. The spread is that of runs which compare with the newest."""
     newest = view.runs[-1]
-    alike = [
-        run for run in view.runs[-200:] if (run.machine, run.definition) == (newest.machine, newest.definition)
-    ]
+    alike = [run for run in view.runs[-200:] if (run.machine, run.definition) == (newest.machine, newest.definition)]
     spreads = []
     for metric in view.metrics:
         values = [number for run in alike if (number := number_of(run.metrics.get(metric))) is not None]
@@ -137,7 +136,7 @@ def index_of(view: EntryView) -> dict[str, Any]:
         "path": view.entry.path,
         "metrics": view.metrics,
         "better": [view.directions.better.get(metric) for metric in view.metrics],
-        "spread": [None if spread is None else float("%.3g" % spread) for spread in spreads],
+        "spread": [None if spread is None else float(f"{spread:.3g}") for spread in spreads],
     }
 
 

@@ -90,6 +90,21 @@
     }
   }
 
+  /** A constant is drawn in the middle; anything else with some room above and below. */
+  function range(chart, low, high) {
+    if (low == null) return [0, 1];
+    var room = high > low ? 0.12 * (high - low) : 0.05 * Math.abs(low) || 1;
+    return [low - room, high + room];
+  }
+
+  /** As the rest of the site writes days: year, month, day. */
+  function days(chart, ticks, axis, space, step) {
+    return ticks.map(function (tick) {
+      var iso = new Date(1000 * tick).toISOString();
+      return step >= 86400 ? iso.slice(0, 10) : iso.slice(5, 16).replace("T", " ");
+    });
+  }
+
   function options(shown, width, hooks) {
     var axis = { stroke: function () { return colour("quiet"); }, grid: { stroke: function () { return colour("grid"); }, width: 1 }, ticks: { show: false }, font: "12px system-ui, sans-serif" };
     function points(name, size) {
@@ -98,9 +113,9 @@
     return {
       width: width, height: 240, legend: { show: false }, padding: [8, 10, 0, 0],
       tzDate: function (time) { return uPlot.tzDate(new Date(1000 * time), "Etc/UTC"); },
-      scales: { x: { time: shown.isTime }, y: { range: function (chart, low, high) { return uPlot.rangeNum(low == null ? 0 : low, high == null ? 1 : high, 0.12, false); } } },
+      scales: { x: { time: shown.isTime }, y: { range: range } },
       cursor: { y: false, drag: { x: true, y: false, setScale: true }, points: { size: 9 }, focus: { prox: 24 } },
-      axes: [axis, Object.assign({}, axis, { size: 78, values: function (chart, ticks) { return ticks.map(function (tick) { return bench.words.value(tick, shown.metric); }); } })],
+      axes: [Object.assign({}, axis, shown.isTime ? { values: days, space: 95 } : {}), Object.assign({}, axis, { size: 78, values: function (chart, ticks) { return ticks.map(function (tick) { return bench.words.value(tick, shown.metric); }); } })],
       series: [{},
         { stroke: function () { return colour("point"); }, width: shown.x.length > 400 ? 0.8 : 1.2, spanGaps: true, alpha: 0.95, points: Object.assign(points("point", shown.x.length > 400 ? 3 : 5)) },
         { stroke: function () { return colour("quiet"); }, width: 0.6, spanGaps: true, alpha: 0.5, points: points("quiet", 4) },
