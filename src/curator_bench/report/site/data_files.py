@@ -97,9 +97,9 @@ class DataFiles:
         name = json.dumps(view.entry.slug)
         for uid, place in last.items():
             run = view.runs[place]
-            facts = f"{json.dumps([run.verdict, run.machine, run.definition])[:-1]},"
+            facts = json.dumps([run.verdict, run.machine, run.definition])
             measured = numbers(column[place] for column in columns)
-            self._of_sessions.setdefault(uid, []).append(f"{name}:{facts}{measured}]")
+            self._of_sessions.setdefault(uid, []).append(f"{name}:[{facts[1:-1]},{measured}]")
 
     def write_session(self, session: SessionFacts) -> None:
         facts = {

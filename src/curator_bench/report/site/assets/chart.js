@@ -127,7 +127,7 @@
   /** Draws into `plot`. `shown` has x, current, older and failed values, shifts, marks; `tell(place)` is called for the
    *  run under the cursor (null: none), `hold(place)` for the one that is chosen. */
   bench.chart = function (plot, shown, tell, hold) {
-    var parts = levels(shown), last = shown.x.length - 1, at = null;
+    var parts = levels(shown), last = shown.x.length - 1, at = null, down = 0;
     var chart = new uPlot(options(shown, plot.clientWidth, {
       drawClear: [function (chart) { clipped(chart, function () { drawLevels(chart, shown, parts); }); }],
       draw: [function (chart) { clipped(chart, function () { drawMarks(chart, shown); }); }],
@@ -152,7 +152,13 @@
       chart.redraw(false);
       hold(place);
     }
-    chart.over.addEventListener("click", function () { if (at != null) choose(at); });
+    // Before uPlot sees it, which keeps clicks to itself; a drag zooms and chooses nothing.
+    plot.onmousedown = function (event) { down = event.clientX; };
+    function clicked(event) {
+      if (event.target !== chart.over || Math.abs(event.clientX - down) > 4) return;
+      choose(chart.posToIdx(event.clientX - chart.over.getBoundingClientRect().left));
+    }
+    plot.addEventListener("click", clicked, true);
     plot.onkeydown = function (event) {
       var steps = { ArrowLeft: -1, ArrowRight: 1, PageUp: -10, PageDown: 10 };
       if (event.key in steps) move((at == null ? (steps[event.key] < 0 ? last + 1 : -1) : at) + steps[event.key]);
@@ -167,7 +173,7 @@
     return {
       redraw: function () { chart.redraw(false); },
       choose: choose,
-      destroy: function () { watching.disconnect(); chart.destroy(); plot.onkeydown = null; },
+      destroy: function () { watching.disconnect(); plot.removeEventListener("click", clicked, true); chart.destroy(); plot.onkeydown = null; },
     };
   };
 })();
