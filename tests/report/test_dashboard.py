@@ -60,7 +60,7 @@ def open_page(browser: Browser, site: Path) -> Iterator[Open]:
         home = base or site.as_uri()
         page.on("console", lambda said: problems.append(f"{said.type}: {said.text}"))
         page.on("pageerror", lambda error: problems.append(str(error)))
-        page.on("request", lambda asked: asked.url.startswith(home) or problems.append(f"asked for {asked.url}"))
+        page.on("request", lambda asked: problems.extend(_elsewhere(asked.url, home)))
         page.on("requestfailed", lambda asked: problems.append(f"{asked.url}: {asked.failure}"))
         page.goto(f"{home}/{path}")
         return page
@@ -71,6 +71,10 @@ def open_page(browser: Browser, site: Path) -> Iterator[Open]:
         context.close()
     assert problems == []
     assert set(hacked) <= {None}
+
+
+def _elsewhere(url: str, home: str) -> list[str]:
+    return [] if url.startswith(home) else [f"asked for {url}"]
 
 
 def report(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
@@ -253,6 +257,7 @@ def test_a_web_server_shows_the_same(open_page: Open, site: Path) -> None:
         base = f"http://127.0.0.1:{server.server_port}"
         page = open_page(page_of(site, "entries", "removal-ray-data-dense"), base)
         expect(page.locator(".chart canvas").first).to_be_visible()
+        expect(page.get_by_role("link", name="log").first).to_be_visible()
         server.shutdown()
 
 

@@ -6,7 +6,7 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -144,7 +144,7 @@ class _Builder:
         logs = [self._log(run) for run in view.runs]
         for run, log in zip(view.runs, logs, strict=True):
             if run.session_uid in self._by_uid:
-                self._ran.setdefault(run.session_uid, []).append((entry, run, log))
+                self._ran.setdefault(run.session_uid, []).append((entry, replace(run, metrics={}), log))
         self._data.write_entry(view, self._by_uid, logs)
         standing = self._standing(view, logs[-1])
         self._standings.append(standing)
@@ -228,8 +228,8 @@ def _broken(runs: Sequence[RunFacts]) -> list[RunFacts]:
     for run in reversed(runs):
         if run.verdict in FINE:
             break
-        found.insert(0, run)
-    return found
+        found.append(run)
+    return found[::-1]
 
 
 def _metric_rows(view: EntryView) -> list[MetricRow]:

@@ -1,6 +1,7 @@
 // One chart: the values of a metric, the levels between its shifts, and runs that measured nothing. Drawn by uPlot.
 (function () {
   "use strict";
+  var NARROW = 560;
 
   function colour(name) { return getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim(); }
 
@@ -101,7 +102,7 @@
   function days(chart, ticks, axis, space, step) {
     return ticks.map(function (tick) {
       var iso = new Date(1000 * tick).toISOString();
-      return step >= 86400 ? iso.slice(0, 10) : iso.slice(5, 16).replace("T", " ");
+      return step >= 86400 ? iso.slice(chart.width < NARROW ? 5 : 0, 10) : iso.slice(5, 16).replace("T", " ");
     });
   }
 
@@ -115,7 +116,7 @@
       tzDate: function (time) { return uPlot.tzDate(new Date(1000 * time), "Etc/UTC"); },
       scales: { x: { time: shown.isTime }, y: { range: range } },
       cursor: { y: false, drag: { x: true, y: false, setScale: true }, points: { size: 9 }, focus: { prox: 24 } },
-      axes: [Object.assign({}, axis, shown.isTime ? { values: days, space: 95 } : {}), Object.assign({}, axis, { size: 78, values: function (chart, ticks) { return ticks.map(function (tick) { return bench.words.value(tick, shown.metric); }); } })],
+      axes: [Object.assign({}, axis, { size: 32 }, shown.isTime ? { values: days, space: width < NARROW ? 62 : 95 } : {}), Object.assign({}, axis, { size: 78, values: function (chart, ticks) { return ticks.map(function (tick) { return bench.words.value(tick, shown.metric); }); } })],
       series: [{},
         { stroke: function () { return colour("point"); }, width: shown.x.length > 400 ? 0.8 : 1.2, spanGaps: true, alpha: 0.95, points: Object.assign(points("point", shown.x.length > 400 ? 3 : 5)) },
         { stroke: function () { return colour("quiet"); }, width: 0.6, spanGaps: true, alpha: 0.5, points: points("quiet", 4) },

@@ -160,7 +160,7 @@
     if (session[4]) items.push(session[4]);
     if (facts.why) items.push(facts.why);
     var log = runs.log[facts.row];
-    if (log) items.push(element("a", { href: /^https?:/.test(log) ? log : bench.top + log }, "log"));
+    if (log && bench.isHere(log)) items.push(element("a", { href: /^https?:/.test(log) ? log : bench.top + log }, "log"));
     if (session[0]) items = items.concat(comparing(held, metric, shown, place, session));
     held.replaceChildren.apply(held, items.map(function (item) { return element("span", {}, item); }));
     bench.setPlace({ metric: metric.name, run: runs.uid[facts.row] });
