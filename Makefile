@@ -4,7 +4,7 @@
 VENV := .venv
 PYTHON_HERE := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
-EXTRAS := dev,xdist,data,postgres,report
+EXTRAS := dev,xdist,data,postgres,report,mlflow,wandb,gdrive,s3
 
 # NeMo Curator has an environment of its own. Its torch is named by version where that is a build for the CPU; elsewhere say
 # where one is to be had: make test-curator TORCH='torch --extra-index-url …'. Any other drags in gigabytes of CUDA libraries.
@@ -16,6 +16,9 @@ CURATOR_REPO ?=
 
 BENCH_MARK ?= dedup
 BENCH_ARGS ?=
+ifneq ($(wildcard .venv-detectors/bin/python),)
+export DETECTORS_PYTHON ?= $(CURDIR)/.venv-detectors/bin/python
+endif
 PYTEST_ARGS ?=
 # Most tests wait for processes; two at a time are done in little more than half the time.
 TEST_WORKERS ?= 2
@@ -50,6 +53,11 @@ test-attention: $(ATTENTION_INSTALLED) ## run the attention suite, and print its
 .PHONY: proof
 proof: $(INSTALLED) ## run the long proofs in full (up to 90 minutes); make test runs each at a tenth
 	CURATOR_BENCH_PROOF=full $(PYTHON_HERE) -m pytest tests/proof $(PYTEST_ARGS)
+
+.PHONY: detectors
+detectors: ## install asv and Apache Otava into .venv-detectors, for `make bench BENCH_MARK=statistics` and `make proof`
+	$(PYTHON_HERE) -m venv .venv-detectors
+	.venv-detectors/bin/python -m pip install --quiet --disable-pip-version-check asv apache-otava
 
 .PHONY: check
 check: $(INSTALLED) ## check format, lint, types, who imports whom, dependencies, shell scripts and the Dockerfile

@@ -49,8 +49,7 @@ read_arguments() { # sorts them into what is for us, what is for pytest, and the
             --shell)
                 shell=1
                 shift
-                (($# <= 1)) || fail "--shell takes one command line, in quotes"
-                shell_command=${1:-}
+                shell_command=$*
                 return
                 ;;
             --bench-matrix | --bench-results | --benchmark-db)
@@ -155,11 +154,14 @@ limit_memory() {
 }
 
 choose_gpus() {
-    case ${GPUS:-none} in
+    local gpus=${GPUS:-none}
+    gpus=${gpus//\"/}
+    gpus=${gpus#device=}
+    case $gpus in
         none) ;;
         all) options+=("--gpus=all") ;;
         *[!0-9,]*) fail "GPUS=$GPUS: expected none, all or their numbers, as in 0,2" ;;
-        *) options+=("--gpus=\"device=$GPUS\"") ;;
+        *) options+=("--gpus=\"device=$gpus\"") ;;
     esac
 }
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # test_attention.sh BIN: runs the attention suite with the programs of an environment that has its extra, into a folder
-# that is gone afterwards, and prints what the study is for: tables of models and attention. An entry that is skipped or fails is a failure of the whole.
+# that is gone afterwards, and prints what the study is for: tables of models and attention. An entry that is skipped is
+# as bad as one that fails.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 bin=$1 workers=${TEST_WORKERS:-2}

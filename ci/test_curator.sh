@@ -5,12 +5,6 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 python=$1 checkout=${2:-}
 
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-# Its audio package imports torchaudio, of which there is no CPU build everywhere, and ALM does not use it.
-PYTHONPATH=$("$python" benchmarks/alm/alm_stand_ins.py "$scratch/stand_ins")
-export PYTHONPATH
-
 step() {
     echo "== $1"
     shift
@@ -19,7 +13,15 @@ step() {
 
 step "both engines of ALM give the same windows; a nightly entry as it is" \
     tests/benchmarks -k "nemo_curator or both_engines or datasketch"
-step "benchmarks/curator" benchmarks/curator -m curator
+
+# Its audio package imports torchaudio, of which there is no CPU build everywhere, and ALM does not use it. The tests above
+# see to that themselves.
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+PYTHONPATH=$("$python" benchmarks/alm/alm_stand_ins.py "$scratch/stand_ins")
+export PYTHONPATH
+# Most of an entry is the start of workers: two at a time are done in little more than half the time.
+step "benchmarks/curator" benchmarks/curator -m curator -n "${TEST_WORKERS:-2}"
 
 if [[ -z "$checkout" ]]; then
     echo "== NeMo Curator's own scripts and nightly matrix: skipped, no checkout was named (make test-curator CURATOR_REPO=path)"
@@ -27,4 +29,4 @@ if [[ -z "$checkout" ]]; then
 fi
 step "NeMo Curator's own scripts and nightly matrix: what needs no data of elsewhere" \
     "$checkout/benchmarking/nightly-benchmark.yaml" --bench-matrix benchmarks/curator/checkout.yaml \
-    --bench-curator-repo "$checkout" -k alm
+    --bench-curator-repo "$checkout" --bench-results results -k alm

@@ -51,7 +51,9 @@ def in_site(page: str, folder: Path) -> str:
             return f"[{text}]({PAGES[file.name]}{anchor})"
         if file.is_relative_to(DOCS) and file.suffix in (".md", ".svg", ".png"):
             return f"{is_image}[{text}]({file.relative_to(DOCS)}{anchor})"
-        return text if file.exists() else link[0]
+        if not file.exists():
+            sys.exit(f"the site was not built: {link[0]} leads nowhere")
+        return text
 
     return LINK.sub(moved, page)
 
@@ -87,7 +89,7 @@ def main() -> None:
     command = [sys.executable, "-m", "zensical", "build", "--strict", "--clean"]
     if subprocess.run(command, cwd=build, check=False).returncode:
         sys.exit("the site was not built: see the warnings above")
-    print(f"the manual is in {build / 'site'}/index.html")
+    sys.stdout.write(f"the manual is in {build / 'site'}/index.html\n")
 
 
 if __name__ == "__main__":

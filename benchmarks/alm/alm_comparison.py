@@ -45,6 +45,7 @@ def run_pipeline(options: argparse.Namespace, engine: str, executor: str, folder
     words += ["--input-manifest", options.input_manifest, "--repeat-factor", options.repeat_factor]
     words += ["--planted", options.planted] if options.planted else []
     words += ["--processes", options.processes]
+    words += ["--output-path", options.scratch / folder.name] if options.scratch else []
     print(f"{engine} on {executor}", flush=True)
     ended = subprocess.run([sys.executable, PIPELINE, *map(str, words)], stdout=subprocess.DEVNULL, check=False)
     if ended.returncode:
@@ -85,6 +86,7 @@ def main() -> None:
     parser.add_argument("--planted", type=Path)
     parser.add_argument("--processes", type=int, default=2, help="of plain_loop")
     parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--scratch", type=Path, help="a folder: then every run writes the curated manifest there, too")
     options = parser.parse_args()
     rounds = [run_round(options, number) for number in range(1, options.rounds + 1)]
     metrics = metrics_of(rounds)

@@ -53,7 +53,9 @@ def read_documents(folder: Path, form: str) -> pa.Table:
 def differing_texts(found: pa.Table, expected: Mapping[int, str]) -> int:
     """How many documents are missing, too many, or not what they should be."""
     texts = dict(zip(found["id"].to_pylist(), found["text"].to_pylist(), strict=True))
-    return sum(1 for one in {*texts, *expected} if texts.get(one) != expected.get(one)) + found.num_rows - len(texts)
+    wrong = sum(1 for one in {*texts, *expected} if texts.get(one) != expected.get(one))
+    written_twice: int = found.num_rows - len(texts)
+    return wrong + written_twice
 
 
 def speed(options: argparse.Namespace, documents: int, seconds: float) -> Metrics:

@@ -47,6 +47,10 @@ class Benchmarks:
         """None where the arguments name no matrix, as in every project that does not use this plugin."""
         self.problems: list[str] = []
         """Found while collecting, by Python benchmarks that name a matrix; a usage error when collection is done."""
+        self.done: frozenset[str] = frozenset()
+        """With --bench-resume: the ids of entries that are not run again."""
+        self.doubted: frozenset[str] = frozenset()
+        """The uids of runs that look done and are not taken to be."""
         self._others: dict[Path, Matrix] = {}
         self._by_file: dict[str, list[Entry]] = {file.file: [] for file in matrix.files} if matrix else {}
         for entry in matrix.entries if matrix else ():
@@ -100,6 +104,14 @@ def _read_benchmarks(session: pytest.Session) -> Benchmarks:
     matrix = _load(settings, files) if files else None
     _check_names(settings.entries, matrix.entries if matrix else ())
     return Benchmarks(settings, matrix)
+
+
+def has_matrix(config: pytest.Config) -> bool:
+    return config.stash[BENCHMARKS].loaded is not None
+
+
+def resumes(config: pytest.Config) -> bool:
+    return config.stash[BENCHMARKS].settings.resume is not None
 
 
 def is_recording(config: pytest.Config) -> bool:
@@ -179,13 +191,17 @@ def hand_over(config: pytest.Config) -> dict[str, bytes]:
     import pickle
 
     benchmarks = config.stash[BENCHMARKS]
-    return {_WORKER_INPUT: pickle.dumps((benchmarks.settings, benchmarks.loaded), pickle.HIGHEST_PROTOCOL)}
+    known = (benchmarks.settings, benchmarks.loaded, benchmarks.done, benchmarks.doubted)
+    return {_WORKER_INPUT: pickle.dumps(known, pickle.HIGHEST_PROTOCOL)}
 
 
 def _handed_over(handed: bytes) -> Benchmarks:
     import pickle
 
-    return Benchmarks(*pickle.loads(handed))
+    settings, loaded, done, doubted = pickle.loads(handed)
+    benchmarks = Benchmarks(settings, loaded)
+    benchmarks.done, benchmarks.doubted = done, doubted
+    return benchmarks
 
 
 def _load(settings: Settings, files: list[Path]) -> Matrix:

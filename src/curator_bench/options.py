@@ -56,6 +56,12 @@ class Settings:
     curator_repo: str | None
     working_dir: Path
     fleet: FleetOptions | None = None
+    resume: str | None = None
+    """`passed` or `finished`: what is not run again."""
+    names_session: bool = False
+    """Whether the user said which session."""
+    runs: int = 1
+    """How often each entry is run; each time is a run of its own."""
 
     def with_session(self, session: str) -> Settings:
         return replace(self, session=session)
@@ -116,6 +122,18 @@ def _add_matrix_options(group: pytest.OptionGroup) -> None:
 
 def _add_session_options(group: pytest.OptionGroup) -> None:
     group.addoption("--bench-session", metavar="NAME", help="name of the session; one that exists is joined")
+    # The value is part of the name: with a value of its own the option would take a path that follows it for one.
+    for spelling, kept in (("", "passed"), ("=passed", "passed"), ("=finished", "finished")):
+        group.addoption(
+            f"--bench-resume{spelling}",
+            dest="bench_resume",
+            action="store_const",
+            const=kept,
+            help="go on with the session of --bench-session, or the newest of this matrix: entries that passed, with"
+            " =finished also those that failed, crashed or timed out, are not run again"
+            if not spelling
+            else f"only what {'passed' if kept == 'passed' else 'has any verdict of its own'} is not run again",
+        )
     group.addoption("--bench-results", metavar="DIR", help="where sessions go (wins over results_dir of the matrix)")
     group.addoption(
         "--bench-sink",
@@ -129,6 +147,11 @@ def _add_session_options(group: pytest.OptionGroup) -> None:
         type=float,
         metavar="SECONDS",
         help="at the end, how long a sink may go without a delivery before it is left (30)",
+    )
+    group.addoption(
+        "--bench-runs",
+        metavar="N",
+        help="run each entry N times in a row, each a run of its own, until one does not pass or fail (1)",
     )
     group.addoption("--bench-reason", metavar="TEXT", help="why this is run; kept with the session")
     group.addoption("--bench-viewer-url", metavar="URL", help="where results can be looked at (wins over the matrix)")
@@ -206,6 +229,9 @@ def read_settings(config: pytest.Config) -> Settings:
         curator_repo=str(repo) if repo else None,
         working_dir=working_dir,
         fleet=_fleet_options(config),
+        resume=config.getoption("bench_resume"),
+        names_session=config.getoption("--bench-session") is not None,
+        runs=_runs(config),
     )
 
 
@@ -237,6 +263,13 @@ def _fleet_options(config: pytest.Config) -> FleetOptions | None:
         runs_per_gpu=_whole(config, "--bench-runs-per-gpu") or 1,
         wait_s=_number(config, "--bench-fleet-wait", at_least=0, whole=False) or 0.0,
     )
+
+
+def _runs(config: pytest.Config) -> int:
+    runs = _whole(config, "--bench-runs") or 1
+    if runs > 1 and (config.getoption("--bench-fleet") or config.getini("bench_fleet")):
+        raise BenchError("--bench-runs measures one after the other, and a fleet side by side: say one of them")
+    return runs
 
 
 def _whole(config: pytest.Config, option: str) -> int | None:

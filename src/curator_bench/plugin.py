@@ -36,6 +36,10 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_sessionstart(session: pytest.Session) -> None:
     try:
         collection.load_benchmarks(session)
+        if collection.resumes(session.config):
+            from curator_bench.fixtures.joining import go_on
+
+            go_on(session.config)
         if collection.is_recording(session.config):
             from curator_bench.fixtures.python_run_hooks import PythonRunHooks
             from curator_bench.fixtures.recording_hooks import RecordingHooks
@@ -51,9 +55,13 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
             if (hooks := sink_hooks(session.config)) is not None:
                 session.config.pluginmanager.register(hooks, "curator_bench_sinks")
+        collection.announce(session.config)
+        if collection.resumes(session.config):
+            from curator_bench.fixtures.resume import ResumeHooks
+
+            session.config.pluginmanager.register(ResumeHooks(session.config), "curator_bench_resume")
     except BenchError as error:
         raise pytest.UsageError(str(error)) from None
-    collection.announce(session.config)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -79,6 +87,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if problems := collection.late_problems(config):
         raise pytest.UsageError("\n".join(problems))
     collection.deselect(config, items)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
+    if collection.has_matrix(session.config):
+        from curator_bench.fixtures.joining import note_session
+
+        note_session(session)
+    return (yield)
 
 
 @pytest.hookimpl(wrapper=True)

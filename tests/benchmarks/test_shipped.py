@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import subprocess
 import sys
@@ -69,3 +70,14 @@ def test_a_project_without_a_matrix_imports_neither_the_matrix_room_nor_the_valu
     (line,) = [line for line in result.outlines if line.startswith("ours:")]
     for name in ("curator_bench.values", "curator_bench.matrix", "curator_bench.execution", "curator_bench.report"):
         assert f"'{name}'" not in line
+
+
+def test_the_attention_suite_says_what_to_install_where_torch_is_missing(tmp_path: Path) -> None:
+    """With torch it is run by `make test-attention`."""
+    if importlib.util.find_spec("torch"):
+        pytest.skip("torch is here")
+    results = ("-p", "no:cacheprovider", "--bench-results", tmp_path)
+    printed = run("-m", "pytest", "benchmarks/attention", "-k", "needle and tiny and 128", *results)
+    assert "4 skipped" in printed
+    assert f"needs torch, transformers, which {sys.executable} cannot import" in printed
+    assert "pip install 'curator-bench[attention]'" in printed

@@ -1,4 +1,4 @@
-"""Every example in the docs loads, and every command in them prints what stands below it."""
+"""Every example in the docs loads, and every command in them prints what stands below it, or says why it is not run."""
 
 from __future__ import annotations
 
@@ -30,11 +30,13 @@ STORIES = (
     "docs/from-coiled-benchmarks.md",
     "docs/from-nightly-runner.md",
     "docs/comparison.md",
+    "docs/study.md",
+    "docs/regressions.md",
 )
 """Pages whose commands build upon each other, in one folder; those of the others stand alone."""
 IN_A_CLONE = ("docs/docker.md",)
 PAGES = ("docs/matrix.md", "docs/fixtures.md", "README.md", *STORIES)
-FENCE = re.compile(r"^(<!-- not run: .+ -->\n)?```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^(<!-- not run: [^\n]+ -->\n)?```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 TITLE = re.compile(r"# (?P<name>[\w.-]+)(?:, laid over (?P<base>[\w.-]+))?\n")
 # What differs from machine to machine and from run to run, and what is compared instead.
 DIFFERS = {
@@ -49,6 +51,14 @@ DIFFERS = {
     re.compile(r"benchmark-run__[\d_-]+_UTC"): "SESSION",
     re.compile(r"  +|=+"): " ",
 }
+BLOCK = re.compile(
+    r"^(?P<why_not><!-- not run: [^\n]{10,} -->\n)?```(?P<language>\w*)\n(?P<text>.*?)^```$", re.M | re.S
+)
+INDENTED = re.compile(
+    r"(?<!-->\n)(?<=\n)\n {4}(?=(?:pytest|make|curator-bench|docker|pip|python|sqlite3|alembic|ci/|[A-Z_]+=)\S* )[^\n]+"
+)
+OF_A_SHELL = ("console", "sh", "bash", "shell")
+EVERY_PAGE = ["README.md", *(f"docs/{file.name}" for file in sorted((ROOT / "docs").glob("*.md")))]
 HOME = "/home/me"
 
 
@@ -92,8 +102,17 @@ def commands(page: str) -> Iterator[tuple[str, str]]:
                 yield command, output
 
 
-MATRICES = [(page, example) for page in PAGES for example in files(page) if example.language == "yaml"]
-COMMANDS = [(page, *command) for page in PAGES if page not in STORIES for command in commands(page)]
+LOADED_WITH_MORE = ("removal_matrix.yaml",)
+"""What only the command of its story gives the datasets to."""
+MATRICES = [
+    (page, example)
+    for page in PAGES
+    for example in files(page)
+    if example.language == "yaml" and example.name not in LOADED_WITH_MORE
+]
+COMMANDS: list[tuple[str, str, str]] = [
+    (page, *command) for page in PAGES if page not in STORIES for command in commands(page)
+]
 
 
 @pytest.fixture
@@ -148,7 +167,7 @@ def as_on_the_page(text: str, folder: Path) -> str:
     return "\n".join(line.strip() for line in text.strip().splitlines())
 
 
-@pytest.mark.parametrize(("page", "command", "output"), COMMANDS, ids=[command for _, command, _ in COMMANDS])
+@pytest.mark.parametrize(("page", "command", "output"), COMMANDS, ids=[command[1] for command in COMMANDS])
 def test_every_command_prints_what_the_docs_say(page: str, command: str, output: str, folder: Path) -> None:
     lay_out(page, folder)
     check_command(command, output, folder, shell_environment(folder))
@@ -177,3 +196,18 @@ def check_command(command: str, output: str, folder: Path, environment: dict[str
     printed, expected = as_on_the_page(outcome.stdout, folder), as_on_the_page(output, folder)
     pattern = re.escape(expected).replace("…", ".*")
     assert re.fullmatch(pattern, printed, re.DOTALL), f"$ {command}\n{printed}"
+
+
+@pytest.mark.parametrize("page", EVERY_PAGE)
+def test_every_command_is_run_or_says_why_not(page: str) -> None:
+    text = (ROOT / page).read_text()
+    is_run = page in PAGES
+    blocks = [block for block in BLOCK.finditer(text) if block["language"] in OF_A_SHELL and not block["why_not"]]
+    assert [block[0] for block in blocks if not is_run or block["language"] != "console"] == []
+    assert INDENTED.findall(text) == []
+
+
+def test_a_command_that_is_not_run_is_found() -> None:
+    assert INDENTED.search("See:\n\n    pytest benchmarks -m x\n")
+    assert not INDENTED.search("See:\n\n<!-- not run: takes an hour -->\n    pytest benchmarks -m x\n")
+    assert not INDENTED.search("See:\n\n    some text\n")

@@ -238,3 +238,28 @@ def test_a_database_that_cannot_be_read_fails_no_run(gated: Gated) -> None:
 def test_what_cannot_be_meant_is_a_usage_error(gated: Gated, option: str) -> None:
     gated.entry(1.0)
     assert gated.run(option).code == 4
+
+
+PYTHON_BENCHMARK = """
+import pathlib
+
+def test_sorts(record_metric):
+    file = pathlib.Path(__file__).with_name("speed.txt")
+    values = file.read_text().split()
+    file.write_text(" ".join(values[1:]))
+    record_metric("sort_time_s", float(values[0]))
+"""
+
+
+def test_a_python_benchmark_is_gated_too(project: Project) -> None:
+    """The same test, night after night, in one invocation each; its history is what these recorded."""
+    project.write("test_speed.py", PYTHON_BENCHMARK)
+    project.write("speed.txt", " ".join(map(str, [*LEVEL[:6], 1.4])))
+    project.matrix()
+    codes = []
+    for night in range(7):
+        words = ["--benchmark", "--bench-fail-on", "regression", "--bench-session", f"night_{night}", "test_speed.py"]
+        outcome = project.run(*words)
+        codes.append(outcome.code)
+    assert codes == [0] * 6 + [1], outcome.output
+    assert "sort_time_s is worse than before" in outcome.output

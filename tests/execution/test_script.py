@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from curator_bench.execution import script
 from curator_bench.values import Mask, Verdict
 
 if TYPE_CHECKING:
@@ -274,3 +275,15 @@ def test_the_command_is_written_as_it_can_be_pasted(desk: Desk) -> None:
 
 def test_the_script_works_in_the_folder_of_its_matrix(desk: Desk) -> None:
     assert desk.run("write({'cwd': os.getcwd()})").metrics["cwd"] == str(Path(desk.folder).resolve())
+
+
+@pytest.mark.parametrize(("counts", "is_said"), [((3, 4), True), ((4, 4), False)])
+def test_a_crash_while_the_kernel_ended_processes_for_memory_says_so(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, counts: tuple[int, int], is_said: bool
+) -> None:
+    counted = iter(counts)
+    monkeypatch.setattr(script, "memory_kills", lambda: next(counted))
+    result = desk.run("os.kill(os.getpid(), 9)")
+    assert result.verdict is Verdict.CRASHED
+    assert result.error.startswith("the script was ended by SIGKILL")
+    assert ("for want of memory" in result.error) is is_said

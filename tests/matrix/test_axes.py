@@ -253,3 +253,10 @@ def test_no_run_is_put_where_something_else_of_the_session_or_another_run_is(fol
 )
 def test_a_value_reads_in_ids_as_it_does_in_yaml(value: Any, text: str) -> None:
     assert text_of(value) == text
+
+
+def test_names_of_models_become_folders_and_stay_readable() -> None:
+    names = ["meta-llama/Llama-3.1-8B", "Qwen/Qwen3-8B", "qwen/qwen3-8b"]
+    folders = safe_folders(names)
+    assert folders["meta-llama/Llama-3.1-8B"] == "meta_llama_Llama_3.1_8B"
+    assert len({folder.casefold() for folder in folders.values()}) == len(names)

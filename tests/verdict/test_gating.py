@@ -123,6 +123,7 @@ def test_a_baseline_without_runs_is_no_history() -> None:
     assert gate(level(), 2.0, LESS, baseline=[]).outcome is Outcome.NOT_ENOUGH_HISTORY
 
 
+@settings(deadline=None)
 @given(st.floats(1e-6, 1e6), st.integers(0, 50), st.floats(0.85, 1.2))
 def test_the_unit_does_not_matter(unit: float, seed: int, last: float) -> None:
     history = np.append(level(30, seed=seed), last)
@@ -132,6 +133,7 @@ def test_the_unit_does_not_matter(unit: float, seed: int, last: float) -> None:
     assert scaled.change == pytest.approx(plain.change, abs=1e-9)
 
 
+@settings(deadline=None)
 @given(st.integers(0, 200), st.floats(0.8, 1.25))
 def test_worse_and_better_are_found_by_the_same_rule(seed: int, last: float) -> None:
     """Of times and of their reciprocals, which are speeds."""
@@ -141,7 +143,7 @@ def test_worse_and_better_are_found_by_the_same_rule(seed: int, last: float) -> 
     assert times.p_value == pytest.approx(speeds.p_value, rel=1e-6)
 
 
-@settings(max_examples=200)
+@settings(deadline=None)
 @given(ANY_FLOATS, st.lists(st.floats(-1e12, 1e12, allow_nan=False), min_size=1, max_size=4), st.sampled_from(Better))
 def test_whatever_was_measured_there_is_an_answer(history: list[float], newest: list[float], better: Better) -> None:
     decision = gate(history, newest, Rules(better))

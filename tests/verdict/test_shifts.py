@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from curator_bench.verdict.cases import Rules
@@ -31,6 +31,13 @@ def test_every_level_is_found_where_it_begins(seed: int) -> None:
     assert [shift.change for shift in found] == pytest.approx([0.08, -0.167, 0.1], abs=0.02)
     for shift, change in zip(found, [0.08, 0.9 / 1.08 - 1, 0.1], strict=True):
         assert shift.interval[0] - 0.01 < change < shift.interval[1] + 0.01
+
+
+@pytest.mark.parametrize("runs", [10, 20, 40])
+def test_a_level_that_lasted_for_a_while_is_found(runs: int) -> None:
+    found = shifts_of(series((1.0, 60), (1.2, runs), (1.0, 60)), LESS)
+    assert [shift.outcome for shift in found] == ["regression", "improvement"]
+    assert [shift.index for shift in found] == pytest.approx([60, 60 + runs], abs=1)
 
 
 def test_a_shift_of_the_newest_runs_is_among_them_once() -> None:
@@ -64,6 +71,7 @@ def test_few_points_show_nothing(points: int) -> None:
     assert shifts_of(np.linspace(1, 9, points), LESS) == []
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(-1e9, 1e9, allow_nan=False), max_size=60))
 def test_whatever_was_measured_shifts_lie_within_it_in_order(values: list[float]) -> None:
     found = [shift.index for shift in shifts_of(values, LESS)]
@@ -71,6 +79,7 @@ def test_whatever_was_measured_shifts_lie_within_it_in_order(values: list[float]
     assert all(0 < index < len(values) for index in found)
 
 
+@settings(deadline=None)
 @given(st.floats(1e-4, 1e6), st.integers(0, 20))
 def test_the_unit_does_not_matter(unit: float, seed: int) -> None:
     values = series((1.0, 30), (1.1, 30), seed=seed)

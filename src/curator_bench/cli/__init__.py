@@ -13,6 +13,9 @@ from curator_bench.errors import BenchError
 
 _SUBCOMMANDS = {
     "accept": "close a regression: the level since then is the new one",
+    "ab": "compare environments: interpreters, packages, variables, matrices",
+    "bisect": "find the commit that made a benchmark slower",
+    "bisect-step": "one commit of `git bisect run`, told by its exit code",
     "command": "print the command line of one entry",
     "compare": "compare two sessions, commits, branches or databases",
     "export": "write all recorded runs as JSON lines, CSV or Parquet",
@@ -22,7 +25,9 @@ _SUBCOMMANDS = {
     "matrix": "print the entries of matrix files, or their mistakes",
     "merge": "put databases together",
     "paths": "print the directories that matrices name, here and in a container",
+    "pivot": "print a metric of a session by the values of its axes",
     "prune": "remove old runs",
+    "resend": "deliver what sinks could not deliver",
     "regressions": "print where metrics shifted, and with which commits",
     "report": "write the history as a dashboard, or a session as Markdown, JSON or JUnit XML",
     "run": "run matrices with the options of the older runners",
@@ -40,7 +45,7 @@ class _Lazy(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _SUBCOMMANDS:
             return None
-        module = f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name
+        module = f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name.replace("-", "_")
         found: click.Command = importlib.import_module(f"curator_bench.cli.{module}").command
         return found
 

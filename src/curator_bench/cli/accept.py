@@ -18,7 +18,7 @@ from curator_bench.errors import BenchError
 @click.option("--better", type=click.Choice(["less", "more"]), help="as for `curator-bench regressions`")
 @db_option
 def command(entry: str, metric: str, why: str, better: str | None, database: str) -> None:
-    """Accept what METRIC of ENTRY is now: its regressions are closed, and gates compare with the level since the last."""
+    """Accept what METRIC of ENTRY is now: its regressions are closed, and gates hold it against this level."""
     from curator_bench.cli.found_shifts import Wish, find_shifts
     from curator_bench.store import queries
     from curator_bench.store.acceptances import Accepted, accept
@@ -41,6 +41,5 @@ def command(entry: str, metric: str, why: str, better: str | None, database: str
     with writing(database) as opened, opened.writing() as connection:
         accept(connection, list(accepted.values()))
     for one in open_ones:
-        tables.say(
-            f"accepted: {one.entry.name} {metric} {tables.change(one.shift.change)} since {tables.time(one.first.start)}"
-        )
+        change, since = tables.change(one.shift.change), tables.time(one.first.start)
+        tables.say(f"accepted: {one.entry.name} {metric} {change} since {since}")

@@ -105,8 +105,8 @@ def _placed(connection: Connection, pairs: Sequence[tuple[Series, Rules, Sequenc
     for one, rules, shifts in pairs:
         for number, shift in enumerate(shifts):
             before, first = (places[int(one.runs[shift.index + step])] for step in (-1, 0))
-            accepted = any(first.start <= known.until for known in closed[_key(one)])
-            state = state_of(shift, shifts[number + 1 :], rules, accepted=accepted)
+            is_accepted = any(first.start <= known.until for known in closed[_key(one)])
+            state = state_of(shift, shifts[number + 1 :], rules, accepted=is_accepted)
             changed = _changed(subjects.get(before.session_id, {}), subjects.get(first.session_id, {}))
             newest = places[int(one.runs[-1])]
             found.append(

@@ -9,7 +9,10 @@ from typing import Any
 
 import click
 
+from curator_bench.cli.entry_tree import draw, marks_of, newest_session
 from curator_bench.cli.loading import datasets_option, load_files, overlay_option, repo_option
+from curator_bench.cli.tables import say
+from curator_bench.errors import BenchError
 from curator_bench.values import Entry, Matrix
 
 
@@ -19,14 +22,39 @@ from curator_bench.values import Entry, Matrix
 @datasets_option
 @repo_option
 @click.option("--json", "as_json", is_flag=True, help="print JSON instead of a table")
+@click.option("--tree", "as_tree", is_flag=True, help="print a tree of axes with counts, and what is done of it")
+@click.option("--session", help="for --tree: what is done in this session (the newest that ran any of it)")
+@click.option("--results", type=click.Path(path_type=Path), help="for --tree: where sessions are")
 def command(
-    files: tuple[Path, ...], overlays: tuple[Path, ...], datasets: Path | None, curator_repo: str | None, as_json: bool
+    files: tuple[Path, ...],
+    overlays: tuple[Path, ...],
+    datasets: Path | None,
+    curator_repo: str | None,
+    as_json: bool,
+    as_tree: bool,
+    session: str | None,
+    results: Path | None,
 ) -> None:
     """Print the merged and expanded entries of FILES. With mistakes: print them all and exit with 1."""
     matrix = load_files(files, overlays, datasets, curator_repo)
     for warning in matrix.warnings:
         click.echo(f"warning: {matrix.mask.hide(warning)}", err=True)
-    click.echo(matrix.mask.hide(_json(matrix) if as_json else _table(matrix)))
+    if as_tree:
+        _print_tree(matrix, session, results)
+    else:
+        click.echo(matrix.mask.hide(_json(matrix) if as_json else _table(matrix)))
+
+
+def _print_tree(matrix: Matrix, session: str | None, results: Path | None) -> None:
+    said = [file.results_dir for file in matrix.files if file.results_dir]
+    folder = results or Path(said[0] if said else "results")
+    session_dir = folder / session if session else newest_session(folder, matrix)
+    if session and not (folder / session).is_dir():
+        raise BenchError(f"no session {session!r} in {folder}; --results says where sessions are")
+    if session_dir is not None:
+        say(f"done in session {session_dir.name}: ✓ passed, ✗ otherwise")
+    for line in draw(matrix, marks_of(session_dir)):
+        say(matrix.mask.hide(line))
 
 
 def _json(matrix: Matrix) -> str:

@@ -1,4 +1,4 @@
-"""`curator-bench paths`: which directories matrices name, and where a container finds them. `ci/run.sh` mounts these."""
+"""`curator-bench paths`: directories that matrices name, and where a container has them. `ci/run.sh` mounts them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from curator_bench.cli.loading import load_files, overlay_option
 from curator_bench.cli.tables import columns, print_table
 from curator_bench.errors import BenchError
 from curator_bench.matrix.environment import PATTERN
+from curator_bench.matrix.finding import matrices_in
 from curator_bench.options import DEFAULT_PATTERNS
 from curator_bench.values import Matrix
 
@@ -27,29 +28,13 @@ _NAME = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)")
     "--docker", is_flag=True, help="print options of `docker run`, one on a line; make folders that are missing"
 )
 def command(places: tuple[Path, ...], overlays: tuple[Path, ...], docker: bool) -> None:
-    """Print the directories that the matrices of PLACES (files and folders) name: on this machine, and in a container."""
-    files = sorted(set(_matrices(places)))
+    """Print the directories that the matrices of PLACES (files and folders) name, here and in a container."""
+    files = sorted(set(matrices_in(places, DEFAULT_PATTERNS)))
     mounts = dict(_mounts(load_files(files, overlays)))
     if docker:
         click.echo("".join(f"{option}\n" for option in _docker_options(mounts, [*files, *overlays])), nl=False)
     else:
         print_table(columns("HERE", "IN A CONTAINER"), list(mounts.items()))
-
-
-def _matrices(places: Iterable[Path]) -> Iterator[Path]:
-    """The files pytest would collect; a folder that begins with a dot holds none."""
-    for place in places:
-        if place.is_file():
-            if place.suffix in (".yaml", ".yml", ".json"):
-                yield place
-            continue
-        for folder, folders, names in os.walk(place):
-            folders[:] = [name for name in folders if not name.startswith(".")]
-            yield from (Path(folder, name) for name in names if _is_matrix(name))
-
-
-def _is_matrix(name: str) -> bool:
-    return any(Path(name).match(pattern) for pattern in DEFAULT_PATTERNS)
 
 
 def _mounts(matrix: Matrix) -> Iterator[tuple[str, str]]:

@@ -21,7 +21,7 @@ _DAYS = re.compile(r"(\d+) ?d(ays?)?")
 _COMMITS_SHOWN = 20
 
 
-class Moment(click.ParamType):
+class Moment(click.ParamType[datetime]):
     """A day, a time, or so many days ago."""
 
     name = "DAY"
@@ -38,7 +38,7 @@ class Moment(click.ParamType):
         return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-class Share(click.ParamType):
+class Share(click.ParamType[float]):
     """A fraction, as a matrix has it: `3%` or 0.03."""
 
     name = "SHARE"

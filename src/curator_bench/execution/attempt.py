@@ -15,6 +15,7 @@ from curator_bench.cluster.model import Cluster, ClusterRequest
 from curator_bench.cluster.shared_memory import Segments
 from curator_bench.errors import BenchError, ClusterError, DatasetError, GpuError
 from curator_bench.execution import data_setups, datasets, session_environment
+from curator_bench.execution.child import run_child
 from curator_bench.execution.directories import Directories, attempt_top, prepare, remove_scratch, with_entry_dir
 from curator_bench.execution.environment import script_environment
 from curator_bench.execution.files import append_json_line, tail
@@ -91,6 +92,7 @@ class Attempt:
         self._status.start()
         env = script_environment(self._own_env(), {}, self._bench.marker, self._bench.environ)
         self._check_imports(env)
+        self._check_gpus(env, directories)
         self._prepare_data(env)
         segments = Segments()
         try:
@@ -119,6 +121,18 @@ class Attempt:
             python = self._plan.python
             install = install_command(python, missing)
             raise _Skipped(f"needs {', '.join(missing)}, which {python} cannot import; to have it: {install}")
+
+    def _check_gpus(self, env: Mapping[str, str], directories: Directories) -> None:
+        """`gpu_check`: the user's own look at the GPUs, by the script's interpreter."""
+        if self._plan.gpu_check is None:
+            return
+        log = directories.log.with_name("gpu_check.log")
+        words = [self._plan.python, self._plan.gpu_check]
+        ended = run_child(words, env=env, log=log, cwd=self._plan.working_dir, timeout_s=self._plan.timeout_s)
+        if ended.exit_code != 0:
+            how = "its time was over" if ended.exit_code is None else f"exit code {ended.exit_code}"
+            lines = "\n".join(f"  {line}" for line in tail(log, _LOG_LINES))
+            raise GpuError(f"gpu_check {self._plan.gpu_check} says no ({how}). The end of {log}:\n{lines}")
 
     def _prepare_data(self, env: Mapping[str, str]) -> None:
         for setup in self._plan.data_setups:

@@ -18,11 +18,15 @@ def script_environment(
 
     It does not tell that pytest is there either: some libraries behave differently under test.
     """
-    inherited = without_ray(os.environ if base is None else base)
-    env = {name: value for name, value in inherited.items() if not name.startswith(_ADDED_BY_PYTEST)}
+    env = without_pytest(without_ray(os.environ if base is None else base))
     env.update(own)
     if cluster:
         env = {name: value for name, value in env.items() if name not in ADDRESS_AND_TOKEN}
         env.update(cluster)
     env.update(Mark(marker).environment())
     return env
+
+
+def without_pytest(env: Mapping[str, str]) -> dict[str, str]:
+    """An environment as it is where no pytest runs."""
+    return {name: value for name, value in env.items() if not name.startswith(_ADDED_BY_PYTEST)}

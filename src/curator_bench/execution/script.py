@@ -23,12 +23,14 @@ from curator_bench.execution.status import Status
 from curator_bench.execution.workbench import Workbench
 from curator_bench.measure.gpu import GpuSampler
 from curator_bench.measure.memory import MemorySampler
+from curator_bench.measure.memory_kills import memory_kills
 from curator_bench.measure.processes import find_processes
 from curator_bench.measure.sampler import Sampler
 from curator_bench.values import Cause, Mask, Plan, Scalar, Verdict
 
 RESULTS_OPTION = "--benchmark-results-path"
 _FULL_DISK_BYTES = 1 << 20
+_KILLED_FOR_MEMORY = "; meanwhile the kernel ended a process of this machine for want of memory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +93,13 @@ def execute(plan: Plan, directories: Directories, stage: Stage) -> Execution:
     own_env = {name: with_entry_dir(value, directories.top) for name, value in plan.env.items()}
     env = script_environment(own_env, cluster.env if cluster else {}, stage.bench.marker, stage.bench.environ)
     measured = _Measured(plan, directories, stage, env)
+    kills_before = memory_kills()
     ended = measured.run(words)
     stage.status.now("reading results", directories.log)
     found = read_result_files(results, python=plan.python, env=env)
     verdict, error, cause = _verdict(plan, ended, found, cluster, directories)
+    if verdict is Verdict.CRASHED and memory_kills() > kills_before:
+        error += _KILLED_FOR_MEMORY
     own: dict[str, Scalar] = {"exec_time_s": ended.seconds}
     if ended.exit_code is not None:
         own["exit_code"] = ended.exit_code

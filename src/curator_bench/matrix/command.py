@@ -26,12 +26,19 @@ class Command:
     data_setups: tuple[SetupNeed, ...]
     secrets: frozenset[str]
     problems: tuple[str, ...]
+    gpu_check: str | None = None
 
 
 def command_of(entry: Entry, variables: Mapping[str, str]) -> Command:
     """The command of one entry in this environment. What keeps it from running is in `problems`."""
     filler = _Filler(entry.file, variables, axis_names(entry.axes))
     script, missing = find_script(filler.fill_names(entry.script), entry.script_base_dir, entry.file.directory)
+    gpu_check: str | None = None
+    no_check: tuple[str, ...] = ()
+    if entry.gpu_check:
+        gpu_check, no_check = find_script(
+            filler.fill_names(entry.gpu_check), entry.script_base_dir, entry.file.directory
+        )
     needs = [dataset for dataset in entry.file.datasets.values() if is_named(dataset, entry)]
     env = {name: filler.fill(value) for name, value in entry.env.items()}
     setups = tuple(_setup(setup, entry.file, filler) for setup in entry.file.data_setups)
@@ -44,7 +51,8 @@ def command_of(entry: Entry, variables: Mapping[str, str]) -> Command:
         datasets=tuple(_need(dataset, entry.file, filler) for dataset in needs),
         data_setups=setups,
         secrets=frozenset(filler.environment.secrets | by_name),
-        problems=(*entry.problems, *missing),
+        problems=(*entry.problems, *missing, *no_check),
+        gpu_check=gpu_check,
     )
 
 

@@ -344,12 +344,9 @@ def _with_axes(block: Block, choice: Combination) -> Block:
 
     filled = block.copy()
     filled.update({key: fill(value) for key, value in block.items() if key not in _FILLED_LATER})
-    for (key, *inner), text in _texts(block):
-        chosen = placeholders.fill_in_datasets(text, names)
-        if inner:
-            filled[key] = _with_value(filled[key], str(inner[0]), chosen)
-        else:
-            filled[key] = chosen
+    for (first, *inner), text in _texts(block):
+        key, chosen = str(first), placeholders.fill_in_datasets(text, names)
+        filled[key] = _with_value(filled[key], str(inner[0]), chosen) if inner else chosen
     return filled
 
 

@@ -24,7 +24,7 @@ __all__ = ["LoadRequest", "load"]
 
 # What a session's directory holds beside those of its entries.
 _TAKEN_FOLDERS = (
-    *("env", "data_setup", "undelivered", "fleet", "standing_clusters"),
+    *("env", "data_setup", "undelivered", "sinks", "wandb", "fleet", "standing_clusters"),
     *("session.json", "summary.json", "progress.json", "packages.txt", "conda-explicit.txt"),
 )
 _SECRET_KEEPERS = ("env", "sinks", "sink_data")

@@ -78,7 +78,12 @@ class _Git:
 
 def _environment(ours: Mapping[str, str]) -> dict[str, str]:
     quiet = {"GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
-    return {name: value for name, value in ours.items() if name not in _NOT_HERE} | quiet
+    return elsewhere(ours) | quiet
+
+
+def elsewhere(ours: Mapping[str, str]) -> dict[str, str]:
+    """An environment in which git goes by the folder it is asked about."""
+    return {name: value for name, value in ours.items() if name not in _NOT_HERE}
 
 
 def _parsed(top: str, status: str) -> GitState:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from curator_bench.report.failures import failures
+from curator_bench.report.pivot import axes_of
+from curator_bench.report.session_runs import SUMMARY, merged, runs_of
 from curator_bench.words import readable_seconds
 
 SCHEMA_VERSION = 1
@@ -76,18 +79,47 @@ def _short(value: Any) -> str:
 
 
 def write_summary(session_dir: Path, runs: Sequence[dict[str, Any]]) -> None:
-    """summary.json: this invocation's runs laid over those of earlier ones of the same session."""
-    path = session_dir / "summary.json"
-    merged = {(run.get("file", ""), run["name"]): run for run in [*_earlier(path), *runs]}
-    document = {
-        "schema_version": SCHEMA_VERSION,
-        "session": session_dir.name,
-        "counts": dict(Counter(run["verdict"] for run in merged.values())),
-        "runs": list(merged.values()),
-    }
-    beside = path.with_name(f".summary.json.{os.getpid()}")
+    """summary.json: this invocation's runs laid over what earlier ones of the same session left."""
+    path = session_dir / SUMMARY
+    document = summary_of(session_dir.name, merged([*runs_of(session_dir), *runs]))
+    beside = path.with_name(f".{SUMMARY}.{os.getpid()}")
     beside.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", "utf-8")
     os.replace(beside, path)
+
+
+def summary_of(session: str, runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """The counts and times of all runs, and of those that share a value of an axis; what failed, and why; every run."""
+    failed = failures(runs)
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "session": session,
+        "counts": _counts(runs),
+        "total": _total(runs),
+        "entries": {entry: _total(group) for entry, group in _by("entry", runs).items()},
+        "axes": {axis: {value: _total(group) for value, group in _by(axis, runs).items()} for axis in axes_of(runs)},
+        "failures_by_category": dict(Counter(failure["category"] for failure in failed)),
+        "failures": failed,
+        "runs": runs,
+    }
+
+
+def _counts(runs: Sequence[dict[str, Any]]) -> dict[str, int]:
+    return dict(Counter(run["verdict"] for run in runs))
+
+
+def _total(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    seconds = [run["duration_s"] for run in runs if isinstance(run.get("duration_s"), int | float)]
+    return {"runs": len(runs), "counts": _counts(runs), "duration_s": sum(seconds)}
+
+
+def _by(axis: str, runs: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """The runs by what their axis says; those that do not have it are in none of them."""
+    found: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for run in runs:
+        value = run.get("entry") or run["name"] if axis == "entry" else (run.get("axes") or {}).get(axis)
+        if value is not None:
+            found[str(value)].append(run)
+    return found
 
 
 def read_results(directory: Path, since: datetime) -> dict[str, Any] | None:
@@ -97,11 +129,3 @@ def read_results(directory: Path, since: datetime) -> dict[str, Any] | None:
         return run if datetime.fromisoformat(run["started_at"]) >= since else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
-
-
-def _earlier(path: Path) -> list[dict[str, Any]]:
-    try:
-        found = json.loads(path.read_text("utf-8"))["runs"]
-        return [run for run in found if isinstance(run, dict) and "name" in run and "verdict" in run]
-    except (OSError, ValueError, KeyError, TypeError):
-        return []

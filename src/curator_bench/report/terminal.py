@@ -43,6 +43,8 @@ class TerminalReport:
         self._entry_dirs = entry_dirs
         self._began = datetime.now(UTC)
         self._runs: list[dict[str, Any]] = []
+        self.done_before: list[dict[str, Any]] = []
+        """Runs of the session that are not run again."""
         self._open: dict[str, datetime] = {}
         """The runs that have begun and not ended, and when."""
         self._started = False
@@ -98,15 +100,17 @@ class TerminalReport:
         return self._speaks and nodeid in self._entry_dirs
 
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
-        if not self._runs:
+        if not self._runs and not self.done_before:
             return
         from curator_bench.report.summary import summary_table
 
         self._pause()
         if terminalreporter.verbosity >= 0:
             terminalreporter.write_sep("=", "benchmarks")
-            for line in summary_table(self._runs):
+            for line in summary_table(self._runs) if self._runs else ():
                 terminalreporter.write_line(line)
+            if self.done_before:
+                terminalreporter.write_line(f"{len(self.done_before)} of the session were done before")
         terminalreporter.write_line(f"Session: {self._session_dir}")
 
     @pytest.hookimpl(trylast=True)
@@ -115,11 +119,11 @@ class TerminalReport:
         if self._live is not None:
             self._live.close()
         self._runs += self._interrupted_elsewhere()
-        if self._runs:
+        if self._runs or self.done_before:
             from curator_bench.report.summary import write_summary
 
             try:
-                write_summary(self._session_dir, self._runs)
+                write_summary(self._session_dir, [*self.done_before, *self._runs])
             except OSError as error:
                 self._terminal.write_line(f"summary.json could not be written: {error}", red=True)
 

@@ -68,7 +68,7 @@ class _ProcessingSink(_Adapter):
 
 
 class _LoggingSink(_Adapter):
-    """`start_session`, then for each run `start_run … log_params … log_metrics … log_artifact … end_run`, `end_session`."""
+    """`start_session`; for each run `start_run, log_params, log_metrics, log_artifact, end_run`; `end_session`."""
 
     def start_session(self, session: Session) -> None:
         self._make()

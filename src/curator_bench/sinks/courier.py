@@ -1,4 +1,4 @@
-"""Takes what one sink is told to it: in order, on a thread of its own, again after a failure, never holding anyone up."""
+"""Takes what one sink is told to it: in order, on a thread of its own, again after a failure, holding up nobody."""
 
 from __future__ import annotations
 
@@ -30,6 +30,10 @@ class _Letter:
     key: str
     """In the journal; empty for what nobody will miss."""
     told: Told
+
+
+_Bundle = list[_Letter]
+"""Letters that are delivered together: one, or several results."""
 
 
 class _GivenUp(Exception):
@@ -72,6 +76,9 @@ class Courier:
         self._left = threading.Event()
         self._last_delivery = time.monotonic()
         self._stale_since: float | None = None
+        self._held: _Letter | None = None
+        """Taken from the queue, but not fit for the bundle that was made."""
+        self._is_last = False
         self._thread = threading.Thread(target=self._work, name=f"curator-bench sink {name}", daemon=True)
 
     def start(self, session: Session, source: Mapping[str, Any]) -> None:
@@ -134,6 +141,10 @@ class Courier:
         except OSError as error:
             self.note(f"what is undelivered cannot be kept: {error}")
 
+    def note_progress(self) -> None:
+        """A call that takes long gets on."""
+        self._last_delivery = self._call_began = time.monotonic()
+
     def watch(self) -> None:
         """Looked in on now and then: a call that takes too long is ended, where there is a way."""
         began = self._call_began
@@ -158,16 +169,41 @@ class Courier:
 
     def _work(self) -> None:
         try:
-            while (letter := self._next()) is not None:
-                self._deliver(letter)
+            while bundle := self._next_bundle():
+                self._deliver(bundle)
         except _GivenUp:
             pass
         finally:
             self._close_sink()
 
+    def _next_bundle(self) -> _Bundle:
+        """Empty at the end."""
+        first = self._held or self._next()
+        self._held = None
+        bundle = [first] if first is not None else []
+        while bundle and self._may_take_more(bundle):
+            try:
+                letter = self._waiting.get_nowait()
+            except queue.Empty:
+                break
+            if letter is not None and isinstance(letter.told, Result):
+                bundle.append(letter)
+            elif letter is None or not self._is_stale(letter):
+                self._held, self._is_last = letter, letter is None
+                break
+        return bundle
+
+    def _may_take_more(self, bundle: _Bundle) -> bool:
+        at_once = self._sink.at_once if self._sink is not None else 1
+        return isinstance(bundle[-1].told, Result) and len(bundle) < at_once
+
+    def _is_stale(self, letter: _Letter) -> bool:
+        """That a run has started is no news when its result is there."""
+        return isinstance(letter.told, Run) and letter.told.nodeid in self._ended
+
     def _next(self) -> _Letter | None:
         """The next that is worth delivering; between two of them, and while there is none, the sink may catch up."""
-        while True:
+        while not self._is_last:
             try:
                 letter = self._waiting.get(timeout=self._until_catching_up())
             except queue.Empty:
@@ -175,8 +211,9 @@ class Courier:
                 continue
             if letter is None or self._left.is_set():
                 return None
-            if not (isinstance(letter.told, Run) and letter.told.nodeid in self._ended):
+            if not self._is_stale(letter):
                 return letter
+        return None
 
     def _until_catching_up(self) -> float | None:
         if self._stale_since is None or self._sink is None:
@@ -193,15 +230,15 @@ class Courier:
         except Exception as error:  # the next update takes its place
             self.note(_said(error))
 
-    def _deliver(self, letter: _Letter) -> None:
+    def _deliver(self, bundle: _Bundle) -> None:
         """Until it is delivered, refused, or there is no more time."""
         pause_s, tries_left = _FIRST_PAUSE_S, _TRIES_AT_THE_END
         while True:
             was_closing = self._closing.is_set()
             try:
-                self._hand_over(letter.told)
+                self._hand_over(bundle)
             except Refused as refusal:
-                self._refused(letter, refusal)
+                self._refused(bundle, refusal)
                 return
             except TryLater as later:
                 self.note(_said(later))
@@ -215,7 +252,7 @@ class Courier:
                 self._wait(min(pause_s, _FIRST_PAUSE_S) if was_closing else pause_s, self._closing)
                 pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
             else:
-                self._delivered(letter)
+                self._delivered(bundle)
                 return
             if self._left.is_set():
                 raise _GivenUp
@@ -224,10 +261,14 @@ class Courier:
         """A pause that the end of the session cuts short; once it is there only being given up on does."""
         (self._left if unless.is_set() else unless).wait(seconds)
 
-    def _hand_over(self, told: Told) -> None:
+    def _hand_over(self, bundle: _Bundle) -> None:
         if self._sink is None:
             self._sink = self._make(self)
-        if isinstance(told, Session):
+        told = bundle[0].told
+        if len(bundle) > 1:
+            results = [letter.told for letter in bundle if isinstance(letter.told, Result)]
+            self._timed(lambda sink=self._sink: sink.runs_finished(results))  # type: ignore[misc]
+        elif isinstance(told, Session):
             self._timed(lambda sink=self._sink: sink.start_session(told))  # type: ignore[misc]
         elif isinstance(told, Run):
             self._timed(lambda sink=self._sink: sink.run_started(told))  # type: ignore[misc]
@@ -244,23 +285,31 @@ class Courier:
             self._call_began = None
             self._hangs = False
 
-    def _delivered(self, letter: _Letter) -> None:
+    def _delivered(self, bundle: _Bundle) -> None:
         self._last_delivery = time.monotonic()
         self._is_failing = False
-        if not isinstance(letter.told, Summary) and self._stale_since is None:
+        if not isinstance(bundle[0].told, Summary) and self._stale_since is None:
             self._stale_since = self._last_delivery
-        if not letter.key:
-            return
+        for letter in bundle:
+            if letter.key:
+                self._note_delivery(letter.key)
+
+    def _note_delivery(self, key: str) -> None:
         self.account.delivered += 1
-        self.account.left.discard(letter.key)
+        self.account.left.discard(key)
         try:
-            self.journal.delivered(letter.key)
+            self.journal.delivered(key)
         except OSError as error:
             self.note(f"what is delivered cannot be noted: {error}")
 
-    def _refused(self, letter: _Letter, refusal: Refused) -> None:
+    def _refused(self, bundle: _Bundle, refusal: Refused) -> None:
+        """Of several, one may be at fault; then each is delivered by itself."""
+        if len(bundle) > 1:
+            for letter in bundle:
+                self._deliver([letter])
+            return
         self.note(_said(refusal))
-        if isinstance(letter.told, Session):
+        if isinstance(bundle[0].told, Session):
             raise _GivenUp
 
     def _close_sink(self) -> None:

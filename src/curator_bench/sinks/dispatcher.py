@@ -108,6 +108,7 @@ def _courier(chosen: Chosen, session: Session, mask: Mask) -> Courier:
             matrix_dir=chosen.matrix_dir,
             link=lambda uid, url: account.links.__setitem__(uid, mask.hide(url)),
             say=lambda text: account.said.append(mask.hide(text)),
+            alive=courier.note_progress,
         )
         return chosen.kind(chosen.config, context)
 

@@ -1,9 +1,9 @@
 """SESSION/undelivered/SINK.jsonl: what a sink has been told and not yet delivered, whatever becomes of this process.
 
-An invocation that begins writes a line with itself and the session; then comes a line for each thing told, before anyone
-tries to deliver it, and one when it is delivered. An invocation whose end is delivered is taken out, and a file without
-invocations goes. So what is left by a kill at any moment is what `curator-bench resend` has to deliver: at worst the one
-thing that was delivered just then, a second time.
+An invocation that begins writes a line with itself and the session; then comes a line for each thing told, before
+anyone tries to deliver it, and one when it is delivered. An invocation whose end is delivered is taken out, and a file
+without invocations goes. So what is left by a kill at any moment is what `curator-bench resend` has to deliver;
+at worst what was being delivered just then, a second time.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Generic, TypeVar
@@ -49,6 +49,8 @@ class Context:
     """Tells of a URL: of the run with this uid, or of the session when it is empty."""
     say: Callable[[str], None]
     """A line for the end of pytest's output."""
+    alive: Callable[[], None] = lambda: None
+    """Tells in the middle of a long call that it gets on: its time limit and the grace at the end begin anew."""
 
     @property
     def state(self) -> State:
@@ -69,6 +71,8 @@ class Sink(Generic[Config]):
     needs: ClassVar[tuple[str, str] | None] = None
     """A module and the extra it comes with."""
     catch_up_every_s: ClassVar[float] = 5.0
+    at_once: ClassVar[int] = 1
+    """How many results `runs_finished` is given at most."""
 
     def __init__(self, config: Config, context: Context) -> None:
         self.config = config
@@ -82,6 +86,11 @@ class Sink(Generic[Config]):
 
     def run_finished(self, result: Result) -> None:
         """A run has ended and been judged."""
+
+    def runs_finished(self, results: Sequence[Result]) -> None:
+        """Several at once, where so many wait and `at_once` allows it. May be told again of those it has done."""
+        for result in results:
+            self.run_finished(result)
 
     def end_session(self, summary: Summary) -> None:
         """This invocation has ended."""

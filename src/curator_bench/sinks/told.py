@@ -71,6 +71,8 @@ class Result:
     duration_s: float
     uid: str = ""
     attempt: int = 1
+    definition_hash: str = ""
+    """Of what was run: only runs with the same one are to be compared."""
     axes: Mapping[str, str] = field(default_factory=dict)
     marks: tuple[str, ...] = ()
     error: str = ""

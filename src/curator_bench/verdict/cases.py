@@ -19,7 +19,7 @@ from curator_bench.verdict.noise import BLOCK, BLOCKS
 from curator_bench.verdict.scale import Scale, scale_of
 from curator_bench.verdict.tails import Floats
 
-CERTAINTY = 0.0015
+CERTAINTY = 0.0014
 """With it, and what gating adds in doubt, fewer than 1 of 1,000 clean series is an alarm: benchmarks/statistics."""
 MIN_EFFECT = 0.03
 MIN_HISTORY = 5

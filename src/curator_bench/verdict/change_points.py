@@ -80,10 +80,19 @@ class _Search:
             place = int(np.argmax(contrast))
             if contrast[place] < _WORTH_A_LOOK * self.spread:
                 return None
-            index = self._moved(start, start + SHORTEST + place, end)
-            if self.chance(start, index, end) <= self.certainty:
+            index = self._held(start, start + SHORTEST + place, end)
+            if index is not None:
                 return index
             contrast[max(0, place - SHORTEST) : place + SHORTEST + 1] = 0.0
+        return None
+
+    def _held(self, start: int, place: int, end: int) -> int | None:
+        """Where near a place the level changes: as far as both levels reach, or nearby where one was short."""
+        for width in reversed(_WIDTHS):
+            low, high = max(start, place - width), min(end, place + width)
+            index = self._moved(low, place, high)
+            if self.chance(low, index, high) <= self.certainty:
+                return index
         return None
 
     def _contrast(self, start: int, end: int) -> Floats:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
+from curator_bench.execution.fleet.baggage import choose
 from curator_bench.execution.fleet.board import Board
 from curator_bench.execution.fleet.model import (
     Ended,
@@ -24,6 +25,7 @@ from curator_bench.execution.fleet.model import (
     Lost,
     Node,
     Nodes,
+    Noted,
     Order,
     Refused,
     Request,
@@ -70,10 +72,14 @@ class Driver:
         self._happenings: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._tasks: dict[str, _Task] = {}
         self._told_nodes: tuple[Node, ...] = ()
-        env = dict(request.runtime_env) or None
-        self._ray.init(namespace=_NAMESPACE, log_to_driver=False, logging_level="ERROR", runtime_env=env)
+        self._baggage = request.baggage
+        self._connect()
+        if env := self._choose_what_to_send():  # Ray takes folders only when a driver connects
+            self._ray.shutdown()
+            self._connect(runtime_env=env)
         self._run: Any = self._ray.remote(run_on_node)
         self._board: Any = self._ray.remote(Board).options(**self._beside_us()).remote()
+        self._ray.get(self._board.stop.remote(""))  # it is there before the first run has something to tell
         self._reserving = Reserving(self._ray, self._when_done, self._later)
         self._look_at_nodes()
         self._ask_for_news()
@@ -85,6 +91,19 @@ class Driver:
             own = self._ray.get_runtime_context().get_node_id()
             options["label_selector"] = {"ray.io/node-id": own}
         return options
+
+    def _choose_what_to_send(self) -> dict[str, Any]:
+        """A `runtime_env`; empty where all machines have all they need."""
+        if self._baggage is None:
+            return {}
+        nodes = {node["NodeID"]: node["NodeManagerHostname"] for node in self._ray.nodes() if node["Alive"]}
+        env, words = choose(self._ray, self._baggage, nodes)
+        for text in words:
+            self._tell(Noted(text))
+        return env
+
+    def _connect(self, **options: Any) -> None:
+        self._ray.init(namespace=_NAMESPACE, log_to_driver=False, logging_level="ERROR", **options)
 
     def listen(self, hear: Callable[[], Wish | Request]) -> None:
         """In a thread of its own, until the connection breaks."""
@@ -131,7 +150,7 @@ class Driver:
         if order.not_on:
             options["label_selector"] = {"ray.io/node-id": f"!in({','.join(sorted(order.not_on))})"}
         try:
-            answer = self._run.options(**options).remote(order, self._board)
+            answer = self._run.options(**options).remote(order, self._board, self._baggage)
         except Exception as error:  # an order that Ray does not take is that run's error and nobody else's
             self._tell(Lost(order.uid, f"Ray does not take it: {type(error).__name__}: {error}"))
             return
@@ -152,11 +171,11 @@ class Driver:
         if error is not None:
             self._tell(Lost(uid, _in_words(error), by_us=task.withdrawn))
             return
-        result, where = future.result()
+        result, where, files = future.result()
         if result is None:
             self._start(task.order)
             return
-        self._tell(Ended(uid, result, where))
+        self._tell(Ended(uid, result, where, files))
 
     def _stop(self, uid: str) -> None:
         self._board.stop.remote(uid)

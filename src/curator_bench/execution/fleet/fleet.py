@@ -29,6 +29,7 @@ from curator_bench.execution.fleet.model import (
     Lost,
     Node,
     Nodes,
+    Noted,
     Order,
     Refused,
     Request,
@@ -68,6 +69,8 @@ class Fleet:
 
     def __init__(self, settings: FleetSettings, bench: Workbench, log_dir: Path) -> None:
         self.nodes: tuple[Node, ...] = ()
+        self.notes: list[str] = []
+        """What people should know of it."""
         self._settings, self._bench, self._log_dir = settings, bench, log_dir
         self._events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
         self._under_way: dict[str, Order] = {}
@@ -112,6 +115,8 @@ class Fleet:
                 return None
             case Nodes(nodes):
                 self.nodes = nodes
+            case Noted(text):
+                self.notes.append(text)
             case Ended(uid) | Lost(uid):
                 self._under_way.pop(uid, None)
         return event

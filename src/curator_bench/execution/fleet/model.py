@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from curator_bench.execution.fleet.baggage import Baggage
 from curator_bench.values import Plan, RunResult
 
 
@@ -78,8 +79,8 @@ class Where:
 class Request:
     """The first thing a driver is told."""
 
-    wheres: Mapping[str, str] = field(default_factory=dict)
-    runtime_env: Mapping[str, Any] = field(default_factory=dict)
+    baggage: Baggage | None = None
+    """None where all nodes are this machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +113,13 @@ class Nodes:
     """The nodes that live; told once at the start, and whenever they change."""
 
     nodes: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """Something to tell people."""
+
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,4 +171,4 @@ class Broken:
     reason: str
 
 
-Event: TypeAlias = Nodes | Refused | Started | Told | Ended | Lost | Broken
+Event: TypeAlias = Nodes | Noted | Refused | Started | Told | Ended | Lost | Broken

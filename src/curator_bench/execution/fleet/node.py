@@ -7,6 +7,7 @@ import importlib
 import os
 import signal
 import socket
+import tempfile
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 
 from curator_bench.errors import GpuError
 from curator_bench.execution.failed import failed_before_it_began
+from curator_bench.execution.fleet.baggage import Baggage, unpacked
 from curator_bench.execution.fleet.gpus import GpuWatch
 from curator_bench.execution.fleet.model import Order, Where
 from curator_bench.execution.fleet.slices import within
@@ -27,18 +29,22 @@ _EVERY_S = 1.0
 _ANSWERS_WITHIN_S = 10.0
 _ENDED_WITHIN_S = 2.0
 _LARGEST_STATUS = 1 << 20
+_RAYS_ALLOCATOR = "ray/core/libjemalloc.so"
 
 
-def run_on_node(order: Order, board: Any) -> tuple[RunResult | None, Where]:
-    """No result where the task was given a GPU that nothing must run on any more."""
+def run_on_node(order: Order, board: Any, baggage: Baggage | None) -> tuple[RunResult | None, Where, dict[str, bytes]]:
+    """No result where the task was given a GPU that nothing must run on any more. The last are files to bring home."""
     where = _where()
     if order.gpus_left_out.get(where.node, frozenset()) & set(where.gpus):
-        return None, where
-    bench = _workbench(order.plan.session_dir)
-    bench.environ = _inherited(where)
-    plan = within(order.plan, order.slice, *_size_of_node(), _shared_memory())
-    with Messenger(plan, where, board):
-        return _run(plan, order, where, bench), where
+        return None, where, {}
+    with unpacked(order.plan, baggage or Baggage()) as here:
+        bench = _workbench()
+        bench.environ = _inherited(where)
+        plan = within(here.plan, order.slice, *_size_of_node(), _shared_memory())
+        with Messenger(plan, where, board):
+            result = _run(plan, order, where, bench)
+        result, files = here.back(result)
+        return result, where, files
 
 
 def _run(plan: Plan, order: Order, where: Where, bench: Workbench) -> RunResult:
@@ -96,9 +102,9 @@ class Messenger:
 
 
 @functools.cache
-def _workbench(session_dir: str) -> Workbench:
-    """One for all runs of this worker; its guard sees to it when the worker ends."""
-    return Workbench(Path(session_dir), in_ray_worker=True)
+def _workbench() -> Workbench:
+    """One for all runs of this worker; its guard sees to it when the worker ends. Nothing stands between two runs."""
+    return Workbench(Path(tempfile.gettempdir()), in_ray_worker=True)
 
 
 def _where() -> Where:
@@ -150,7 +156,11 @@ def _environment_of_the_node() -> Mapping[str, str]:
         pairs = Path("/proc", os.environ["RAY_RAYLET_PID"], "environ").read_bytes().split(b"\0")
     except (OSError, KeyError):
         return os.environ
-    return dict(os.fsdecode(pair).split("=", 1) for pair in pairs if b"=" in pair)
+    env = dict(os.fsdecode(pair).split("=", 1) for pair in pairs if b"=" in pair)
+    preloaded = [library for library in env.pop("LD_PRELOAD", "").split(":") if library]
+    if own := [library for library in preloaded if not library.endswith(_RAYS_ALLOCATOR)]:
+        env["LD_PRELOAD"] = ":".join(own)
+    return env
 
 
 @functools.cache

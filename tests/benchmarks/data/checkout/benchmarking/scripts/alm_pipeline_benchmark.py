@@ -31,7 +31,7 @@ def run_benchmark(args: argparse.Namespace) -> tuple[dict[str, object], list[Any
     begin = time.perf_counter()
     tasks = Pipeline(name="alm", stages=stages).run(EXECUTORS[args.executor](), initial_tasks=initial_tasks(args))
     tasks = tasks or []
-    metrics = {
+    metrics: dict[str, object] = {
         "is_success": bool(tasks),
         "time_taken_s": time.perf_counter() - begin,
         "num_output_entries": len(tasks),

@@ -1,4 +1,4 @@
-"""A script to the contract: it takes --benchmark-results-path and leaves params.json, metrics.json and tasks.pkl there."""
+"""A script to the contract: it leaves params.json, metrics.json and tasks.pkl in --benchmark-results-path."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def run_benchmark(args: argparse.Namespace) -> tuple[dict[str, object], list[obj
     seconds = time.perf_counter() - begin
     args.output_path.mkdir(parents=True)
     documents = sum(one["documents"] for one in counted)
-    metrics = {
+    metrics: dict[str, object] = {
         "is_success": True,
         "time_taken_s": seconds,
         "num_documents_processed": documents,

@@ -1,7 +1,7 @@
 """NeMo Curator's reader, one stage that filters or modifies texts, its writer; against the same done in a plain loop.
 
-score_filter keeps documents of --least-words to --most-words words; modifier takes addresses out of texts and keeps their
-first --keep-characters characters.
+score_filter keeps documents of --least-words to --most-words words; modifier takes addresses out of texts and keeps
+their first --keep-characters characters.
 """
 
 from __future__ import annotations

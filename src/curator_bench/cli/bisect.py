@@ -1,0 +1,226 @@
+"""`curator-bench bisect`: which commit made a metric of a benchmark worse."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from curator_bench.cli import tables
+from curator_bench.cli.databases import db_option
+from curator_bench.errors import BenchError
+
+if TYPE_CHECKING:
+    from curator_bench.hunting.bench import Bench
+    from curator_bench.hunting.bisecting import Outcome, Tried
+    from curator_bench.hunting.repository import Repository
+    from curator_bench.verdict.sequential import Hunt
+
+_DO_NOT_DIFFER, _IN_DOUBT = 3, 4
+
+
+@click.command("bisect", context_settings={"ignore_unknown_options": True})
+@click.option("--repo", type=click.Path(path_type=Path, exists=True), default=".", help="the checkout to hunt in")
+@click.option("--good", required=True, metavar="REF", help="a commit that is fast enough")
+@click.option("--bad", required=True, metavar="REF", help="a later commit that is not")
+@click.option("--entry", required=True, metavar="NAME", help="its name or id; a benchmark in Python by its node id")
+@click.option("--metric", required=True, help="what got worse")
+@click.option("--better", type=click.Choice(["less", "more"]), help="where the metric's name does not tell")
+@click.option(
+    "--min-effect", type=click.FloatRange(0.0), default=0.03, show_default=True, help="smaller does not count"
+)
+@click.option("--install", metavar="COMMAND", help='after each checkout, in --repo: "pip install -e ."')
+@click.option("--skip-build-failures", is_flag=True, help="go on without commits that cannot be installed")
+@click.option("--runs", type=click.IntRange(3), default=5, show_default=True, help="of a commit before the first look")
+@click.option("--max-runs", type=click.IntRange(5), default=30, show_default=True, help="of a commit")
+@click.option("--fresh", is_flag=True, help="measure anew what an earlier hunt of the same has measured")
+@click.option("--json", "as_json", is_flag=True, help="print JSON instead of a table")
+@db_option
+@click.argument("pytest_args", nargs=-1, type=click.UNPROCESSED, metavar="[-- PYTEST_ARGS…]")
+def command(
+    repo: Path,
+    good: str,
+    bad: str,
+    entry: str,
+    metric: str,
+    better: str | None,
+    min_effect: float,
+    install: str | None,
+    skip_build_failures: bool,
+    runs: int,
+    max_runs: int,
+    fresh: bool,
+    as_json: bool,
+    database: str,
+    pytest_args: tuple[str, ...],
+) -> None:
+    """Find the commit between --good and --bad with which --metric of --entry got worse.
+
+    Good and bad are measured in turns until it is sure that they differ; then `git bisect` leads from commit to commit,
+    each measured until it is sure. The checkout is afterwards as it was. What was measured is in the database: the same
+    command goes on where it was stopped. PYTEST_ARGS say what pytest runs: otherwise the matrices in benchmarks/ or here.
+
+    The exit code is 0 with a culprit, 3 where good and bad do not differ, 4 where too many commits cannot be judged.
+    """
+    from curator_bench.hunting.bench import Bench
+    from curator_bench.hunting.bisecting import Bisection, Wish
+    from curator_bench.hunting.children import Stopped, stoppable
+    from curator_bench.hunting.repository import Repository
+    from curator_bench.verdict.sequential import Hunt, steps_between
+
+    direction = _direction(metric, better)
+    repository = Repository(repo)
+    wish = Wish(good, bad, install, skip_build_failures)
+    ends = repository.commit(good), repository.commit(bad)
+    commits = repository.between(*ends)
+    hunt = Hunt(direction, min_effect, steps_between(len(commits)), runs, max(runs, max_runs))
+    reason = f"bisect of {metric} between {ends[0].short} and {ends[1].short}"
+    bench = Bench(entry, metric, _absolute(database), pytest_args, reason)
+    session = _session(bench, wish, ends, fresh=fresh)
+    _tell(f"{tables.how_many(len(commits), 'commit')} from {ends[0]} to {ends[1]}; sessions {session}-…")
+    try:
+        with stoppable():
+            outcome = Bisection(repository, bench, wish, hunt, session, _tell).run(*ends)
+    except Stopped as stopped:
+        _tell(f"{stopped}; {repository.top} is as it was; the same command goes on")
+        sys.exit(stopped.exit_code)
+    _report(outcome, commits, bench, hunt, repository, as_json=as_json)
+    sys.exit(_code(outcome))
+
+
+def _direction(metric: str, declared: str | None) -> Any:
+    from curator_bench.verdict.direction import better_of
+
+    found = better_of(metric, declared)
+    if found is None:
+        raise BenchError(f"whether less or more of {metric} is better is not known: say --better less or --better more")
+    return found
+
+
+def _absolute(database: str) -> str:
+    return database if "://" in database else str(Path(database).expanduser().absolute())
+
+
+def _tell(text: str) -> None:
+    click.echo(text, err=True)
+
+
+def _session(bench: Bench, wish: Any, ends: Any, *, fresh: bool) -> str:
+    """The name that begins the sessions of this hunt: that of the newest one of its kind, or a new one."""
+    from curator_bench.hunting.bisecting import hunt_key
+    from curator_bench.store.hunts import hunts_of
+    from curator_bench.store.opening import to_read_if_there
+
+    prefix = f"bisect-{hunt_key(bench, wish, *ends)}"
+    with to_read_if_there(bench.database) as opened:
+        if opened is None:
+            return f"{prefix}-1"
+        with opened.reading() as connection:
+            names = hunts_of(connection, f"{prefix}-")
+    newest = max((int(number) for name in names if (number := name.split("-")[2]).isdecimal()), default=0)
+    return f"{prefix}-{newest + 1 if fresh else max(newest, 1)}"
+
+
+def _code(outcome: Outcome) -> int:
+    from curator_bench.verdict.sequential import Difference
+
+    if outcome.culprit is not None:
+        return 0
+    return _IN_DOUBT if outcome.difference is Difference.WORSE else _DO_NOT_DIFFER
+
+
+def _report(
+    outcome: Outcome, commits: Sequence[str], bench: Bench, hunt: Hunt, repository: Repository, *, as_json: bool
+) -> None:
+    place = {sha: number for number, sha in enumerate(commits, 1)}
+    tried = sorted(outcome.tried, key=lambda one: place.get(one.commit.sha, 0))
+    if as_json:
+        click.echo(tables.as_json(_document(outcome, tried, bench)))
+        return
+    heads = tables.columns("COMMIT", "SUBJECT", ">RUNS", f">{bench.metric}", ">CHANGE", "IS", "WHY")
+    tables.print_table(heads, [_row(one, tried[0]) for one in tried])
+    tables.say("")
+    for line in _said(outcome, tried, bench, hunt, repository):
+        tables.say(line)
+
+
+def _row(one: Tried, good: Tried) -> tuple[str, ...]:
+    change = _change(good, one)
+    shown = "" if change is None else f"{change.change:+.1%}"
+    level = "" if change is None else tables.number(change.after)
+    return (
+        one.commit.short,
+        one.commit.subject,
+        str(len(one.runs.values)),
+        level,
+        shown if one is not good else "",
+        str(one.judgement),
+        one.why,
+    )
+
+
+def _change(before: Tried, after: Tried) -> Any:
+    import numpy as np
+
+    from curator_bench.verdict.intervals import change_between
+    from curator_bench.verdict.noise import BLOCK
+
+    if not (before.runs.values and after.runs.values):
+        return None
+    return change_between(np.array(before.runs.values[-BLOCK:]), np.array(after.runs.values[-BLOCK:]))
+
+
+def _said(outcome: Outcome, tried: Sequence[Tried], bench: Bench, hunt: Hunt, repository: Repository) -> Iterator[str]:
+    from curator_bench.verdict.sequential import Difference
+
+    if outcome.culprit is not None:
+        yield f"The first bad commit is {outcome.culprit.sha}"
+        yield f"  {tables.printable(outcome.culprit.subject)} ({outcome.culprit.author}, {outcome.culprit.date})"
+        change = _at_the_culprit(outcome, tried)
+        if change is not None:
+            low, high = change.interval
+            yield f"  {bench.metric} {change.change:+.1%} (95 % confidence interval {low:+.1%} to {high:+.1%})"
+    elif outcome.difference is Difference.WORSE:
+        yield "The first bad commit is one of these; the others cannot be judged:"
+        yield from (f"  {tables.printable(str(commit))}" for commit in outcome.suspects)
+    else:
+        low, high = sorted(outcome.ends.interval)
+        what = {
+            Difference.BETTER: "The bad commit is better than the good one",
+            Difference.NONE: f"Good and bad do not differ by {hunt.min_effect:.0%} or more",
+        }.get(outcome.difference, f"{hunt.most} runs do not show that bad is worse than good")
+        yield f"{what}: {bench.metric} {outcome.ends.change:+.1%}, surely between {low:+.1%} and {high:+.1%}."
+        yield "There is nothing to hunt."
+
+
+def _at_the_culprit(outcome: Outcome, tried: Sequence[Tried]) -> Any:
+    """From the commit tried last before the culprit to the culprit."""
+    measured = [one for one in tried if one.runs.values]
+    place = next((n for n, one in enumerate(measured) if one.commit == outcome.culprit), 0)
+    return _change(measured[place - 1], measured[place]) if place else None
+
+
+def _document(outcome: Outcome, tried: Sequence[Tried], bench: Bench) -> dict[str, Any]:
+    return {
+        "schema_version": 1,
+        "entry": bench.entry,
+        "metric": bench.metric,
+        "difference": str(outcome.difference),
+        "change": outcome.ends.change,
+        "interval": list(outcome.ends.interval),
+        "culprit": outcome.culprit.sha if outcome.culprit else None,
+        "suspects": [commit.sha for commit in outcome.suspects],
+        "tried": [
+            {
+                "commit": one.commit.sha,
+                "subject": one.commit.subject,
+                "judgement": str(one.judgement),
+                "why": one.why,
+                "values": list(one.runs.values),
+            }
+            for one in tried
+        ],
+    }

@@ -1,0 +1,70 @@
+"""`curator-bench bisect-step`: one commit of `git bisect run`, told by its exit code."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+from typing import Any
+
+import click
+
+from curator_bench.errors import BenchError
+
+_STOP, _USAGE = 128, 4
+"""As in `hunting.bisect_codes`, which would take the time of an import before the arguments are looked at."""
+
+
+class _NeverBad(click.Command):
+    """A mistake of ours or of the user must not end with 1, which git takes for a bad commit."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        try:
+            return super().make_context(info_name, args, parent, **extra)
+        except click.UsageError as error:
+            error.show()
+            sys.exit(_STOP + _USAGE)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BenchError as error:
+            click.echo(str(error), err=True)
+        except Exception:  # a mistake of ours: told in full, and git stops
+            click.echo(traceback.format_exc(), err=True)
+        sys.exit(_STOP + 3)
+
+
+@click.command("bisect-step", cls=_NeverBad, context_settings={"ignore_unknown_options": True})
+@click.option(
+    "--skip-broken", is_flag=True, help="commits whose benchmark crashes or times out cannot be judged; otherwise bad"
+)
+@click.argument("pytest_args", nargs=-1, type=click.UNPROCESSED, metavar="-- PYTEST_ARGS…")
+def command(skip_broken: bool, pytest_args: tuple[str, ...]) -> None:
+    """Run pytest and say what it says of the commit: `git bisect run curator-bench bisect-step -- benchmarks -k NAME`.
+
+    The exit code is 0 for good, 1 for bad (a failed requirement or a regression), 125 for what cannot be judged, and
+    128 or more for what has nothing to do with the commit, on which git stops.
+    """
+    from curator_bench.hunting import junit
+    from curator_bench.hunting.bisect_codes import code_of
+    from curator_bench.hunting.children import Stopped, environment, run, stoppable
+
+    if not pytest_args:
+        raise click.UsageError("say what to run: curator-bench bisect-step -- benchmarks -k NAME")
+    try:
+        with stoppable(), tempfile.TemporaryDirectory(prefix="curator-bench-") as folder:
+            file = Path(folder, "junit.xml")
+            words = [sys.executable, "-m", "pytest", *pytest_args, f"--junitxml={file}"]
+            ended = run(words, env=environment(), cwd=Path.cwd())
+            code, why = code_of(junit.read(file, ended), skip_broken=skip_broken)
+    except Stopped as stopped:
+        code, why = stopped.exit_code, str(stopped)
+    click.echo(f"curator-bench bisect-step: {code} ({_MEANING.get(code, 'stop')}: {why})", err=True)
+    sys.exit(code)
+
+
+_MEANING = {0: "good", 1: "bad", 125: "cannot be judged"}

@@ -1,0 +1,198 @@
+"""`curator-bench compare`: two sessions, commits, branches or databases, metric by metric."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections import defaultdict
+from collections.abc import Sequence, Set
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from curator_bench.cli import tables
+from curator_bench.cli.databases import db_option, reading
+from curator_bench.cli.regressions import Share
+from curator_bench.errors import BenchError
+
+if TYPE_CHECKING:
+    from curator_bench.store.measured import Kind, Measure, Measured
+    from curator_bench.verdict.comparison import Compared
+
+_ORDER = ("regression", "improvement")
+_MARKS = {"regression": "🔴 regression", "improvement": "🟢 improvement"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    measure: Measure
+    runs: tuple[int, int]
+    compared: Compared
+
+
+@click.command("compare")
+@click.argument("a")
+@click.argument("b")
+@db_option
+@click.option("--metric", help="this metric only")
+@click.option("--better", type=click.Choice(["less", "more"]), help="of metrics that tell no direction by their name")
+@click.option("--min-effect", type=Share(), default="3%", show_default=True, help="smaller changes are level")
+@click.option("--fail", is_flag=True, help="exit code 1 when there is a regression")
+@click.option("--markdown", "as_markdown", is_flag=True, help="print a table for a pull request")
+@click.option("--json", "as_json", is_flag=True, help="print JSON instead of a table")
+def command(
+    a: str,
+    b: str,
+    database: str,
+    metric: str | None,
+    better: str | None,
+    min_effect: float,
+    fail: bool,
+    as_markdown: bool,
+    as_json: bool,
+) -> None:
+    """Compare what was measured in A with what was measured in B: names or uids of sessions, commits, branches, or
+    database files and URLs. How much a metric scatters is learnt from all its runs."""
+    rows = _compared(*_sides(a, b, database, metric), better, min_effect)
+    if not rows:
+        raise BenchError(f"{a} and {b} have no metric in common that tells which direction is good")
+    rows.sort(key=lambda row: (_place(row.compared.verdict), row.measure))
+    if as_json:
+        click.echo(tables.as_json([_document(row) for row in rows]))
+    elif as_markdown:
+        tables.say("\n".join(_markdown(a, b, rows)))
+    else:
+        heads = tables.columns("ENTRY", "METRIC", f">{a}", f">{b}", ">CHANGE", "95 % INTERVAL", ">RUNS", "VERDICT")
+        tables.print_table(heads, [_cells(row) for row in rows])
+    if fail and any(row.compared.verdict == "regression" for row in rows):
+        sys.exit(1)
+
+
+def _sides(a: str, b: str, database: str, metric: str | None) -> tuple[Measured, Measured, Measured]:
+    """What A and B measured, and all that is known beside B."""
+    if _is_database(a) or _is_database(b):
+        before, history = _side(a, database, metric)
+        after, _ = _side(b, database, metric)
+        return before, after, history
+    from curator_bench.store.measured import measured, sessions_meant
+
+    with reading(database) as opened, opened.reading() as connection:
+        everything = measured(connection, metric)
+        of_a, of_b = (set(sessions_meant(connection, named)) for named in (a, b))
+    return _only(everything, of_a - of_b), _only(everything, of_b), _only(everything, None, without=of_b)
+
+
+def _side(named: str, database: str, metric: str | None) -> tuple[Measured, Measured]:
+    """What one side measured, and all that its database knows."""
+    from curator_bench.store.measured import measured, sessions_meant
+
+    with reading(named if _is_database(named) else database) as opened, opened.reading() as connection:
+        everything = measured(connection, metric)
+        if _is_database(named):
+            return everything, everything
+        return _only(everything, set(sessions_meant(connection, named))), everything
+
+
+def _is_database(named: str) -> bool:
+    return "://" in named or Path(named).is_file()
+
+
+def _only(everything: Measured, sessions: Set[int] | None, without: Set[int] = frozenset()) -> Measured:
+    found: Measured = defaultdict(lambda: defaultdict(list))
+    for measure, kinds in everything.items():
+        for kind, values in kinds.items():
+            kept = [one for one in values if (sessions is None or one[0] in sessions) and one[0] not in without]
+            if kept:
+                found[measure][kind] = kept
+    return found
+
+
+def _compared(
+    before: Measured, after: Measured, history: Measured, better: str | None, min_effect: float
+) -> list[_Row]:
+    from curator_bench.verdict.cases import Rules
+    from curator_bench.verdict.comparison import Compared, compare, pair_of
+    from curator_bench.verdict.direction import better_of
+
+    nan = float("nan")
+    pairs, measures, strange = [], [], []
+    for measure in before.keys() & after.keys():
+        rules = Rules(better_of(measure.metric, None, better), min_effect)
+        if rules.better is None:
+            continue
+        kinds = [kind for kind in after[measure] if kind in before[measure]]
+        if not kinds:
+            strange.append(_Row(measure, (0, 0), Compared(_why_not(measure, before, after), nan, nan, nan)))
+            continue
+        kind = max(kinds, key=lambda kind: len(after[measure][kind]))
+        a, b, known = ([value for _, value in side[measure][kind]] for side in (before, after, history))
+        pairs.append(pair_of(a, b, known, rules))
+        measures.append(measure)
+    found = [
+        _Row(measure, (len(pair.before), len(pair.after)), compared)
+        for measure, pair, compared in zip(measures, pairs, compare(pairs), strict=True)
+    ]
+    return [*found, *strange]
+
+
+def _why_not(measure: Measure, before: Measured, after: Measured) -> str:
+    from curator_bench.verdict.comparable import Origin, difference
+
+    def origin(kind: Kind) -> Origin:
+        return Origin(measure.name, kind.definition_hash, kind.machine_id)
+
+    one, other = next(iter(after[measure])), next(iter(before[measure]))
+    return f"not comparable because {difference(origin(one), origin(other))}"
+
+
+def _place(verdict: str) -> int:
+    return _ORDER.index(verdict) if verdict in _ORDER else len(_ORDER)
+
+
+def _cells(row: _Row) -> tuple[str, ...]:
+    one = row.compared
+    interval = f"{tables.change(one.interval[0])} to {tables.change(one.interval[1])}" if one.interval else ""
+    return (
+        row.measure.name,
+        row.measure.metric,
+        _number(one.before),
+        _number(one.after),
+        tables.change(one.change),
+        interval,
+        f"{row.runs[0]}, {row.runs[1]}",
+        one.verdict,
+    )
+
+
+def _number(value: float) -> str:
+    return tables.NOTHING if value != value else tables.number(value)
+
+
+def _markdown(a: str, b: str, rows: Sequence[_Row]) -> list[str]:
+    counts = {verdict: sum(row.compared.verdict == verdict for row in rows) for verdict in _ORDER}
+    told = ", ".join(tables.how_many(count, verdict) for verdict, count in counts.items())
+    heads = ("entry", "metric", a, b, "change", "95 % interval", "runs", "verdict")
+    lines = [f"**{told}** in {tables.how_many(len(rows), 'metric')}", "", _line(heads)]
+    lines.append("|---|---|--:|--:|--:|---|--:|---|")
+    for row in rows:
+        *cells, verdict = _cells(row)
+        lines.append(_line((*cells, _MARKS.get(verdict, verdict))))
+    return lines
+
+
+def _line(cells: Sequence[str]) -> str:
+    """Names come from anywhere: they must neither end a cell nor begin markup."""
+    escaped = (tables.printable(cell).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;") for cell in cells)
+    return f"| {' | '.join(escaped)} |"
+
+
+def _document(row: _Row) -> dict[str, Any]:
+    return {
+        "entry": row.measure.name,
+        "path": row.measure.path,
+        "metric": row.measure.metric,
+        "runs": list(row.runs),
+        **dataclasses.asdict(row.compared),
+    }

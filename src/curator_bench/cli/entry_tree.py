@@ -1,0 +1,127 @@
+"""The entries of matrices as a tree: how many there are of what, and what came of them in a session."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from math import prod
+from pathlib import Path
+
+from curator_bench.cli import tables
+from curator_bench.report.session_runs import RESULTS, read_run
+from curator_bench.values import Entry, Matrix, Verdict
+
+Mark = Callable[[Entry], str | None]
+"""The verdict of an entry that has run; None for one that has not."""
+_PASSED, _OTHER = "✓", "✗"
+
+
+def newest_session(results: Path, matrix: Matrix) -> Path | None:
+    """The folder, of those in `results`, in which an entry of this matrix was last begun."""
+    names = {entry.folder[0] for entry in matrix.entries}
+    sessions = [folder for folder in results.iterdir() if folder.is_dir()] if results.is_dir() else []
+    begun = [
+        (folder.stat().st_mtime, session)
+        for session in sessions
+        for name in names
+        if (folder := session / name).is_dir()
+    ]
+    return max(begun)[1] if begun else None
+
+
+def marks_of(session_dir: Path | None) -> Mark:
+    """What the session's folder says of entries."""
+
+    known: dict[str, str | None] = {}
+
+    def mark(entry: Entry) -> str | None:
+        if entry.id not in known:
+            known[entry.id] = _verdict(session_dir, entry) if session_dir else None
+        return known[entry.id]
+
+    return mark
+
+
+def _verdict(session_dir: Path, entry: Entry) -> str | None:
+    run = read_run(session_dir.joinpath(*entry.folder, RESULTS))
+    return str(run["verdict"]) if run.get("matrix") == entry.file.file else None
+
+
+def draw(matrix: Matrix, mark: Mark) -> Iterator[str]:
+    """A line per file and entry, and below an entry one per value of its axes; the last axis shares a line."""
+    for file, entries in groupby(matrix.entries, key=lambda entry: entry.file.file):
+        in_file = list(entries)
+        yield f"{file}: {_count(len(in_file))}{_done(in_file, mark)}"
+        by_name: dict[str, list[Entry]] = {}
+        for entry in in_file:
+            by_name.setdefault(entry.name, []).append(entry)
+        for number, (name, variants) in enumerate(by_name.items(), 1):
+            yield from _draw_entry(name, variants, mark, is_last=number == len(by_name))
+
+
+def _draw_entry(name: str, variants: Sequence[Entry], mark: Mark, *, is_last: bool) -> Iterator[str]:
+    first, indent = ("└─ ", "   ") if is_last else ("├─ ", "│  ")
+    if not variants[0].variant:
+        yield first + _marked(name, variants[0], mark)
+        return
+    yield f"{first}{name}: {product(variants)}{_done(variants, mark)}"
+    for line in _draw_values([(_path(entry), entry) for entry in variants], mark):
+        yield indent + line
+
+
+def _draw_values(entries: Sequence[tuple[tuple[str, ...], Entry]], mark: Mark) -> Iterator[str]:
+    if all(len(path) <= 1 for path, _ in entries):
+        yield "└─ " + "  ".join(_marked("".join(path), entry, mark) for path, entry in entries)
+        return
+    groups: dict[str, list[tuple[tuple[str, ...], Entry]]] = {}
+    for path, entry in entries:
+        groups.setdefault(path[0], []).append((path[1:], entry))
+    for number, (text, below) in enumerate(groups.items(), 1):
+        first, indent = ("└─ ", "   ") if number == len(groups) else ("├─ ", "│  ")
+        if all(len(path) <= 1 for path, _ in below):
+            leaves = "  ".join(_marked("".join(path), entry, mark) for path, entry in below)
+            yield f"{first}{text}: {leaves}"
+        else:
+            yield f"{first}{text}"
+            yield from (indent + line for line in _draw_values(below, mark))
+
+
+def product(variants: Sequence[Entry]) -> str:
+    """`12 entries = 2 models × 2 configs × 3 subsets`; what was left out or added is said."""
+    values: dict[str, set[str]] = {}
+    for entry in variants:
+        for value in entry.axes:
+            if value.named:
+                values.setdefault(value.axis, set()).add(value.text)
+    sizes = " × ".join(tables.how_many(len(texts), axis, _plural(axis)) for axis, texts in values.items())
+    left_out = prod(len(texts) for texts in values.values()) - len(variants)
+    return f"{_count(len(variants))} = {sizes}" + (f", less {left_out} left out" if left_out > 0 else "")
+
+
+def _plural(axis: str) -> str:
+    return axis if axis.endswith("s") else f"{axis}s"
+
+
+def _count(count: int) -> str:
+    return tables.how_many(count, "entry", "entries")
+
+
+def _path(entry: Entry) -> tuple[str, ...]:
+    return tuple(value.text for value in entry.axes if value.named)
+
+
+def _marked(text: str, entry: Entry, mark: Mark) -> str:
+    verdict = mark(entry)
+    if verdict is None:
+        return text
+    return f"{text} {_PASSED}" if verdict == Verdict.PASSED else f"{text} {_OTHER} {verdict}"
+
+
+def _done(entries: Sequence[Entry], mark: Mark) -> str:
+    """Nothing where none has run."""
+    counts = Counter(verdict for entry in entries if (verdict := mark(entry)) is not None)
+    if not counts:
+        return ""
+    to_do = len(entries) - counts.total()
+    return f" ({tables.counts([*counts.items(), *([('to do', to_do)] if to_do else [])])})"

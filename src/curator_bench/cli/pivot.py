@@ -1,0 +1,83 @@
+"""`curator-bench pivot`: one metric of a session as a table of two or more axes."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+import click
+
+from curator_bench.cli import tables
+from curator_bench.cli.databases import db_option, reading
+from curator_bench.errors import BenchError
+from curator_bench.report import pivot as pivots
+from curator_bench.report.session_runs import runs_of
+
+
+@click.command("pivot")
+@click.argument("session")
+@click.option("--rows", required=True, help="the axis (or axes: model,context) of the rows; entry, verdict, host too")
+@click.option("--columns", default="", help="the same for the columns")
+@click.option("--metric", "metrics", required=True, multiple=True, help="which, or a part of its name (repeatable)")
+@click.option("--summary", type=click.Choice(list(pivots.SUMMARIES)), default="median", show_default=True)
+@click.option("--format", "form", type=click.Choice(["text", "csv", "markdown"]), default="text", show_default=True)
+@click.option("--results", type=click.Path(path_type=Path), default=Path("results"), help="where sessions are")
+@db_option
+def command(
+    session: str,
+    rows: str,
+    columns: str,
+    metrics: tuple[str, ...],
+    summary: str,
+    form: str,
+    results: Path,
+    database: str,
+) -> None:
+    """Print a metric of SESSION (its name, or its folder) by the values of axes.
+
+    A session is looked for in --results, then where the database says it was left.
+    """
+    runs = runs_of(find_session(session, results, database))
+    for number, metric in enumerate(metrics):
+        table = pivots.pivot(runs, metric=metric, rows=_names(rows), columns=_names(columns), summary=summary)
+        if number:
+            tables.say("")
+        _print(table, form)
+
+
+def _names(said: str) -> list[str]:
+    return [name.strip() for name in said.split(",") if name.strip()]
+
+
+def _print(table: pivots.Pivot, form: str) -> None:
+    if form == "csv":
+        tables.say(table.as_csv())
+    elif form == "markdown":
+        tables.say(table.as_markdown())
+    else:
+        heads = [*(tables.Column(axis) for axis in table.rows)]
+        heads += [tables.Column(title, right=True) for title in table.heads()[len(table.rows) :]]
+        tables.print_table(heads, table.lines(tables.number))
+        for note in table.notes():
+            tables.say(note)
+
+
+def find_session(said: str, results: Path, database: str) -> Path:
+    """The folder of a session."""
+    for folder in (Path(said), results / said):
+        if folder.is_dir():
+            return folder
+    recorded = _recorded_folder(said, database)
+    if recorded is not None and recorded.is_dir():
+        return recorded
+    where = f"; the database knows it, but {recorded} is gone" if recorded else ""
+    raise BenchError(f"no session {said!r} in {results}{where}; --results says where sessions are")
+
+
+def _recorded_folder(session: str, database: str) -> Path | None:
+    from curator_bench.store import queries
+
+    with suppress(BenchError), reading(database) as opened, opened.reading() as connection:
+        chosen = queries.find_sessions(connection, session)[-1]
+        return Path(chosen.results_directory, chosen.name) if chosen.results_directory else None
+    return None

@@ -1,0 +1,96 @@
+"""`curator-bench resend`: delivers what the sinks of a session could not deliver."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from curator_bench.errors import BenchError
+
+if TYPE_CHECKING:
+    from curator_bench.sinks.journal import Undelivered
+    from curator_bench.values import Matrix
+
+
+@click.command("resend")
+@click.argument("session", type=click.Path(path_type=Path))
+@click.option("--sink", "only", multiple=True, help="only this sink (repeatable)")
+@click.option("--results", type=click.Path(path_type=Path), default="results", help="where sessions are")
+@click.option(
+    "--matrix", "files", multiple=True, type=click.Path(path_type=Path), help="where the sinks' blocks are now"
+)
+def command(session: Path, only: tuple[str, ...], results: Path, files: tuple[Path, ...]) -> None:
+    """Deliver what the sinks of SESSION, a folder or a name below --results, could not deliver.
+
+    Settings and secrets come from the matrix the session was run with, and from variables as they are now.
+    """
+    from curator_bench.sinks import journal
+    from curator_bench.sinks.resending import files_of
+
+    directory = session if session.is_dir() else results / session
+    if not directory.is_dir():
+        raise BenchError(f"there is no session in {session} and none in {results / session}")
+    problems = []
+    left = [(path, one) for path in files_of(directory) for one in journal.read(path)]
+    wanted = [(path, one) for path, one in left if not only or one.source["sink"] in only]
+    for path, one in wanted:
+        problems += _resend(path, one, files)
+    if not wanted:
+        click.echo(f"{directory}: nothing is undelivered")
+    if problems:
+        raise BenchError("\n".join(problems))
+
+
+def _resend(path: Path, left: Undelivered, files: tuple[Path, ...]) -> list[str]:
+    """What went wrong."""
+    from curator_bench.fixtures.sink_hooks import mask_of
+    from curator_bench.fixtures.sinks import choose_one
+    from curator_bench.sinks.resending import Resending
+
+    name = left.source["sink"]
+    if _is_running(left.source):
+        return [f"{name}: pytest (process {left.source['pid']}) still runs this session; it delivers by itself"]
+    matrix = _matrix(left.source, files)
+    mask = mask_of(matrix.mask, os.environ)
+    try:
+        chosen = choose_one(matrix, name, Path(left.source["working_dir"]))
+        resending = Resending(chosen, path, left, mask)
+        count = resending.run()
+    except Exception as error:  # whatever a sink raises, the next one is tried
+        said = str(error) if isinstance(error, BenchError) else f"{type(error).__name__}: {error}"
+        return [f"{name}: not delivered: {mask.hide(said)}"]
+    for line in resending.lines:
+        click.echo(line)
+    click.echo(f"{name}: {count} result{'' if count == 1 else 's'} and the end of the session delivered")
+    if "" in resending.links:
+        click.echo(f"{name}: {resending.links['']}")
+    return []
+
+
+def _matrix(source: Mapping[str, Any], files: tuple[Path, ...]) -> Matrix:
+    from curator_bench.matrix import LoadRequest, load
+
+    given = tuple(Path(os.path.abspath(file)) for file in files)
+    request = LoadRequest(
+        files=given or tuple(map(Path, source["files"])),
+        overlays=() if given else tuple(map(Path, source["overlays"])),
+        datasets_file=Path(source["datasets"]) if source["datasets"] and not given else None,
+        variables=os.environ,
+        working_dir=Path(source["working_dir"]),
+        curator_repo=source["curator_repo"],
+    )
+    return load(request)
+
+
+def _is_running(source: Mapping[str, Any]) -> bool:
+    from curator_bench.measure.processes import identify
+
+    if source["host"] != socket.gethostname():
+        return False
+    process = identify(source["pid"])
+    return process is not None and process.started == source["process_start"]

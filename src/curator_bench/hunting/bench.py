@@ -1,0 +1,116 @@
+"""Measures one benchmark a few times more, in a pytest of its own, and reads from the database what has been measured."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from curator_bench.errors import BenchError
+from curator_bench.hunting.children import environment, run, tail_of
+from curator_bench.matrix.finding import matrices_in
+from curator_bench.options import DEFAULT_PATTERNS
+from curator_bench.values import Scalar, Verdict
+from curator_bench.verdict.comparable import Origin
+from curator_bench.verdict.gates import number
+from curator_bench.verdict.requirements import nearest_names
+
+if TYPE_CHECKING:
+    from curator_bench.store.hunts import HuntedRun
+
+_MEASURED = (str(Verdict.PASSED), str(Verdict.FAILED))
+_QUIET = ("-q", "-p", "no:cacheprovider", "--bench-sink", "none")
+_FOLDERS = ("benchmarks", ".")
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """What has been measured of one subject."""
+
+    values: tuple[float, ...] = ()
+    origin: Origin | None = None
+    problem: str = ""
+    """Why the newest run gave no value; empty when it did."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """One metric of one entry, and how pytest is to be started to measure it."""
+
+    entry: str
+    metric: str
+    database: str
+    """A URL or an absolute path: pytest may be started elsewhere."""
+    pytest_args: tuple[str, ...] = ()
+    reason: str = ""
+    folder: Path = field(default_factory=Path.cwd)
+
+    def measure(self, session: str, count: int) -> str:
+        """Up to so many runs more, a benchmark written in Python only once. What went wrong, for people."""
+        with tempfile.TemporaryDirectory(prefix="curator-bench-") as scratch:
+            log = Path(scratch, "pytest.log")
+            with log.open("wb") as output:
+                code = run(self._words(session, count), env=environment(), cwd=self.folder, output=output)
+            return f"pytest ended with exit code {code}:\n{tail_of(log)}" if code else ""
+
+    def _words(self, session: str, count: int) -> list[str]:
+        import sys
+
+        chosen = [] if "::" in self.entry else ["--bench-entries", self.entry]
+        recording = ["--benchmark", "--benchmark-db", self.database, "--bench-session", session]
+        runs = ["--bench-runs", str(count), "--bench-reason", self.reason]
+        return [sys.executable, "-m", "pytest", *self._places(), *chosen, *recording, *runs, *_QUIET]
+
+    def _places(self) -> Sequence[str]:
+        if self.pytest_args:
+            return self.pytest_args
+        if "::" in self.entry:
+            return [self.entry]
+        for folder in _FOLDERS:
+            if found := sorted(map(str, set(matrices_in([self.folder / folder], DEFAULT_PATTERNS)))):
+                return found
+        raise BenchError(f"no matrix in {self.folder}: say after -- what pytest is to run")
+
+    def runs(self, session: str) -> Runs:
+        """What the database holds."""
+        from curator_bench.store.hunts import hunted_runs
+        from curator_bench.store.opening import to_read_if_there
+
+        with to_read_if_there(self.database) as opened:
+            if opened is None:
+                return Runs()
+            with opened.reading() as connection:
+                found = hunted_runs(connection, session, self.entry)
+        self._refuse_several(found)
+        values = [value for one in found if (value := self._value(one)) is not None]
+        measured = [one for one in found if self._value(one) is not None]
+        origin = Origin(measured[-1].entry.name, *_kind(measured[-1])) if measured else None
+        return Runs(tuple(values), origin, self._problem(found[-1]) if found else "it was not run")
+
+    def _refuse_several(self, found: Sequence[HuntedRun]) -> None:
+        names = sorted({f"{one.entry.path}::{one.entry.name}" for one in found})
+        if len(names) > 1:
+            raise BenchError(f"{self.entry!r} is {len(names)} benchmarks; name one of: {', '.join(names)}")
+
+    def _value(self, one: HuntedRun) -> float | None:
+        return number(one.metrics.get(self.metric)) if one.verdict in _MEASURED else None
+
+    def _problem(self, one: HuntedRun) -> str:
+        if one.verdict not in _MEASURED:
+            return f"{one.verdict}: {one.error or 'it said nothing'}".splitlines()[0]
+        if self._value(one) is None:
+            return _no_metric(self.metric, one.metrics)
+        return ""
+
+
+def _no_metric(metric: str, metrics: dict[str, Scalar]) -> str:
+    if metric in metrics:
+        return f"{metric} is no number"
+    near = nearest_names(metric, [name for name, value in metrics.items() if number(value) is not None])
+    return f"there is no metric {metric!r}{'; nearest: ' + ', '.join(near) if near else ''}"
+
+
+def _kind(one: HuntedRun) -> tuple[str | None, str | None]:
+    return one.definition_hash, one.machine_id

@@ -1,0 +1,50 @@
+"""What `git bisect run` is told of a commit: an exit code. What says nothing of the commit must not look like a verdict."""
+
+from __future__ import annotations
+
+from curator_bench.hunting.junit import Told
+from curator_bench.values import Verdict
+
+GOOD, BAD, CANNOT_BE_JUDGED = 0, 1, 125
+STOP = 128
+INTERRUPTED = STOP + 2
+_PASSED, _FAILED, _INTERRUPTED = 0, 1, 2
+_BROKEN = (Verdict.CRASHED, Verdict.TIMEOUT)
+_OF_PYTEST = {
+    2: "it was interrupted",
+    3: "an internal error of pytest",
+    4: "pytest could not be used like this",
+    5: "no such benchmark: nothing was run",
+}
+
+
+def code_of(told: Told, *, skip_broken: bool) -> tuple[int, str]:
+    """The exit code, and why."""
+    if told.has_broken_conftest:
+        return STOP + 4, "a conftest.py cannot be loaded"
+    if told.uncollected and told.exit_code in (_FAILED, _INTERRUPTED):
+        return CANNOT_BE_JUDGED, "a file could not be collected"
+    if Verdict.INTERRUPTED in told.verdicts:
+        return INTERRUPTED, "a run was interrupted"
+    if told.exit_code in (_PASSED, _FAILED) and told.verdicts:
+        return _of_verdicts(told, skip_broken=skip_broken)
+    if told.exit_code in (_PASSED, _FAILED):
+        return STOP + 3, "pytest did not say what it ran"
+    code = told.exit_code if told.exit_code >= STOP else STOP + told.exit_code
+    return code, _OF_PYTEST.get(told.exit_code, f"pytest ended with exit code {told.exit_code}")
+
+
+def _of_verdicts(told: Told, *, skip_broken: bool) -> tuple[int, str]:
+    """One benchmark that failed makes the commit bad, whatever the others are."""
+    if Verdict.FAILED in told.verdicts:
+        return BAD, "failed"
+    if Verdict.ERROR in told.verdicts:
+        return CANNOT_BE_JUDGED, "error"
+    broken = [verdict for verdict in _BROKEN if verdict in told.verdicts]
+    if broken:
+        return (CANNOT_BE_JUDGED if skip_broken else BAD), str(broken[0])
+    if told.exit_code != _PASSED:
+        return STOP + 3, f"pytest ended with exit code {told.exit_code} though nothing failed"
+    if Verdict.PASSED not in told.verdicts:
+        return CANNOT_BE_JUDGED, "skipped"
+    return GOOD, "passed"

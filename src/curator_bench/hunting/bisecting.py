@@ -1,0 +1,232 @@
+"""The hunt for a commit: first the two ends, then one commit after the other as `git bisect` names them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from curator_bench.errors import BenchError
+from curator_bench.hunting.bench import Bench, Runs
+from curator_bench.hunting.children import environment, run, tail_of
+from curator_bench.hunting.repository import Commit, Repository
+from curator_bench.verdict.comparable import difference
+
+if TYPE_CHECKING:
+    from curator_bench.verdict.intervals import Change
+    from curator_bench.verdict.sequential import Difference, Hunt, Side
+
+_TRIES = 2
+"""A commit of which so many pytests in a row give no value cannot be judged."""
+Progress = Callable[[str], None]
+
+
+class BuildFailure(BenchError):
+    """A commit that cannot be installed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What is asked for."""
+
+    good: str
+    bad: str
+    install: str | None = None
+    skip_build_failures: bool = False
+
+
+class Judgement(StrEnum):
+    GOOD = "good"
+    BAD = "bad"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """One commit with its numbers, and what was made of them."""
+
+    commit: Commit
+    runs: Runs
+    judgement: Judgement
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a hunt. Without a culprit, `difference` says why there was none, or `suspects` are left."""
+
+    difference: Difference
+    ends: Change
+    tried: tuple[Tried, ...]
+    culprit: Commit | None = None
+    suspects: tuple[Commit, ...] = ()
+
+
+def hunt_key(bench: Bench, wish: Wish, good: Commit, bad: Commit) -> str:
+    """The same for the same hunt, wherever its repository is; what has been measured for it is found by it again."""
+    asked = [good.sha, bad.sha, bench.entry, wish.install or "", *bench.pytest_args]
+    return hashlib.sha256("\0".join(asked).encode("utf-8", "surrogateescape")).hexdigest()[:8]
+
+
+class Bisection:
+    """One hunt in one repository. `session` begins the names of the sessions it measures in."""
+
+    def __init__(
+        self, repository: Repository, bench: Bench, wish: Wish, hunt: Hunt, session: str, tell: Progress
+    ) -> None:
+        self._repository = repository
+        self._bench = bench
+        self._wish = wish
+        self._hunt = hunt
+        self._session = session
+        self._tell = tell
+        self._installed = ""
+        self._tried: list[Tried] = []
+
+    def run(self, good: Commit, bad: Commit) -> Outcome:
+        stood = self._repository.head()
+        try:
+            with self._repository.hunting():
+                return self._hunted(good, bad)
+        finally:
+            self._install_again(stood)
+
+    def _hunted(self, good: Commit, bad: Commit) -> Outcome:
+        from curator_bench.verdict.sequential import Difference
+
+        difference, change, ends = self._ends(good, bad)
+        good_runs, bad_runs = ends
+        self._tried = [Tried(good, good_runs, Judgement.GOOD), Tried(bad, bad_runs, Judgement.BAD)]
+        if difference is not Difference.WORSE:
+            return Outcome(difference, change, tuple(self._tried))
+        self._tell(f"good and bad differ by {change.change:+.1%}; bisecting")
+        self._repository.bisect("bad", bad.sha)
+        self._repository.bisect("good", good.sha)
+        while (culprit := self._repository.culprit()) is None and not self._repository.suspects():
+            self._step(good_runs, bad_runs)
+        if culprit is not None:
+            return Outcome(difference, change, tuple(self._tried), self._repository.commit(culprit))
+        suspects = tuple(self._repository.commit(sha) for sha in self._repository.suspects())
+        return Outcome(difference, change, tuple(self._tried), None, suspects)
+
+    def _ends(self, good: Commit, bad: Commit) -> tuple[Difference, Change, tuple[Runs, Runs]]:
+        """Good and bad in turns, so that what drifts meanwhile touches both, until it is known whether they differ."""
+        import numpy as np
+
+        from curator_bench.verdict.sequential import Difference, difference_of
+
+        for look in self._hunt.end_looks():
+            for commit, target in ((good, (look + 1) // 2), (bad, look), (good, look)):
+                self._measure_end(commit, target)
+            ends = self._known(good), self._known(bad)
+            self._refuse_unlike(*ends)
+            values = [np.array(runs.values[:look]) for runs in ends]
+            found, change = difference_of(values[0], values[1], self._hunt)
+            self._tell(f"{look} runs each: bad is {change.change:+.1%}, {found}")
+            if found is not Difference.UNSURE:
+                break
+        return found, change, ends
+
+    def _measure_end(self, commit: Commit, target: int) -> None:
+        try:
+            runs = self._measure(commit, target)
+        except BuildFailure as failure:
+            raise BenchError(f"{commit} cannot be installed, and it is one of the ends: {failure}") from failure
+        if len(runs.values) < target:
+            raise BenchError(f"{commit} cannot be measured, and it is one of the ends: {runs.problem}")
+
+    def _refuse_unlike(self, good: Runs, bad: Runs) -> None:
+        why = _unlike(bad, good)
+        if why:
+            raise BenchError(
+                f"good and bad cannot be compared: {why}. Where the benchmarks change with the commits, copy them out of"
+                " the repository and name the copy after --"
+            )
+
+    def _step(self, good: Runs, bad: Runs) -> None:
+        """Judges the commit git has checked out."""
+        commit = self._repository.commit("HEAD")
+        try:
+            tried = self._judge(commit, good, bad)
+        except BuildFailure as failure:
+            if not self._wish.skip_build_failures:
+                raise BenchError(f"{commit}: {failure}\n--skip-build-failures goes on without such commits") from None
+            tried = Tried(commit, Runs(), Judgement.SKIPPED, "it cannot be installed")
+        self._tried.append(tried)
+        said = f"{tried.judgement}{' because ' + tried.why if tried.why else ''}"
+        self._tell(f"{commit}: {len(tried.runs.values)} runs, {said}")
+        word = "skip" if tried.judgement is Judgement.SKIPPED else str(tried.judgement)
+        self._repository.bisect(word, commit.sha)
+
+    def _judge(self, commit: Commit, good: Runs, bad: Runs) -> Tried:
+        import numpy as np
+
+        from curator_bench.verdict.sequential import Side, side_of
+
+        ends = np.array(good.values), np.array(bad.values)
+        looks = self._hunt.looks()
+        for look in looks:
+            runs = self._measure(commit, look)
+            if len(runs.values) < look:
+                return Tried(commit, runs, Judgement.SKIPPED, runs.problem or "it was not measured")
+            if why := _unlike(runs, good):
+                return Tried(commit, runs, Judgement.SKIPPED, why)
+            side: Side = side_of(np.array(runs.values[:look]), *ends, self._hunt, is_last=look == looks[-1])
+            if side is not Side.UNSURE:
+                return Tried(commit, runs, Judgement(str(side)))
+        return Tried(commit, runs, Judgement.SKIPPED, f"{looks[-1]} runs are too few to tell (--max-runs)")
+
+    def _known(self, commit: Commit) -> Runs:
+        return self._bench.runs(f"{self._session}-{commit.short}")
+
+    def _measure(self, commit: Commit, target: int) -> Runs:
+        """What is known of a commit, with as many runs as it takes to know `target` values."""
+        runs, failures = self._known(commit), 0
+        while len(runs.values) < target and failures < _TRIES:
+            self._check_out(commit)
+            self._tell(f"measuring {commit}: run {len(runs.values) + 1} to {target}")
+            trouble = self._bench.measure(f"{self._session}-{commit.short}", target - len(runs.values))
+            before, runs = runs, self._known(commit)
+            if len(runs.values) == len(before.values):
+                failures += 1
+                runs = runs if runs.problem and runs.origin else replace(runs, problem=_told(runs, trouble))
+        return runs
+
+    def _check_out(self, commit: Commit) -> None:
+        if self._repository.head() != commit.sha:
+            self._repository.move_to(commit.sha)
+        if self._wish.install and self._installed != commit.sha:
+            self._install(self._wish.install, commit.sha)
+
+    def _install(self, command: str, sha: str) -> None:
+        import tempfile
+
+        self._installed = ""
+        with tempfile.TemporaryDirectory(prefix="curator-bench-") as scratch:
+            log = Path(scratch, "install.log")
+            with log.open("wb") as output:
+                words = ["/bin/sh", "-c", command]
+                code = run(words, env=environment(), cwd=self._repository.top, output=output)
+            if code:
+                raise BuildFailure(f"{command!r} ended with exit code {code}:\n{tail_of(log)}")
+        self._installed = sha
+
+    def _install_again(self, sha: str) -> None:
+        """What is installed belongs to what is checked out, also after the hunt."""
+        if not self._wish.install or self._installed == sha:
+            return
+        try:
+            self._install(self._wish.install, sha)
+        except BuildFailure as failure:
+            self._tell(f"the checkout is as before, what is installed is not: {failure}")
+
+
+def _unlike(runs: Runs, good: Runs) -> str:
+    return difference(runs.origin, good.origin) if runs.origin and good.origin else ""
+
+
+def _told(runs: Runs, trouble: str) -> str:
+    return "\n".join(part for part in (runs.problem, trouble) if part) or "pytest measured nothing"

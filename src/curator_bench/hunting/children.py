@@ -1,0 +1,96 @@
+"""Programs that a hunt runs and waits for: pytest, pip, whatever installs the package under test.
+
+Each has a session of its own, so that Ctrl-C reaches it once, from us, and it can end its own children in order.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import IO
+
+from curator_bench.errors import BenchError
+from curator_bench.execution.environment import without_pytest
+from curator_bench.measure.git import elsewhere
+
+_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_GRACE_S = 60.0
+_TAIL = 15
+
+
+class Stopped(BaseException):
+    """Ctrl-C, SIGTERM or SIGHUP. No Exception: nothing that carries on after a failure may swallow it."""
+
+    def __init__(self, number: int) -> None:
+        self.exit_code = 128 + number
+        super().__init__(f"stopped by {signal.Signals(number).name}")
+
+
+@contextmanager
+def stoppable() -> Iterator[None]:
+    """Within, the signals that ask us to stop raise `Stopped`, once; while we clean up the next ones wait."""
+    before = {number: signal.signal(number, _stop) for number in _STOP_SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _stop(number: int, _frame: FrameType | None) -> None:
+    for each in _STOP_SIGNALS:
+        signal.signal(each, signal.SIG_IGN)
+    raise Stopped(number)
+
+
+def environment(changes: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Ours, without what a git hook or a pytest that runs us has put there; programs beside our Python come first."""
+    base = without_pytest(elsewhere(os.environ))
+    beside = str(Path(sys.executable).parent)
+    return {**base, "PATH": os.pathsep.join([beside, base.get("PATH", os.defpath)]), **(changes or {})}
+
+
+def run(words: Sequence[str], *, env: Mapping[str, str], cwd: Path, output: IO[bytes] | None = None) -> int:
+    """The exit code; as 128 + its number where a signal ended it. Output goes to ours unless a file is given."""
+    try:
+        child = subprocess.Popen(
+            list(words),
+            env=dict(env),
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT if output is not None else None,
+            start_new_session=True,
+            restore_signals=True,
+        )
+    except OSError as error:
+        raise BenchError(f"{words[0]} cannot be started: {error.strerror or error}") from error
+    try:
+        code = child.wait()
+    except BaseException:
+        _end(child)
+        raise
+    return code if code >= 0 else 128 - code
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """Pytest stops its benchmarks and records them as interrupted when it is told with SIGINT."""
+    for number, patience_s in ((signal.SIGINT, _GRACE_S), (signal.SIGKILL, None)):
+        try:
+            os.killpg(child.pid, number)
+            child.wait(patience_s)
+        except (subprocess.TimeoutExpired, ProcessLookupError):
+            continue
+        return
+
+
+def tail_of(log: Path) -> str:
+    """The last lines of what a child printed."""
+    lines = log.read_text("utf-8", errors="replace").rstrip().splitlines()
+    return "\n".join(f"  {line}" for line in lines[-_TAIL:])

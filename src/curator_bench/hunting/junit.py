@@ -1,0 +1,55 @@
+"""What a pytest said of the benchmarks it ran, in the words of this project; read from the JUnit file it wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree
+
+from curator_bench.values import Verdict
+
+_NOT_COLLECTED = "collection failure"
+_CONFTEST = "while loading conftest"
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """How one pytest ended."""
+
+    exit_code: int
+    verdicts: tuple[Verdict, ...] = ()
+    uncollected: tuple[str, ...] = ()
+    """Why files could not be collected."""
+
+    @property
+    def has_broken_conftest(self) -> bool:
+        return any(_CONFTEST in why for why in self.uncollected)
+
+
+def read(file: Path, exit_code: int) -> Told:
+    """Without the file, or with half of it, only the exit code is known."""
+    try:
+        cases = list(ElementTree.parse(file).getroot().iter("testcase"))
+    except (OSError, ElementTree.ParseError):
+        return Told(exit_code)
+    uncollected = [why for case in cases for why in _why_uncollected(case)]
+    verdicts = [_verdict(case) for case in cases if not any(_why_uncollected(case))]
+    return Told(exit_code, tuple(verdicts), tuple(uncollected))
+
+
+def _why_uncollected(case: ElementTree.Element) -> Iterator[str]:
+    for error in case.iter("error"):
+        if error.get("message") == _NOT_COLLECTED:
+            yield error.text or _NOT_COLLECTED
+
+
+def _verdict(case: ElementTree.Element) -> Verdict:
+    """As the run has it; of a test that is no run as far as pytest tells it."""
+    said = {one.get("name"): one.get("value") for one in case.iter("property")}.get("verdict")
+    if said in set(Verdict):
+        return Verdict(said)
+    for tag, verdict in (("error", Verdict.ERROR), ("failure", Verdict.FAILED), ("skipped", Verdict.SKIPPED)):
+        if case.find(tag) is not None:
+            return verdict
+    return Verdict.PASSED

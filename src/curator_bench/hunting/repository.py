@@ -1,0 +1,203 @@
+"""A git checkout that a hunt moves through its commits, and that is afterwards as it was before.
+
+`git bisect` keeps where it stood, so that after a power cut, too, `git bisect reset` brings that back.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from curator_bench.errors import BenchError
+from curator_bench.hunting.children import environment
+from curator_bench.measure.processes import ProcessId, identify, is_running
+
+_MARKER = "curator-bench-bisect"
+_FOUND = re.compile(r"^# first bad commit: \[([0-9a-f]+)\]", re.MULTILINE)
+_POSSIBLE = re.compile(r"^# possible first bad commit: \[([0-9a-f]+)\]", re.MULTILINE)
+_SHOWN = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    sha: str
+    subject: str
+    author: str
+    date: str
+
+    @property
+    def short(self) -> str:
+        return self.sha[:_SHOWN]
+
+    def __str__(self) -> str:
+        return f"{self.short} {self.subject}"
+
+
+class Repository:
+    """One checkout. Only within `hunting()` it is moved."""
+
+    def __init__(self, path: Path) -> None:
+        self.top = path
+        self.top = Path(self._git("rev-parse", "--show-toplevel", problem=f"{path} is no git checkout"))
+        self._directory = Path(self._git("rev-parse", "--absolute-git-dir"))
+
+    def commit(self, ref: str) -> Commit:
+        """Raises BenchError for what names no commit here."""
+        sha = self._git(
+            "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}", problem=f"no commit {ref!r}"
+        )
+        subject, author, date = self._git("log", "-1", "--format=%s%x00%an%x00%as", sha).split("\0")
+        return Commit(sha, subject, author, date)
+
+    def between(self, good: Commit, bad: Commit) -> list[str]:
+        """The commits after the good one up to the bad one, the oldest first."""
+        if good.sha == bad.sha:
+            raise BenchError(f"good and bad are the same commit: {good}")
+        if self._fails("merge-base", "--is-ancestor", good.sha, bad.sha):
+            raise BenchError(
+                f"the bad commit {bad.short} does not come after the good one {good.short}: nothing to hunt"
+            )
+        return self._git("rev-list", "--reverse", "--topo-order", f"{good.sha}..{bad.sha}").splitlines()
+
+    @contextmanager
+    def hunting(self) -> Iterator[None]:
+        """Whatever ends the block, the checkout is then on its branch, or on its commit, again."""
+        self._recover()
+        self._refuse_changes()
+        stood = self._stands()
+        with self._claimed():
+            self._git("bisect", "start")
+            try:
+                yield
+            finally:
+                self._restore(stood)
+
+    def move_to(self, sha: str) -> None:
+        self._discard()
+        before = self._git("rev-parse", "HEAD")
+        self._git("checkout", "--quiet", "--detach", sha)
+        self._forget_compiled(before, sha)
+
+    def head(self) -> str:
+        return self._git("rev-parse", "HEAD")
+
+    def bisect(self, word: str, sha: str) -> None:
+        """`good`, `bad` or `skip`: git then moves on to the next commit to look at."""
+        self._discard()
+        before = self.head()
+        done = self._run("bisect", word, sha)
+        if done.returncode and not (self.culprit() or self.suspects()):
+            raise BenchError(f"git bisect {word}: {done.stderr.strip() or done.stdout.strip()}")
+        self._forget_compiled(before, self.head())
+
+    def culprit(self) -> str | None:
+        """The first bad commit, once git knows."""
+        found = _FOUND.search(self._git("bisect", "log"))
+        return found[1] if found else None
+
+    def suspects(self) -> list[str]:
+        """The commits of which one is the first bad one, where all others were skipped."""
+        return _POSSIBLE.findall(self._git("bisect", "log"))
+
+    def _refuse_changes(self) -> None:
+        changed = self._git("status", "--porcelain", "--untracked-files=no").splitlines()
+        if changed:
+            shown = ", ".join(line[3:] for line in changed[:5])
+            raise BenchError(f"{self.top} has changes that are not committed ({shown}): commit or stash them first")
+
+    def _recover(self) -> None:
+        """Takes back what a hunt left that was killed. A bisect of the user is not touched."""
+        if not self._is_bisecting():
+            return
+        owner = self._owner()
+        if owner is None:
+            raise BenchError(f"a git bisect is under way in {self.top}: end it with `git bisect reset` first")
+        if is_running(owner):
+            raise BenchError(f"another hunt is under way in {self.top}, by process {owner.pid}")
+        self._refuse_changes()
+        self._git("bisect", "reset")
+
+    def _is_bisecting(self) -> bool:
+        return Path(self.top, self._git("rev-parse", "--git-path", "BISECT_START")).exists()
+
+    def _owner(self) -> ProcessId | None:
+        """Who began the hunt that is under way; None when it is no hunt of ours."""
+        try:
+            said = json.loads((self._directory / _MARKER).read_text("utf-8"))
+            return ProcessId(pid=int(said["pid"]), started=float(said["started"]))
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    @contextmanager
+    def _claimed(self) -> Iterator[None]:
+        marker, own = self._directory / _MARKER, identify(os.getpid())
+        marker.write_text(json.dumps({"pid": os.getpid(), "started": own.started if own else 0.0}), "utf-8")
+        try:
+            yield
+        finally:
+            marker.unlink(missing_ok=True)
+
+    def _stands(self) -> tuple[str, str]:
+        """The branch, empty where the head is detached, and the commit."""
+        branch = self._run("symbolic-ref", "--quiet", "--short", "HEAD").stdout.strip()
+        return branch, self.head()
+
+    def _restore(self, stood: tuple[str, str]) -> None:
+        self._discard()
+        before = self.head()
+        self._git("bisect", "reset")
+        if self._stands() != stood:
+            branch, sha = stood
+            raise BenchError(f"{self.top} could not be restored: `git checkout {branch or sha}` does")
+        self._forget_compiled(before, stood[1])
+
+    def _discard(self) -> None:
+        """What builds changed of tracked files: nothing of it is the user's, for nothing was changed at the start."""
+        self._git("reset", "--quiet", "--hard")
+
+    def _forget_compiled(self, before: str, after: str) -> None:
+        """Python takes a file for unchanged that has the same size and, in seconds, the same time as the compiled one."""
+        changed = self._git("diff", "--name-only", "-z", before, after, "--", "*.py")
+        for name in changed.split("\0"):
+            file = self.top / name
+            for compiled in file.parent.glob(f"__pycache__/{file.stem}.*.pyc") if name else ():
+                compiled.unlink(missing_ok=True)
+
+    def _fails(self, *words: str) -> bool:
+        return self._run(*words).returncode != 0
+
+    def _git(self, *words: str, problem: str = "") -> str:
+        done = self._run(*words)
+        if done.returncode:
+            said = done.stderr.strip() or f"exit code {done.returncode}"
+            raise BenchError(f"{problem}: {said}" if problem else f"{self.top}: git {words[0]}: {said}")
+        return done.stdout.rstrip("\n")
+
+    def _run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Git is never stopped half-way: that would leave its lock, and half a checkout."""
+        command = ["git", "-C", str(self.top), *words]
+        try:
+            child = subprocess.Popen(
+                command,
+                env=environment({"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0"}),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                errors="surrogateescape",
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise BenchError(f"git cannot be started: {error.strerror or error}") from error
+        try:
+            output, errors = child.communicate()
+        except BaseException:
+            child.communicate()
+            raise
+        return subprocess.CompletedProcess(command, child.returncode, output, errors)

@@ -1,0 +1,74 @@
+"""Every run of a session, as its folder has them: results.json of each entry, and what only summary.json knows."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+SUMMARY = "summary.json"
+RESULTS = "results.json"
+_NO_ENTRIES_IN = frozenset(["env", "data_setup", "standing_clusters", "undelivered"])
+_OF_ONE_RUN = frozenset(["logs", "scratch", "ray_cluster", "artifacts", "benchmark_results"])
+_NUMBERED = ("repeat_", "warmup_", "attempt_")
+
+
+def runs_of(session_dir: Path) -> list[dict[str, Any]]:
+    """The last run of every entry. What was killed left no summary, so the entries' own files are asked as well."""
+    written = _runs_in_summary(session_dir / SUMMARY)
+    return merged([*written, *_results_below(session_dir)])
+
+
+def merged(runs: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One of each entry: that which began last, of those alike the one that stands last."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for run in runs:
+        key = str(run.get("file", "")), str(run["name"])
+        if key not in found or _began(run) >= _began(found[key]):
+            found[key] = run
+    return list(found.values())
+
+
+def _began(run: dict[str, Any]) -> str:
+    return str(run.get("started_at", ""))
+
+
+def _runs_in_summary(path: Path) -> list[dict[str, Any]]:
+    found = _read(path).get("runs")
+    return [run for run in found if _is_run(run)] if isinstance(found, list) else []
+
+
+def _results_below(session_dir: Path) -> Iterator[dict[str, Any]]:
+    for folder, folders, names in os.walk(session_dir):
+        top = Path(folder) == session_dir
+        is_entry = RESULTS in names
+        folders[:] = sorted(name for name in folders if not _holds_no_entry(name, top=top, in_entry=is_entry))
+        if is_entry and (run := read_run(Path(folder, RESULTS))):
+            yield run
+
+
+def _holds_no_entry(name: str, *, top: bool, in_entry: bool) -> bool:
+    if top:
+        return name in _NO_ENTRIES_IN
+    return in_entry and (name in _OF_ONE_RUN or name.startswith(_NUMBERED))
+
+
+def read_run(path: Path) -> dict[str, Any]:
+    """What a results.json says; empty where there is none, or none that says it."""
+    run = _read(path)
+    return run if _is_run(run) else {}
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Empty where there is none, or none that can be read: whoever wrote it may have been killed."""
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _is_run(run: Any) -> bool:
+    return isinstance(run, dict) and "name" in run and "verdict" in run

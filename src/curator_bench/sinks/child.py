@@ -1,0 +1,158 @@
+"""Sinks whose library works in a process of its own, which this one starts, speaks to and ends.
+
+What such a library imports, prints, and reads from its environment stays there; its computing yields to the benchmarks;
+and a call that hangs can be ended.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import IO, Any, ClassVar
+
+from curator_bench.sinks.sink import Config, Refused, Sink, TryLater
+from curator_bench.sinks.told import Result, Run, Session, Summary, Told, line_of, to_document
+
+_PROGRAM = "curator_bench.sinks.child_program"
+_LAST_LINES = 3
+_PATIENCE_S = 5
+
+
+class ChildSink(Sink[Config]):
+    """Hands all it is told to a sink of the same settings in a child process."""
+
+    worker: ClassVar[str]
+    """`module:Class` of that sink."""
+
+    _child: _Child | None = None
+    _session: Session | None = None
+
+    def environment(self) -> Mapping[str, str]:
+        """Variables for the child, which go before those there are."""
+        return {}
+
+    def start_session(self, session: Session) -> None:
+        self._session = session
+        self._ask("start_session", [session])
+
+    def run_started(self, run: Run) -> None:
+        self._ask("run_started", [run])
+
+    def run_finished(self, result: Result) -> None:
+        self._ask("run_finished", [result])
+
+    def runs_finished(self, results: Sequence[Result]) -> None:
+        self._ask("runs_finished", results)
+
+    def end_session(self, summary: Summary) -> None:
+        self._ask("end_session", [summary])
+
+    def abandon(self) -> None:
+        if self._child is not None:
+            self._child.kill()
+
+    def close(self) -> None:
+        if self._child is not None:
+            self._child.end()
+
+    def _ask(self, method: str, told: Sequence[Told]) -> None:
+        """A child that is gone is replaced, and hears of the session first."""
+        if self._child is None or not self._child.is_alive:
+            self._child = self._new_child()
+            if method != "start_session" and self._session is not None:
+                self._tell(self._child, "start_session", [self._session])
+        self._tell(self._child, method, told)
+
+    def _new_child(self) -> _Child:
+        child = _Child({**os.environ, **self.environment()})
+        context = {name: str(getattr(self.context, name)) for name in ("name", "session_dir", "matrix_dir")}
+        child.ask({"worker": self.worker, "config": self.config.model_dump(mode="json"), "context": context})
+        return child
+
+    def _tell(self, child: _Child, method: str, told: Sequence[Told]) -> None:
+        answer = child.ask({"method": method, "told": [to_document(one) for one in told]})
+        while answer.get("alive"):
+            self.context.alive()
+            answer = child.answer()
+        for uid, url in answer.get("links", ()):
+            self.context.link(uid, url)
+        for text in answer.get("said", ()):
+            self.context.say(text)
+        if error := answer.get("error"):
+            raise _error(error)
+
+
+def _error(error: Mapping[str, Any]) -> Exception:
+    if error["kind"] == "refused":
+        return Refused(error["text"])
+    if error["kind"] == "later":
+        return TryLater(error["text"], error["after_s"])
+    return ChildError(error["text"])
+
+
+class ChildError(Exception):
+    """What went wrong in the child, in its words."""
+
+
+class _Child:
+    """The process, and the lines of JSON that go back and forth."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self._printed: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", _PROGRAM],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._printed,
+            env=environment,
+            start_new_session=True,
+        )
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
+    def ask(self, question: Mapping[str, Any]) -> dict[str, Any]:
+        assert self._process.stdin is not None
+        with suppress(OSError):  # that it is gone is seen when it does not answer
+            self._process.stdin.write(line_of(question))
+            self._process.stdin.flush()
+        return self.answer()
+
+    def answer(self) -> dict[str, Any]:
+        """Its next line. Raises ChildError where there will be none."""
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            code = self._process.wait()
+            raise ChildError(f"its process ended with exit code {code}{self._last_lines()}")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def end(self) -> None:
+        """Asked to end by the end of its input; a moment later made to."""
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                with suppress(OSError):
+                    stream.close()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_PATIENCE_S)
+        self.kill()
+        self._printed.close()
+
+    def kill(self) -> None:
+        """With all it has started. Its number is its own until it is waited for."""
+        if self._process.poll() is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+
+    def _last_lines(self) -> str:
+        self._printed.seek(0)
+        lines = self._printed.read().decode("utf-8", "replace").strip().splitlines()[-_LAST_LINES:]
+        return f": {' / '.join(lines)}" if lines else ""

@@ -1,0 +1,98 @@
+"""The child process of a sink: reads what it is told from standard input, line by line, and answers each line.
+
+It ends with its parent, however that ends: the input ends then too.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import queue
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Any
+
+from curator_bench.sinks.sink import Context, Refused, Sink, TryLater
+from curator_bench.sinks.told import from_document, line_of
+
+_YIELDS = 10
+"""How nice it is: benchmarks run at the same time."""
+
+
+class _Answers:
+    """What the sink tells while it works on one line."""
+
+    def __init__(self, out: IO[bytes]) -> None:
+        self._out = out
+        self.links: list[tuple[str, str]] = []
+        self.said: list[str] = []
+
+    def send_sign_of_life(self) -> None:
+        self._out.write(line_of({"alive": True}))
+        self._out.flush()
+
+    def send(self, error: dict[str, Any] | None = None) -> None:
+        self._out.write(line_of({"links": self.links, "said": self.said, "error": error}))
+        self._out.flush()
+        self.links, self.said = [], []
+
+
+def main() -> None:
+    os.nice(_YIELDS)
+    out = _own_way_out()
+    lines: queue.Queue[bytes] = queue.Queue()
+    threading.Thread(target=_read, args=(lines,), daemon=True).start()
+    answers = _Answers(out)
+    sink = _make(json.loads(lines.get()), answers)
+    answers.send()
+    while True:
+        question = json.loads(lines.get())
+        told = [from_document(document) for document in question["told"]]
+        call: Callable[..., None] = getattr(sink, question["method"])
+        answers.send(_error_of(call, [told] if question["method"] == "runs_finished" else told))
+
+
+def _own_way_out() -> IO[bytes]:
+    """What libraries print must not get between the answers."""
+    out = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    return out
+
+
+def _read(lines: queue.Queue[bytes]) -> None:
+    for line in sys.stdin.buffer:
+        lines.put(line)
+    os._exit(0)
+
+
+def _make(start: dict[str, Any], answers: _Answers) -> Sink[Any]:
+    module, _, name = start["worker"].partition(":")
+    kind: type[Sink[Any]] = getattr(importlib.import_module(module), name)
+    context = Context(
+        name=start["context"]["name"],
+        session_dir=Path(start["context"]["session_dir"]),
+        matrix_dir=Path(start["context"]["matrix_dir"]),
+        link=lambda uid, url: answers.links.append((uid, url)),
+        say=lambda text: answers.said.append(text),
+        alive=answers.send_sign_of_life,
+    )
+    return kind(kind.config_model.model_validate(start["config"]), context)
+
+
+def _error_of(call: Callable[..., None], told: list[Any]) -> dict[str, Any] | None:
+    try:
+        call(*told)
+    except Refused as error:
+        return {"kind": "refused", "text": str(error)}
+    except TryLater as error:
+        return {"kind": "later", "text": str(error), "after_s": error.after_s}
+    except Exception as error:  # the parent decides what becomes of it
+        return {"kind": "failed", "text": f"{type(error).__name__}: {error}"}
+    return None
+
+
+if __name__ == "__main__":
+    main()

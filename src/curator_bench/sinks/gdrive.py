@@ -1,0 +1,43 @@
+"""Google Drive: the session's folder as an archive, uploaded at its end. The work is done in a child process."""
+
+from __future__ import annotations
+
+import os
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from curator_bench.sinks.child import ChildSink
+from curator_bench.sinks.sink import SinkConfig
+
+
+class GdriveConfig(SinkConfig):
+    """The block `{name: gdrive, …}`."""
+
+    drive_folder_id: str = Field(min_length=1, description="The folder, shared with the service account.")
+    service_account_file: str = Field(
+        default_factory=lambda: os.environ.get("GOOGLE_APPLICATION_CREDENTIALS", ""),
+        validate_default=True,
+        description="The service account's JSON file; otherwise GOOGLE_APPLICATION_CREDENTIALS.",
+    )
+    chunk_mb: float = Field(8, ge=0.25, description="How much is sent at a time.")
+    api_url: str = Field("", description="What stands in for Google's API.")
+
+    @field_validator("service_account_file")
+    @classmethod
+    def _is_there(cls, value: str) -> str:
+        if not value:
+            raise ValueError("is missing: name the service account's file, here or in GOOGLE_APPLICATION_CREDENTIALS")
+        return value
+
+
+class GdriveData(BaseModel):
+    """Entries may say anything to it; it makes no use of that."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class GdriveSink(ChildSink[GdriveConfig]):
+    config_model = GdriveConfig
+    data_model = GdriveData
+    needs = ("googleapiclient", "gdrive")
+    worker = "curator_bench.sinks.gdrive_upload:GdriveUpload"

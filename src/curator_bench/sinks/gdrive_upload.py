@@ -1,0 +1,132 @@
+"""Archives a session and uploads it piece by piece. Runs in the child process of the Google Drive sink.
+
+Where an upload was interrupted, the next one, of the same archive, goes on where Drive says it was.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tarfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from curator_bench.sinks.gdrive import GdriveConfig
+from curator_bench.sinks.sink import Refused, Sink
+from curator_bench.sinks.told import Result, Session, Summary
+
+_SCOPES = ["https://www.googleapis.com/auth/drive"]
+_LEFT_OUT = ("scratch", "ray_cluster")
+_PAUSES_S = (1.0, 2.0, 4.0, 8.0)
+_SIGN_OF_LIFE_S = 5.0
+_GRANULE = 256 * 1024
+"""Pieces of an upload are multiples of this."""
+
+
+class GdriveUpload(Sink[GdriveConfig]):
+    config_model = GdriveConfig
+    _session: Session
+
+    def start_session(self, session: Session) -> None:
+        self._session = session
+
+    def run_finished(self, result: Result) -> None:
+        """It is in the session's folder."""
+
+    def end_session(self, summary: Summary) -> None:
+        archive = self.context.state.path.with_name(f"{self.context.name}.tar.gz")
+        state = self.context.state.read()
+        if "upload" not in state or not archive.exists():
+            self._archive(archive)
+            state = {}
+        try:
+            found = self._upload(archive, state.get("upload"), summary)
+        except Exception as error:
+            raise _explained(error) from error
+        with self.context.state.changing() as state:
+            state.pop("upload", None)
+            state.setdefault("files", []).append(found["id"])
+        archive.unlink(missing_ok=True)
+        self.context.link("", found.get("webViewLink") or f"https://drive.google.com/file/d/{found['id']}/view")
+
+    def _archive(self, path: Path) -> None:
+        """On the disk of the session; what is neither file nor folder, and what is still being packed, is left out."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        seen = time.monotonic()
+        with tarfile.open(path, "w:gz", dereference=True) as archive:
+            for file in self._files(path):
+                archive.add(file, f"{self._session.name}/{file.relative_to(self.context.session_dir)}", recursive=False)
+                if time.monotonic() - seen > _SIGN_OF_LIFE_S:
+                    seen = time.monotonic()
+                    self.context.alive()
+
+    def _files(self, archive: Path) -> Iterator[Path]:
+        for top, folders, files in os.walk(self.context.session_dir, followlinks=True):
+            folders[:] = sorted(name for name in folders if name not in _LEFT_OUT)
+            for file in sorted(Path(top, name) for name in files):
+                if file.is_file() and file != archive:
+                    yield file
+
+    def _upload(self, archive: Path, unfinished: str | None, summary: Summary) -> dict[str, Any]:
+        from googleapiclient.http import MediaFileUpload
+
+        size = max(1, round(self.config.chunk_mb * 2**20 / _GRANULE)) * _GRANULE
+        media = MediaFileUpload(str(archive), "application/gzip", chunksize=size, resumable=True)
+        stamp = summary.ended_at.replace(":", "-")[:19]
+        body = {"name": f"{self._session.name}__{stamp}.tar.gz", "parents": [self.config.drive_folder_id]}
+        request = (
+            self._drive().files().create(body=body, media_body=media, fields="id,webViewLink", supportsAllDrives=True)
+        )
+        if unfinished:
+            request.resumable_uri = unfinished
+            request._in_error_state = True  # it asks first how much is there
+        answer = None
+        while answer is None:
+            answer = self._next_piece(request)
+            self.context.alive()
+        return dict(answer)
+
+    def _next_piece(self, request: Any) -> Any:
+        """The answer, once all is there. What is sent after a failure begins where Drive says."""
+        from googleapiclient.errors import HttpError
+
+        for pause_s in (*_PAUSES_S, None):
+            try:
+                _, answer = request.next_chunk()
+            except (HttpError, OSError) as error:
+                if pause_s is None or (isinstance(error, HttpError) and error.status_code < 500):
+                    raise
+                time.sleep(pause_s)
+            else:
+                if request.resumable_uri:
+                    with self.context.state.changing() as state:
+                        state["upload"] = request.resumable_uri
+                return answer
+        raise AssertionError("unreachable")
+
+    def _drive(self) -> Any:
+        from google.oauth2.service_account import Credentials
+        from googleapiclient.discovery import build_from_document
+        from googleapiclient.discovery_cache import get_static_doc
+
+        path = self.context.matrix_dir / Path(self.config.service_account_file).expanduser()
+        try:
+            credentials = Credentials.from_service_account_file(str(path), scopes=_SCOPES)
+        except (OSError, ValueError) as error:
+            raise Refused(f"the service account's file {path} cannot be used: {error}") from error
+        document = json.loads(get_static_doc("drive", "v3"))
+        if self.config.api_url:
+            document["rootUrl"] = self.config.api_url.rstrip("/") + "/"
+            document["baseUrl"] = document["rootUrl"] + document["servicePath"]
+        return build_from_document(document, credentials=credentials)
+
+
+def _explained(error: Exception) -> Exception:
+    """What Drive refuses for good is not tried again."""
+    from googleapiclient.errors import HttpError
+
+    if isinstance(error, HttpError) and error.status_code in (400, 401, 403, 404):
+        return Refused(f"Google Drive refuses: {error.status_code} {error.reason}")
+    return error

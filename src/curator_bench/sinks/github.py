@@ -1,0 +1,112 @@
+"""GitHub Actions: a summary of the job in Markdown, and an annotation for each run that did not pass."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections import Counter
+from pathlib import Path
+
+from pydantic import Field
+
+from curator_bench.sinks.sink import Sink, SinkConfig
+from curator_bench.sinks.told import Result, Session, Summary
+from curator_bench.values import Verdict
+from curator_bench.words import readable, readable_seconds
+
+_MOST_ROWS = 500
+_MOST_METRICS = 4
+_LARGEST = 1_000_000
+"""GitHub takes no summary of more than a mebibyte."""
+
+
+class GithubConfig(SinkConfig):
+    """The block `{name: github, …}`."""
+
+    step_summary: str = Field(
+        default_factory=lambda: os.environ.get("GITHUB_STEP_SUMMARY", ""),
+        description="The file of the summary; otherwise GITHUB_STEP_SUMMARY.",
+    )
+    default_metrics: list[str] = Field(default_factory=lambda: ["exec_time_s"], description="Shown of every run.")
+    annotations: bool = Field(True, description="Whether runs that did not pass are annotated.")
+
+
+class GithubSink(Sink[GithubConfig]):
+    """Outside of GitHub Actions it does nothing."""
+
+    config_model = GithubConfig
+    _session: Session
+
+    def __init__(self, *given: object) -> None:
+        super().__init__(*given)  # type: ignore[arg-type]
+        self._results: dict[str, Result] = {}
+
+    def start_session(self, session: Session) -> None:
+        self._session = session
+
+    def run_finished(self, result: Result) -> None:
+        self._results[result.nodeid] = result
+
+    def end_session(self, summary: Summary) -> None:
+        results = list(self._results.values())
+        if self.config.annotations and os.environ.get("GITHUB_ACTIONS") == "true":
+            for result in results:
+                if result.verdict not in (Verdict.PASSED, Verdict.SKIPPED):
+                    self.context.say(annotation(result))
+        if self.config.step_summary:
+            with Path(self.config.step_summary).open("a", encoding="utf-8") as file:
+                fcntl.flock(file, fcntl.LOCK_EX)
+                file.write(_cut(markdown(self._session, results, summary, self.config.default_metrics)))
+
+
+def annotation(result: Result) -> str:
+    """One workflow command; what would end it early is written as GitHub wants it."""
+    why = "; ".join(f"{one.metric} is {one.actual}, {one.bound} {one.limit}" for one in result.unmet) or result.error
+    file = result.nodeid.partition("::")[0]
+    title = f"{result.name}: {result.verdict}"
+    return f"::error file={_property(file)},title={_property(title)}::{_data(why or title)}"
+
+
+def markdown(session: Session, results: list[Result], summary: Summary, metrics: list[str]) -> str:
+    counts = Counter(str(result.verdict) for result in results)
+    said = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
+    lines = [f"## Benchmarks: {said or 'no runs'}", "", f"`{session.name}`, {readable_seconds(summary.duration_s)}"]
+    if session.viewer_url:
+        lines.append(f"[results]({session.viewer_url})")
+    lines += ["", "| entry | verdict | time | metrics | why |", "|---|---|---|---|---|"]
+    lines += [_row(result, metrics) for result in results[:_MOST_ROWS]]
+    if len(results) > _MOST_ROWS:
+        lines += ["", f"… and {len(results) - _MOST_ROWS} more"]
+    return "\n".join([*lines, "", ""])
+
+
+def _row(result: Result, metrics: list[str]) -> str:
+    wanted = [*metrics, *(check.metric for check in result.requirements)]
+    shown = [name for name in dict.fromkeys(wanted) if name in result.metrics][:_MOST_METRICS]
+    figures = ", ".join(f"{name} = {readable(name, result.metrics[name])}" for name in shown)
+    unmet = "; ".join(f"{one.metric} is {one.actual}, {one.bound} {one.limit}" for one in result.unmet)
+    mark = "✅" if result.passed else "⏭" if result.verdict is Verdict.SKIPPED else "❌"
+    cells = (
+        result.name,
+        f"{mark} {result.verdict}",
+        readable_seconds(result.duration_s),
+        figures,
+        unmet or result.error,
+    )
+    return "| " + " | ".join(_cell(cell) for cell in cells) + " |"
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.replace("|", "\\|").replace("<", "&lt;").split())[:300]
+
+
+def _cut(text: str) -> str:
+    return text.encode()[:_LARGEST].decode("utf-8", "ignore")
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

@@ -1,0 +1,167 @@
+"""One JSON line per run, in a file or at any URL that fsspec knows, in the form that `curator-bench import` reads."""
+
+from __future__ import annotations
+
+import dataclasses
+import fcntl
+import json
+import os
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, ClassVar
+
+from pydantic import Field, field_validator
+
+from curator_bench.errors import MissingExtra
+from curator_bench.sinks.sink import Sink, SinkConfig
+from curator_bench.sinks.told import Result, Session, line_of, to_document
+
+_SCHEMA_VERSION = 1
+_SCHEMES = {"s3": ("s3fs", "s3")}
+"""The module a scheme needs beside fsspec, and the extra that brings it."""
+
+
+class JsonlConfig(SinkConfig):
+    """The block `{name: jsonl, …}`."""
+
+    path: str = Field(
+        "history.jsonl", min_length=1, description="A file; or a URL of a folder, such as s3://bucket/x/."
+    )
+    options: dict[str, Any] = Field(default_factory=dict, description="For fsspec, such as `{endpoint_url: …}`.")
+
+    @field_validator("path")
+    @classmethod
+    def _is_folder(cls, value: str) -> str:
+        if "://" in value and not value.endswith("/"):
+            raise ValueError(
+                "expected a URL that ends in /, for a folder: nothing can be added to an object of a store"
+            )
+        return value
+
+
+class JsonlSink(Sink[JsonlConfig]):
+    """A file is added to. In a folder at a URL each invocation has an object of its own, which is written anew."""
+
+    config_model = JsonlConfig
+    at_once: ClassVar[int] = 200
+    _session: Session
+    _object = ""
+    _lines: dict[str, bytes]
+    """Of this invocation's object, by the uid of the run."""
+
+    def start_session(self, session: Session) -> None:
+        self._session = session
+        self._lines = {}
+        if "://" in self.config.path:
+            self._object = f"{self.config.path}{session.name}__{session.invocation}.jsonl"
+            self._lines = self._read_object()
+            self.context.link("", self._object)
+
+    def run_finished(self, result: Result) -> None:
+        self.runs_finished([result])
+
+    def runs_finished(self, results: Sequence[Result]) -> None:
+        lines = {result.uid or result.nodeid: line_of(_document(result, self._session)) for result in results}
+        if self._object:
+            self._lines |= lines
+            file_system, path = self._file_system()
+            file_system.pipe_file(path, b"".join(self._lines.values()))
+        else:
+            self._append(b"".join(lines.values()))
+
+    def _append(self, lines: bytes) -> None:
+        """All of them or, where the disk is full, none; many jobs may come at once."""
+        path = self.context.matrix_dir / Path(self.config.path).expanduser()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab", buffering=0) as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            before = os.fstat(file.fileno()).st_size
+            if (file.write(lines) or 0) < len(lines):
+                file.truncate(before)
+                raise OSError(f"{path}: no room for {len(lines)} bytes more")
+            os.fsync(file.fileno())
+
+    def _read_object(self) -> dict[str, bytes]:
+        file_system, path = self._file_system()
+        try:
+            text: bytes = file_system.cat_file(path)
+        except FileNotFoundError:
+            return {}
+        return {json.loads(line)["start"]["uid"]: line for line in text.splitlines(keepends=True)}
+
+    def _file_system(self) -> tuple[Any, str]:
+        module, extra = _SCHEMES.get(self.config.path.partition("://")[0], ("fsspec", "s3"))
+        if find_spec("fsspec") is None or find_spec(module) is None:
+            raise MissingExtra(f"the sink jsonl with {self.config.path}", extra)
+        import fsspec
+
+        file_system, path = fsspec.url_to_fs(self._object, skip_instance_cache=True, **self.config.options)
+        return file_system, path
+
+
+def _document(result: Result, session: Session) -> dict[str, Any]:
+    """A run as `curator-bench export` writes one."""
+    parent = Path(session.directory).parent
+    file, _, name = result.nodeid.partition("::")
+    return {
+        "schema_version": _SCHEMA_VERSION,
+        "kind": "run",
+        "session": {
+            "name": session.name,
+            "results_directory": str(parent),
+            "uid": _session_uid(Path(session.directory)),
+            **{key: getattr(session, key) or None for key in ("reason", "commit", "branch", "viewer_url")},
+            "dirty": session.dirty,
+            "subjects": [dataclasses.asdict(subject) for subject in session.subjects],
+        },
+        "invocation": {
+            "uid": session.invocation,
+            "start": session.started_at,
+            "host": session.host,
+            "ci_run_url": session.ci_run_url or None,
+        },
+        "start": {
+            "uid": result.uid,
+            "name": name,
+            "path": file,
+            "originalname": result.entry,
+            "nodeid": result.nodeid,
+            "definition_hash": result.definition_hash or None,
+            "attempt": result.attempt,
+            "host": result.host or session.host,
+            "machine_id": session.environment.get("machine_id") if result.host in ("", session.host) else None,
+            "start": result.started_at,
+            "ci_run_url": session.ci_run_url or None,
+        },
+        "end": _end(result),
+    }
+
+
+def _end(result: Result) -> dict[str, Any]:
+    told = to_document(result)
+    names = ("verdict", "exit_code", "metrics", "params", "repeats")
+    return {
+        **{name: told[name] for name in names},
+        "end": result.ended_at,
+        "duration": result.duration_s,
+        "error": result.error or None,
+        "node": result.host or None,
+        "gpu": ",".join(result.gpus) or None,
+        "command": " ".join(result.command) or None,
+        "log_path": result.log_path or None,
+        "figures": {
+            "ray_version": result.ray_version or None,
+            "ray_num_cpus": result.ray_num_cpus,
+            "ray_num_gpus": result.ray_num_gpus,
+        },
+        "checks": told["requirements"],
+    }
+
+
+def _session_uid(directory: Path) -> str:
+    """As databases know the session; its folder where it has none."""
+    try:
+        return (directory / ".session-uid").read_text("utf-8").strip()
+    except OSError:
+        return f"{directory.name} {directory.parent}"

@@ -1,0 +1,55 @@
+"""MLflow: a parent run per session, a nested run per run. The logging itself is in a child process."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import ClassVar
+
+from pydantic import Field, field_validator
+
+from curator_bench.sinks.child import ChildSink
+from curator_bench.sinks.sink import SinkConfig
+
+
+class MlflowConfig(SinkConfig):
+    """The block `{name: mlflow, …}`."""
+
+    tracking_uri: str = Field(
+        default_factory=lambda: os.environ.get("MLFLOW_TRACKING_URI", ""),
+        validate_default=True,
+        description="The server, as MLflow has it; otherwise MLFLOW_TRACKING_URI.",
+    )
+    experiment: str = Field(
+        "curator-bench", min_length=1, max_length=500, description="The experiment; made if missing."
+    )
+    tags: dict[str, str] = Field(default_factory=dict, description="Further tags of every run.")
+    artifacts: bool = Field(True, description="Whether files go there too.")
+    max_artifact_mb: float = Field(20, gt=0, description="Of a larger log the end is sent; other files are left out.")
+    system_metrics: bool = Field(True, description="Whether memory and GPUs over time are sent.")
+
+    @field_validator("tracking_uri")
+    @classmethod
+    def _is_there(cls, value: str) -> str:
+        if not value:
+            raise ValueError("is missing: say where the server is, here or in MLFLOW_TRACKING_URI")
+        return value
+
+
+class MlflowSink(ChildSink[MlflowConfig]):
+    config_model = MlflowConfig
+    needs = ("mlflow", "mlflow")
+    worker = "curator_bench.sinks.mlflow_logging:MlflowLogging"
+    at_once: ClassVar[int] = 8
+
+    def environment(self) -> Mapping[str, str]:
+        """MLflow itself would try for minutes, and wait two for an answer; trying again is ours."""
+        ours = {
+            "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
+            "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
+            "MLFLOW_HTTP_REQUEST_TIMEOUT": str(max(1, int(self.config.call_timeout_s / 3))),
+            "MLFLOW_DISABLE_TELEMETRY": "true",
+            "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+            "GIT_PYTHON_REFRESH": "quiet",
+        }
+        return {name: os.environ.get(name, value) for name, value in ours.items()}

@@ -1,0 +1,275 @@
+"""Logs into MLflow by its client. Runs in the child process of the MLflow sink.
+
+What was made is written down in the session's folder, so that another invocation, another child or `resend` goes on
+with the same runs; what is told twice is logged into the run it was logged into before.
+"""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import tempfile
+import urllib.request
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit, urlunsplit
+
+from curator_bench.sinks.mlflow import MlflowConfig
+from curator_bench.sinks.mlflow_values import (
+    Logged,
+    Point,
+    logged,
+    logged_repeat,
+    milliseconds,
+    session_tags,
+    status_of,
+    time_series,
+)
+from curator_bench.sinks.sink import Refused, Sink
+from curator_bench.sinks.told import Result, Run, Session, Summary
+from curator_bench.values import Verdict
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+_PARENT = ""
+"""The key of the session's own run among those that were made."""
+_CONNECT_S = 5
+_METRICS_AT_ONCE = 800
+_TAGS_AT_ONCE = 90
+_AT_ONCE = 8
+_FINAL = (400, 401, 403, 404)
+_MEBIBYTE = 2**20
+
+
+class MlflowLogging(Sink[MlflowConfig]):
+    config_model = MlflowConfig
+    _session: Session
+    _experiment: str
+
+    def start_session(self, session: Session) -> None:
+        self._check_server()
+        with _explained():
+            self._session = session
+            self._experiment = self._find_experiment()
+            tags = {**session_tags(session), **self.config.tags, "curator_bench.session": session.directory}
+            self._ensure_run(_PARENT, session.name, milliseconds(session.started_at), tags)
+            self._client.update_run(self._made(_PARENT), status="RUNNING")
+            self._tell_link(_PARENT, self._made(_PARENT))
+
+    def run_started(self, run: Run) -> None:
+        with _explained():
+            tags = {"nodeid": run.nodeid, "entry": run.entry, **session_tags(self._session), **self.config.tags}
+            self._ensure_run(self._live_key(run.nodeid), run.name, milliseconds(run.started_at), self._child(tags))
+
+    def run_finished(self, result: Result) -> None:
+        with _explained():
+            found = logged(result, self._session)
+            run = self._run_of(result)
+            with ThreadPoolExecutor(_AT_ONCE) as together:
+                work = [together.submit(self._log, run, found, self._series(result))]
+                work += [together.submit(self._upload, run, path) for path in self._files(result)]
+                work += [together.submit(self._log_repeat, run, result, index) for index in self._repeats(result)]
+            for done in work:
+                done.result()
+            for name, text in found.long_texts.items():
+                self._client.log_text(run, text, f"full/{name}.txt")
+            self._client.set_terminated(run, status_of(result.verdict), milliseconds(result.ended_at))
+            with self.context.state.changing() as state:
+                state.setdefault("verdicts", {})[result.uid or result.nodeid] = str(result.verdict)
+            self._tell_link(result.uid, run)
+
+    def runs_finished(self, results: Sequence[Result]) -> None:
+        """Several at once: where an answer takes half a second, one after the other would lag behind the benchmarks."""
+        with ThreadPoolExecutor(_AT_ONCE) as together:
+            work = [together.submit(self.run_finished, result) for result in results]
+        for done in work:
+            done.result()
+
+    def end_session(self, summary: Summary) -> None:
+        with _explained():
+            run = self._made(_PARENT)
+            self._end_what_runs(summary)
+            counts = Counter(self.context.state.read().get("verdicts", {}).values())
+            now = milliseconds(summary.ended_at)
+            found = Logged(tags={f"runs.{verdict}": str(count) for verdict, count in counts.items()})
+            found.metrics = [Point(f"runs_{verdict}", count, now) for verdict, count in counts.items()]
+            found.metrics.append(Point("duration_s", summary.duration_s, now))
+            self._log(run, found, ())
+            with ThreadPoolExecutor(_AT_ONCE) as together:
+                list(together.map(lambda path: self._upload(run, path), self._session_files()))
+            self._client.set_terminated(run, _status(counts, summary), now)
+
+    @cached_property
+    def _client(self) -> MlflowClient:
+        import mlflow
+
+        return mlflow.MlflowClient(self.config.tracking_uri)
+
+    def _check_server(self) -> None:
+        """Before seconds of importing: whether anyone listens. A proxy would, whatever is behind it."""
+        server = urlsplit(self.config.tracking_uri)
+        if server.scheme not in ("http", "https") or server.scheme in urllib.request.getproxies():
+            return
+        address = (server.hostname or "", server.port or (443 if server.scheme == "https" else 80))
+        try:
+            socket.create_connection(address, _CONNECT_S).close()
+        except OSError as error:
+            raise ConnectionError(f"{address[0]}:{address[1]} cannot be reached: {error}") from None
+
+    def _find_experiment(self) -> str:
+        from mlflow.exceptions import MlflowException
+
+        name = self.config.experiment
+        found = self._client.get_experiment_by_name(name)
+        if found is None:
+            try:
+                return str(self._client.create_experiment(name))
+            except MlflowException:  # another invocation was faster
+                found = self._client.get_experiment_by_name(name)
+        if found is None or found.lifecycle_stage != "active":
+            raise Refused(f"the experiment {name!r} was deleted; restore it or name another")
+        return str(found.experiment_id)
+
+    def _made(self, key: str) -> str:
+        return str(self.context.state.read()["runs"][key])
+
+    def _live_key(self, nodeid: str) -> str:
+        """Of a run whose uid is not known yet."""
+        return f"{self._session.invocation} {nodeid}"
+
+    def _child(self, tags: Mapping[str, str]) -> dict[str, str]:
+        return {**tags, "mlflow.parentRunId": self._made(_PARENT)}
+
+    def _ensure_run(self, key: str, name: str, start_ms: int, tags: Mapping[str, str]) -> str:
+        """The run with this key, made if it is not there. That it is being made is noted first: who is killed between
+        that and the note of what was made leaves a run that is found by its tag."""
+        with self.context.state.changing() as state:
+            runs, half_made = state.setdefault("runs", {}), state.setdefault("half_made", [])
+            if key in runs:
+                return str(runs[key])
+            was_half_made = key in half_made
+        if was_half_made and (found := self._search(key)):
+            run = found
+        else:
+            with self.context.state.changing() as state:
+                state.setdefault("half_made", []).append(key)
+            own = {**tags, "curator_bench.key": self._tag_of(key)}
+            run = self._client.create_run(self._experiment, start_ms, own, name).info.run_id
+        with self.context.state.changing() as state:
+            state["half_made"] = [other for other in state.get("half_made", []) if other != key]
+            return str(state.setdefault("runs", {}).setdefault(key, run))
+
+    def _tag_of(self, key: str) -> str:
+        return f"{self._session.directory} {key}".replace("'", "_").replace('"', "_")
+
+    def _search(self, key: str) -> str | None:
+        found = self._client.search_runs(
+            [self._experiment], f"tags.`curator_bench.key` = '{self._tag_of(key)}'", max_results=1
+        )
+        return str(found[0].info.run_id) if found else None
+
+    def _run_of(self, result: Result) -> str:
+        """The run that was made when it started becomes that of its uid."""
+        key, live = result.uid or result.nodeid, self._live_key(result.nodeid)
+        with self.context.state.changing() as state:
+            runs = state.setdefault("runs", {})
+            if live in runs:
+                runs.setdefault(key, runs.pop(live))
+        return self._ensure_run(
+            key, result.name, milliseconds(result.started_at), self._child({"nodeid": result.nodeid})
+        )
+
+    def _log(self, run: str, found: Logged, series: Iterable[Point]) -> None:
+        from mlflow.entities import Metric, Param, RunTag
+
+        tags = [RunTag(name, value) for name, value in {**found.tags, **self.config.tags}.items()]
+        params = [Param(name, value) for name, value in found.params.items()]
+        metrics = [Metric(point.name, point.value, point.at_ms, point.step) for point in (*found.metrics, *series)]
+        while tags or params or metrics:
+            self._client.log_batch(
+                run, metrics[:_METRICS_AT_ONCE], params[:_TAGS_AT_ONCE], tags[:_TAGS_AT_ONCE], synchronous=True
+            )
+            metrics, params, tags = metrics[_METRICS_AT_ONCE:], params[_TAGS_AT_ONCE:], tags[_TAGS_AT_ONCE:]
+
+    def _series(self, result: Result) -> Iterable[Point]:
+        return time_series(Path(result.directory)) if self.config.system_metrics and result.directory else ()
+
+    def _repeats(self, result: Result) -> range:
+        return range(len(result.repeats)) if len(result.repeats) > 1 else range(0)
+
+    def _log_repeat(self, run: str, result: Result, index: int) -> None:
+        """A run nested below the run."""
+        repeat, ended = result.repeats[index], milliseconds(result.ended_at)
+        key = f"{result.uid or result.nodeid} repeat {repeat.index}"
+        tags = {"mlflow.parentRunId": run, "repeat": str(repeat.index), "entry": result.entry}
+        made = self._ensure_run(key, f"{result.name} repeat {repeat.index}", milliseconds(result.started_at), tags)
+        self._log(made, logged_repeat({"exec_time_s": repeat.exec_time_s, **repeat.metrics}, ended), ())
+        self._client.set_terminated(made, "FAILED" if repeat.exit_code else "FINISHED", ended)
+
+    def _files(self, result: Result) -> Iterator[Path]:
+        folder = Path(result.directory)
+        names = ("results.json", "command.txt", "gpustats.csv", "memory.csv") if result.directory else ()
+        paths = [*(folder / name for name in names), *([Path(result.log_path)] if result.log_path else ())]
+        yield from (path for path in paths if self.config.artifacts and path.is_file())
+
+    def _session_files(self) -> Iterator[Path]:
+        """The environment of each machine, the packages, the summary."""
+        if self.config.artifacts:
+            folder = self.context.session_dir
+            yield from sorted(path for path in (folder / "env").glob("*") if not path.name.startswith("."))
+            yield from (path for name in ("packages.txt", "summary.json") if (path := folder / name).is_file())
+
+    def _upload(self, run: str, path: Path) -> None:
+        """Under the name the file is known by. A log that is too long loses its beginning; other files are left out."""
+        most = int(self.config.max_artifact_mb * _MEBIBYTE)
+        name = "env.json" if path.parent.name == "env" and path.stem == socket.gethostname() else path.name
+        if path.stat().st_size > most and path.suffix != ".log":
+            self._client.set_tag(run, f"left_out.{name}", f"larger than max_artifact_mb ({path.stat().st_size} bytes)")
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            copy = Path(folder, name)
+            with path.open("rb") as source, copy.open("wb") as target:
+                source.seek(max(0, path.stat().st_size - most))
+                shutil.copyfileobj(source, target)
+            self._client.log_artifact(run, str(copy))
+
+    def _end_what_runs(self, summary: Summary) -> None:
+        """Runs of this invocation that nobody told the end of."""
+        prefix = self._live_key("")
+        for key, run in self.context.state.read().get("runs", {}).items():
+            if key.startswith(prefix):
+                self._client.set_terminated(str(run), "KILLED", milliseconds(summary.ended_at))
+        with self.context.state.changing() as state:
+            state["runs"] = {key: run for key, run in state["runs"].items() if not key.startswith(prefix)}
+
+    def _tell_link(self, uid: str, run: str) -> None:
+        server = urlsplit(self.config.tracking_uri)
+        if server.scheme in ("http", "https"):
+            host = server.netloc.rpartition("@")[2]
+            page = f"/experiments/{self._experiment}/runs/{run}"
+            self.context.link(uid, urlunsplit((server.scheme, host, f"{server.path.rstrip('/')}/", "", page)))
+
+
+def _status(counts: Mapping[str, int], summary: Summary) -> str:
+    if summary.interrupted or counts.get(Verdict.INTERRUPTED):
+        return "KILLED"
+    return "FINISHED" if set(counts) <= {Verdict.PASSED, Verdict.SKIPPED} else "FAILED"
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """What MLflow refuses for good is not tried again."""
+    from mlflow.exceptions import MlflowException
+
+    try:
+        yield
+    except MlflowException as error:
+        if error.get_http_status_code() in _FINAL:
+            raise Refused(f"MLflow refuses: {error}") from error
+        raise

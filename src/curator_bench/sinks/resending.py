@@ -1,0 +1,89 @@
+"""Delivers later what a session's sinks could not deliver: what `curator-bench resend` does."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from curator_bench.sinks.dispatcher import Chosen, file_name
+from curator_bench.sinks.journal import FOLDER, Journal, Undelivered, forget
+from curator_bench.sinks.sink import Context, Refused, Sink, TryLater
+from curator_bench.sinks.told import Result, Summary, Told
+from curator_bench.values import Mask
+
+_PAUSES_S = (1.0, 3.0)
+
+
+def files_of(session_dir: Path) -> list[Path]:
+    """One per sink that has something left."""
+    return sorted((session_dir / FOLDER).glob("*.jsonl"))
+
+
+class Resending:
+    """What one sink is told again of one invocation. Raises what the sink raises; what was delivered is noted."""
+
+    def __init__(self, chosen: Chosen, path: Path, left: Undelivered, mask: Mask) -> None:
+        self._left = left
+        self._path = path
+        self._journal = Journal(path, left.invocation)
+        self._mask = mask
+        self.lines: list[str] = []
+        """For people."""
+        self.links: dict[str, str] = {}
+        context = Context(
+            name=file_name(chosen.name),
+            session_dir=Path(left.session.directory),
+            matrix_dir=chosen.matrix_dir,
+            link=lambda uid, url: self.links.__setitem__(uid, mask.hide(url)),
+            say=lambda text: self.lines.append(mask.hide(text)),
+        )
+        self._sink: Sink[Any] = chosen.kind(chosen.config, context)
+
+    def run(self) -> int:
+        """How many results were delivered."""
+        try:
+            self._tell(self._sink.start_session, self._left.session)
+            results = [(key, told) for key, told in self._left.told.items() if isinstance(told, Result)]
+            for key, result in results:
+                self._tell(self._sink.run_finished, result)
+                self._journal.delivered(key)
+            self._tell(self._sink.end_session, self._end())
+            forget(self._path, self._left.invocation)
+            return len(results)
+        finally:
+            self._sink.close()
+
+    def _tell(self, call: Any, told: Told) -> None:
+        for pause_s in (*_PAUSES_S, None):
+            try:
+                call(told)
+            except Refused:
+                raise
+            except TryLater as later:
+                if pause_s is None:
+                    raise
+                time.sleep(later.after_s)
+            except Exception:  # whatever it is, a second try may do
+                if pause_s is None:
+                    raise
+                time.sleep(pause_s)
+            else:
+                return
+
+    def _end(self) -> Summary:
+        """As it was told, or, where the invocation was killed, as far as it is known."""
+        told = list(self._left.told.values())
+        if ends := [one for one in told if isinstance(one, Summary)]:
+            return ends[-1]
+        started_at = self._left.session.started_at
+        last = max((one.ended_at for one in told if isinstance(one, Result | Summary)), default=started_at)
+        counts = Counter(str(one.verdict) for one in told if isinstance(one, Result))
+        seconds = (_moment(last) - _moment(started_at)).total_seconds()
+        return Summary(dict(counts), started_at, last or started_at, seconds)
+
+
+def _moment(stamp: str) -> datetime:
+    return datetime.fromisoformat(stamp) if stamp else datetime.now(UTC)

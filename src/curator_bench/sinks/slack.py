@@ -1,0 +1,207 @@
+"""Slack: a message per session that is kept up to date, with a reply per run in its thread; or a webhook."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from curator_bench.sinks import slack_blocks as blocks
+from curator_bench.sinks.sink import Refused, Sink, SinkConfig, TryLater
+from curator_bench.sinks.told import Result, Run, Session, Summary
+from curator_bench.values import Verdict
+
+if TYPE_CHECKING:
+    from slack_sdk import WebClient
+    from slack_sdk.webhook import WebhookClient
+
+_TIMEOUT_S = 20
+_LATER = ("ratelimited", "rate_limited", "service_unavailable", "internal_error", "fatal_error", "request_timeout")
+_MESSAGE_GONE = ("message_not_found", "cant_update_message", "edit_window_closed")
+
+
+class SlackConfig(SinkConfig):
+    """The block `{name: slack, …}`: a bot's token and a channel, or a webhook."""
+
+    bot_token: str = Field("", description="Of a bot with `chat:write`; otherwise SLACK_BOT_TOKEN.", repr=False)
+    channel_id: str = Field("", description="The channel; otherwise SLACK_CHANNEL_ID.")
+    webhook_url: str = Field("", description="An incoming webhook; otherwise SLACK_WEBHOOK_URL.", repr=False)
+    webhook_env: str = Field("", description="The variable that holds the webhook (older spelling).")
+    api_url: str = Field("https://slack.com/api/", description="Of Slack, or of what stands in for it.")
+    default_metrics: list[str] = Field(default_factory=lambda: ["exec_time_s"], description="Shown of every run.")
+    live_updates: bool = Field(True, description="Whether the message of the session is updated while it runs.")
+    thread_replies_for_failures_or_warnings_only: bool = Field(False, description="No reply for a run that went well.")
+    ping_on_failure: bool | list[str] = Field(True, description="Whether, or who, is pinged when a run fails.")
+    ping_users_on_failure: list[str] = Field(default_factory=list, description="Who: ids of users or user groups.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_variables(cls, given: Any) -> Any:
+        """What the block does not say stands in variables; a block that names one way in leaves the other alone."""
+        if not isinstance(given, Mapping):
+            return given
+        found = dict(given)
+        if variable := found.get("webhook_env"):
+            found["webhook_url"] = os.environ.get(str(variable), "")
+        names = {"bot_token": "SLACK_BOT_TOKEN", "channel_id": "SLACK_CHANNEL_ID"}
+        if not found.get("webhook_url"):
+            found |= {key: os.environ.get(name, "") for key, name in names.items() if not found.get(key)}
+        if not (found.get("bot_token") and found.get("channel_id")) and not found.get("webhook_url"):
+            found["webhook_url"] = os.environ.get("SLACK_WEBHOOK_URL", "")
+        return found
+
+    @model_validator(mode="after")
+    def _can_speak(self) -> SlackConfig:
+        if not self.webhook_url and not (self.bot_token and self.channel_id):
+            raise ValueError(
+                "expected bot_token and channel_id, or webhook_url; or the variables SLACK_BOT_TOKEN and "
+                "SLACK_CHANNEL_ID, or SLACK_WEBHOOK_URL"
+            )
+        return self
+
+
+class SlackData(BaseModel):
+    """What an entry may say to Slack in `sink_data`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    additional_metrics: list[str] = Field(default_factory=list)
+    ping_on_failure: bool | list[str] = True
+    ping_users_on_failure: list[str] = Field(default_factory=list)
+
+
+class SlackSink(Sink[SlackConfig]):
+    config_model = SlackConfig
+    data_model = SlackData
+    needs = ("slack_sdk", "")
+    _session: Session
+
+    @property
+    def _by_bot(self) -> bool:
+        return bool(self.config.bot_token and self.config.channel_id)
+
+    def start_session(self, session: Session) -> None:
+        self._session = session
+        with self.context.state.changing() as state:
+            expected = state.setdefault("expected", {})
+            expected[session.invocation] = session.runs_expected
+            state.setdefault("started_at", session.started_at)
+            state.setdefault("open", {})[session.invocation] = {}
+            if self._by_bot and "ts" not in state:  # the lock is held: other invocations wait, and then find it
+                state["ts"] = self._post(blocks.parent(session, state), None)["ts"]
+            elif not self._by_bot and "told" not in state:
+                self._post(blocks.parent(session, state), None)
+                state["told"] = True
+
+    def run_started(self, run: Run) -> None:
+        with self.context.state.changing() as state:
+            state.setdefault("open", {}).setdefault(self._session.invocation, {})[run.nodeid] = run.name
+
+    def run_finished(self, result: Result) -> None:
+        thread = self.context.state.read().get("ts")
+        if self._wants_reply(result):
+            self._post(blocks.reply(result, self._metrics_of(result), self._pinged(result)), thread)
+        with self.context.state.changing() as state:
+            state.setdefault("verdicts", {})[result.uid or result.nodeid] = [result.name, str(result.verdict)]
+            state.setdefault("open", {}).setdefault(self._session.invocation, {}).pop(result.nodeid, None)
+
+    def catch_up(self) -> None:
+        if self._by_bot and self.config.live_updates:
+            self._update(None)
+
+    def end_session(self, summary: Summary) -> None:
+        with self.context.state.changing() as state:
+            state.setdefault("open", {}).pop(self._session.invocation, None)
+        self._update(summary)
+
+    def _update(self, summary: Summary | None) -> None:
+        """The session's message as it is now; a webhook cannot change one, and sends the end of it anew."""
+        state = self.context.state.read()
+        message = blocks.parent(self._session, state, summary)
+        if not self._by_bot:
+            self._post(message, None)
+            return
+        from slack_sdk.errors import SlackApiError
+
+        try:
+            self._call(self._web.chat_update, channel=self.config.channel_id, ts=state["ts"], **message)
+        except SlackApiError as error:
+            if error.response.get("error") not in _MESSAGE_GONE:
+                raise
+
+    def _wants_reply(self, result: Result) -> bool:
+        went_well = result.verdict in (Verdict.PASSED, Verdict.SKIPPED) and not result.warnings
+        return not (went_well and self.config.thread_replies_for_failures_or_warnings_only)
+
+    def _metrics_of(self, result: Result) -> list[str]:
+        more = result.sink_data.get("additional_metrics", ())
+        return list(dict.fromkeys([*self.config.default_metrics, *more]))
+
+    def _pinged(self, result: Result) -> list[str]:
+        if result.verdict in (Verdict.PASSED, Verdict.SKIPPED):
+            return []
+        return list(dict.fromkeys([*_users(vars_of(self.config)), *_users(result.sink_data)]))
+
+    @cached_property
+    def _web(self) -> WebClient:
+        from slack_sdk import WebClient
+
+        return WebClient(token=self.config.bot_token, base_url=self.config.api_url, timeout=_TIMEOUT_S)
+
+    @cached_property
+    def _webhook(self) -> WebhookClient:
+        from slack_sdk.webhook import WebhookClient
+
+        return WebhookClient(self.config.webhook_url, timeout=_TIMEOUT_S)
+
+    def _post(self, message: Mapping[str, Any], thread: str | None) -> Any:
+        if self._by_bot:
+            more = {"thread_ts": thread} if thread else {}
+            return self._call(self._web.chat_postMessage, channel=self.config.channel_id, **message, **more)
+        return self._send(message)
+
+    def _call(self, method: Any, **given: Any) -> Any:
+        from slack_sdk.errors import SlackApiError
+
+        try:
+            return method(**given)
+        except SlackApiError as error:
+            raise self._explained(error) from error
+
+    def _explained(self, error: Any) -> Exception:
+        response, reason = error.response, str(error.response.get("error") or error.response.status_code)
+        if response.status_code == 429 or reason in _LATER[:2]:
+            return TryLater("Slack asks for a pause", _retry_after(response.headers))
+        if response.status_code >= 500 or reason in _LATER:
+            return ConnectionError(f"Slack answers {reason}")
+        return error if reason in _MESSAGE_GONE else Refused(f"Slack refuses: {reason}")
+
+    def _send(self, message: Mapping[str, Any]) -> None:
+        response = self._webhook.send(text=message["text"], blocks=message["blocks"])
+        if response.status_code == 429:
+            raise TryLater("Slack asks for a pause", _retry_after(response.headers))
+        if response.status_code >= 500:
+            raise ConnectionError(f"Slack answers {response.status_code}")
+        if response.status_code != 200:
+            raise Refused(f"Slack refuses: {response.status_code} {response.body[:100]}")
+
+
+def vars_of(config: SlackConfig) -> Mapping[str, Any]:
+    return {"ping_on_failure": config.ping_on_failure, "ping_users_on_failure": config.ping_users_on_failure}
+
+
+def _users(said: Mapping[str, Any]) -> Iterable[str]:
+    ping = said.get("ping_on_failure", True)
+    if ping is False:
+        return []
+    return [*(ping if isinstance(ping, list) else ()), *said.get("ping_users_on_failure", ())]
+
+
+def _retry_after(headers: Mapping[str, Any]) -> float:
+    found: Any = next((value for name, value in headers.items() if name.lower() == "retry-after"), None)
+    text = str(found[0] if isinstance(found, list) and found else found)
+    return float(text) if re.fullmatch(r"\d+(\.\d+)?", text) else 30.0

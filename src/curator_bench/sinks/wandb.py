@@ -1,0 +1,40 @@
+"""Weights & Biases: a run per run, grouped by session. The logging itself is in a child process."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Literal
+
+from pydantic import Field
+
+from curator_bench.sinks.child import ChildSink
+from curator_bench.sinks.sink import SinkConfig
+
+
+class WandbConfig(SinkConfig):
+    """The block `{name: wandb, …}`. The key is in WANDB_API_KEY, or where `wandb login` left it."""
+
+    project: str = Field("curator-bench", min_length=1, description="The project.")
+    entity: str | None = Field(None, description="The user or team it belongs to.")
+    base_url: str | None = Field(None, description="A server of your own; otherwise WANDB_BASE_URL.")
+    mode: Literal["online", "offline"] | None = Field(None, description="Otherwise WANDB_MODE; online.")
+    tags: list[str] = Field(default_factory=list, description="Further tags of every run.")
+    artifacts: bool = Field(True, description="Whether results.json and the log go there too.")
+    max_artifact_mb: float = Field(20, gt=0, description="Larger files are left out.")
+
+
+class WandbSink(ChildSink[WandbConfig]):
+    config_model = WandbConfig
+    needs = ("wandb", "wandb")
+    worker = "curator_bench.sinks.wandb_logging:WandbLogging"
+
+    def environment(self) -> Mapping[str, str]:
+        ours = {
+            "WANDB_SILENT": "true",
+            "WANDB_CONSOLE": "off",
+            "WANDB_DISABLE_GIT": "true",
+            "WANDB_DISABLE_CODE": "true",
+        }
+        found = {name: os.environ.get(name, value) for name, value in ours.items()}
+        return found | ({"WANDB_BASE_URL": self.config.base_url} if self.config.base_url else {})

@@ -1,0 +1,90 @@
+"""Logs into Weights & Biases by its library. Runs in the child process of the W&B sink."""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from curator_bench.sinks.sink import Refused, Sink
+from curator_bench.sinks.told import Result, Session
+from curator_bench.sinks.wandb import WandbConfig
+from curator_bench.values import Verdict
+
+_MEBIBYTE = 2**20
+_LONGEST_TAG = 64
+_LONGEST_NAME = 128
+
+
+class WandbLogging(Sink[WandbConfig]):
+    config_model = WandbConfig
+    _session: Session
+
+    def start_session(self, session: Session) -> None:
+        self._session = session
+
+    def run_finished(self, result: Result) -> None:
+        run = self._open(result)
+        try:
+            for repeat in result.repeats if len(result.repeats) > 1 else ():
+                run.log({f"repeat/{name}": value for name, value in repeat.metrics.items()}, step=repeat.index)
+            run.log({name: value for name, value in result.metrics.items() if value is not None})
+            run.summary.update({"verdict": str(result.verdict), "error": result.error, "duration_s": result.duration_s})
+            if self.config.artifacts:
+                self._upload(run, result)
+            if url := run.url:
+                self.context.link(result.uid, url)
+                self.context.link("", f"{url.partition('/runs/')[0]}/groups/{self._session.name}")
+        finally:
+            run.finish(0 if result.verdict in (Verdict.PASSED, Verdict.SKIPPED) else 1)
+
+    def _open(self, result: Result) -> Any:
+        """What is told twice is the same run of W&B, by its id."""
+        import wandb
+
+        settings = wandb.Settings(x_start_time=datetime.fromisoformat(result.started_at).timestamp(), init_timeout=30)
+        try:
+            return wandb.init(
+                project=self.config.project,
+                entity=self.config.entity,
+                dir=self.context.session_dir,
+                id=result.uid or None,
+                name=result.name[:_LONGEST_NAME],
+                group=self._session.name[:_LONGEST_NAME],
+                job_type=result.entry[:_LONGEST_TAG],
+                tags=[tag[:_LONGEST_TAG] for tag in (*result.marks, *self.config.tags)],
+                config={**result.axes, **dict(result.params), "curator_bench": self._about(result)},
+                mode=self.config.mode or os.environ.get("WANDB_MODE") or "online",  # type: ignore[arg-type]
+                resume="allow" if result.uid else None,
+                reinit="create_new",
+                settings=settings,
+            )
+        except wandb.errors.UsageError as error:
+            raise Refused(f"W&B refuses: {error}") from error
+
+    def _about(self, result: Result) -> dict[str, Any]:
+        session = self._session
+        return {
+            "session": session.name,
+            "nodeid": result.nodeid,
+            "commit": session.commit,
+            "branch": session.branch,
+            "host": result.host or session.host,
+            "reason": session.reason,
+            "viewer_url": session.viewer_url,
+            "attempt": result.attempt,
+            "subjects": {subject.package: subject.version for subject in session.subjects},
+        }
+
+    def _upload(self, run: Any, result: Result) -> None:
+        import wandb
+
+        paths = [Path(result.directory, "results.json"), Path(result.log_path)] if result.directory else []
+        paths = [path for path in paths if path.is_file()]
+        paths = [path for path in paths if path.stat().st_size <= self.config.max_artifact_mb * _MEBIBYTE]
+        if paths:
+            artifact = wandb.Artifact(f"run-{result.uid or run.id}", type="benchmark_results")
+            for path in paths:
+                artifact.add_file(str(path), name=path.name)
+            run.log_artifact(artifact)

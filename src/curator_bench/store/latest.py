@@ -1,0 +1,15 @@
+"""The newest run of each entry in one session."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, select
+
+from curator_bench.store.tables import RUNS, SESSIONS
+
+
+def latest_of_session(connection: Connection, session_uid: str) -> dict[tuple[str, str], tuple[str, str, str | None]]:
+    """Uid, verdict and definition hash by path and name."""
+    columns = [RUNS.c[name] for name in ("path", "name", "uid", "verdict", "definition_hash")]
+    of_session = select(*columns).join(SESSIONS, SESSIONS.c.id == RUNS.c.session).where(SESSIONS.c.uid == session_uid)
+    found = connection.execute(of_session.order_by(RUNS.c.start, RUNS.c.id))
+    return {(path, name): (uid, verdict, definition) for path, name, uid, verdict, definition in found}

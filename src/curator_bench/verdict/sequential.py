@@ -1,0 +1,133 @@
+"""Sequential tests: whether two commits differ, and which of the two a third is like, looking at the runs as they come.
+
+Who looks often is wrong often. So all looks of all commits of a hunt share one budget of error: each look may be wrong
+only with its share of it, and what is still in doubt after the last look is said to be in doubt.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from curator_bench.verdict.direction import Better
+from curator_bench.verdict.intervals import Change, change_between
+from curator_bench.verdict.noise import BLOCK
+from curator_bench.verdict.scale import scale_of
+from curator_bench.verdict.tails import Floats
+
+ERROR_BUDGET = 0.01
+"""The chance that noise makes any decision of a hunt wrong."""
+
+
+class Difference(StrEnum):
+    WORSE = "worse"
+    BETTER = "better"
+    NONE = "none"
+    """Not as large as what is looked for."""
+    UNSURE = "unsure"
+
+
+class Side(StrEnum):
+    GOOD = "good"
+    BAD = "bad"
+    UNSURE = "unsure"
+
+
+@dataclass(frozen=True, slots=True)
+class Hunt:
+    """What is asked of all commits: how large a difference matters, and when it is looked at the runs of a commit."""
+
+    better: Better
+    min_effect: float
+    steps: int
+    """Of how many commits it will have to be decided."""
+    first: int = 5
+    most: int = 30
+
+    def looks(self) -> list[int]:
+        """After how many runs of a commit it is looked whether they are enough: each time there are twice as many."""
+        counts = [self.first]
+        while counts[-1] < self.most:
+            counts.append(min(2 * counts[-1], self.most))
+        return counts
+
+    def end_looks(self) -> list[int]:
+        """The two ends are what all others are compared with, so they begin with more runs."""
+        later = self.looks()[1:]
+        return later or self.looks()
+
+    @property
+    def end_chance(self) -> float:
+        """How likely a look at the ends may be wrong. They have half of the budget."""
+        return ERROR_BUDGET / 2 / len(self.end_looks())
+
+    @property
+    def step_chance(self) -> float:
+        return ERROR_BUDGET / 2 / max(self.steps, 1) / len(self.looks())
+
+
+def difference_of(good: Floats, bad: Floats, hunt: Hunt) -> tuple[Difference, Change]:
+    """Whether the bad end is worse than the good one by as much as matters."""
+    change = change_between(good[-BLOCK:], bad[-BLOCK:], confidence=1 - 2 * hunt.end_chance)
+    worse = _worse(change, hunt)
+    low, high = sorted(_worse_by(bound, hunt) for bound in change.interval)
+    if change.p_value / 2 <= hunt.end_chance and abs(worse) >= hunt.min_effect:
+        return (Difference.WORSE if worse > 0 else Difference.BETTER), change
+    if -hunt.min_effect < low and high < hunt.min_effect:
+        return Difference.NONE, change
+    return Difference.UNSURE, change
+
+
+def side_of(runs: Floats, good: Floats, bad: Floats, hunt: Hunt, *, is_last: bool = False) -> Side:
+    """Which of the two ends these runs are like.
+
+    They are compared with the middle between the ends. Where they are in the middle at the last look, more than one
+    change lies between the ends: whatever is surely worse than the good end is bad, for the first of these changes.
+    """
+    side = _beyond(_middle(good, bad), runs, hunt)
+    if side is not Side.UNSURE or not is_last:
+        return side
+    if _beyond(good, runs, hunt) is Side.BAD:
+        return Side.BAD
+    return Side.GOOD if _beyond(bad, runs, hunt) is Side.GOOD else Side.UNSURE
+
+
+def _beyond(reference: Floats, runs: Floats, hunt: Hunt) -> Side:
+    """Bad when surely worse than the reference, good when surely better."""
+    change = change_between(reference[-BLOCK:], runs[-BLOCK:])
+    if change.p_value / 2 > hunt.step_chance:
+        return Side.UNSURE
+    return Side.BAD if _worse(change, hunt) > 0 else Side.GOOD
+
+
+def _middle(good: Floats, bad: Floats) -> Floats:
+    """The runs of both ends as if they were of a level in the middle between theirs."""
+    good, bad = good[-BLOCK // 2 :], bad[-BLOCK // 2 :]
+    scale = scale_of(np.concatenate([good, bad]))
+    change = change_between(good, bad)
+    before, after = scale.to(np.array([change.before, change.after]))
+    half = (after - before) / 2
+    places = np.concatenate([scale.to(good) + half, scale.to(bad) - half])
+    return np.array([scale.back(float(place)) for place in places])
+
+
+def _worse(change: Change, hunt: Hunt) -> float:
+    return _worse_by(change.change, hunt)
+
+
+def _worse_by(fraction: float, hunt: Hunt) -> float:
+    return -fraction if hunt.better is Better.MORE else fraction
+
+
+def steps_between(commits: int) -> int:
+    """How many of so many commits bisecting has to try; one more for commits that cannot be judged."""
+    return math.ceil(math.log2(max(commits, 2))) + 1
+
+
+def interleaved(places: int, repeats: int) -> list[int]:
+    """The order A B B A A B B A …, for however many places: what drifts meanwhile touches all of them alike."""
+    there = list(range(places))
+    return [place for turn in range(repeats) for place in (there if turn % 2 == 0 else reversed(there))]

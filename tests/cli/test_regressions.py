@@ -1,0 +1,245 @@
+"""Hunting on the command line: regressions are found in imported history, accepted, and compared."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from curator_bench.cli import group
+
+FIRST = datetime(2026, 1, 1, 3, tzinfo=UTC)
+
+
+def noisy(*levels: tuple[float, int], seed: int = 0, spread: float = 0.02) -> list[float]:
+    places = np.repeat([level for level, _ in levels], [runs for _, runs in levels])
+    values = places * (1 + spread * np.random.default_rng(seed).standard_normal(len(places)))
+    return [float(value) for value in values]
+
+
+def commit(night: int) -> str:
+    return f"{night + 1:040x}"
+
+
+class History:
+    """A database of nights, taken in from plain lines."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.db = folder / "benchmark.db"
+
+    def nights(self, series: Mapping[tuple[str, str], Sequence[float]], db: Path | None = None, **more: Any) -> None:
+        """By entry and metric a value a night; `more` stands on every line."""
+        commits = more.pop("commits", [])
+        lines = [
+            {
+                "name": name,
+                "metric": metric,
+                "value": value,
+                "time": (FIRST + timedelta(days=night)).isoformat(),
+                "commit": commits[night] if commits else commit(night),
+                **more,
+            }
+            for (name, metric), values in series.items()
+            for night, value in enumerate(values)
+        ]
+        file = self.folder / "lines.jsonl"
+        file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        assert self.say("import", file, "--db", db or self.db).exit_code == 0
+
+    def say(self, *words: object) -> Result:
+        return CliRunner().invoke(group, [*map(str, words)])
+
+    def ask(self, *words: object) -> Result:
+        return self.say(*words, "--db", self.db)
+
+    def regressions(self, *words: object) -> list[dict[str, Any]]:
+        result = self.ask("regressions", "--json", *words)
+        assert result.exit_code in (0, 1), result.output
+        found: list[dict[str, Any]] = json.loads(result.stdout)
+        return found
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> History:
+    return History(tmp_path)
+
+
+def test_a_step_is_found_with_size_and_place(history: History) -> None:
+    history.nights({("sort", "time_s"): noisy((1.0, 40), (1.08, 30)), ("sort", "rows_per_s"): noisy((5e6, 70), seed=1)})
+    (found,) = history.regressions()
+    assert set(found) == {"entry", "metric", "kind", "change", "interval", "since"}
+    assert (found["entry"], found["metric"], found["kind"]) == ("sort", "time_s", "regression")
+    assert found["change"] == pytest.approx(0.08, abs=0.02)
+    low, high = found["interval"]
+    assert low < 0.08 < high
+    night = (datetime.fromisoformat(found["since"]["time"]) - FIRST).days
+    assert abs(night - 40) <= 2
+    assert found["since"]["commit"] == commit(night)
+    assert found["since"]["session"].startswith("imported__2026-02")
+    assert history.ask("regressions").exit_code == 1
+
+
+def test_a_noisy_but_level_history_of_many_entries_raises_nothing(history: History) -> None:
+    from generated_series import FAMILIES
+
+    random = np.random.default_rng(11)
+    families = list(FAMILIES.values())
+    history.nights(
+        {(f"entry_{number}", "time_s"): families[number % 6](random, 60, 0.03).tolist() for number in range(200)}
+    )
+    result = history.ask("regressions")
+    assert (result.exit_code, result.output) == (0, "No shifts; 200 series looked at.\n")
+
+
+def test_an_improvement_is_told_and_is_no_reason_to_fail(history: History) -> None:
+    history.nights({("sort", "rows_per_s"): noisy((100.0, 40), (120.0, 20))})
+    (found,) = history.regressions()
+    assert found["kind"] == "improvement"
+    assert history.ask("regressions").exit_code == 0
+
+
+def test_what_later_runs_have_undone_is_not_open(history: History) -> None:
+    history.nights({("sort", "time_s"): noisy((1.0, 40), (1.2, 20), (1.0, 20))})
+    assert [one["kind"] for one in history.regressions()] == ["regression", "improvement"]
+    result = history.ask("regressions")
+    assert result.exit_code == 0
+    assert "recovered" in result.output
+
+
+def test_what_is_accepted_is_closed_until_it_gets_worse_again(history: History) -> None:
+    history.nights({("sort", "time_s"): noisy((1.0, 40), (1.2, 20))})
+    assert history.ask("regressions").exit_code == 1
+    said = history.ask("accept", "sort", "time_s", "--why", "it checks its input now")
+    assert said.exit_code == 0, said.output
+    assert "accepted: sort time_s +" in said.output
+    assert history.regressions() == []
+    assert "accepted" in history.ask("regressions", "--all").output
+    history.nights({("sort", "time_s"): noisy((1.0, 40), (1.2, 20), (1.5, 20))}, branch="later")
+    assert history.ask("regressions").exit_code == 1
+
+
+def test_only_what_is_open_can_be_accepted(history: History) -> None:
+    history.nights({("sort", "time_s"): noisy((1.0, 40))})
+    for words in (("sort", "time_s"), ("sort", "tmie_s"), ("srot", "time_s")):
+        assert history.ask("accept", *words, "--why", "x").exit_code == 1
+    assert "did you mean 'time_s'" in str(history.ask("accept", "sort", "tmie_s", "--why", "x").exception)
+
+
+def test_an_acceptance_survives_a_merge(history: History) -> None:
+    history.nights({("sort", "time_s"): noisy((1.0, 40), (1.2, 20))})
+    history.ask("accept", "sort", "time_s", "--why", "meant")
+    other = history.folder / "other.db"
+    result = history.say("merge", "--help")
+    assert result.exit_code == 0
+    merged = history.say("merge", history.db, "--into", other)
+    assert merged.exit_code == 0, merged.output
+    assert history.say("regressions", "--db", other).exit_code == 0
+
+
+def test_since_and_metric_and_direction_narrow_what_is_shown(history: History) -> None:
+    history.nights(
+        {
+            ("sort", "time_s"): noisy((1.0, 40), (1.2, 30)),
+            ("sort", "peak_bytes"): noisy((1e9, 20), (2e9, 50), seed=1),
+            ("sort", "widgets"): noisy((10.0, 40), (5.0, 30), seed=2),
+        }
+    )
+    assert {one["metric"] for one in history.regressions()} == {"time_s", "peak_bytes"}
+    assert "widgets" in history.ask("regressions").output
+    assert {one["metric"] for one in history.regressions("--since", "2026-01-30")} == {"time_s"}
+    assert {one["metric"] for one in history.regressions("--metric", "peak_bytes")} == {"peak_bytes"}
+    assert {one["metric"] for one in history.regressions("--better", "more", "--metric", "widgets")} == {"widgets"}
+    assert history.ask("regressions", "--since", "yesterday").exit_code == 2
+
+
+def test_machines_are_not_mixed(history: History) -> None:
+    history.nights({("sort", "time_s"): noisy((1.0, 40))}, machine="slow")
+    history.nights({("sort", "time_s"): noisy((0.5, 40), seed=1)}, machine="fast")
+    assert history.regressions() == []
+
+
+def test_the_commits_between_are_listed_where_the_repository_is_at_hand(history: History, tmp_path: Path) -> None:
+    repo = tmp_path / "repo"
+    repo.mkdir()
+
+    def git(*words: str) -> str:
+        identity = ["-c", "user.name=t", "-c", "user.email=t@t", "-c", "commit.gpgsign=false"]
+        done = subprocess.run(["git", *identity, *words], cwd=repo, capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    git("init", "-q")
+    commits = []
+    for night in range(60):
+        git("commit", "-q", "--allow-empty", "-m", f"change {night}")
+        commits.append(git("rev-parse", "HEAD"))
+    history.nights({("sort", "time_s"): noisy((1.0, 40), (1.5, 20), spread=0.01)}, commits=commits)
+    output = history.ask("regressions", "--repo", repo).output
+    assert f"{commits[39][:12]}..{commits[40][:12]}" in output
+    assert "change 40" in output
+    assert "change 39" not in output
+
+
+def test_branches_are_compared(history: History) -> None:
+    series = {("sort", "time_s"): noisy((1.0, 20)), ("load", "rows_per_s"): noisy((100.0, 20), seed=1)}
+    history.nights(series, branch="main", session="before")
+    series = {("sort", "time_s"): noisy((1.2, 6), seed=2), ("load", "rows_per_s"): noisy((100.0, 6), seed=3)}
+    history.nights(series, branch="topic", session="after")
+    result = history.ask("compare", "main", "topic")
+    assert result.exit_code == 0, result.output
+    first, second, *_ = (line.split() for line in result.output.splitlines()[1:])
+    assert (first[0], first[-1]) == ("sort", "regression")
+    assert (second[0], second[-1]) == ("load", "level")
+    assert history.ask("compare", "main", "topic", "--fail").exit_code == 1
+    assert history.ask("compare", "topic", "main", "--fail").exit_code == 0
+    (sort,) = (
+        one for one in json.loads(history.ask("compare", "before", "after", "--json").output) if one["entry"] == "sort"
+    )
+    assert sort["verdict"] == "regression"
+    assert sort["interval"][0] < 0.2 < sort["interval"][1]
+
+
+def test_a_comparison_is_a_table_for_a_pull_request(history: History) -> None:
+    history.nights({("so|rt<b>", "time_s"): noisy((1.0, 20))}, session="a")
+    history.nights({("so|rt<b>", "time_s"): noisy((1.3, 6), seed=2)}, session="b")
+    output = history.ask("compare", "a", "b", "--markdown").output
+    assert output.startswith("**1 regression, 0 improvements** in 1 metric\n\n| entry | metric | a | b |")
+    assert "so\\|rt&lt;b>" in output
+    assert "🔴 regression" in output
+
+
+def test_databases_are_compared(history: History) -> None:
+    other = history.folder / "other.db"
+    history.nights({("sort", "time_s"): noisy((1.0, 20))})
+    history.nights({("sort", "time_s"): noisy((1.3, 8), seed=4)}, db=other)
+    assert history.say("compare", history.db, other, "--fail").exit_code == 1
+    assert history.say("compare", history.db, history.db, "--fail").exit_code == 0
+
+
+def test_two_runs_without_a_history_are_not_judged(history: History) -> None:
+    history.nights({("sort", "time_s"): [1.0]}, session="a")
+    history.nights({("sort", "time_s"): [2.0]}, session="b")
+    result = history.ask("compare", "a", "b", "--fail")
+    assert result.exit_code == 0
+    assert "not enough history" in result.output
+
+
+def test_what_is_not_comparable_says_why(history: History) -> None:
+    history.nights({("sort", "time_s"): noisy((1.0, 20))}, session="a", machine="one")
+    history.nights({("sort", "time_s"): noisy((2.0, 20))}, session="b", machine="two")
+    output = history.ask("compare", "a", "b").output
+    assert "not comparable because it ran on machine one, not two" in output
+
+
+def test_an_unknown_side_names_the_nearest(history: History) -> None:
+    history.nights({("sort", "time_s"): noisy((1.0, 20))}, session="nightly", branch="main")
+    result = history.ask("compare", "nihgtly", "main")
+    assert result.exit_code == 1
+    assert "did you mean 'nightly'" in str(result.exception)

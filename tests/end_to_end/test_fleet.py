@@ -1,0 +1,340 @@
+"""Entries side by side in a fleet of this machine: verdicts, order, what pytest promises, what is left of it."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import signal
+import sqlite3
+import time
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from end_to_end.conftest import Outcome, Project
+
+NOTHING_LEFT_WITHIN_S = 5.0
+TWO_CPUS = ("--bench-fleet", "local", "--bench-fleet-cpus", "2")
+CONFTEST = """
+import pytest
+from pathlib import Path
+
+def note(text):
+    with Path("scopes").open("a") as file:
+        file.write(text + "\\n")
+
+@pytest.fixture(scope="session", autouse=True)
+def of_the_session():
+    note("session begins")
+    yield
+    note("session ends")
+
+@pytest.fixture(scope="module", autouse=True)
+def of_the_module(request):
+    note(f"{request.node.name} begins")
+    yield
+    note(f"{request.node.name} ends")
+
+def pytest_bench_run_finished(item, result):
+    note(f"finished {result.name} attempt {result.attempt}")
+"""
+ENVIRONMENT = """
+import json, os, sys
+from pathlib import Path
+out = Path(sys.argv[-1])
+(out / "params.json").write_text("{}")
+(out / "metrics.json").write_text("{}")
+(out / "environment.json").write_text(json.dumps(dict(os.environ)))
+"""
+CLUSTER = """
+import json, sys
+from pathlib import Path
+import ray
+ray.init(log_to_driver=False)
+there = ray.cluster_resources()
+out = Path(sys.argv[-1])
+(out / "params.json").write_text("{}")
+names = {"CPU": "cpus", "memory": "memory", "object_store_memory": "store"}
+(out / "metrics.json").write_text(json.dumps({names[n]: there[n] for n in names}))
+"""
+DIFFERS = ("CURATOR_BENCH_RUN", "CURATOR_BENCH_EXECUTION")
+
+
+@pytest.fixture(scope="module")
+def outcome(new_project: Callable[[], Project]) -> Outcome:
+    """One session in which everything happens."""
+    project = new_project()
+    project.write("conftest.py", CONFTEST)
+    project.write("environment.py", ENVIRONMENT)
+    project.write("cluster.py", CLUSTER)
+    project.write("test_after.py", "def test_python_benchmarks_come_last(): open('scopes', 'a').write('python\\n')")
+    project.matrix(
+        project.entry("first", "--sleep 6"),
+        project.entry("second", "--sleep 1"),
+        project.entry("fails", requirements=[{"metric": "is_success", "exact_value": False}]),
+        project.entry("crashes", "--exit 3"),
+        project.entry("slow", "--sleep 60", timeout_s=1),
+        project.entry("skipped", requires=["no_such_package"]),
+        project.entry("huge", ray={"num_cpus": 500}),
+        project.entry("misses", "{dataset:nowhere,jsonl}", retries=1),
+        {"name": "environment", "script": "environment.py", "env": {"OMP_NUM_THREADS": "3"}},
+        {"name": "cluster", "script": "cluster.py", "ray": {"num_cpus": 1}},
+        datasets=[{"name": "nowhere", "formats": [{"type": "jsonl", "path": "nowhere"}]}],
+    )
+    found = project.run(
+        *TWO_CPUS, "test_after.py", "--benchmark", "--benchmark-db", "runs.db", "--junitxml", "junit.xml", FRUIT="pear"
+    )
+    found.session_dir.joinpath("output").write_text(found.output)
+    return found
+
+
+def results(outcome: Outcome, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = outcome.json(name, "results.json")
+    return found
+
+
+def scopes(outcome: Outcome) -> list[str]:
+    return (outcome.session_dir.parents[1] / "scopes").read_text().splitlines()
+
+
+def test_each_entry_has_its_verdict_in_files_and_in_the_database(outcome: Outcome) -> None:
+    expected = {
+        "first": "passed",
+        "second": "passed",
+        "fails": "failed",
+        "crashes": "crashed",
+        "slow": "timeout",
+        "skipped": "skipped",
+        "huge": "error",
+        "misses": "error",
+        "environment": "passed",
+        "cluster": "passed",
+    }
+    assert outcome.code == 1, outcome.output
+    assert {name: results(outcome, name)["verdict"] for name in expected} == expected
+    with sqlite3.connect(outcome.session_dir.parents[1] / "runs.db") as database:
+        rows = database.execute("SELECT name, verdict, attempt FROM test_run WHERE path = 'matrix.yaml'").fetchall()
+    assert sorted(rows) == sorted([*((name, verdict, 1) for name, verdict in expected.items()), ("misses", "error", 2)])
+
+
+def test_runs_overlap_and_results_come_in_the_order_they_arrive(outcome: Outcome) -> None:
+    spans = [results(outcome, name) for name in ("first", "second")]
+    began, ended = ([datetime.fromisoformat(span[key]) for span in spans] for key in ("started_at", "ended_at"))
+    assert max(began) < min(ended)
+    finished = [line for line in scopes(outcome) if line.startswith("finished")]
+    assert finished.index("finished second attempt 1") < finished.index("finished first attempt 1")
+
+
+def test_an_entry_that_no_node_is_large_enough_for_is_an_error_that_names_the_largest(outcome: Outcome) -> None:
+    error = results(outcome, "huge")["error"]
+    assert "CPU: 500" in error
+    assert "the largest node" in error
+    assert "CPU: 2" in error
+
+
+def test_fixtures_of_wider_scope_are_set_up_once_and_python_benchmarks_come_last(outcome: Outcome) -> None:
+    lines = scopes(outcome)
+    assert [lines.count(line) for line in ("session begins", "session ends", "matrix.yaml begins")] == [1, 1, 1]
+    assert lines[-3:] == ["python", "test_after.py ends", "session ends"]
+    assert lines.index("matrix.yaml ends") < lines.index("test_after.py begins")
+
+
+def test_junit_tells_how_long_the_runs_took(outcome: Outcome) -> None:
+    junit = ET.parse(outcome.session_dir.parents[1] / "junit.xml")
+    took = {case.get("name"): float(case.get("time", 0)) for case in junit.iter("testcase")}
+    assert took["first"] >= 6
+    assert took["second"] >= 1
+
+
+def test_the_environment_of_a_script_is_that_of_a_run_without_a_fleet(outcome: Outcome, project: Project) -> None:
+    def environment(of: Outcome) -> dict[str, str]:
+        found = of.json("environment", "benchmark_results", "environment.json")
+        return {name: value for name, value in found.items() if name not in DIFFERS and "TEST" not in name}
+
+    project.write("environment.py", ENVIRONMENT)
+    project.matrix({"name": "environment", "script": "environment.py", "env": {"OMP_NUM_THREADS": "3"}})
+    local = project.run(FRUIT="pear")
+    assert environment(outcome) == environment(local)
+
+
+def test_the_cluster_of_an_entry_has_its_slice_of_the_machine(outcome: Outcome) -> None:
+    metrics = results(outcome, "cluster")["metrics"]
+    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    assert metrics["cpus"] == 1
+    assert metrics["memory"] + metrics["store"] <= physical / 2
+    assert metrics["store"] <= 0.3 * physical / 2
+
+
+def test_lines_say_where_runs_are(outcome: Outcome) -> None:
+    assert outcome.has("Fleet: ", "Running first on ")
+    assert outcome.output.count("Running first") == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--bench-fleet", "local", "-n", "2"], "-n with --bench-fleet"),
+        (["--bench-max-runs", "2"], "--bench-max-runs is of use only with --bench-fleet"),
+        (["--bench-fleet", "local", "--bench-gpus", "0,0"], "expected different numbers or ids"),
+        (["--bench-fleet", "local", "--bench-max-runs", "0"], "a whole number of at least 1"),
+        (["--bench-fleet", "local", "--bench-runs-per-gpu", "x"], "a whole number of at least 1"),
+        (["--bench-fleet", "127.0.0.1:1", "--bench-fleet-cpus", "2"], "--bench-fleet-cpus is for --bench-fleet local"),
+        (["--bench-fleet", "127.0.0.1:1"], "nothing takes connections there"),
+        (["--bench-fleet", "ray://127.0.0.1:1"], "nothing takes connections there"),
+    ],
+)
+def test_what_cannot_be_meant_is_one_message(project: Project, options: list[str], message: str) -> None:
+    project.matrix(project.entry("one"))
+    outcome = project.run(*options)
+    assert outcome.code == 4, outcome.output
+    errors = [line for line in outcome.lines if line.startswith("ERROR")]
+    assert len(errors) == 1
+    assert message in errors[0]
+
+
+def test_with_x_the_first_failure_ends_it_and_what_ran_is_interrupted(project: Project) -> None:
+    project.matrix(
+        project.entry("fails", "--exit 1 --sleep 1"),
+        *(project.entry(f"long{number}", "--sleep 60") for number in range(3)),
+    )
+    began = time.monotonic()
+    outcome = project.run(*TWO_CPUS, "-x")
+    assert outcome.code == 1, outcome.output
+    assert time.monotonic() - began < 45
+    assert outcome.json("long0", "results.json")["verdict"] == "interrupted"
+    assert gone(project)
+
+
+def under_way(project: Project, *names: str) -> None:
+    """Waits until the scripts of these entries have said something."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        logs = [project.session_dir / name / "logs" / "stdouterr.log" for name in names]
+        if all(log.exists() and "at work" in log.read_text() for log in logs):
+            return
+        time.sleep(0.05)
+    pytest.fail(f"{names} did not start")
+
+
+def test_ctrl_c_once_records_what_ran_as_interrupted_and_leaves_nothing(project: Project) -> None:
+    project.matrix(*(project.entry(f"long{number}", "--sleep 60 --daemon") for number in range(3)))
+    process = project.start(*TWO_CPUS, "--benchmark", "--benchmark-db", "runs.db")
+    under_way(project, "long0", "long1")
+    process.send_signal(signal.SIGINT)
+    outcome = project.outcome(process)
+    assert outcome.code == 2, outcome.output
+    with sqlite3.connect(project.folder / "runs.db") as database:
+        rows = database.execute("SELECT name, verdict FROM test_run ORDER BY name").fetchall()
+    assert rows == [("long0", "interrupted"), ("long1", "interrupted")]
+    assert gone(project)
+
+
+def pids_of(project: Project, words: str) -> list[int]:
+    def command(pid: int) -> str:
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                return file.read().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            return ""
+
+    return [process.pid for process in project.processes() if words in command(process.pid)]
+
+
+@pytest.mark.parametrize("whom", ["pytest", "driver", "worker", "raylet"])
+def test_whoever_is_killed_nothing_of_a_run_outlives_it(project: Project, whom: str) -> None:
+    ray = {"num_cpus": 1, "num_gpus": 0, "object_store_size": 100_000_000} if whom in ("pytest", "worker") else False
+    project.matrix(
+        project.entry("long", "--sleep 50 --daemon --stubborn", ray=ray), project.entry("other", "--sleep 3")
+    )
+    process = project.start(*TWO_CPUS, output=project.write("output", "").open("w"))
+    under_way(project, "long")
+    scripts = [pid for words in ("--stubborn", "sleep 600") for pid in pids_of(project, words)]
+    assert len(scripts) >= 2
+    victims = {
+        "pytest": [process.pid],
+        "driver": pids_of(project, "driver_program"),
+        "worker": pids_of(project, "ray::long"),
+        "raylet": pids_of(project, "/raylet/raylet")[:1],
+    }[whom]
+    assert victims
+    os.kill(victims[0], signal.SIGKILL)
+    deadline = time.monotonic() + 3 * NOTHING_LEFT_WITHIN_S  # of a machine that has other work too
+
+    def is_left() -> bool:
+        return bool(project.processes()) if whom == "pytest" else _any_lives(scripts)
+
+    while is_left() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not is_left()
+    process.wait(90)
+    assert gone(project)
+    if whom != "pytest":
+        assert project.outcome_of("long")["verdict"] == "error"
+        assert project.outcome_of("long")["cause"] == "node"
+        assert project.outcome_of("other")["verdict"] in ("passed", "error")
+
+
+def gone(project: Project) -> bool:
+    """Also the guards of workers, which look more than once."""
+    deadline = time.monotonic() + 2 * NOTHING_LEFT_WITHIN_S
+    while project.processes() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return not project.processes()
+
+
+def _any_lives(pids: list[int]) -> bool:
+    def lives(pid: int) -> bool:
+        try:
+            with open(f"/proc/{pid}/stat") as file:
+                return file.read().rpartition(") ")[2][0] != "Z"
+        except OSError:
+            return False
+
+    return any(map(lives, pids))
+
+
+def test_a_worker_that_died_is_tried_again(project: Project) -> None:
+    project.write(
+        "kills.py",
+        """
+        import os, pathlib, signal, sys, time
+        again = pathlib.Path("again")
+        if not again.exists():
+            again.touch()
+            worker = os.getppid()
+            os.kill(worker, signal.SIGKILL)
+            time.sleep(60)
+        out = pathlib.Path(sys.argv[-1])
+        (out / "params.json").write_text("{}")
+        (out / "metrics.json").write_text("{}")
+        """,
+    )
+    project.matrix({"name": "one", "script": "kills.py", "retries": 1}, project.entry("beside", "--sleep 3"))
+    outcome = project.run(*TWO_CPUS, "--benchmark", "--benchmark-db", "runs.db")
+    assert outcome.code == 0, outcome.output
+    assert outcome.json("one", "results.json")["attempt"] == 2
+    with sqlite3.connect(project.folder / "runs.db") as database:
+        rows = database.execute("SELECT name, attempt, verdict FROM test_run ORDER BY name, attempt").fetchall()
+    assert rows == [("beside", 1, "passed"), ("one", 1, "error"), ("one", 2, "passed")]
+
+
+def test_max_runs_is_kept(project: Project) -> None:
+    project.matrix(*(project.entry(f"e{number}", "--sleep 0.5") for number in range(3)))
+    outcome = project.run(*TWO_CPUS, "--bench-max-runs", "1")
+    spans = sorted(
+        (found["started_at"], found["ended_at"])
+        for found in (json.loads(path.read_text()) for path in _results(outcome.session_dir))
+    )
+    assert len(spans) == 3
+    assert all(earlier[1] <= later[0] for earlier, later in itertools.pairwise(spans))
+
+
+def _results(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*/results.json"))

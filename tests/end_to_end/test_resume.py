@@ -1,0 +1,200 @@
+"""--bench-resume: what is finished is not run again, whatever ended the session; what is not, or is another, is."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from end_to_end.conftest import Outcome, Project
+
+COUNTS = """
+import os, sys, time
+from pathlib import Path
+name, seconds, code = sys.argv[1], float(sys.argv[2]), int(sys.argv[3])
+with Path("starts").open("a") as file:
+    file.write(name + "\\n")
+time.sleep(seconds)
+out = Path(sys.argv[-1])
+(out / "params.json").write_text("{}")
+(out / "metrics.json").write_text('{"is_success": true}')
+sys.exit(code)
+"""
+RECORDED = ("--benchmark", "--benchmark-db", "runs.db")
+
+
+@pytest.fixture
+def counting(project: Project) -> Project:
+    """Its script notes in a file that it was started."""
+    project.write("counts.py", COUNTS)
+    return project
+
+
+def entry(name: str, seconds: float = 0, code: int = 0, **keys: object) -> dict[str, object]:
+    return {"name": name, "script": "counts.py", "args": f"{name} {seconds} {code}", **keys}
+
+
+def starts(project: Project) -> list[str]:
+    file = project.folder / "starts"
+    return file.read_text().split() if file.exists() else []
+
+
+def started_by(project: Project, *options: str) -> list[str]:
+    """What one more invocation starts."""
+    before = len(starts(project))
+    outcome = project.run(*options)
+    project.write("output", outcome.output)
+    return starts(project)[before:]
+
+
+def said(project: Project) -> str:
+    return (project.folder / "output").read_text()
+
+
+def test_only_what_did_not_pass_runs_again_and_the_rest_counts_in_the_summary(counting: Project) -> None:
+    counting.matrix(entry("good"), entry("bad", code=1), entry("also_good"))
+    assert counting.run(*RECORDED).code == 1
+    assert started_by(counting, "--bench-resume", *RECORDED) == ["bad"]
+    assert "resume: 2 of 3 entries are done" in said(counting)
+    summary = json.loads((counting.session_dir / "summary.json").read_text())
+    assert summary["counts"] == {"passed": 2, "crashed": 1}
+
+
+def test_finished_keeps_every_verdict_of_its_own_and_fails_for_those_that_did_not_pass(counting: Project) -> None:
+    counting.matrix(entry("good"), entry("bad", code=1), entry("missing", requires=["no_such_package"]))
+    counting.run()
+    assert started_by(counting, "--bench-resume=finished") == []
+    outcome = counting.run("--bench-resume=finished")
+    assert outcome.code == 1
+    assert "1 skipped, 2 deselected" in outcome.output
+
+
+def test_a_session_that_is_complete_ends_well_at_once(counting: Project) -> None:
+    counting.matrix(entry("good"))
+    counting.run()
+    outcome = counting.run("--bench-resume")
+    assert outcome.code == 0, outcome.output
+    assert "1 of 1 entries are done" in outcome.output
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"args": "good 0 0 --more"}, "its arguments changed"),
+        ({"env": {"A": "1"}}, "its environment changed"),
+        ({"timeout_s": 59}, ""),
+    ],
+    ids=["args", "env", "timeout"],
+)
+def test_a_changed_definition_runs_again_and_says_what_changed(
+    counting: Project, change: dict[str, object], told: str
+) -> None:
+    counting.matrix(entry("good"))
+    counting.run()
+    counting.matrix({**entry("good"), **change})
+    assert started_by(counting, "--bench-resume") == (["good"] if told else [])
+    assert told in said(counting)
+
+
+def test_a_changed_script_runs_again(counting: Project) -> None:
+    counting.matrix(entry("good"))
+    counting.run()
+    counting.write("counts.py", COUNTS + "# another\n")
+    assert started_by(counting, "--bench-resume") == ["good"]
+    assert "good runs again: its script changed" in said(counting)
+
+
+def test_where_directory_and_database_disagree_it_runs_again_and_that_is_said(counting: Project) -> None:
+    counting.matrix(entry("a"), entry("b"))
+    counting.run(*RECORDED)
+    with sqlite3.connect(counting.folder / "runs.db") as database:
+        database.execute("UPDATE test_run SET verdict = 'interrupted' WHERE name = 'a'")
+    assert started_by(counting, "--bench-resume", *RECORDED) == ["a"]
+    assert "a runs again: the directory says passed, the database interrupted" in said(counting)
+    assert started_by(counting, "--bench-resume", "--benchmark", "--benchmark-db", "other.db") == ["a", "b"]
+    assert "the database does not know of it" in said(counting)
+
+
+@pytest.mark.parametrize("content", [b"", b"\0" * 512, b'{"name": "a", "verd', b"[]"])
+def test_a_result_file_that_a_power_cut_left_broken_counts_for_nothing(counting: Project, content: bytes) -> None:
+    counting.matrix(entry("a"), entry("b"))
+    counting.run()
+    (counting.session_dir / "a" / "results.json").write_bytes(content)
+    assert started_by(counting, "--bench-resume") == ["a"]
+
+
+def test_without_a_name_the_newest_session_of_the_matrix_goes_on(counting: Project) -> None:
+    def run(*options: str) -> Outcome:
+        command = [word for word in counting.command(*options) if word not in ("--bench-session", "s")]
+        own = counting.command
+        try:
+            counting.command = lambda *_: command  # type: ignore[method-assign]
+            return counting.run()
+        finally:
+            counting.command = own  # type: ignore[method-assign]
+
+    counting.matrix(entry("a"))
+    run("--bench-session=older")
+    run("--bench-session=newer")
+    assert starts(counting) == ["a", "a"]
+    outcome = run("--bench-resume")
+    assert "results/newer" in outcome.output
+    assert starts(counting) == ["a", "a"]
+
+
+def test_it_works_in_workers_of_xdist(counting: Project) -> None:
+    counting.matrix(*(entry(f"e{number}") for number in range(4)), entry("bad", code=1))
+    counting.run("-n", "2")
+    assert started_by(counting, "--bench-resume", "-n", "2") == ["bad"]
+
+
+def wait_for_starts(project: Project, count: int) -> None:
+    deadline = time.monotonic() + 60
+    while len(starts(project)) < count and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert len(starts(project)) >= count
+
+
+def test_after_a_kill_of_everything_it_goes_on_from_there(counting: Project) -> None:
+    counting.matrix(entry("a"), entry("b", seconds=30), entry("c"))
+    process = counting.start(*RECORDED)
+    wait_for_starts(counting, 2)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate(timeout=60)
+    counting.matrix(entry("a"), entry("b"), entry("c"))
+    assert started_by(counting, "--bench-resume", *RECORDED) == ["b", "c"]
+    with sqlite3.connect(counting.folder / "runs.db") as database:
+        rows = database.execute("SELECT name, verdict FROM test_run ORDER BY id").fetchall()
+    assert rows == [("a", "passed"), ("b", "interrupted"), ("b", "passed"), ("c", "passed")]
+
+
+def test_two_invocations_at_the_same_moment_share_the_session(counting: Project) -> None:
+    counting.matrix(*(entry(f"e{number}", seconds=0.5) for number in range(6)))
+    both = [counting.start("--bench-resume", *RECORDED) for _ in range(2)]
+    outcomes = [counting.outcome(process) for process in both]
+    assert [outcome.code for outcome in outcomes] == [0, 0], outcomes
+    assert sorted(starts(counting)) == [f"e{number}" for number in range(6)]
+    assert all(_verdict(counting.session_dir / f"e{number}") == "passed" for number in range(6))
+
+
+def test_the_same_entry_twice_at_one_moment_is_refused_where_nobody_resumes(counting: Project) -> None:
+    counting.matrix(entry("one", seconds=4))
+    process = counting.start()
+    wait_for_starts(counting, 1)
+    outcome = counting.run()
+    assert outcome.code == 1
+    assert "one: it is being run by process" in outcome.output
+    assert counting.outcome(process).code == 0
+    assert starts(counting) == ["one"]
+
+
+def _verdict(folder: Path) -> str:
+    return str(json.loads((folder / "results.json").read_text())["verdict"])

@@ -1,0 +1,94 @@
+"""A session as a table: which runs share a cell, what a cell shows, what is said when it cannot be drawn."""
+
+from __future__ import annotations
+
+import csv
+from typing import Any
+
+import pytest
+
+from curator_bench.errors import BenchError
+from curator_bench.report.pivot import pivot
+
+
+def run(model: str, attention: str, speed: float | None, verdict: str = "passed", **more: Any) -> dict[str, Any]:
+    axes = {"model": model, "attention": attention, **more.pop("axes", {})}
+    metrics = {} if speed is None else {"tokens_per_s": speed}
+    name = f"reading[{'-'.join(axes.values())}]"
+    return {"name": name, "entry": "reading", "axes": axes, "verdict": verdict, "metrics": metrics, **more}
+
+
+def drawn(runs: list[dict[str, Any]], **said: Any) -> list[list[str]]:
+    table = pivot(runs, **{"metric": "tokens_per_s", "rows": ["model"], "columns": ["attention"], **said})
+    return [table.heads(), *table.lines(lambda value: f"{value:g}")]
+
+
+def test_each_run_stands_where_its_axes_meet() -> None:
+    runs = [run("b", "dense", 1), run("a", "local", 2), run("a", "dense", 3)]
+    assert drawn(runs) == [["model", "dense", "local"], ["a", "3", "2"], ["b", "1", ""]]
+
+
+def test_numbers_in_names_are_in_their_own_order() -> None:
+    runs = [run(model, "dense", 1) for model in ("16k", "2k", "1k", "1.5k")]
+    assert [line[0] for line in drawn(runs)[1:]] == ["1k", "1.5k", "2k", "16k"]
+
+
+@pytest.mark.parametrize(
+    ("summary", "shown"), [("median", "2"), ("mean", "4"), ("min", "1"), ("max", "9"), ("sum", "12")]
+)
+def test_runs_that_share_a_cell_are_summarized(summary: str, shown: str) -> None:
+    runs = [run("a", "dense", speed, axes={"context": str(speed)}) for speed in (1, 2, 9)]
+    assert drawn(runs, summary=summary)[1] == ["a", shown]
+
+
+def test_what_is_taken_together_is_said() -> None:
+    table = pivot([run("a", x, 1) for x in ("x", "y")], metric="tokens_per_s", rows=["model"])
+    assert table.notes() == ["tokens_per_s, median of up to 2 runs in a cell", "a cell takes all of attention together"]
+
+
+def test_a_run_without_a_number_shows_its_verdict() -> None:
+    runs = [run("a", "dense", None, "timeout"), run("a", "local", 7, "crashed"), run("a", "top", 5)]
+    assert drawn(runs)[1] == ["a", "timeout", "crashed", "5"]
+
+
+def test_a_number_of_a_failed_run_is_marked() -> None:
+    assert drawn([run("a", "dense", 5, "failed")])[1] == ["a", "5*"]
+
+
+def test_entries_that_do_not_measure_it_are_left_out() -> None:
+    other = {
+        "name": "x",
+        "entry": "x",
+        "axes": {"model": "z", "attention": "dense"},
+        "verdict": "passed",
+        "metrics": {},
+    }
+    assert [line[0] for line in drawn([run("a", "dense", 5), other])] == ["model", "a"]
+
+
+def test_csv_has_the_numbers_in_full_and_reads_back() -> None:
+    text = pivot([run('a,"b"', "dense", 1 / 3)], metric="tokens_per_s", rows=["model"], columns=["attention"]).as_csv()
+    assert list(csv.reader(text.splitlines())) == [["model", "dense"], ['a,"b"', str(1 / 3)]]
+
+
+def test_markdown_keeps_its_columns_whatever_names_hold() -> None:
+    lines = pivot([run("a|b", "dense", 5)], metric="tokens_per_s", rows=["model"], columns=["attention"]).as_markdown()
+    assert lines.splitlines() == ["| model | dense |", "| --- | ---: |", "| a\\|b | 5 |"]
+
+
+def test_a_part_of_a_metrics_name_is_enough_when_it_is_of_one_only() -> None:
+    runs = [run("a", "dense", 5, metrics={"tokens_per_s": 5, "prefill_s": 1})]
+    assert drawn(runs, metric="tokens")[1] == ["a", "5"]
+    with pytest.raises(BenchError, match="2 metrics have '_s' in their names; there are: tokens_per_s, prefill_s"):
+        drawn(runs, metric="_s")
+
+
+def test_an_unknown_axis_or_metric_names_those_there_are() -> None:
+    with pytest.raises(BenchError, match=r"no run has the axis modell; there are: model, attention, entry"):
+        drawn([run("a", "dense", 5)], rows=["modell"])
+    with pytest.raises(BenchError, match=r"no run has the metric 'spead'; there are: tokens_per_s"):
+        drawn([run("a", "dense", 5)], metric="spead")
+
+
+def test_rows_may_be_entries() -> None:
+    assert drawn([run("a", "dense", 5)], rows=["entry", "model"])[1] == ["reading", "a", "5"]

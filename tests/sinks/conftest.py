@@ -1,0 +1,219 @@
+"""Projects with sinks, a real MLflow server, and a stand-in for Slack that knows Slack's documented limits."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from end_to_end.conftest import Project
+
+RECORDING_SINK = """
+    import json, os, threading, time
+    from curator_bench.sinks import Sink, SinkConfig
+
+    class Config(SinkConfig):
+        file: str = "told.jsonl"
+        fail: int = 0
+        sleep: float = 0.0
+        hang_on: str = ""
+
+    class Recording(Sink[Config]):
+        config_model = Config
+        failed = 0
+
+        def start_session(self, session): self.put("start_session", session.name)
+        def run_started(self, run): self.put("run_started", run.name)
+        def run_finished(self, result): self.put("run_finished", result.name, str(result.verdict))
+        def end_session(self, summary): self.put("end_session", dict(summary.counts))
+
+        def put(self, *said):
+            time.sleep(self.config.sleep)
+            if self.config.hang_on == said[0]:
+                time.sleep(1000)
+            if self.failed < self.config.fail:
+                self.failed += 1
+                raise ConnectionError("the server is down")
+            with open(self.config.file, "a") as file:
+                print(json.dumps([os.getpid(), threading.current_thread().name, *said]), file=file)
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    made = Project(tmp_path)
+    made.write("my_sink.py", RECORDING_SINK)
+    return made
+
+
+def told(project: Project) -> list[list[Any]]:
+    """What the recording sink was told."""
+    path = project.folder / "told.jsonl"
+    return [json.loads(line)[2:] for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class MlflowServer:
+    """`mlflow server` with SQLite behind it, on loopback."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "mlflow", "server", "--backend-store-uri", "sqlite:///mlflow.db"]
+        command += ["--artifacts-destination", "artifacts", "--host", "127.0.0.1", "--port", str(self.port)]
+        environment = {**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true"}
+        with (self.folder / "server.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [*command, "--workers", "1"],
+                cwd=self.folder,
+                env=environment,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        wait_for(lambda: is_up(f"{self.url}/health"), 180)
+
+    def kill(self) -> None:
+        if self._process is not None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+            self._process = None
+
+
+def is_up(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
+
+
+def wait_for(holds: Callable[[], object], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, "this did not come to be"
+        time.sleep(0.05)
+
+
+@pytest.fixture(scope="module")
+def mlflow_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MlflowServer]:
+    pytest.importorskip("mlflow")
+    server = MlflowServer(tmp_path_factory.mktemp("mlflow"))
+    server.start()
+    yield server
+    server.kill()
+
+
+@dataclass
+class Slack:
+    """What Slack was sent, and what it answers. A payload Slack would not take is a problem, and refused."""
+
+    url: str
+    calls: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    answers: list[tuple[int, dict[str, str], Any]] = field(default_factory=list)
+    """To be given before the normal ones."""
+    silent_s: float = 0.0
+    tokens: set[str] = field(default_factory=set)
+
+    def of(self, method: str) -> list[dict[str, Any]]:
+        return [payload for name, payload in self.calls if name == method]
+
+    @property
+    def parents(self) -> list[dict[str, Any]]:
+        return [payload for payload in self.of("chat.postMessage") if "thread_ts" not in payload]
+
+    @property
+    def replies(self) -> list[dict[str, Any]]:
+        return [payload for payload in self.of("chat.postMessage") if "thread_ts" in payload]
+
+    def answer(self, method: str, payload: dict[str, Any]) -> tuple[int, dict[str, str], Any]:
+        time.sleep(self.silent_s)
+        if self.answers:
+            return self.answers.pop(0)
+        self.calls.append((method, payload))
+        if found := list(wrong_with(payload)):
+            self.problems += found
+            return 200, {}, {"ok": False, "error": "invalid_blocks"}
+        if method == "hook":
+            return 200, {}, "ok"
+        ts = payload.get("ts") or f"1700000000.{len(self.calls):06d}"
+        return 200, {}, {"ok": True, "channel": payload["channel"], "ts": ts}
+
+
+def wrong_with(payload: dict[str, Any]) -> Iterator[str]:
+    """By Slack's documented limits of messages and blocks."""
+    blocks = payload.get("blocks") or []
+    if not payload.get("text"):
+        yield "no fallback text"
+    if len(payload.get("text", "")) > 40_000:
+        yield "text is longer than 40,000 characters"
+    if len(blocks) > 50:
+        yield f"{len(blocks)} blocks"
+    for block in blocks:
+        texts = block.get("elements") or [block["text"]]
+        longest, most = (150, 1) if block["type"] == "header" else (3000, 1)
+        most = 10 if block["type"] == "context" else most
+        if len(texts) > most:
+            yield f"{len(texts)} elements in a {block['type']}"
+        for text in texts:
+            if not 1 <= len(text["text"]) <= longest:
+                yield f"a {block['type']} of {len(text['text'])} characters"
+
+
+@pytest.fixture
+def slack() -> Iterator[Slack]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+            method = self.path.rpartition("/")[2] if self.path.startswith("/api/") else "hook"
+            stand_in.tokens.add(self.headers.get("Authorization", ""))
+            status, headers, answer = stand_in.answer(method, json.loads(body))
+            text = (answer if isinstance(answer, str) else json.dumps(answer)).encode()
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Type", "text/plain" if isinstance(answer, str) else "application/json")
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        def log_message(self, *given: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    stand_in = Slack(f"http://127.0.0.1:{server.server_port}")
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield stand_in
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@pytest.fixture
+def new_port() -> Callable[[], int]:
+    """Of loopback; nobody listens there."""
+    return free_port

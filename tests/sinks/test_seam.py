@@ -1,0 +1,240 @@
+"""Sinks are told of what happens, and whatever they do, runs do not notice."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from end_to_end.conftest import Project
+from sinks.conftest import told, wait_for
+
+from curator_bench.sinks import journal
+
+SINK = {"name": "./my_sink.py:Recording"}
+
+
+def resend(project: Project, *options: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", "from curator_bench.cli import main; main()", "resend", "results/s", *options],
+        cwd=project.folder,
+        env=project.environment(**variables),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def undelivered(project: Project) -> list[Path]:
+    return sorted((project.session_dir / "undelivered").glob("*.jsonl"))
+
+
+def test_a_sink_is_told_of_the_session_its_runs_and_its_end(project: Project) -> None:
+    project.matrix(project.entry("a"), project.entry("b", "--exit 3"), sinks=[SINK])
+    outcome = project.run("--benchmark")
+    assert outcome.code == 1
+    assert [line for line in told(project) if line[0] != "run_started"] == [
+        ["start_session", "s"],
+        ["run_finished", "a", "passed"],
+        ["run_finished", "b", "crashed"],
+        ["end_session", {"passed": 1, "crashed": 1}],
+    ]
+    assert not undelivered(project)
+
+
+def test_sinks_are_told_by_the_controller_alone_on_a_thread_of_their_own(project: Project) -> None:
+    project.matrix(*(project.entry(name) for name in "abcd"), sinks=[SINK])
+    process = project.start("--benchmark", "-n", "2")
+    outcome = project.outcome(process)
+    assert outcome.code == 0
+    lines = [json.loads(line) for line in (project.folder / "told.jsonl").read_text().splitlines()]
+    assert {pid for pid, *_ in lines} == {process.pid}
+    assert len({thread for _, thread, *_ in lines}) == 1
+    assert "MainThread" not in {thread for _, thread, *_ in lines}
+    assert sorted(line[3] for line in lines if line[2] == "run_finished") == ["a", "b", "c", "d"]
+
+
+@pytest.mark.parametrize(
+    ("options", "is_told"),
+    [
+        ((), False),
+        (("--benchmark",), True),
+        (("--bench-sink", "./my_sink.py:Recording"), True),
+        (("--benchmark", "--bench-sink", "none"), False),
+    ],
+)
+def test_sinks_work_with_benchmark_or_when_they_are_named(
+    project: Project, options: tuple[str, ...], is_told: bool
+) -> None:
+    project.matrix(project.entry("a"), sinks=[SINK])
+    assert project.run(*options).code == 0
+    assert bool(told(project)) is is_told
+
+
+def test_a_mistake_in_a_sinks_block_is_a_mistake_of_the_matrix(project: Project) -> None:
+    project.write(
+        "matrix.yaml",
+        """\
+        ray: false
+        sinks:
+          - name: mlflow
+            tracking_ur: http://127.0.0.1:1
+            tracking_uri: http://127.0.0.1:1
+          - name: slak
+          - name: slack
+            webhook_url: http://127.0.0.1:1/
+            default_metrics: {a: 1}
+        entries:
+          - {name: a, script: script.py, sink_data: [{name: slack, additional_metric: [x]}]}
+        """,
+    )
+    outcome = project.run("--benchmark")
+    assert outcome.code == 4
+    assert outcome.has(
+        "matrix.yaml:4: sinks[mlflow].tracking_ur: unknown key; did you mean 'tracking_uri'?",
+        "matrix.yaml:6: sinks[slak].name: unknown sink 'slak'; did you mean 'slack'?",
+        "matrix.yaml:9: sinks[slack].default_metrics: found a mapping, expected a list",
+        "matrix.yaml:11: entries[a].sink_data[slack].additional_metric: unknown key; did you mean",
+    )
+
+
+def test_an_unknown_sink_on_the_command_line_is_a_usage_error(project: Project) -> None:
+    project.matrix(project.entry("a"))
+    outcome = project.run("--bench-sink", "mlfow")
+    assert outcome.code == 4
+    assert outcome.has("--bench-sink: unknown sink 'mlfow'; did you mean 'mlflow'?")
+
+
+def test_what_fails_for_a_while_is_delivered_in_the_end_and_in_order(project: Project) -> None:
+    project.matrix(project.entry("a"), project.entry("b"), sinks=[{**SINK, "fail": 1}])
+    outcome = project.run("--benchmark")
+    assert outcome.code == 0
+    assert [line[0] for line in told(project) if line[0] != "run_started"] == [
+        "start_session",
+        "run_finished",
+        "run_finished",
+        "end_session",
+    ]
+
+
+def test_what_cannot_be_delivered_is_told_once_and_resent_later(project: Project) -> None:
+    project.matrix(*(project.entry(name) for name in "abc"), sinks=[{**SINK, "fail": 1000}])
+    outcome = project.run("--benchmark")
+    assert outcome.code == 0
+    assert outcome.output.count("the server is down") == 1
+    assert outcome.has("warning: sink ./my_sink.py:Recording: 4 of 4 messages not delivered")
+    project.matrix(*(project.entry(name) for name in "abc"), sinks=[SINK])
+    again = resend(project)
+    assert again.returncode == 0, again.stdout
+    assert [line[0] for line in told(project)] == ["start_session", *3 * ["run_finished"], "end_session"]
+    assert not undelivered(project)
+    assert "nothing is undelivered" in resend(project).stdout
+
+
+def test_a_sink_that_hangs_delays_nothing(project: Project) -> None:
+    sink = {**SINK, "hang_on": "run_finished", "call_timeout_s": 0.5}
+    project.matrix(*(project.entry(name) for name in "ab"), sinks=[sink])
+    began = time.monotonic()
+    outcome = project.run("--benchmark", "--bench-sink-grace", "100")
+    assert outcome.code == 0
+    assert time.monotonic() - began < 60
+    assert outcome.has("3 of 3 messages not delivered (a call took longer than 0.5 s")
+    assert undelivered(project)
+
+
+def test_a_slow_sink_has_time_as_long_as_it_delivers(project: Project) -> None:
+    project.matrix(*(project.entry(name) for name in "abcd"), sinks=[{**SINK, "sleep": 0.7}])
+    outcome = project.run("--benchmark", "--bench-sink-grace", "2")
+    assert outcome.code == 0
+    assert told(project)[-1] == ["end_session", {"passed": 4}]
+    assert not undelivered(project)
+
+
+def test_a_killed_pytest_leaves_what_was_not_delivered(project: Project) -> None:
+    project.matrix(project.entry("a"), project.entry("b", "--sleep 60"), sinks=[{**SINK, "sleep": 1.0}])
+    process = project.start("--benchmark", output=subprocess.DEVNULL)
+    wait_for(lambda: (project.session_dir / "b" / "logs" / "stdouterr.log").exists())
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    wait_for(lambda: not project.processes())
+    (left,) = journal.read(undelivered(project)[0])
+    assert [one.name for one in left.told.values()] in (["a"], [])  # type: ignore[union-attr]
+    project.matrix(project.entry("a"), sinks=[SINK])
+    assert resend(project).returncode == 0
+    lines = told(project)
+    assert ["run_finished", "a", "passed"] in lines
+    assert lines[-1][0] == "end_session"
+    assert not undelivered(project)
+
+
+def test_a_session_that_still_runs_is_not_resent(project: Project) -> None:
+    project.matrix(project.entry("a", "--sleep 60"), sinks=[SINK])
+    process = project.start("--benchmark", output=subprocess.DEVNULL)
+    wait_for(lambda: undelivered(project))
+    refused = resend(project)
+    os.kill(process.pid, signal.SIGINT)
+    process.wait()
+    assert refused.returncode == 1
+    assert "still runs this session" in refused.stdout
+    assert told(project)[-2:] == [["run_finished", "a", "interrupted"], ["end_session", {"interrupted": 1}]]
+
+
+OLD_LOGGING = """
+    class Old:
+        def start_session(self, name): self.put("start_session", name)
+        def start_run(self, name): self.put("start_run", name)
+        def log_params(self, params): self.put("log_params", params)
+        def log_metrics(self, metrics): self.put("log_metrics", metrics["is_success"])
+        def log_artifact(self, path): self.put("log_artifact", path.rpartition("/")[2])
+        def end_run(self, success): self.put("end_run", success)
+        def end_session(self, success): self.put("end_session", success)
+        def put(self, *said): print(*said, file=open("old.txt", "a"), flush=True)
+"""
+OLD_PROCESSING = """
+    class Old:
+        def __init__(self, config): self.config = config
+        def initialize(self, session_name, env_data): self.put("initialize", session_name, bool(env_data))
+        def process_result(self, result): self.put(result["name"], result["success"], sorted(result))
+        def finalize(self): self.put("finalize", self.config["color"])
+        def put(self, *said): print(*said, file=open("old.txt", "a"), flush=True)
+"""
+KEYS = ["command", "exec_time_s", "name", "requirements_not_met", "returncode", "script_metrics", "script_params"]
+KEYS += ["stdouterr_file", "success", "tasks", "timeout"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            OLD_LOGGING,
+            [
+                *("start_session s", "start_run a", "log_params {'sleep': 0.0}", "log_metrics True"),
+                *("log_artifact stdouterr.log", "end_run True", "end_session True"),
+            ],
+        ),
+        (OLD_PROCESSING, ["initialize s True", f"a True {KEYS}", "finalize red"]),
+    ],
+    ids=["logging", "processing"],
+)
+def test_sinks_of_older_runners_work(project: Project, text: str, expected: list[str]) -> None:
+    project.write("old.py", text)
+    project.matrix(project.entry("a"), sinks=[{"name": "./old.py:Old", "color": "red"}])
+    assert project.run("--benchmark").code == 0
+    assert (project.folder / "old.txt").read_text().splitlines() == expected
+
+
+def test_a_sink_may_be_offered_by_another_package(project: Project) -> None:
+    package = project.folder / "offered-1.0.dist-info"
+    package.mkdir()
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: offered\nVersion: 1.0\n")
+    (package / "entry_points.txt").write_text("[curator_bench.sinks]\nours = my_sink:Recording\n")
+    project.matrix(project.entry("a"), sinks=[{"name": "ours"}])
+    assert project.run("--benchmark", PYTHONPATH=str(project.folder)).code == 0
+    assert told(project)

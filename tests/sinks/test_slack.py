@@ -1,0 +1,122 @@
+"""What the real slack_sdk sends, checked by a stand-in for Slack against Slack's documented limits."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from end_to_end.conftest import Project
+from sinks.conftest import Slack
+from sinks.test_seam import resend, undelivered
+
+TOKEN = "xoxb-1234-planted"
+
+
+def sink(slack: Slack, **more: Any) -> dict[str, Any]:
+    return {"name": "slack", "bot_token": TOKEN, "channel_id": "C1", "api_url": f"{slack.url}/api/", **more}
+
+
+def texts(payload: dict[str, Any]) -> str:
+    return "\n".join(
+        text["text"] for block in payload["blocks"] for text in block.get("elements", [block.get("text")]) if text
+    )
+
+
+def test_one_message_is_updated_and_each_run_is_a_reply(project: Project, slack: Slack) -> None:
+    metrics = '{"done_s": 3725, "size_bytes": 1610612736, "docs": 1234567, "m": 1}'
+    project.matrix(
+        project.entry("good", f"--metrics '{metrics}'", sink_data=[{"name": "slack", "additional_metrics": ["docs"]}]),
+        project.entry(
+            "bad",
+            requirements=[{"metric": "m", "min_value": 5}],
+            sink_data=[{"name": "slack", "ping_on_failure": ["U2"]}],
+        ),
+        sinks=[sink(slack, default_metrics=["done_s", "size_bytes"], ping_users_on_failure=["U1"])],
+        viewer_url_template="http://viewer/{session_name_url}",
+    )
+    assert project.run("--benchmark").code == 1
+    assert slack.problems == []
+    (parent,), (good, bad) = slack.parents, slack.replies
+    assert "http://viewer/s" in texts(parent)
+    last = slack.of("chat.update")[-1]
+    assert "2 of 2 runs: 1 passed, 1 failed" in texts(last)
+    assert {reply["thread_ts"] for reply in slack.replies} == {last["ts"]}
+    assert all(text in texts(good) for text in ("1 h 02 min", "1.50 GiB", "1,234,567"))
+    assert "not met" in texts(bad)
+    assert "<@U1> <@U2>" in texts(bad)
+    assert "<@U1>" not in texts(good)
+    assert "stdouterr.log" in texts(bad)
+    assert slack.tokens == {f"Bearer {TOKEN}"}
+
+
+def test_only_failures_and_warnings_are_replied_where_that_is_wanted(project: Project, slack: Slack) -> None:
+    quiet = sink(slack, thread_replies_for_failures_or_warnings_only=True, ping_on_failure=False)
+    project.matrix(project.entry("good"), project.entry("bad", "--exit 1"), sinks=[quiet])
+    project.run("--benchmark")
+    assert ["bad: crashed" in reply["text"] for reply in slack.replies] == [True]
+
+
+def test_huge_results_stay_within_the_limits(project: Project, slack: Slack) -> None:
+    names = [f"metric_with_a_long_name_{number}" for number in range(300)]
+    script = f"metrics = {{name: 'x' * 4000 for name in {names!r}}}"
+    source = project.folder.joinpath("script.py").read_text()
+    project.write(
+        "script.py",
+        source.replace("results = options", f"{script}\nresults = options").replace("**options.metrics", "**metrics"),
+    )
+    project.matrix(project.entry("n" * 200), sinks=[sink(slack, default_metrics=names)])
+    assert project.run("--benchmark").code == 0
+    assert slack.problems == []
+    assert len(slack.replies) == 1
+
+
+def test_invocations_of_one_session_share_one_message(project: Project, slack: Slack) -> None:
+    project.matrix(*(project.entry(name, "--sleep 1") for name in "ab"), sinks=[sink(slack)])
+    together = [project.start("--benchmark", "--bench-entries", name) for name in "ab"]
+    assert [project.outcome(process).code for process in together] == [0, 0]
+    assert len(slack.parents) == 1
+    assert len(slack.replies) == 2
+    assert "2 of 2 runs: 2 passed" in texts(slack.of("chat.update")[-1])
+
+
+def test_a_pause_that_slack_asks_for_is_kept(project: Project, slack: Slack) -> None:
+    slack.answers = [(429, {"Retry-After": "2"}, {"ok": False, "error": "ratelimited"}), (500, {}, "oh")]
+    project.matrix(project.entry("a"), sinks=[sink(slack)])
+    began = time.monotonic()
+    assert project.run("--benchmark").code == 0
+    assert time.monotonic() - began > 2
+    assert len(slack.replies) == 1
+    assert not undelivered(project)
+
+
+def test_what_slack_refuses_is_not_tried_again(project: Project, slack: Slack) -> None:
+    slack.answers = [(200, {}, {"ok": False, "error": "channel_not_found"})]
+    project.matrix(project.entry("a"), sinks=[sink(slack)])
+    outcome = project.run("--benchmark")
+    assert outcome.code == 0
+    assert outcome.has("Slack refuses: channel_not_found")
+    assert slack.calls == []
+    assert undelivered(project)
+    assert resend(project).returncode == 0
+    assert len(slack.replies) == 1
+
+
+def test_a_webhook_is_enough(project: Project, slack: Slack) -> None:
+    project.matrix(project.entry("a"), sinks=[{"name": "slack", "webhook_url": "${MY_WEBHOOK}"}])
+    assert project.run("--benchmark", MY_WEBHOOK=f"{slack.url}/services/T0/B0/plantedsecret").code == 0
+    assert slack.problems == []
+    assert ["a: passed" in payload["text"] for payload in slack.of("hook")] == [False, True, False]
+
+
+@pytest.mark.parametrize("spelling", ["webhook_env", "variables"])
+def test_older_spellings_and_variables_say_where_slack_is(project: Project, slack: Slack, spelling: str) -> None:
+    hook = f"{slack.url}/services/T0/B0/plantedsecret"
+    if spelling == "webhook_env":
+        project.matrix(project.entry("a"), slack={"webhook_env": "MY_HOOK"})
+        outcome = project.run("--benchmark", MY_HOOK=hook)
+    else:
+        project.matrix(project.entry("a"))
+        outcome = project.run("--bench-sink", "slack", SLACK_WEBHOOK_URL=hook)
+    assert outcome.code == 0
+    assert len(slack.of("hook")) == 3

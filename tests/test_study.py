@@ -1,0 +1,136 @@
+"""`curator_bench.run_matrix`: the same as pytest, from Python; and the commands that look at what it left."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import curator_bench
+from curator_bench import study
+from curator_bench.errors import BenchError
+
+SCRIPT = """\
+import json, pathlib, pickle, sys, time
+
+size, how, folder = int(sys.argv[1]), sys.argv[2], pathlib.Path(sys.argv[4])
+if how == "full":
+    raise MemoryError
+if how == "slow":
+    pathlib.Path("begun").touch()
+    time.sleep(60)
+(folder / "params.json").write_text("{}")
+(folder / "metrics.json").write_text(json.dumps({"throughput": 2.5 * size}))
+(folder / "tasks.pkl").write_bytes(pickle.dumps([]))
+"""
+
+
+def matrix(*how: str, **more: Any) -> dict[str, Any]:
+    axes = {"size": [16, 2], "how": list(how)}
+    return {
+        "entries": [
+            {"name": "sweep", "script": "work.py", "ray": False, "matrix": axes, "args": "{size} {how}", **more}
+        ]
+    }
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "work.py").write_text(SCRIPT)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:cacheprovider")
+    return tmp_path
+
+
+def bench(*words: str) -> str:
+    command = [sys.executable, "-c", "from curator_bench.cli import main; main()", *words]
+    outcome = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert outcome.returncode == 0, outcome.stderr
+    return outcome.stdout
+
+
+def test_a_dict_is_run_and_its_results_are_there(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    limits = [{"metric": "throughput", "max_value": 20}]
+    results = curator_bench.run_matrix(matrix("well", "full", requirements=limits), session="first", results="there")
+    assert results.counts == {"crashed": 2, "passed": 1, "failed": 1}
+    assert not results.passed
+    assert {run.name: run.category for run in results.failures} == {
+        "sweep[16-full]": "out of memory on host",
+        "sweep[2-full]": "out of memory on host",
+        "sweep[16-well]": "requirement",
+    }
+    table = results.pivot("throughput", rows="size", columns="how")
+    assert table.as_csv().splitlines() == ["size,full,well", "2,,5.0", "16,,40.0"]
+    assert {record["size"] for record in results.records()} == {"2", "16"}
+    assert results.directory == folder / "there" / "first"
+    assert "sweep[2-well]: passed" in capsys.readouterr().out
+    assert "sweep: 4 entries = 2 sizes × 2 hows (" in bench(
+        "matrix", ".run_matrix.matrix.json", "--tree", "--results", "there"
+    )
+    assert "└─ 2: well ✓  full ✗ crashed" in bench("matrix", ".run_matrix.matrix.json", "--tree", "--results", "there")
+    printed = bench("pivot", "first", "--results", "there", "--rows", "size", "--columns", "how", "--metric", "through")
+    assert [line.split() for line in printed.splitlines()[:3]] == [
+        ["size", "full", "well"],
+        ["2", "crashed", "5"],
+        ["16", "crashed", "40*"],
+    ]
+
+
+def test_a_file_is_run_quietly_where_it_says(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "matrix.json").write_text(json.dumps({**matrix("well"), "results_dir": "elsewhere"}))
+    results = curator_bench.run_matrix("matrix.json", quiet=True, pytest_args=["-k", "16"])
+    assert [run.name for run in results.runs] == ["sweep[16-well]"]
+    assert results.passed
+    assert results.directory.parent == folder / "elsewhere"
+    assert capsys.readouterr().out == ""
+
+
+def test_a_matrix_that_cannot_be_run_is_an_error_with_its_mistakes(folder: Path) -> None:
+    with pytest.raises(BenchError, match=r"entries\[sweep\]\.script"):
+        curator_bench.run_matrix({"entries": [{"name": "sweep"}]}, quiet=True)
+    with pytest.raises(BenchError, match="there is no"):
+        curator_bench.run_matrix("nowhere.yaml")
+    with pytest.raises(BenchError, match="has no entries to run"):
+        curator_bench.run_matrix(matrix("well"), quiet=True, pytest_args=["-k", "nothing"])
+
+
+def test_ctrl_c_is_handed_on_and_nothing_is_left_running(folder: Path) -> None:
+    program = f"import curator_bench; curator_bench.run_matrix({matrix('slow')!r}, session='stopped')"
+    child = subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True, start_new_session=True)
+    deadline = time.monotonic() + 60
+    while not (folder / "begun").exists() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    os.kill(child.pid, signal.SIGINT)
+    assert "KeyboardInterrupt" in child.communicate(timeout=60)[1]
+    run = json.loads((folder / "results" / "stopped" / "sweep" / "16" / "slow" / "results.json").read_text())
+    assert run["verdict"] == "interrupted"
+
+
+def test_options_of_the_fleet_are_those_of_pytest() -> None:
+    words = study._fleet_options("local", [0, "GPU-1"], 4, "finished")
+    assert words == [
+        "--bench-fleet",
+        "local",
+        "--bench-gpus",
+        "0,GPU-1",
+        "--bench-max-runs",
+        "4",
+        "--bench-resume=finished",
+    ]
+    assert study._fleet_options(None, None, None, resume=True) == ["--bench-resume"]
+    assert study._fleet_options(None, None, None, resume=False) == []
+
+
+def test_importing_the_package_stays_light() -> None:
+    program = (
+        "import sys, curator_bench; print(sorted(name for name in sys.modules if name.startswith('curator_bench')))"
+    )
+    outcome = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert outcome.stdout.strip() == "['curator_bench']"
