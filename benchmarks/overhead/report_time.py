@@ -21,10 +21,10 @@ from curator_bench.store.tables import RUNS
 REPORT = "from curator_bench.cli import main; main()"
 TIMES = 5
 READY = {
-    "overview": "document.readyState === 'complete' && window.bench && document.querySelector('#worse')",
-    "entry": "document.querySelector('.chart canvas') && document.querySelector('.chart .summary')",
-    "compare": "document.querySelector('#compared table, #compared .card')",
-    "session": "document.readyState === 'complete' && document.querySelector('#session-runs button')",
+    "overview": "#worse",
+    "entry": ".chart .summary",
+    "compare": "#compared table, #compared .card",
+    "session": "#session-runs button",
 }
 
 

@@ -19,14 +19,14 @@ def chromium() -> Iterator[Browser]:
     """Skips the tests where there is none; a CI machine must have one."""
     with sync_playwright() as playwright:
         # Its sandbox needs rights that containers and CI machines do not give.
-        browser = playwright.chromium.launch(executable_path=_found(), args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=found_chromium(), args=["--no-sandbox"])
         try:
             yield browser
         finally:
             browser.close()
 
 
-def _found() -> str:
+def found_chromium() -> str:
     """Where ci/chromium.sh finds it: it is to install nothing while tests run."""
     words = ["bash", "-c", "source <(sed '/^find_browser && exit/,$d' \"$0\"); find_browser", str(_FINDER)]
     found = subprocess.run(words, capture_output=True, text=True, check=False).stdout.strip()

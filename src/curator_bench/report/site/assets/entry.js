@@ -27,7 +27,8 @@
     var observer = new IntersectionObserver(function (seen) {
       seen.forEach(function (one) { if (one.isIntersecting) { observer.unobserve(one.target); draw(one.target); } });
     }, { rootMargin: "400px" });
-    cards.forEach(function (card) { observer.observe(card); });
+    draw(cards[0]);
+    cards.slice(1).forEach(function (card) { observer.observe(card); });
     go();
     window.addEventListener("hashchange", function () { if (recall()) redrawAll(); go(); });
     document.addEventListener("bench-theme", function () { charts.forEach(function (one) { one.drawn.redraw(); }); });
