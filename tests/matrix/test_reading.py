@@ -112,6 +112,8 @@ def test_json_is_read_as_json(file: Path, data: dict[str, Any], indent: int | No
 @example("1_000")
 @example("0x_")
 def test_an_unquoted_scalar_is_what_pyyaml_takes_it_for(token: str) -> None:
+    if token in ("---", "..."):
+        return  # the marks of a document, where a line is nothing else
     try:
         expected = yaml.safe_load(token)
     except (yaml.YAMLError, ValueError):
