@@ -107,19 +107,19 @@ def test_two_jobs_at_once_lose_nothing_where_nothing_can_be_locked(tmp_path: Pat
 
 def test_what_was_fetched_before_another_job_stored_is_not_stored(tmp_path: Path) -> None:
     record = tmp_path / "record.db"
-    program = [sys.executable, ROOT / "ci" / "shared_record.py"]
+    program = [sys.executable, str(ROOT / "ci" / "shared_record.py")]
     first, second = database(tmp_path, "first"), database(tmp_path, "second")
     for file in (first, second):
         version = tmp_path / f"{file.name}.version"
         version.write_text("nothing")
-    assert subprocess.run([*program, "store", record, first], check=False).returncode == 0
-    assert subprocess.run([*program, "store", record, second], check=False).returncode == 75
+    assert subprocess.run([*program, "store", str(record), str(first)], check=False).returncode == 0
+    assert subprocess.run([*program, "store", str(record), str(second)], check=False).returncode == 75
     assert recorded(record) == {"first"}
 
 
 def test_an_export_is_added_like_a_database(tmp_path: Path) -> None:
     made = database(tmp_path, "job")
-    exported = [COMMAND, "export", "--db", made, "--format", "jsonl", "--out", tmp_path / "out.jsonl"]
+    exported = [str(COMMAND), "export", "--db", str(made), "--format", "jsonl", "--out", "out.jsonl"]
     subprocess.run(exported, check=True, capture_output=True, cwd=tmp_path)
     assert script("combine_databases.sh", "record.db", "out.jsonl", cwd=tmp_path).returncode == 0
     assert recorded(tmp_path / "record.db") == {"job"}

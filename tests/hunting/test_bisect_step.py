@@ -36,7 +36,7 @@ def test_git_finds_the_commit_by_a_requirement(repository: ScratchRepository, tm
     matrix = repository.folder / "noise" / "limit.yaml"
     matrix.write_text("entries:\n  - name: work\n" + LIMIT)
     repository.git("bisect", "start", "c4", "c1")
-    words = [COMMAND, "bisect-step", "--", "benchmarks", "-k", "work", "--bench-matrix", "noise/limit.yaml"]
+    words = [str(COMMAND), "bisect-step", "--", "benchmarks", "-k", "work", "--bench-matrix", "noise/limit.yaml"]
     done = subprocess.run(
         ["git", "bisect", "run", *words],
         cwd=repository.folder,

@@ -39,7 +39,13 @@ def test_the_slower_commit_is_named(tries: int, tmp_path: Path) -> None:
     def is_named(seed: int) -> bool:
         repository = make_repository(tmp_path / str(seed), seed=seed, slower_at=19, by=0.08)
         _, found = hunt(repository)
-        print(seed, found["culprit"], found["change"], sum(len(one["values"]) for one in found["tried"]), flush=True)
+        print(
+            seed,
+            found["culprit"] == repository.git("rev-parse", "c19"),
+            found["change"],
+            sum(len(one["values"]) for one in found["tried"]),
+            flush=True,
+        )
         return bool(found["culprit"] == repository.git("rev-parse", "c19"))
 
     with ThreadPoolExecutor(_AT_ONCE) as pool:

@@ -149,7 +149,7 @@ def _null_test(found: Sequence[Answer], first: str) -> Iterator[str]:
     null = [one for one in found if _is_null(one)]
     differ = [one for one in null if _verdict(one, found) == "A differs from A"]
     fine = "" if differ else ", as it should be"
-    yield f"{first} against {first}: {len(differ)} of {tables.how_many(len(null), 'metric')} differ{fine}"
+    yield f"{first} against {first}: {len(differ)} of {len(null)} metrics differ{fine}"
     yield from (f"  {one.series.entry} {one.series.metric} {one.paired.change:+.1%}" for one in differ)
 
 

@@ -32,6 +32,9 @@ class _NeverBad(WithPytestArgs):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
+        except click.UsageError as error:
+            error.show()
+            sys.exit(_STOP + _USAGE)
         except BenchError as error:
             click.echo(str(error), err=True)
         except Exception:  # a mistake of ours: told in full, and git stops

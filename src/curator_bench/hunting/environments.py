@@ -24,7 +24,7 @@ _SITE = """
 import json, sys
 print(json.dumps([path for path in sys.path if path.rstrip("/").endswith(("site-packages", "dist-packages"))]))
 """
-_LAYER = "import site; [site.addsitedir(folder) for folder in {folders!r}]\n"
+_LAYER = "import site; site.addsitedir({folder!r})\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,8 @@ def _venv(wanted: Environment, folder: Path) -> str:
         raise BenchError(f"{wanted.name}: {wanted.python} does not run: {layered.stderr.strip()}")
     _logged([wanted.python, "-m", "venv", str(place)], log, f"{wanted.name}: no venv could be made")
     (site,) = place.glob("lib/python*/site-packages")
-    (site / "layer.pth").write_text(_LAYER.format(folders=json.loads(layered.stdout)), "utf-8")
+    layers = [_LAYER.format(folder=folder) for folder in json.loads(layered.stdout)]
+    (site / "layer.pth").write_text("".join(layers), "utf-8")
     install = [python, "-m", "pip", "install", "--disable-pip-version-check", *wanted.requirements]
     _logged(install, log, f"{wanted.name}: its requirements could not be installed")
     return python
