@@ -78,7 +78,8 @@ def attend(
     key, value = key.repeat_interleave(groups, dim=1), value.repeat_interleave(groups, dim=1)
     scores = query @ key.transpose(-1, -2) * scaling
     scores = scores.masked_fill(~pattern.kept(scores), -torch.inf)
-    weights = torch.softmax(scores, dim=-1, dtype=torch.float32).to(query.dtype)
+    precision = torch.promote_types(query.dtype, torch.float32)
+    weights = torch.softmax(scores, dim=-1, dtype=precision).to(query.dtype)
     return (weights @ value).transpose(1, 2).contiguous(), weights
 
 
