@@ -60,13 +60,15 @@ detectors: ## install asv and Apache Otava into .venv-detectors, for `make bench
 	.venv-detectors/bin/python -m pip install --quiet --disable-pip-version-check asv apache-otava
 
 .PHONY: check
-check: $(INSTALLED) ## check format, lint, types, who imports whom, dependencies, shell scripts and the Dockerfile
+check: $(INSTALLED) ## check format, lint, types, who imports whom, dependencies, shell scripts, workflows and the Dockerfile
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports --no-cache --no-logo
 	$(VENV)/bin/deptry src
 	$(VENV)/bin/shellcheck .ci/run ci/*.sh
+	$(VENV)/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(VENV)/bin/zizmor --offline --quiet --no-progress .github/workflows
 	$(VENV)/bin/hadolint Dockerfile
 
 .PHONY: site

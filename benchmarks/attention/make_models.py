@@ -85,7 +85,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--texts", type=int, default=8, help="how many texts of each model")
-    parser.add_argument("--length", type=int, default=512, help="tokens of each text")
+    parser.add_argument("--length", type=int, default=256, help="tokens of each text")
     options = parser.parse_args()
     disable_progress_bar()
     for number, (name, shape) in enumerate(SHAPES.items()):

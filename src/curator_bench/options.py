@@ -55,6 +55,8 @@ class Settings:
     """How often an entry is measured again whose gate fails."""
     curator_repo: str | None
     working_dir: Path
+    progress_every_s: float = 30.0
+    """How often a line tells how far it is, where lines cannot be redrawn; 0 for never."""
     fleet: FleetOptions | None = None
     resume: str | None = None
     """`passed` or `finished`: what is not run again."""
@@ -87,6 +89,7 @@ def add_options(parser: pytest.Parser) -> None:
     parser.addini("bench_results", "as --bench-results", default="")
     parser.addini("bench_sink", "as --bench-sink", type="args", default=[])
     parser.addini("bench_sink_grace", "as --bench-sink-grace", default="30")
+    parser.addini("bench_progress", "as --bench-progress", default="30")
     parser.addini("bench_reason", "as --bench-reason", default="")
     parser.addini("bench_viewer_url", "as --bench-viewer-url", default="")
     parser.addini("bench_strict", "as --bench-strict", type="bool", default=False)
@@ -152,6 +155,11 @@ def _add_session_options(group: pytest.OptionGroup) -> None:
         "--bench-runs",
         metavar="N",
         help="run each entry N times in a row, each a run of its own, until one does not pass or fail (1)",
+    )
+    group.addoption(
+        "--bench-progress",
+        metavar="SECONDS",
+        help="how often a line tells how far it is, where the output is no terminal (30; 0 for never)",
     )
     group.addoption("--bench-reason", metavar="TEXT", help="why this is run; kept with the session")
     group.addoption("--bench-viewer-url", metavar="URL", help="where results can be looked at (wins over the matrix)")
@@ -228,6 +236,7 @@ def read_settings(config: pytest.Config) -> Settings:
         confirm=_confirm(config),
         curator_repo=str(repo) if repo else None,
         working_dir=working_dir,
+        progress_every_s=_progress_every(config),
         fleet=_fleet_options(config),
         resume=config.getoption("bench_resume"),
         names_session=config.getoption("--bench-session") is not None,
@@ -329,6 +338,14 @@ def _grace(config: pytest.Config) -> float:
         return float(config.getini("bench_sink_grace")) if given is None else float(given)
     except ValueError:
         raise BenchError(f"bench_sink_grace: found {config.getini('bench_sink_grace')!r}, expected seconds") from None
+
+
+def _progress_every(config: pytest.Config) -> float:
+    given = config.getoption("--bench-progress")
+    said = config.getini("bench_progress") if given is None else given
+    if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]+)?", said):
+        raise BenchError(f"bench_progress: found {said!r}, expected seconds, or 0 for never")
+    return float(said)
 
 
 def _split_names(given: list[str]) -> tuple[str, ...]:

@@ -156,6 +156,11 @@ def live(lines: list[str]) -> list[str]:
     return [line for line in lines if "⏱" in line]
 
 
+def heads(lines: list[str]) -> list[str]:
+    """Of what is redrawn, the line that says how far it is."""
+    return [line for line in lines if re.match(r"    \d+ of \d+ done", line)]
+
+
 def test_a_line_lives_while_an_entry_runs_and_is_gone_when_it_has_ended(
     project: Project, terminal: Callable[..., Terminal]
 ) -> None:
@@ -164,6 +169,7 @@ def test_a_line_lives_while_an_entry_runs_and_is_gone_when_it_has_ended(
     shown.wait_for(lambda lines: any("│ half way" in line for line in live(lines)))
     first = live(shown.screen.lines)
     assert len(first) == 1
+    assert heads(shown.screen.lines) == ["    0 of 2 done, 1 running"]
     assert re.fullmatch(r"    ⏱ one [\d.]+ s │ half way", first[0])
     shown.wait_for(lambda lines: live(lines) not in ([], first))  # it is redrawn
     shown.wait_for(lambda lines: any("two" in line and "│ second" in line for line in live(lines)))
@@ -219,6 +225,20 @@ def test_every_running_entry_has_a_line_with_workers(project: Project, terminal:
     assert not live(shown.screen.lines)
 
 
+def test_one_screen_shows_how_far_a_fleet_is_and_what_runs_where(
+    project: Project, terminal: Callable[..., Terminal]
+) -> None:
+    project.matrix(project.entry("short", "--say begun --sleep 2"), project.entry("long", "--say begun --sleep 8"))
+    shown = terminal("--bench-fleet", "local", "--bench-fleet-cpus", "2")
+    shown.wait_for(lambda lines: len([line for line in live(lines) if re.search(r" on \S+ [\d.]+ s", line)]) == 2, 90)
+    (head,) = heads(shown.screen.lines)
+    assert re.match(r"    0 of 2 done, 2 running", head)
+    shown.wait_for(lambda lines: any("1 of 2 done, 1 running, about" in line for line in heads(lines)), 90)
+    assert shown.wait() == 0
+    assert not live(shown.screen.lines) + heads(shown.screen.lines)
+    assert shown.screen.unknown == []
+
+
 def test_an_item_that_never_ran_has_no_line(project: Project, terminal: Callable[..., Terminal]) -> None:
     project.write(
         "conftest.py",
@@ -247,6 +267,7 @@ def test_where_redrawing_would_be_in_the_way_there_is_none(
     shown = terminal(*options, **plain)
     assert shown.wait() == 0
     assert "⏱" not in shown.screen.ever
+    assert " of 1 done" not in shown.screen.ever  # that comes as a line after 30 s
     assert shown.screen.unknown == []
 
 

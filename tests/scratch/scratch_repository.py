@@ -1,6 +1,6 @@
 """A git repository as a user has one: a package, its benchmark, 32 commits, and one of them may have made it slower.
 
-Time is that of a clock in the package, with noise from a seed: what is tested is the hunt, not how quiet the machine is.
+Time is that of a clock in the package, with noise from a seed: the hunt is tested, not how quiet the machine is.
 """
 
 from __future__ import annotations
@@ -70,7 +70,9 @@ class ScratchRepository:
         )
 
 
-def make_repository(folder: Path, *, seed: int, slower_at: int | None = 19, by: float = 0.08) -> ScratchRepository:
+def make_repository(
+    folder: Path, *, seed: int, slower_at: int | None = 19, by: float = 0.08, commits: int = COMMITS
+) -> ScratchRepository:
     """Commits are numbered from 1; their tags are c1, c2, …"""
     repository = ScratchRepository(folder)
     (folder / "benchmarks").mkdir(parents=True)
@@ -82,7 +84,7 @@ def make_repository(folder: Path, *, seed: int, slower_at: int | None = 19, by: 
     (folder / "pytest.ini").write_text("[pytest]\naddopts = -p no:benchmark -p no:codspeed -p no:hypothesispytest\n")
     (folder / ".gitignore").write_text("noise/\nresults/\nbenchmark.db*\n__pycache__/\n")
     repository.git("init", "--quiet")
-    for number in range(1, COMMITS + 1):
+    for number in range(1, commits + 1):
         is_slower = slower_at is not None and number >= slower_at
         repository.commit(number, 0.05 * (1 + by) if is_slower else 0.05)
         repository.git("tag", f"c{number}")

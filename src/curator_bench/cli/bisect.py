@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from curator_bench.cli import tables
-from curator_bench.cli.databases import db_option
+from curator_bench.cli.after_dashes import WithPytestArgs
+from curator_bench.cli.databases import absolute, db_option
 from curator_bench.errors import BenchError
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 _DO_NOT_DIFFER, _IN_DOUBT = 3, 4
 
 
-@click.command("bisect", context_settings={"ignore_unknown_options": True})
+@click.command("bisect", cls=WithPytestArgs)
 @click.option("--repo", type=click.Path(path_type=Path, exists=True), default=".", help="the checkout to hunt in")
 @click.option("--good", required=True, metavar="REF", help="a commit that is fast enough")
 @click.option("--bad", required=True, metavar="REF", help="a later commit that is not")
@@ -39,7 +40,6 @@ _DO_NOT_DIFFER, _IN_DOUBT = 3, 4
 @click.option("--fresh", is_flag=True, help="measure anew what an earlier hunt of the same has measured")
 @click.option("--json", "as_json", is_flag=True, help="print JSON instead of a table")
 @db_option
-@click.argument("pytest_args", nargs=-1, type=click.UNPROCESSED, metavar="[-- PYTEST_ARGS…]")
 def command(
     repo: Path,
     good: str,
@@ -61,7 +61,7 @@ def command(
 
     Good and bad are measured in turns until it is sure that they differ; then `git bisect` leads from commit to commit,
     each measured until it is sure. The checkout is afterwards as it was. What was measured is in the database: the same
-    command goes on where it was stopped. PYTEST_ARGS say what pytest runs: otherwise the matrices in benchmarks/ or here.
+    command goes on where it was stopped. PYTEST_ARGS say what pytest runs: else the matrices in benchmarks/ or here.
 
     The exit code is 0 with a culprit, 3 where good and bad do not differ, 4 where too many commits cannot be judged.
     """
@@ -78,7 +78,7 @@ def command(
     commits = repository.between(*ends)
     hunt = Hunt(direction, min_effect, steps_between(len(commits)), runs, max(runs, max_runs))
     reason = f"bisect of {metric} between {ends[0].short} and {ends[1].short}"
-    bench = Bench(entry, metric, _absolute(database), pytest_args, reason)
+    bench = Bench(entry, metric, absolute(database), pytest_args, reason)
     session = _session(bench, wish, ends, fresh=fresh)
     _tell(f"{tables.how_many(len(commits), 'commit')} from {ends[0]} to {ends[1]}; sessions {session}-…")
     try:
@@ -98,10 +98,6 @@ def _direction(metric: str, declared: str | None) -> Any:
     if found is None:
         raise BenchError(f"whether less or more of {metric} is better is not known: say --better less or --better more")
     return found
-
-
-def _absolute(database: str) -> str:
-    return database if "://" in database else str(Path(database).expanduser().absolute())
 
 
 def _tell(text: str) -> None:

@@ -10,13 +10,14 @@ from typing import Any
 
 import click
 
+from curator_bench.cli.after_dashes import WithPytestArgs
 from curator_bench.errors import BenchError
 
 _STOP, _USAGE = 128, 4
 """As in `hunting.bisect_codes`, which would take the time of an import before the arguments are looked at."""
 
 
-class _NeverBad(click.Command):
+class _NeverBad(WithPytestArgs):
     """A mistake of ours or of the user must not end with 1, which git takes for a bad commit."""
 
     def make_context(
@@ -31,6 +32,9 @@ class _NeverBad(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
+        except click.UsageError as error:
+            error.show()
+            sys.exit(_STOP + _USAGE)
         except BenchError as error:
             click.echo(str(error), err=True)
         except Exception:  # a mistake of ours: told in full, and git stops
@@ -38,11 +42,10 @@ class _NeverBad(click.Command):
         sys.exit(_STOP + 3)
 
 
-@click.command("bisect-step", cls=_NeverBad, context_settings={"ignore_unknown_options": True})
+@click.command("bisect-step", cls=_NeverBad)
 @click.option(
     "--skip-broken", is_flag=True, help="commits whose benchmark crashes or times out cannot be judged; otherwise bad"
 )
-@click.argument("pytest_args", nargs=-1, type=click.UNPROCESSED, metavar="-- PYTEST_ARGS…")
 def command(skip_broken: bool, pytest_args: tuple[str, ...]) -> None:
     """Run pytest and say what it says of the commit: `git bisect run curator-bench bisect-step -- benchmarks -k NAME`.
 

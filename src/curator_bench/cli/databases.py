@@ -26,6 +26,11 @@ db_option = click.option(
 )
 
 
+def absolute(named: str) -> str:
+    """For a process that works in another folder."""
+    return named if "://" in named else os.path.abspath(os.path.expanduser(named))
+
+
 def reading(named: str) -> AbstractContextManager[Database]:
     from curator_bench.store.opening import to_read
 

@@ -1,4 +1,4 @@
-"""Measures one benchmark a few times more, in a pytest of its own, and reads from the database what has been measured."""
+"""Measures one benchmark a few times more, in a pytest of its own, and reads from the database what is known."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from curator_bench.verdict.requirements import nearest_names
 if TYPE_CHECKING:
     from curator_bench.store.hunts import HuntedRun
 
-_MEASURED = (str(Verdict.PASSED), str(Verdict.FAILED))
-_QUIET = ("-q", "-p", "no:cacheprovider", "--bench-sink", "none")
+MEASURED = (str(Verdict.PASSED), str(Verdict.FAILED))
+QUIET = ("-q", "-p", "no:cacheprovider", "--bench-sink", "none")
 _FOLDERS = ("benchmarks", ".")
 
 
@@ -61,7 +61,7 @@ class Bench:
         chosen = [] if "::" in self.entry else ["--bench-entries", self.entry]
         recording = ["--benchmark", "--benchmark-db", self.database, "--bench-session", session]
         runs = ["--bench-runs", str(count), "--bench-reason", self.reason]
-        return [sys.executable, "-m", "pytest", *self._places(), *chosen, *recording, *runs, *_QUIET]
+        return [sys.executable, "-m", "pytest", *self._places(), *chosen, *recording, *runs, *QUIET]
 
     def _places(self) -> Sequence[str]:
         if self.pytest_args:
@@ -95,10 +95,10 @@ class Bench:
             raise BenchError(f"{self.entry!r} is {len(names)} benchmarks; name one of: {', '.join(names)}")
 
     def _value(self, one: HuntedRun) -> float | None:
-        return number(one.metrics.get(self.metric)) if one.verdict in _MEASURED else None
+        return number(one.metrics.get(self.metric)) if one.verdict in MEASURED else None
 
     def _problem(self, one: HuntedRun) -> str:
-        if one.verdict not in _MEASURED:
+        if one.verdict not in MEASURED:
             return f"{one.verdict}: {one.error or 'it said nothing'}".splitlines()[0]
         if self._value(one) is None:
             return _no_metric(self.metric, one.metrics)

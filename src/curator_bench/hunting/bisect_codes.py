@@ -1,4 +1,4 @@
-"""What `git bisect run` is told of a commit: an exit code. What says nothing of the commit must not look like a verdict."""
+"""What `git bisect run` is told of a commit: an exit code. What says nothing of it must not look like a verdict."""
 
 from __future__ import annotations
 

@@ -142,8 +142,8 @@ class Bisection:
         why = _unlike(bad, good)
         if why:
             raise BenchError(
-                f"good and bad cannot be compared: {why}. Where the benchmarks change with the commits, copy them out of"
-                " the repository and name the copy after --"
+                f"good and bad cannot be compared: {why}. Where the benchmarks change with the commits, copy them out"
+                " of the repository and name the copy after --"
             )
 
     def _step(self, good: Runs, bad: Runs) -> None:

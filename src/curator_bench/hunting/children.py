@@ -49,10 +49,10 @@ def _stop(number: int, _frame: FrameType | None) -> None:
     raise Stopped(number)
 
 
-def environment(changes: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Ours, without what a git hook or a pytest that runs us has put there; programs beside our Python come first."""
+def environment(changes: Mapping[str, str] | None = None, python: str = sys.executable) -> dict[str, str]:
+    """Ours, without what a git hook or a pytest that runs us has put there; programs beside the Python come first."""
     base = without_pytest(elsewhere(os.environ))
-    beside = str(Path(sys.executable).parent)
+    beside = str(Path(python).parent)
     return {**base, "PATH": os.pathsep.join([beside, base.get("PATH", os.defpath)]), **(changes or {})}
 
 

@@ -162,7 +162,7 @@ class Repository:
         self._git("reset", "--quiet", "--hard")
 
     def _forget_compiled(self, before: str, after: str) -> None:
-        """Python takes a file for unchanged that has the same size and, in seconds, the same time as the compiled one."""
+        """Python takes a file for unchanged whose size and time, in seconds, are those of the compiled one."""
         changed = self._git("diff", "--name-only", "-z", before, after, "--", "*.py")
         for name in changed.split("\0"):
             file = self.top / name

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import threading
-import time
 import unicodedata
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any, TextIO
-
-from curator_bench.words import readable_seconds
+from collections.abc import Callable
+from typing import TextIO
 
 _EVERY_S = 1.0
 _CLEAR = "\r\x1b[2K"
 _UP_AND_CLEAR = "\x1b[1A\x1b[2K"
-_LIKELY_COLUMNS = 80
-_MOST_LINES = 8
+_LIKELY_SIZE = os.terminal_size((80, 24))
+_MOST_LINES = 40
+_MARGIN = 4
+"""Rows of the screen that stay free: what goes over its top could not be taken away again."""
 _ESCAPE_SEQUENCE = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|[ -/]*[0-~])")
 
 
@@ -65,8 +62,8 @@ class LiveLines:
 
     def _draw(self, lines: list[str]) -> None:
         self._clear()
-        width = self._columns() - 1
-        shown = [fit(line, width) for line in lines[:_MOST_LINES]]
+        size = self._size()
+        shown = [fit(line, size.columns - 1) for line in _few(lines, min(_MOST_LINES, size.lines - _MARGIN))]
         self._out.write("".join(line + "\n" for line in shown))
         self._out.flush()
         self._drawn = len(shown)
@@ -77,42 +74,19 @@ class LiveLines:
             self._out.flush()
             self._drawn = 0
 
-    def _columns(self) -> int:
+    def _size(self) -> os.terminal_size:
         """Of this very terminal: standard output leads elsewhere meanwhile."""
         try:
-            return os.get_terminal_size(self._out.fileno()).columns or _LIKELY_COLUMNS
+            size = os.get_terminal_size(self._out.fileno())
         except OSError:
-            return _LIKELY_COLUMNS
+            return _LIKELY_SIZE
+        return size if size.columns and size.lines else _LIKELY_SIZE
 
 
-class Running:
-    """What runs now, as one line each, from the status files of the runs."""
-
-    def __init__(self, usual_s: Callable[[], Mapping[str, float]]) -> None:
-        """`usual_s`: how long runs took before, by node id; asked once, by the thread that draws."""
-        self._since: dict[str, tuple[float, Path]] = {}
-        self._ask_usual_s = usual_s
-        self._usual_s: Mapping[str, float] | None = None
-
-    def begin(self, nodeid: str, directory: Path) -> None:
-        self._since[nodeid] = (time.monotonic(), directory)
-
-    def end(self, nodeid: str) -> None:
-        self._since.pop(nodeid, None)
-
-    def lines(self) -> list[str]:
-        if self._usual_s is None:
-            self._usual_s = self._ask_usual_s()
-        return [self._line(nodeid, since, directory) for nodeid, (since, directory) in list(self._since.items())]
-
-    def _line(self, nodeid: str, since: float, directory: Path) -> str:
-        status = _read(directory / "status.json")
-        usual = (self._usual_s or {}).get(nodeid)
-        of = f" of about {readable_seconds(usual)}" if usual else ""
-        state = "" if status.get("state") in (None, "running") else f" ({status['state']})"
-        last = plain(str(status.get("last_line", "")))
-        name = nodeid.partition("::")[2]
-        return f"    ⏱ {name} {readable_seconds(time.monotonic() - since)}{of}{state}{f' │ {last}' if last else ''}"
+def _few(lines: list[str], most: int) -> list[str]:
+    """The first of them, of which one at least, and how many there are beside."""
+    most = max(2, most)
+    return lines if len(lines) <= most else [*lines[: most - 1], f"    … and {len(lines) - most + 1} more"]
 
 
 def plain(text: str) -> str:
@@ -126,11 +100,3 @@ def fit(line: str, width: int) -> str:
     from rich.cells import set_cell_size
 
     return set_cell_size(line, width).rstrip()
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}

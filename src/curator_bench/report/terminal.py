@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -14,7 +14,8 @@ import pytest
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
 
-    from curator_bench.report.live import LiveLines, Running
+    from curator_bench.report.live import LiveLines
+    from curator_bench.report.progress_told import ProgressTold
 
 _MARKS = {"passed": "✅", "skipped": "⏭ "}
 _LOST = "???"
@@ -33,11 +34,11 @@ class TerminalReport:
         terminal: TerminalReporter,
         session_dir: Path,
         entry_dirs: dict[str, Path],
-        usual_s: Callable[[], Mapping[str, float]] = dict,
+        told: ProgressTold,
     ) -> None:
-        """By node id. `entry_dirs`: the items that are runs of entries, and where each leaves its status; `usual_s`:
-        how long they took before."""
-        self._usual_s = usual_s
+        """`entry_dirs`: by node id, the items that are runs of entries, and where each leaves its status."""
+        self._told = told
+        self._progress = told.progress
         self._terminal = terminal
         self._session_dir = session_dir
         self._entry_dirs = entry_dirs
@@ -48,30 +49,38 @@ class TerminalReport:
         self._open: dict[str, datetime] = {}
         """The runs that have begun and not ended, and when."""
         self._started = False
-        self._running: Running | None = None
         self._live: LiveLines | None = None
         self._speaks = bool(entry_dirs) and terminal.verbosity == 0
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        self._progress.expect(item.nodeid for item in session.items)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, ids: Iterable[str]) -> None:
+        self._progress.expect(ids)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_logstart(self, nodeid: str) -> Generator[None]:
         speaks = self._speaks_of(nodeid)
         is_new = nodeid not in self._open
-        if nodeid in self._entry_dirs:
-            self._open.setdefault(nodeid, datetime.now(UTC))
         self._pause()
         self._terminal.showfspath = False if speaks else None
         yield
-        if speaks and is_new:
+        if nodeid in self._entry_dirs and is_new:
             self._begin(nodeid)
 
     def note_started(self, nodeid: str, host: str, gpus: Sequence[str]) -> None:
-        """A run has started in a fleet, long before pytest comes to its item."""
-        if nodeid in self._open:
-            return
-        self._open[nodeid] = datetime.now(UTC)
-        if self._speaks_of(nodeid):
-            self._pause()
-            self._begin(nodeid, f" on {host}" + (f", GPU {','.join(gpus)}" if gpus else ""))
+        """A run has started in a fleet, long before pytest comes to its item; or another attempt at it."""
+        self._pause()
+        self._begin(nodeid, host, gpus)
+
+    def note_status(self, nodeid: str, status: Mapping[str, Any]) -> None:
+        """What a run in a fleet does, on whatever machine."""
+        self._progress.note_status(nodeid, status)
+
+    def note_waiting(self, nodeid: str) -> None:
+        """An attempt in a fleet has ended, and its run waits for another."""
+        self._progress.wait_again(nodeid)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None]:
@@ -80,7 +89,7 @@ class TerminalReport:
             report.curator_bench = self._lost_run(report)  # type: ignore[attr-defined]
         self.note_run(report)
         if report.when != "setup" or not report.passed:
-            self._close(report.nodeid)
+            self._close(report.nodeid, "error" if report.failed else report.outcome)
         yield
         self._resume()
 
@@ -119,6 +128,7 @@ class TerminalReport:
         if self._live is not None:
             self._live.close()
         self._runs += self._interrupted_elsewhere()
+        self._end_progress()
         if self._runs or self.done_before:
             from curator_bench.report.summary import write_summary
 
@@ -165,15 +175,36 @@ class TerminalReport:
             "warnings": [],
         }
 
-    def _begin(self, nodeid: str, where: str = "") -> None:
-        if not self._started:
-            self._started = True
-            self._line(f"Started session {self._session_dir.name}")
-            self._start_live()
-        self._line(f"    Running {nodeid.partition('::')[2]}{where}")
-        if self._running is not None:
-            self._running.begin(nodeid, self._entry_dirs[nodeid])
+    def _begin(self, nodeid: str, host: str = "", gpus: Sequence[str] = ()) -> None:
+        is_new = nodeid not in self._open
+        self._open.setdefault(nodeid, datetime.now(UTC))
+        self._progress.begin(nodeid, host, gpus)
+        self._start()
+        if is_new and self._speaks_of(nodeid):
+            from curator_bench.report.progress_told import where
+
+            self._line(f"    Running {nodeid.partition('::')[2]}{where(host, gpus)}")
         self._resume()
+
+    def _start(self) -> None:
+        if self._started:
+            return
+        self._started = True
+        self._progress.note_done_before(self.done_before)
+        self._told.start()
+        if self._speaks:
+            self._line(f"Started session {self._session_dir.name}")
+        self._start_lines()
+
+    def _end_progress(self) -> None:
+        """What was stopped without a report is told here, too."""
+        if self._terminal.config.option.collectonly:
+            return
+        if not self._started:
+            self._progress.note_done_before(self.done_before)
+        for run in self._runs:
+            self._progress.end(run["nodeid"], run["verdict"], run)
+        self._told.close()
 
     def _end(self, report: pytest.TestReport, run: dict[str, Any]) -> None:
         from curator_bench.words import readable_seconds
@@ -181,25 +212,29 @@ class TerminalReport:
         if report.when == "teardown":  # it was thought to have passed
             self._runs = [earlier for earlier in self._runs if earlier["nodeid"] != report.nodeid]
         self._runs.append(run)
-        self._close(report.nodeid)
+        self._progress.end(report.nodeid, run["verdict"], run)
+        self._close(report.nodeid, run["verdict"])
         if self._speaks_of(report.nodeid):
             mark = _MARKS.get(run["verdict"], "❌")
             self._line(f"        {mark} {run['name']}: {run['verdict']} in {readable_seconds(run['duration_s'])}")
             if run["log_path"]:
                 self._line(f"        Logs: {run['log_path']}")
 
-    def _close(self, nodeid: str) -> None:
+    def _close(self, nodeid: str, verdict: str) -> None:
+        """`verdict`: of an item that had no run."""
         self._open.pop(nodeid, None)
-        if self._running is not None:
-            self._running.end(nodeid)
+        self._progress.end(nodeid, verdict)
 
-    def _start_live(self) -> None:
-        if not self._may_redraw():
+    def _start_lines(self) -> None:
+        """With -q pytest's letters are enough."""
+        if self._terminal.verbosity < 0 or (out := self._own_way_to_the_terminal()) is None:
             return
-        from curator_bench.report.live import LiveLines, Running
+        if self._speaks and self._may_redraw():
+            from curator_bench.report.live import LiveLines
 
-        self._running = Running(self._usual_s)
-        self._live = LiveLines(self._own_way_to_the_terminal(), self._running.lines)
+            self._live = LiveLines(out, self._told.screen)
+        else:
+            self._told.start_lines(out, lambda: bool(self._terminal._tw.width_of_current_line))
 
     def _may_redraw(self) -> bool:
         """On a terminal that can, and where no test writes to it as well."""
@@ -207,10 +242,13 @@ class TerminalReport:
         can = os.environ.get("TERM", "dumb") != "dumb" and self._terminal.config.getoption("capture") != "no"
         return is_terminal and can
 
-    def _own_way_to_the_terminal(self) -> TextIO:
+    def _own_way_to_the_terminal(self) -> TextIO | None:
         """While an item runs, pytest leads what is written to standard output into its capture."""
         theirs = self._terminal._tw._file
-        return open(os.dup(theirs.fileno()), "w", encoding=theirs.encoding, errors="replace")
+        try:
+            return open(os.dup(theirs.fileno()), "w", encoding=theirs.encoding, errors="replace")
+        except OSError:  # it leads to no file, as where pytest is called from a program
+            return None
 
     def _line(self, text: str) -> None:
         self._terminal.ensure_newline()
@@ -221,9 +259,9 @@ class TerminalReport:
             self._live.pause()
 
     def _resume(self) -> None:
-        """But for where the cursor stands behind letters of other tests."""
+        """But for where the cursor stands behind letters of other tests. What pytest has written comes first."""
+        self._terminal.flush()
         if self._live is not None and not self._terminal._tw.width_of_current_line:
-            self._terminal.flush()
             self._live.resume()
 
 

@@ -1,4 +1,4 @@
-"""What a hunt has measured: every measurement of one subject is in one session, whose name says which hunt and subject."""
+"""What a hunt has measured: all of one subject is in one session, whose name says which hunt and subject."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class HuntedRun:
 
 
 def hunted_runs(connection: Connection, session: str, named: str | None = None) -> list[HuntedRun]:
-    """All ended runs of the session, of this entry (its id, the name its combinations share, a node id), oldest first."""
+    """All ended runs of the session, of this entry (by id, by name, or by node id), oldest first."""
     statement = (
         select(
             RUNS.c.id,

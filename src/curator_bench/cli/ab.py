@@ -1,0 +1,176 @@
+"""`curator-bench ab`: whether environments differ: interpreters, packages, variables, matrices."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from curator_bench.cli import tables
+from curator_bench.cli.after_dashes import WithPytestArgs
+from curator_bench.cli.databases import absolute, db_option
+from curator_bench.errors import BenchError
+
+if TYPE_CHECKING:
+    from curator_bench.hunting.environments import Environment
+    from curator_bench.hunting.in_turns import Answer, Comparison
+
+_FEWEST = 3
+
+
+@click.command("ab", cls=WithPytestArgs)
+@click.argument("files", nargs=-1, type=click.Path(path_type=Path), metavar="A.yaml B.yaml …")
+@click.option("--repeat", type=click.IntRange(_FEWEST), default=5, show_default=True, help="rounds of each environment")
+@click.option("--metric", "metrics", multiple=True, help="this metric (repeatable); otherwise all with a direction")
+@click.option("--better", type=click.Choice(["less", "more"]), help="of --metric, where its name does not tell")
+@click.option(
+    "--min-effect", type=click.FloatRange(0.0), default=0.03, show_default=True, help="smaller does not count"
+)
+@click.option("--fail", is_flag=True, help="exit with 1 when anything is worse than in A")
+@click.option("--json", "as_json", is_flag=True, help="print JSON instead of a table")
+@db_option
+def command(
+    files: tuple[Path, ...],
+    repeat: int,
+    metrics: tuple[str, ...],
+    better: str | None,
+    min_effect: float,
+    fail: bool,
+    as_json: bool,
+    database: str,
+    pytest_args: tuple[str, ...],
+) -> None:
+    """Run the same benchmarks in environments A, B, … in turns (A B B A …), and say in what they differ from A.
+
+    A file has `python` (an interpreter) or `requirements` (a file or a list, installed into a venv of its own), `env`
+    and `matrix` (overlays). A is measured twice as often as the others: A against A is the null test. What follows --
+    is for pytest.
+    """
+    from curator_bench.hunting.children import Stopped, stoppable
+    from curator_bench.hunting.environments import read, ready
+    from curator_bench.hunting.in_turns import Comparison
+
+    if len(files) < 2:
+        raise click.UsageError("name two environments or more: curator-bench ab A.yaml B.yaml -- benchmarks")
+    wanted = [read(file) for file in files]
+    _refuse_namesakes(wanted)
+    session = f"ab-{datetime.now(UTC):%Y%m%dT%H%M%S}"
+    try:
+        with stoppable(), tempfile.TemporaryDirectory(prefix="curator-bench-ab-") as folder:
+            environments = [ready(one, Path(folder)) for one in wanted]
+            comparison = Comparison(environments, session, absolute(database), pytest_args)
+            comparison.measure(repeat, _tell)
+    except Stopped as stopped:
+        _tell(f"{stopped}; what was measured is in sessions {session}-…")
+        sys.exit(stopped.exit_code)
+    found = _answers(comparison, repeat, metrics, better, min_effect)
+    _report(found, comparison, min_effect, as_json=as_json)
+    if fail and any(_verdict(one, found) == "worse" for one in found if not _is_null(one)):
+        sys.exit(1)
+
+
+def _tell(text: str) -> None:
+    click.echo(text, err=True)
+
+
+def _refuse_namesakes(environments: Sequence[Environment]) -> None:
+    names = [one.name for one in environments]
+    if len(set(names)) < len(names):
+        raise BenchError(f"environments need different names, found {', '.join(names)}: say `name` in the files")
+
+
+def _answers(
+    comparison: Comparison, rounds: int, metrics: Sequence[str], better: str | None, min_effect: float
+) -> list[Answer]:
+    from curator_bench.hunting.in_turns import answers, directions
+    from curator_bench.verdict.direction import Better
+
+    first, *others = comparison.measured(rounds)
+    chosen = directions(list(first), metrics, Better(better) if better else None)
+    if not chosen:
+        known = ", ".join(sorted({series.metric for series in first})[:20]) or "nothing"
+        raise BenchError(f"nothing to compare: what all environments measured is {known}")
+    found = [
+        answers(first, other, side.name, chosen, min_effect)
+        for side, other in zip(comparison.sides[1:], others, strict=True)
+    ]
+    return [one for several in found for one in several]
+
+
+def _is_null(one: Answer) -> bool:
+    from curator_bench.hunting.in_turns import AGAIN
+
+    return one.environment.endswith(f"-{AGAIN}")
+
+
+def _verdict(one: Answer, found: Sequence[Answer]) -> str:
+    """What differs between A and A is not believed between A and B either."""
+    from curator_bench.verdict.bootstrap import Compared
+
+    told = (Compared.WORSE, Compared.BETTER, Compared.DIFFERENT)
+    null = any(_is_null(other) and other.series == one.series and other.compared in told for other in found)
+    return "A differs from A" if null and one.compared in told else str(one.compared)
+
+
+def _report(found: Sequence[Answer], comparison: Comparison, min_effect: float, *, as_json: bool) -> None:
+    if as_json:
+        click.echo(tables.as_json(_document(found, comparison)))
+        return
+    first = comparison.environments[0].name
+    heads = tables.columns(
+        "BENCHMARK", "METRIC", "ENVIRONMENT", f">{first}", ">THERE", ">CHANGE", "95 % INTERVAL", "VERDICT"
+    )
+    tables.print_table(heads, [_row(one, found) for one in found if not _is_null(one)])
+    tables.say("")
+    for line in _null_test(found, first):
+        tables.say(line)
+    tables.say(f"Changes of less than {min_effect:.0%} do not count. Sessions: {comparison.session}-…")
+
+
+def _row(one: Answer, found: Sequence[Answer]) -> tuple[str, ...]:
+    paired, (low, high) = one.paired, sorted(one.paired.interval)
+    numbers = (tables.number(paired.before), tables.number(paired.after), f"{paired.change:+.1%}")
+    return (
+        one.series.entry,
+        one.series.metric,
+        one.environment,
+        *numbers,
+        f"{low:+.1%} to {high:+.1%}",
+        _verdict(one, found),
+    )
+
+
+def _null_test(found: Sequence[Answer], first: str) -> Iterator[str]:
+    null = [one for one in found if _is_null(one)]
+    differ = [one for one in null if _verdict(one, found) == "A differs from A"]
+    fine = "" if differ else ", as it should be"
+    yield f"{first} against {first}: {len(differ)} of {len(null)} metrics differ{fine}"
+    yield from (f"  {one.series.entry} {one.series.metric} {one.paired.change:+.1%}" for one in differ)
+
+
+def _document(found: Sequence[Answer], comparison: Comparison) -> dict[str, Any]:
+    return {
+        "schema_version": 1,
+        "sessions": f"{comparison.session}-",
+        "environments": [one.name for one in comparison.environments],
+        "answers": [
+            {
+                "entry": one.series.entry,
+                "metric": one.series.metric,
+                "environment": one.environment,
+                "null_test": _is_null(one),
+                "before": one.paired.before,
+                "after": one.paired.after,
+                "change": one.paired.change,
+                "interval": sorted(one.paired.interval),
+                "p_value": one.paired.p_value,
+                "verdict": _verdict(one, found),
+            }
+            for one in found
+        ],
+    }

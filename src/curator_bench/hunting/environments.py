@@ -1,0 +1,176 @@
+"""What an environment file says: an interpreter or packages, variables, matrix overlays; and the venv made from it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from curator_bench.errors import BenchError
+from curator_bench.hunting.children import environment, run, tail_of
+from curator_bench.values import Scalar
+from curator_bench.verdict.requirements import nearest_names
+
+_KEYS = ("name", "python", "requirements", "env", "matrix")
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*\Z")
+_SITE = """
+import json, sys
+print(json.dumps([path for path in sys.path if path.rstrip("/").endswith(("site-packages", "dist-packages"))]))
+"""
+_LAYER = "import site; site.addsitedir({folder!r})\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """One side of a comparison."""
+
+    name: str
+    python: str = sys.executable
+    requirements: tuple[str, ...] = ()
+    """Lines as pip knows them. They go into a venv of their own, laid over the packages of `python`."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    overlays: tuple[str, ...] = ()
+
+    @property
+    def needs_venv(self) -> bool:
+        return bool(self.requirements)
+
+
+def read(file: Path) -> Environment:
+    """Raises BenchError for every mistake at once. Paths are relative to the file."""
+    document = _loaded(file)
+    problems = [*_unknown(document), *_wrong(document)]
+    if problems:
+        raise BenchError("\n".join(f"{file}: {problem}" for problem in problems))
+    base = file.absolute().parent
+    return Environment(
+        name=str(document.get("name", file.stem)),
+        python=_python(document.get("python"), base),
+        requirements=_requirements(document.get("requirements"), base),
+        env={name: _text(value) for name, value in (document.get("env") or {}).items()},
+        overlays=tuple(str(_existing(base / overlay)) for overlay in _list(document.get("matrix"))),
+    )
+
+
+def _loaded(file: Path) -> dict[str, Any]:
+    import yaml
+
+    try:
+        document = yaml.safe_load(file.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise BenchError(f"{file} cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    except yaml.YAMLError as error:
+        raise BenchError(f"{file} is no YAML: {error}") from error
+    if document is not None and not isinstance(document, dict):
+        raise BenchError(f"{file}: found a {type(document).__name__}, expected keys of {', '.join(_KEYS)}")
+    return document or {}
+
+
+def _unknown(document: Mapping[str, Any]) -> list[str]:
+    return [f"{key}: no such key; {_meant(str(key))}" for key in document if key not in _KEYS]
+
+
+def _meant(key: str) -> str:
+    near = nearest_names(key, _KEYS)
+    return f"did you mean {near[0]}?" if near else f"there are {', '.join(_KEYS)}"
+
+
+def _wrong(document: Mapping[str, Any]) -> list[str]:
+    wrong = []
+    if "name" in document and not _NAME.match(str(document["name"])):
+        wrong.append(f"name: found {document['name']!r}, expected letters, digits and _ . - +")
+    if not isinstance(document.get("python", ""), str):
+        wrong.append(f"python: found {document['python']!r}, expected an interpreter")
+    wrong += [
+        f"{key}: found {document[key]!r}, expected a text or a list of texts"
+        for key in ("requirements", "matrix")
+        if not all(isinstance(one, str) for one in _list(document.get(key)))
+    ]
+    env = document.get("env") or {}
+    if not isinstance(env, dict) or not all(isinstance(value, str | int | float) for value in env.values()):
+        wrong.append(f"env: found {env!r}, expected variables with their values")
+    return wrong
+
+
+def _list(value: Any) -> list[Any]:
+    return [] if value is None else value if isinstance(value, list) else [value]
+
+
+def _text(value: Scalar) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _python(said: str | None, base: Path) -> str:
+    if said is None:
+        return sys.executable
+    said = os.path.expanduser(said)
+    found = shutil.which(str(base / said) if "/" in said else said)
+    if found is None:
+        raise BenchError(f"python: {said} is no program here")
+    return found
+
+
+def _requirements(said: Any, base: Path) -> tuple[str, ...]:
+    """A file is handed to pip as such, so that what it includes is found beside it."""
+    if isinstance(said, str):
+        return ("--requirement", str(_existing(base / said)))
+    return tuple(said or ())
+
+
+def _existing(path: Path) -> Path:
+    if not path.is_file():
+        raise BenchError(f"{path}: no such file")
+    return path
+
+
+def ready(wanted: Environment, folder: Path) -> Environment:
+    """The environment with an interpreter that has curator-bench; its venv, where it needs one, is made in `folder`."""
+    made = replace(wanted, python=_venv(wanted, folder)) if wanted.needs_venv else wanted
+    done = _asked(made.python, "import curator_bench, pytest", made.env)
+    if done.returncode:
+        raise BenchError(
+            f"{wanted.name}: {wanted.python} has no curator-bench: install it there, or name `requirements` without"
+            f" `python`\n  {done.stderr.strip().splitlines()[-1] if done.stderr.strip() else ''}".rstrip()
+        )
+    return made
+
+
+def _venv(wanted: Environment, folder: Path) -> str:
+    """Laid over the packages of the interpreter it is made with: what is not among the requirements is found there."""
+    place, log = folder / wanted.name, folder / f"{wanted.name}.log"
+    python = str(place / "bin" / "python")
+    layered = _asked(wanted.python, _SITE, {})
+    if layered.returncode:
+        raise BenchError(f"{wanted.name}: {wanted.python} does not run: {layered.stderr.strip()}")
+    _logged([wanted.python, "-m", "venv", str(place)], log, f"{wanted.name}: no venv could be made")
+    (site,) = place.glob("lib/python*/site-packages")
+    layers = [_LAYER.format(folder=folder) for folder in json.loads(layered.stdout)]
+    (site / "layer.pth").write_text("".join(layers), "utf-8")
+    install = [python, "-m", "pip", "install", "--disable-pip-version-check", *wanted.requirements]
+    _logged(install, log, f"{wanted.name}: its requirements could not be installed")
+    return python
+
+
+def _logged(words: list[str], log: Path, problem: str) -> None:
+    with log.open("wb") as output:
+        code = run(words, env=environment(), cwd=log.parent, output=output)
+    if code:
+        raise BenchError(f"{problem}:\n{tail_of(log)}")
+
+
+def _asked(python: str, program: str, env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [python, "-c", program],
+        env=environment(env, python),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )

@@ -1,0 +1,175 @@
+"""Runs the same benchmarks in several environments in turns, and gathers what each round of each measured."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from curator_bench.errors import BenchError
+from curator_bench.hunting.bench import MEASURED, QUIET
+from curator_bench.hunting.children import environment, run, tail_of
+from curator_bench.hunting.environments import Environment
+from curator_bench.verdict.gates import number, wanted
+
+if TYPE_CHECKING:
+    from curator_bench.store.hunts import HuntedRun
+    from curator_bench.verdict.bootstrap import Compared, Paired
+    from curator_bench.verdict.direction import Better
+
+_ENDS_OF_A_RUN = (0, 1)
+"""Exit codes of a pytest that ran everything; with 1 something did not pass, and the rows say what."""
+AGAIN = "again"
+RATE = 0.05
+"""Of all that is called a difference this share is noise; where nothing differs, it is how often anything is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One metric of one benchmark, round by round."""
+
+    entry: str
+    metric: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """How an environment differs from the first one in a metric."""
+
+    series: Series
+    environment: str
+    paired: Paired
+    compared: Compared
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Several environments, of which the first is what the others are compared with; and itself, measured twice."""
+
+    environments: Sequence[Environment]
+    session: str
+    database: str
+    pytest_args: tuple[str, ...]
+    folder: Path = field(default_factory=Path.cwd)
+
+    @property
+    def sides(self) -> list[Environment]:
+        """With the first one again at the end: what differs there is noise that was not reckoned with."""
+        first = self.environments[0]
+        return [*self.environments, replace(first, name=f"{first.name}-{AGAIN}")]
+
+    def measure(self, rounds: int, tell: Callable[[str], None]) -> None:
+        from curator_bench.verdict.sequential import interleaved
+
+        done: dict[int, int] = defaultdict(int)
+        for place in interleaved(len(self.sides), rounds):
+            done[place] += 1
+            tell(f"{self.sides[place].name}: round {done[place]} of {rounds}")
+            self._run(self.sides[place], done[place])
+            if done[place] == 1:
+                self._refuse_nothing(self.sides[place])
+
+    def _run(self, side: Environment, round_number: int) -> None:
+        overlays = [word for overlay in side.overlays for word in ("--bench-matrix", overlay)]
+        recording = ["--benchmark", "--benchmark-db", self.database, "--bench-session", self._name(side, round_number)]
+        words = [side.python, "-m", "pytest", *self.pytest_args, *overlays, *recording, *QUIET]
+        with tempfile.TemporaryDirectory(prefix="curator-bench-") as scratch:
+            log = Path(scratch, "pytest.log")
+            with log.open("wb") as output:
+                code = run(words, env=environment(side.env, side.python), cwd=self.folder, output=output)
+            if code not in _ENDS_OF_A_RUN:
+                raise BenchError(f"{side.name}: pytest ended with exit code {code}:\n{tail_of(log)}")
+
+    def _refuse_nothing(self, side: Environment) -> None:
+        """Nobody wants to wait for the other rounds to hear that none of them can be used."""
+        runs = self._runs(side, 1)
+        if not any(one.verdict in MEASURED for one in runs):
+            why = "; ".join(f"{one.entry.name}: {one.verdict}: {one.error or ''}" for one in runs) or "no benchmark ran"
+            raise BenchError(f"{side.name}: nothing was measured: {why}")
+
+    def _runs(self, side: Environment, round_number: int) -> list[HuntedRun]:
+        from curator_bench.store.hunts import hunted_runs
+        from curator_bench.store.opening import to_read
+
+        with to_read(self.database) as opened, opened.reading() as connection:
+            return hunted_runs(connection, self._name(side, round_number))
+
+    def _name(self, side: Environment, round_number: int) -> str:
+        return f"{self.session}-{side.name}-{round_number}"
+
+    def measured(self, rounds: int) -> list[dict[Series, list[float]]]:
+        """For each side what its rounds measured; a round that any side lacks is left out of all of them."""
+        return common_rounds([self._measured(side, rounds) for side in self.sides])
+
+    def _measured(self, side: Environment, rounds: int) -> dict[Series, dict[int, float]]:
+        import numpy as np
+
+        found: dict[Series, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+        for number_of_round in range(1, rounds + 1):
+            for one in self._runs(side, number_of_round):
+                for series, value in _numbers(one) if one.verdict in MEASURED else ():
+                    found[series][number_of_round].append(value)
+        return {series: {r: float(np.median(v)) for r, v in by_round.items()} for series, by_round in found.items()}
+
+
+def _numbers(one: HuntedRun) -> Iterator[tuple[Series, float]]:
+    for name, value in one.metrics.items():
+        found = number(value)
+        if found is not None:
+            yield Series(one.entry.name, name), found
+
+
+def common_rounds(sides: Sequence[Mapping[Series, Mapping[int, float]]]) -> list[dict[Series, list[float]]]:
+    """Round is compared with round: of each series the rounds that all sides have."""
+    shared = {
+        series: sorted(set(rounds).intersection(*(side.get(series, {}) for side in sides[1:])))
+        for series, rounds in sides[0].items()
+    }
+    return [
+        {series: [side[series][r] for r in rounds] for series, rounds in shared.items() if rounds} for side in sides
+    ]
+
+
+def directions(series: Sequence[Series], metrics: Sequence[str], better: Better | None) -> dict[Series, Better | None]:
+    """What is compared: the metrics that are named, otherwise all that tell by their name which direction is good."""
+    from curator_bench.verdict.direction import better_of
+
+    if metrics:
+        return {one: better or better_of(one.metric) for one in series if one.metric in metrics}
+    per_entry: dict[str, dict[str, float]] = defaultdict(dict)
+    for one in series:
+        per_entry[one.entry][one.metric] = 1.0
+    known = {
+        (entry, gate.metric): gate.rules.better
+        for entry, names in per_entry.items()
+        for gate in wanted((), names, everything=True)
+    }
+    return {one: known[one.entry, one.metric] for one in series if (one.entry, one.metric) in known}
+
+
+def answers(
+    first: Mapping[Series, list[float]],
+    other: Mapping[Series, list[float]],
+    name: str,
+    chosen: Mapping[Series, Better | None],
+    min_effect: float,
+) -> list[Answer]:
+    """How one environment differs from the first, metric by metric; of all that differs only few may be noise."""
+    import numpy as np
+
+    from curator_bench.verdict.bootstrap import compared, paired_change
+    from curator_bench.verdict.false_discovery import discoveries
+
+    found = [
+        (series, paired)
+        for series in chosen
+        if (paired := paired_change(np.array(first.get(series, [])), np.array(other.get(series, [])))) is not None
+    ]
+    sure = discoveries([paired.p_value for _, paired in found], rate=RATE)
+    return [
+        Answer(series, name, paired, compared(paired, chosen[series], is_sure=bool(is_sure), min_effect=min_effect))
+        for (series, paired), is_sure in zip(found, sure, strict=True)
+    ]

@@ -1,0 +1,233 @@
+"""How far an invocation is: what is done, what runs where, how long the rest may take, what GPUs it has cost so far."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+_FINE = frozenset(["passed", "skipped"])
+_HOUR_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """An entry that may run: where it leaves its status, and the GPUs it asks for; None: all its cluster finds."""
+
+    directory: Path
+    num_gpus: float | None = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Underway:
+    """A run at this moment."""
+
+    name: str
+    nodeid: str
+    host: str
+    gpus: tuple[str, ...]
+    elapsed_s: float
+    expected_s: float | None
+    state: str
+    last_line: str
+    in_fleet: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """All of it at one moment. What was asked for is done, skipped by resume, running or waiting."""
+
+    skipped_by_resume: int
+    waiting: int
+    counts: Mapping[str, int]
+    """Verdicts of what is done."""
+    running: tuple[Underway, ...]
+    elapsed_s: float
+    left_s: float | None
+    """None where nothing is known of how long any of it takes."""
+    gpu_hours: float
+
+    @property
+    def done(self) -> int:
+        return sum(self.counts.values())
+
+    @property
+    def failed(self) -> int:
+        return sum(count for verdict, count in self.counts.items() if verdict not in _FINE)
+
+    @property
+    def total(self) -> int:
+        return self.done + self.skipped_by_resume + len(self.running) + self.waiting
+
+
+@dataclass(slots=True)
+class _Begun:
+    since: float
+    host: str = ""
+    gpus: tuple[str, ...] = ()
+    status: Mapping[str, Any] = field(default_factory=dict)
+    """As a fleet tells it; else it is read from the run's folder."""
+
+
+class Progress:
+    """Told by pytest's main thread of every beginning and end; asked by threads that show it."""
+
+    def __init__(self, planned: Mapping[str, Planned], usual_s: Callable[[], Mapping[str, float]] = dict) -> None:
+        """Both by node id. `usual_s`: how long runs took before; asked once, by whoever calls `look_up` first."""
+        self._planned = planned
+        self._times = _Times(usual_s)
+        self._lock = threading.Lock()
+        self._began = time.monotonic()
+        self._expected: dict[str, None] = {}
+        self._running: dict[str, _Begun] = {}
+        self._verdicts: dict[str, str] = {}
+        self._skipped_by_resume = 0
+        self._gpu_s = 0.0
+
+    def expect(self, nodeids: Iterable[str]) -> None:
+        """Of all that was collected, these are entries and will run."""
+        with self._lock:
+            self._expected.update(dict.fromkeys(nodeid for nodeid in nodeids if nodeid in self._planned))
+
+    def note_done_before(self, runs: Sequence[Mapping[str, Any]]) -> None:
+        """With --bench-resume: what is not run again tells at least how long its like takes."""
+        with self._lock:
+            self._skipped_by_resume = len(runs)
+            for run in runs:
+                self._times.note(str(run.get("nodeid", "")), run.get("duration_s"))
+
+    def begin(self, nodeid: str, host: str = "", gpus: Sequence[str] = ()) -> None:
+        """`host`: in a fleet."""
+        with self._lock:
+            self._expected[nodeid] = None
+            self._verdicts.pop(nodeid, None)
+            self._running[nodeid] = _Begun(time.monotonic(), host, tuple(gpus))
+
+    def note_status(self, nodeid: str, status: Mapping[str, Any]) -> None:
+        with self._lock:
+            if nodeid in self._running:
+                self._running[nodeid].status = status
+
+    def wait_again(self, nodeid: str) -> None:
+        """An attempt has ended, and there will be another."""
+        with self._lock:
+            if (begun := self._running.pop(nodeid, None)) is not None:
+                self._gpu_s += self._gpus(nodeid) * (time.monotonic() - begun.since)
+
+    def end(self, nodeid: str, verdict: str, run: Mapping[str, Any] | None = None) -> None:
+        """`run`: what its report carries, if there was one. What ends twice is what it was at last."""
+        with self._lock:
+            begun = self._running.pop(nodeid, None)
+            if nodeid in self._expected and (begun or run):
+                self._verdicts[nodeid] = verdict
+            if begun and run:
+                self._count_time(nodeid, verdict, run)
+
+    def _count_time(self, nodeid: str, verdict: str, run: Mapping[str, Any]) -> None:
+        seconds = float(run.get("duration_s") or 0.0)
+        self._gpu_s += self._gpus(nodeid, run) * seconds
+        if verdict != "skipped":
+            self._times.note(nodeid, seconds)
+
+    def is_of_use(self) -> bool:
+        """Whether there is anything to tell at all."""
+        return bool(self._expected or self._skipped_by_resume)
+
+    def look_up(self) -> None:
+        """Asks history, which may take a second: nothing for the thread that runs entries."""
+        self._times.look_up()
+
+    def now(self) -> Standing:
+        with self._lock:
+            running = list(self._running.items())
+            now = time.monotonic()
+            underway = tuple(self._underway(nodeid, begun, now) for nodeid, begun in running)
+            begun_or_done = self._verdicts.keys() | self._running.keys()
+            waiting = [nodeid for nodeid in self._expected if nodeid not in begun_or_done]
+            spent = self._gpu_s + sum(self._gpus(run.nodeid) * run.elapsed_s for run in underway)
+            return Standing(
+                skipped_by_resume=self._skipped_by_resume,
+                waiting=len(waiting),
+                counts=dict(Counter(self._verdicts.values())),
+                running=underway,
+                elapsed_s=now - self._began,
+                left_s=self._left_s(waiting, underway),
+                gpu_hours=spent / _HOUR_S,
+            )
+
+    def _underway(self, nodeid: str, begun: _Begun, now: float) -> Underway:
+        status = begun.status or _read(self._planned[nodeid].directory / "status.json")
+        return Underway(
+            name=nodeid.partition("::")[2],
+            nodeid=nodeid,
+            host=begun.host or str(status.get("host", "")),
+            gpus=begun.gpus,
+            elapsed_s=now - begun.since,
+            expected_s=self._times.usual(nodeid),
+            state=str(status.get("state", "")),
+            last_line=str(status.get("last_line", "")),
+            in_fleet=bool(begun.host),
+        )
+
+    def _left_s(self, waiting: Sequence[str], running: Sequence[Underway]) -> float | None:
+        """As if as many ran side by side as do now."""
+        rest = [(self._times.expected(run.nodeid), run.elapsed_s) for run in running]
+        rest += [(self._times.expected(nodeid), 0.0) for nodeid in waiting]
+        if any(expected is None for expected, _ in rest):
+            return None
+        seconds = [max(0.0, (expected or 0.0) - elapsed) for expected, elapsed in rest]
+        return max([sum(seconds) / max(1, len(running)), *seconds], default=0.0)
+
+    def _gpus(self, nodeid: str, run: Mapping[str, Any] | None = None) -> float:
+        asked = self._planned[nodeid].num_gpus
+        return float((run or {}).get("ray_num_gpus") or 0.0) if asked is None else asked
+
+
+class _Times:
+    """How long entries take: what history says, else the mean of what their like took so far, else of all."""
+
+    def __init__(self, usual_s: Callable[[], Mapping[str, float]]) -> None:
+        self._ask = usual_s
+        self._asking = threading.Lock()
+        self._usual: Mapping[str, float] | None = None
+        self._took: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+        """Seconds and runs, of the entries of one name; of all under the empty one."""
+
+    def look_up(self) -> None:
+        with self._asking:
+            if self._usual is None:
+                self._usual = self._ask()
+
+    def note(self, nodeid: str, seconds: Any) -> None:
+        if isinstance(seconds, int | float):
+            for name in (_kin(nodeid), ""):
+                self._took[name][0] += seconds
+                self._took[name][1] += 1
+
+    def usual(self, nodeid: str) -> float | None:
+        return (self._usual or {}).get(nodeid)
+
+    def expected(self, nodeid: str) -> float | None:
+        usual = self.usual(nodeid)
+        if usual is not None:
+            return usual
+        seconds, runs = self._took.get(_kin(nodeid)) or self._took.get("") or (0.0, 0)
+        return seconds / runs if runs else None
+
+
+def _kin(nodeid: str) -> str:
+    """What all combinations of an entry's axes have in common."""
+    return nodeid.partition("[")[0]
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,168 @@
+"""Progress in words: the lines that live on a terminal, the one line that a pipe gets now and then, progress.json."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any, TextIO
+
+from curator_bench.report.live import plain
+from curator_bench.report.progress import Progress, Standing, Underway
+from curator_bench.words import readable_seconds
+
+_FILE_EVERY_S = 1.0
+_MOST_NAMED = 8
+
+
+class ProgressTold:
+    """Tells on threads of its own, from the first run on."""
+
+    def __init__(
+        self,
+        progress: Progress,
+        write: Callable[[dict[str, Any]], None],
+        facts: Mapping[str, str | int],
+        line_every_s: float,
+    ) -> None:
+        """`write` puts progress.json in its place; `facts`: what stands in it beside the progress."""
+        self.progress = progress
+        self._write = write
+        self._facts = facts
+        self._line_every_s = line_every_s
+        self._threads: list[NowAndThen] = []
+        self._out: TextIO | None = None
+        self._writing = threading.Lock()
+        self._has_ended = False
+
+    def start(self) -> None:
+        self._threads.append(NowAndThen(_FILE_EVERY_S, self._renew_file))
+
+    def start_lines(self, out: TextIO, is_amid_a_line: Callable[[], bool]) -> None:
+        """Lines that stay, where they cannot be redrawn. Whoever read them may be gone."""
+        self._out = out
+
+        def tell() -> None:
+            start = "\n    " if is_amid_a_line() else "    "
+            with suppress(OSError):
+                print(f"{start}{line(self._now())}", file=out, flush=True)
+
+        if self._line_every_s:
+            self._threads.append(NowAndThen(self._line_every_s, tell))
+
+    def screen(self) -> list[str]:
+        return screen(self._now())
+
+    def close(self) -> None:
+        for thread in self._threads:
+            thread.close()
+        if self._out is not None:
+            with suppress(OSError):
+                self._out.close()
+        with self._writing:
+            self._has_ended = True
+        if self.progress.is_of_use():
+            self._write_file("ended")
+
+    def _now(self) -> Standing:
+        self.progress.look_up()
+        return self.progress.now()
+
+    def _renew_file(self) -> None:
+        self.progress.look_up()
+        with self._writing:
+            if not self._has_ended:
+                self._write_file("running")
+
+    def _write_file(self, state: str) -> None:
+        """A disk that is full now may not be so the next time."""
+        try:
+            self._write({**self._facts, "state": state, **document(self.progress.now())})
+        except OSError as error:
+            logging.getLogger(__name__).debug("progress.json could not be written: %s", error)
+
+
+class NowAndThen:
+    """Does the same every so many seconds, on a thread of its own."""
+
+    def __init__(self, every_s: float, act: Callable[[], None]) -> None:
+        self._every_s, self._act = every_s, act
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="curator-bench progress", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._closed.set()
+        self._thread.join(2)
+
+    def _run(self) -> None:
+        while not self._closed.wait(self._every_s):
+            self._act()
+
+
+def document(now: Standing) -> dict[str, Any]:
+    """What progress.json says."""
+    return {
+        "at": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        "total": now.total,
+        "done": now.done,
+        "skipped_by_resume": now.skipped_by_resume,
+        "failed": now.failed,
+        "waiting": now.waiting,
+        "counts": dict(now.counts),
+        "running": [_run_document(run) for run in now.running],
+        "elapsed_s": round(now.elapsed_s, 1),
+        "left_s": None if now.left_s is None else round(now.left_s, 1),
+        "gpu_hours": round(now.gpu_hours, 4),
+    }
+
+
+def _run_document(run: Underway) -> dict[str, Any]:
+    found = dataclasses.asdict(run)
+    del found["in_fleet"]
+    return {**found, "gpus": list(run.gpus), "elapsed_s": round(run.elapsed_s, 1)}
+
+
+def screen(now: Standing) -> list[str]:
+    """What a terminal shows: how far it is, and what runs."""
+    return [f"    {', '.join(_head(now))}", *(f"    ⏱ {_run_line(run)}" for run in now.running)]
+
+
+def line(now: Standing) -> str:
+    """The same in one line."""
+    named = [_run_words(run) for run in now.running[:_MOST_NAMED]]
+    if len(now.running) > _MOST_NAMED:
+        named.append(f"{len(now.running) - _MOST_NAMED} more")
+    return ", ".join(_head(now)) + (f": {'; '.join(named)}" if named else "")
+
+
+def _head(now: Standing) -> Iterator[str]:
+    yield f"{now.done + now.skipped_by_resume} of {now.total} done" + (
+        f" ({now.skipped_by_resume} skipped by resume)" if now.skipped_by_resume else ""
+    )
+    if now.failed:
+        yield f"{now.failed} failed"
+    yield f"{len(now.running)} running"
+    if now.left_s is not None:
+        yield f"about {readable_seconds(now.left_s)} left"
+    if now.gpu_hours:
+        yield f"{now.gpu_hours:.2f} GPU-hours"
+
+
+def _run_line(run: Underway) -> str:
+    state = "" if run.state in ("", "running") else f" ({run.state})"
+    last = plain(run.last_line)
+    return f"{_run_words(run)}{state}{f' │ {last}' if last else ''}"
+
+
+def _run_words(run: Underway) -> str:
+    of = f" of about {readable_seconds(run.expected_s)}" if run.expected_s else ""
+    return f"{run.name}{where(run.host if run.in_fleet else '', run.gpus)} {readable_seconds(run.elapsed_s)}{of}"
+
+
+def where(host: str, gpus: Sequence[str]) -> str:
+    """` on node7, GPU 3`; nothing for what runs here."""
+    return (f" on {host}" if host else "") + (f", GPU {','.join(gpus)}" if gpus else "")

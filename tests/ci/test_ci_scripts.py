@@ -1,0 +1,164 @@
+"""The scripts a CI system calls, run as it runs them; nothing of what concurrent jobs add is lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from scratch_repository import make_repository
+
+ROOT = Path(__file__).parents[2]
+BIN = Path(sys.executable).parent
+COMMAND = BIN / "curator-bench"
+
+
+def script(name: str, *words: str | Path, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    kept = {
+        key: value for key, value in os.environ.items() if not key.startswith(("PYTEST_", "GITHUB_", "CURATOR_BENCH_"))
+    }
+    return subprocess.run(
+        [ROOT / "ci" / name, *map(str, words)],
+        cwd=cwd,
+        env={**kept, "BIN": str(BIN), **variables},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def database(folder: Path, name: str, runs: int = 1) -> Path:
+    """With runs of a benchmark of this name."""
+    lines = [
+        {"name": name, "path": "m.yaml", "metric": "time_s", "value": 1.0, "time": f"2026-01-{day:02}"}
+        for day in range(1, runs + 1)
+    ]
+    folder.joinpath(f"{name}.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    made = folder / f"{name}.db"
+    done = subprocess.run(
+        [COMMAND, "import", f"{name}.jsonl", "--db", made], cwd=folder, capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return made
+
+
+def recorded(file: Path) -> set[str]:
+    done = subprocess.run(
+        [COMMAND, "history", "--json", "--db", file], capture_output=True, text=True, check=False, cwd=file.parent
+    )
+    assert done.returncode == 0, done.stderr
+    return {entry["name"] for entry in json.loads(done.stdout)["entries"]}
+
+
+def combined_at_once(record: str, folder: Path, jobs: int, **variables: str) -> set[str]:
+    """As many jobs at the same moment, each with a database of its own; what the record then holds."""
+    databases = [database(folder, f"job{number}") for number in range(jobs)]
+    with ThreadPoolExecutor(jobs) as pool:
+        ended = list(
+            pool.map(lambda one: script("combine_databases.sh", record, one, cwd=folder, **variables), databases)
+        )
+    assert [one.returncode for one in ended] == [0] * jobs, [one.stderr for one in ended]
+    fetched = script("combine_databases.sh", "--fetch", record, "fetched.db", cwd=folder, **variables)
+    assert fetched.returncode == 0, fetched.stderr
+    return recorded(folder / "fetched.db")
+
+
+@pytest.fixture
+def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
+    pytest.importorskip("s3fs")
+    server = pytest.importorskip("moto.server").ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    variables = {
+        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_DEFAULT_REGION": "us-east-1",
+    }
+    import boto3  # type: ignore[import-untyped]
+
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    boto3.client("s3").create_bucket(Bucket="records")
+    yield variables
+    server.stop()
+
+
+def test_two_jobs_at_once_lose_nothing_on_a_disk(tmp_path: Path) -> None:
+    assert combined_at_once(str(tmp_path / "shared" / "record.db"), tmp_path, 2) == {"job0", "job1"}
+
+
+def test_two_jobs_at_once_lose_nothing_on_s3(tmp_path: Path, s3: dict[str, str]) -> None:
+    assert combined_at_once("s3://records/all/record.db", tmp_path, 2, **s3) == {"job0", "job1"}
+
+
+def test_two_jobs_at_once_lose_nothing_where_nothing_can_be_locked(tmp_path: Path) -> None:
+    pytest.importorskip("fsspec")
+    record = f"local://{tmp_path / 'shared' / 'record.db'}"
+    assert combined_at_once(record, tmp_path, 2) == {"job0", "job1"}
+
+
+def test_what_was_fetched_before_another_job_stored_is_not_stored(tmp_path: Path) -> None:
+    record = tmp_path / "record.db"
+    program = [sys.executable, str(ROOT / "ci" / "shared_record.py")]
+    first, second = database(tmp_path, "first"), database(tmp_path, "second")
+    for file in (first, second):
+        version = tmp_path / f"{file.name}.version"
+        version.write_text("nothing")
+    assert subprocess.run([*program, "store", str(record), str(first)], check=False).returncode == 0
+    assert subprocess.run([*program, "store", str(record), str(second)], check=False).returncode == 75
+    assert recorded(record) == {"first"}
+
+
+def test_an_export_is_added_like_a_database(tmp_path: Path) -> None:
+    made = database(tmp_path, "job")
+    exported = [str(COMMAND), "export", "--db", str(made), "--format", "jsonl", "--out", "out.jsonl"]
+    subprocess.run(exported, check=True, capture_output=True, cwd=tmp_path)
+    assert script("combine_databases.sh", "record.db", "out.jsonl", cwd=tmp_path).returncode == 0
+    assert recorded(tmp_path / "record.db") == {"job"}
+
+
+def test_a_night_is_recorded_gated_and_published(tmp_path: Path) -> None:
+    project = make_repository(tmp_path / "project", seed=5, slower_at=None).folder
+    variables = {"RECORD": str(tmp_path / "record.db"), "SITE": str(tmp_path / "site"), "CONFIRM": "1"}
+    night = script("nightly.sh", "benchmarks", "--bench-runs", "12", cwd=project, **variables)
+    assert night.returncode == 0, night.stdout + night.stderr
+    assert recorded(tmp_path / "record.db") == {"work"}
+    assert (tmp_path / "site" / "index.html").exists()
+    slower = project / "package.py"
+    slower.write_text(slower.read_text().replace("0.05", "0.09"))
+    night = script("nightly.sh", "benchmarks", cwd=project, **variables)
+    assert night.returncode == 1, night.stdout + night.stderr
+    assert "work_time_s is worse than before" in night.stdout
+
+
+def test_a_dashboard_without_a_record_says_so(tmp_path: Path) -> None:
+    done = script("publish_dashboard.sh", "none.db", "site", cwd=tmp_path)
+    assert (done.returncode, "there is no record at none.db yet" in done.stderr) == (1, True)
+
+
+def test_a_hunt_of_ci_leaves_the_checkout_alone(tmp_path: Path) -> None:
+    repository = make_repository(tmp_path / "project", seed=6, slower_at=2, by=1.0, commits=3)
+    noise = tmp_path / "work" / "clone" / "noise"
+    subprocess.run(["git", "clone", "--quiet", repository.folder, noise.parent], check=True)
+    shutil.copytree(repository.folder / "noise", noise)
+    before = repository.stands()
+    summary = tmp_path / "summary.md"
+    done = script(
+        "bisect.sh",
+        *(repository.folder, "c1", "c3", "work", "work_time_s", "--runs", "5"),
+        cwd=tmp_path,
+        WORK=str(tmp_path / "work"),
+        GITHUB_STEP_SUMMARY=str(summary),
+    )
+    assert done.returncode == 0, done.stderr
+    assert repository.git("rev-parse", "c2") in done.stdout
+    assert repository.git("rev-parse", "c2") in summary.read_text()
+    assert repository.stands() == before

@@ -1,0 +1,105 @@
+"""`curator-bench ab` as its users run it: each environment is what its file says, and A against A is no different."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from scratch_repository import make_repository
+
+from curator_bench.errors import BenchError
+from curator_bench.hunting.environments import read
+from curator_bench.hunting.in_turns import Series, common_rounds
+
+COMMAND = Path(sys.executable).with_name("curator-bench")
+PACKAGE = """
+import os
+
+def work():
+    try:
+        from slower import FACTOR
+    except ImportError:
+        FACTOR = 1.0
+    return 0.05 * FACTOR * float(os.environ.get("SLOWER", "1"))
+"""
+SLOWER = """
+[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
+[project]
+name = "slower"
+version = "1"
+[tool.hatch.build.targets.wheel]
+only-include = ["slower.py"]
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """Whose benchmark takes twice as long with a variable, and three times with a package."""
+    folder = make_repository(tmp_path / "project", seed=1, slower_at=None, commits=1).folder
+    (folder / "package.py").write_text(PACKAGE)
+    (tmp_path / "slower").mkdir()
+    (tmp_path / "slower" / "pyproject.toml").write_text(SLOWER)
+    (tmp_path / "slower" / "slower.py").write_text("FACTOR = 3.0\n")
+    (folder / "a.yaml").write_text("{}\n")
+    (folder / "b.yaml").write_text("env: {SLOWER: 2}\nmatrix: overlay.yaml\n")
+    (folder / "overlay.yaml").write_text("entries: [{name: work, repeat: 2}]\n")
+    (folder / "c.yaml").write_text(f"requirements: ['--no-build-isolation', '--no-index', '{tmp_path / 'slower'}']\n")
+    return folder
+
+
+def ab(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "CURATOR_BENCH_"))}
+    return subprocess.run(
+        [COMMAND, "ab", *words], cwd=folder, env=kept, capture_output=True, text=True, timeout=500, check=False
+    )
+
+
+def test_three_environments_and_a_null_test(project: Path) -> None:
+    words = ("a.yaml", "b.yaml", "c.yaml", "--repeat", "3", "--metric", "work_time_s", "--fail", "--json")
+    done = ab(project, *words, "--", "benchmarks")
+    assert done.returncode == 1, done.stderr
+    answers = {one["environment"]: one for one in json.loads(done.stdout)["answers"]}
+    assert {name: one["verdict"] for name, one in answers.items() if name != "a-again"} == {"b": "worse", "c": "worse"}
+    assert answers["b"]["change"] == pytest.approx(1.0, abs=0.2)
+    assert answers["c"]["change"] == pytest.approx(2.0, abs=0.3)
+    assert answers["a-again"]["null_test"]
+    assert answers["a-again"]["verdict"] in ("same", "unsure")
+    rounds = [line.partition(":")[0] for line in done.stderr.splitlines() if ": round " in line]
+    assert rounds == ["a", "b", "c", "a-again", "a-again", "c", "b", "a", "a", "b", "c", "a-again"]
+
+
+def test_what_measures_nothing_is_told_after_its_first_round(project: Path) -> None:
+    (project / "package.py").write_text("raise SystemExit(1)\n")
+    done = ab(project, "a.yaml", "b.yaml", "--", "benchmarks")
+    assert (done.returncode, done.stderr.count("round")) == (1, 1)
+    assert "a: nothing was measured: work: crashed" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("pyton: python3", "pyton: no such key; did you mean python?"),
+        ("python: no-such-python", "no-such-python is no program here"),
+        ("requirements: none.txt", "none.txt: no such file"),
+        ("env: [A]", "env: found ['A'], expected variables with their values"),
+        ("- a", "found a list, expected keys of"),
+        ("name: a b", "name: found 'a b'"),
+    ],
+)
+def test_mistakes_in_a_file_are_named(tmp_path: Path, text: str, problem: str) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(text)
+    with pytest.raises(BenchError) as raised:
+        read(file)
+    assert problem in str(raised.value)
+
+
+def test_only_rounds_that_all_sides_have_are_compared() -> None:
+    series = Series("work", "time_s")
+    assert common_rounds([{series: {1: 1.0, 2: 2.0}}, {series: {2: 4.0, 3: 5.0}}]) == [{series: [2.0]}, {series: [4.0]}]

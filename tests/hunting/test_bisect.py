@@ -1,0 +1,148 @@
+"""`curator-bench bisect` as its users run it: it names the commit, and leaves the checkout as it was."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from scratch_repository import ScratchRepository, make_repository
+
+COMMAND = Path(sys.executable).with_name("curator-bench")
+ASKED = ("--entry", "work", "--metric", "work_time_s")
+
+
+def start(repository: ScratchRepository, *words: str, bad: str = "c4") -> subprocess.Popen[str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "CURATOR_BENCH_"))}
+    return subprocess.Popen(
+        [COMMAND, "bisect", "--good", "c1", "--bad", bad, *ASKED, *words],
+        cwd=repository.folder,
+        env=kept,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def bisect(repository: ScratchRepository, *words: str, bad: str = "c4") -> tuple[int, str, str]:
+    process = start(repository, *words, bad=bad)
+    output, errors = process.communicate(timeout=300)
+    assert "Traceback" not in errors
+    return process.returncode, output, errors
+
+
+def stop_while_measuring(process: subprocess.Popen[str], number: signal.Signals) -> int:
+    """Stops it in its second measurement: the first is in the database."""
+    assert process.stderr
+    measuring = (line for line in process.stderr if line.startswith("measuring"))
+    next(measuring)
+    next(measuring)
+    process.send_signal(number)
+    process.communicate(timeout=120)
+    return process.returncode
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> ScratchRepository:
+    """Its third commit takes twice as long."""
+    return make_repository(tmp_path / "project", seed=1, slower_at=3, by=1.0, commits=4)
+
+
+def test_an_interrupted_hunt_goes_on_where_it_was_and_names_the_commit(repository: ScratchRepository) -> None:
+    repository.git("checkout", "--quiet", "--detach", "c2")
+    before = repository.stands()
+    assert stop_while_measuring(start(repository), signal.SIGINT) == 130
+    assert repository.stands() == before
+    code, output, errors = bisect(repository)
+    assert (code, repository.stands()) == (0, before)
+    assert f"The first bad commit is {repository.git('rev-parse', 'c3')}" in output
+    first = repository.git("rev-parse", "c1")[:12]
+    assert f"measuring {first} Change 1: run 1 " not in errors
+    code, again, errors = bisect(repository)
+    assert (code, again, "measuring" in errors) == (0, output, False)
+
+
+def test_a_hunt_that_was_killed_is_cleared_away_by_the_next(repository: ScratchRepository) -> None:
+    before = repository.stands()
+    assert stop_while_measuring(start(repository, bad="c3"), signal.SIGKILL) == -signal.SIGKILL
+    assert repository.stands() != before
+    code, output, _ = bisect(repository, bad="c2")
+    assert (code, repository.stands()) == (3, before)
+    assert "There is nothing to hunt" in output
+
+
+def test_commits_that_cannot_be_installed_or_judged_are_gone_round(repository: ScratchRepository) -> None:
+    repository.git("checkout", "--quiet", "-b", "broken", "c1")
+    for number, seconds in enumerate((0.05, 0.05, 0.1, 0.1), 2):
+        broken = repository.folder / "broken"
+        broken.unlink(missing_ok=True)
+        if number == 4:
+            broken.write_text("")
+        repository.commit(number, seconds)
+        repository.git("tag", f"b{number}")
+    before = repository.stands()
+    install = "test ! -e broken && git rev-parse HEAD > noise/installed"
+    code, _, errors = bisect(repository, "--install", install, bad="b5")
+    assert (code, repository.stands()) == (1, before)
+    assert "--skip-build-failures goes on without such commits" in errors
+    assert (repository.folder / "noise" / "installed").read_text().strip() == before[1]
+    code, output, _ = bisect(repository, "--install", install, "--skip-build-failures", bad="b5")
+    assert (code, repository.stands()) == (4, before)
+    assert [
+        repository.git("rev-parse", name)[:12] in output.split("one of these")[1] for name in ("b3", "b4", "b5")
+    ] == [
+        False,
+        True,
+        True,
+    ]
+
+
+def test_a_commit_whose_benchmark_crashes_is_skipped(repository: ScratchRepository) -> None:
+    repository.git("checkout", "--quiet", "-b", "crashing", "c1")
+    (repository.folder / "package.py").write_text("raise SystemExit(1)\n")
+    repository.git("commit", "--quiet", "--all", "--message", "Crashes")
+    repository.commit(9, 0.1)
+    code, output, _ = bisect(repository, bad="HEAD")
+    assert code == 4
+    assert "crashed: the script ended with exit code 1" in output
+
+
+def test_what_is_not_committed_is_never_touched(repository: ScratchRepository) -> None:
+    file = repository.folder / "package.py"
+    file.write_text("changed = True\n")
+    code, _, errors = bisect(repository)
+    assert (code, file.read_text()) == (1, "changed = True\n")
+    assert "has changes that are not committed (package.py): commit or stash them first" in errors.splitlines()[-1]
+
+
+def test_a_bisect_of_the_user_is_left_alone(repository: ScratchRepository) -> None:
+    repository.git("bisect", "start", "c4", "c1")
+    before = repository.stands()
+    code, _, errors = bisect(repository)
+    assert (code, repository.stands()) == (1, before)
+    assert "end it with `git bisect reset` first" in errors
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (("--good", "c4"), "good and bad are the same commit"),
+        (("--good", "c4", "--bad", "c1"), "does not come after the good one"),
+        (("--good", "c9"), "no commit 'c9'"),
+        (("--metric", "level"), "say --better less or --better more"),
+        (("--metric", "work_time"), "nearest: work_time_s"),
+        (("--entry", "works"), "--bench-entries: unknown: works; known: work"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_mistakes_are_told_and_the_checkout_stays(
+    repository: ScratchRepository, words: tuple[str, ...], problem: str
+) -> None:
+    before = repository.stands()
+    code, _, errors = bisect(repository, *words)
+    assert (code, repository.stands()) == (1, before)
+    assert problem in errors
