@@ -19,7 +19,6 @@ from curator_bench.store.database import database_url, open_for_reading
 from curator_bench.store.tables import RUNS
 
 REPORT = "from curator_bench.cli import main; main()"
-TIMES = 5
 READY = {
     "overview": "#worse",
     "entry": ".chart .summary",
@@ -38,20 +37,21 @@ def pages(site: Path) -> dict[str, Path]:
     }
 
 
-def times_of(site: Path) -> dict[str, float]:
+def times_of(site: Path, times: int) -> dict[str, float]:
     with browser() as opened:
         taken = {
-            name: [usable_ms(opened, page, READY[name]) for _ in range(TIMES)] for name, page in pages(site).items()
+            name: [usable_ms(opened, page, READY[name]) for _ in range(times)] for name, page in pages(site).items()
         }
     return {
-        **{f"{name}_usable_ms": median(times) for name, times in taken.items()},
-        **{f"{name}_first_ms": times[0] for name, times in taken.items()},
+        **{f"{name}_usable_ms": median(took) for name, took in taken.items()},
+        **{f"{name}_first_ms": took[0] for name, took in taken.items()},
     }
 
 
 def main() -> None:
     parser = parser_with(__doc__)
     parser.add_argument("--database", type=Path, required=True)
+    parser.add_argument("--times", type=int, default=5, help="how often each page is opened")
     options = parser.parse_args()
     folder: Path = options.scratch.resolve()
     folder.mkdir(parents=True, exist_ok=True)
@@ -72,7 +72,7 @@ def main() -> None:
             "site_memory_mb": took.peak_memory_mb,
             "site_mb": sum(file.stat().st_size for file in files) / 1e6,
             "site_files": len(files),
-            **times_of(site),
+            **times_of(site, options.times),
         },
     )
     print(took.output)
