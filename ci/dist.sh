@@ -83,7 +83,8 @@ find_package() {
 
 expect_package_data() {
     [[ "$package" == "$scratch"/* ]] || fail "imported $package, not what was installed"
-    for file in alembic.ini alembic/env.py alembic/script.py.mako py.typed; do
+    for file in alembic.ini alembic/env.py alembic/script.py.mako py.typed \
+        report/site/templates/base.html report/site/assets/{uPlot.js,uPlot.LICENSE.txt,site.css}; do
         [[ -f "$package/$file" ]] || fail "the installed package has no $file"
     done
     expect 0 "" "$scratch/venv/bin/alembic" --config "$package/alembic.ini" heads
@@ -119,6 +120,8 @@ expect_package_data
 expect 0 "first_matrix.yaml::sorting" "$bin/pytest" --collect-only -q .
 expect 0 "1 passed" "$bin/pytest" .
 expect 0 "1 passed" "$bin/pytest" --benchmark first_matrix.yaml
+expect 0 "1 passed" "$bin/curator-bench" report --format markdown
+expect 1 "curator-bench[report]" "$bin/curator-bench" report --out site
 expect_migrations
 expect 5 "no tests ran" "$bin/pytest" -p no:curator_bench .
 expect 0 "matrix" "$bin/curator-bench" --help

@@ -6,13 +6,11 @@ Every pytest start imports this module, and most have no matrix; so what only a 
 from __future__ import annotations
 
 import fnmatch
-import functools
 import gc
 import inspect
-import logging
 import os
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,8 +22,6 @@ from curator_bench.options import Settings, read_settings
 
 if TYPE_CHECKING:
     from curator_bench.matrix import LoadRequest
-    from curator_bench.report.progress_told import ProgressTold
-    from curator_bench.report.terminal import TerminalReport
     from curator_bench.values import Entry, Matrix, RunResult
 
 _YAML = (".yaml", ".yml")
@@ -128,91 +124,6 @@ def may_report(config: pytest.Config) -> bool:
     benchmarks = config.stash[BENCHMARKS]
     files = benchmarks.loaded.files if benchmarks.loaded else ()
     return not hasattr(config, "workerinput") and bool(benchmarks.settings.sinks or any(file.sinks for file in files))
-
-
-def announce(config: pytest.Config) -> None:
-    """In the controller: passes on what was noticed in the matrices, and has their runs shown."""
-    benchmarks = config.stash[BENCHMARKS]
-    if hasattr(config, "workerinput") or not config.pluginmanager.hasplugin("terminalreporter"):
-        return
-    if benchmarks.loaded is None and not benchmarks.settings.benchmark:
-        from curator_bench.report.first_run import FirstRun
-
-        config.pluginmanager.register(FirstRun(config.pluginmanager, functools.partial(_show_runs, config)))
-        return
-    for message in benchmarks.matrix.warnings:
-        warn(config, message)
-    _show_runs(config)
-
-
-def _show_runs(config: pytest.Config) -> TerminalReport:
-    from curator_bench.report.terminal import TerminalReport
-
-    benchmarks = config.stash[BENCHMARKS]
-    terminal = config.pluginmanager.getplugin("terminalreporter")
-    folders = entry_dirs(config.rootpath, benchmarks)
-    report = TerminalReport(terminal, benchmarks.session_dir, folders, _progress(benchmarks, folders))
-    config.pluginmanager.register(report, REPORT)
-    return report
-
-
-def _progress(benchmarks: Benchmarks, folders: Mapping[str, Path]) -> ProgressTold:
-    import socket
-
-    from curator_bench.execution.files import write_json
-    from curator_bench.report.progress import Planned, Progress
-    from curator_bench.report.progress_told import ProgressTold
-
-    settings = benchmarks.settings
-    planned = {
-        nodeid: Planned(folder, _gpus(entry, settings))
-        for (nodeid, folder), entry in zip(folders.items(), benchmarks.matrix.entries, strict=True)
-    }
-    write = functools.partial(write_json, benchmarks.session_dir / "progress.json")
-    facts: dict[str, str | int] = {"session": settings.session, "invocation": settings.invocation}
-    facts |= {"host": socket.gethostname(), "pid": os.getpid()}
-    progress = Progress(planned, functools.partial(_usual_durations, settings.database))
-    return ProgressTold(progress, write, facts, settings.progress_every_s)
-
-
-def _gpus(entry: Entry, settings: Settings) -> float | None:
-    """What a run of it occupies; None: as many as its cluster finds."""
-    if settings.fleet:
-        from curator_bench.execution.fleet.slices import slice_of
-
-        return slice_of(entry.ray, settings.fleet.runs_per_gpu).num_gpus
-    return 0.0 if entry.ray is None or entry.ray.address else entry.ray.num_gpus
-
-
-def _usual_durations(database: str) -> Mapping[str, float]:
-    """How long runs took before; whatever is wrong with the database, the run that is waited for goes on."""
-    from curator_bench.store.usual_durations import usual_durations
-
-    try:
-        return usual_durations(database)
-    except Exception as error:  # only a line on the terminal depends on it
-        logging.getLogger(__name__).debug("no durations from %s: %s", database, error)
-        return {}
-
-
-def warn(config: pytest.Config, message: str) -> None:
-    """A warning of pytest's that stands where the matrix does, not where our code does."""
-    import re
-    import warnings
-
-    place = re.search(r"(\S+?):([0-9]+): ", message)
-    file, line = (place[1], int(place[2])) if place else ("matrix", 0)
-    warning = warnings.WarningMessage(pytest.PytestWarning(message), pytest.PytestWarning, file, line)
-    config.hook.pytest_warning_recorded.call_historic(
-        kwargs={"warning_message": warning, "when": "config", "nodeid": "", "location": (file, line, "matrix")}
-    )
-
-
-def entry_dirs(root: Path, benchmarks: Benchmarks) -> dict[str, Path]:
-    """The folder of each entry by the node id of its item."""
-    session_dir, matrix = benchmarks.session_dir, benchmarks.matrix
-    files = {file.file: Path(os.path.relpath(file.file, root)).as_posix() for file in matrix.files}
-    return {f"{files[entry.file.file]}::{entry.id}": session_dir.joinpath(*entry.folder) for entry in matrix.entries}
 
 
 def hand_over(config: pytest.Config) -> dict[str, bytes]:
@@ -488,6 +399,8 @@ def deselect(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 
 RUN = pytest.StashKey[dict[str, Any]]()
+UNJUDGED = pytest.StashKey["tuple[Entry, RunResult]"]()
+"""A run that nobody has judged yet."""
 
 
 def attach_run(item: pytest.Item, report: pytest.TestReport) -> None:

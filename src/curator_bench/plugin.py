@@ -34,6 +34,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
+    from curator_bench.fixtures import announcing
+
     try:
         collection.load_benchmarks(session)
         if collection.resumes(session.config):
@@ -55,7 +57,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
             if (hooks := sink_hooks(session.config)) is not None:
                 session.config.pluginmanager.register(hooks, "curator_bench_sinks")
-        collection.announce(session.config)
+        announcing.announce(session.config)
         if collection.resumes(session.config):
             from curator_bench.fixtures.resume import ResumeHooks
 
@@ -99,7 +101,13 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
+    if call.when == "call" and collection.UNJUDGED in item.stash:
+        from curator_bench.fixtures.unjudged import settle
+
+        settle(item, call, report)
     collection.attach_run(item, report)
     return report

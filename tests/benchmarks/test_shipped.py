@@ -77,7 +77,7 @@ def test_the_attention_suite_says_what_to_install_where_torch_is_missing(tmp_pat
     if importlib.util.find_spec("torch"):
         pytest.skip("torch is here")
     results = ("-p", "no:cacheprovider", "--bench-results", tmp_path)
-    printed = run("-m", "pytest", "benchmarks/attention", "-k", "needle and tiny and 128", *results)
+    printed = run("-m", "pytest", "benchmarks/attention", "-k", "needle and tiny and 256", *results)
     assert "4 skipped" in printed
     assert f"needs torch, transformers, which {sys.executable} cannot import" in printed
     assert "pip install 'curator-bench[attention]'" in printed

@@ -92,6 +92,13 @@ def test_a_driver_in_a_driver_is_refused(standing: Cluster) -> None:
         assert ray.get(ray.put(1)) == 1
 
 
+def test_the_traceback_of_a_refusal_shows_no_token(standing: Cluster) -> None:
+    with standing.driver(), pytest.raises(ClusterError) as refusal, standing.driver():
+        pass
+    assert "already is a driver" in str(refusal.getrepr())
+    assert standing.token not in str(refusal.getrepr(showlocals=True, funcargs=True))
+
+
 def test_a_driver_beside_the_users_own_is_refused(standing: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     import ray
 

@@ -19,6 +19,7 @@ from curator_bench.matrix import LoadRequest, load
 ROOT = Path(__file__).parents[2]
 STORIES = (
     "docs/history.md",
+    "docs/dashboard.md",
     "docs/first-benchmark.md",
     "docs/requirements.md",
     "docs/clusters.md",

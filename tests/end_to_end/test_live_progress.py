@@ -70,7 +70,7 @@ def test_progress_json_tells_in_every_mode_what_is_done_and_what_runs(
     seen: dict[int, dict[str, Any]] = {}
     for found in watch(project, process):
         has_said = [run["name"] for run in found["running"] if run["last_line"] == f"waiting at {run['name']}"]
-        if found["state"] == "running" and len(has_said) == min(at_once, 3 - found["done"]):
+        if has_said and len(has_said) == min(at_once, 3 - found["done"]):
             seen[found["done"]] = found
             open_gate(project, has_said[0])
     outcome = project.outcome(process)
@@ -87,7 +87,6 @@ def test_progress_json_tells_in_every_mode_what_is_done_and_what_runs(
     assert told[0].startswith("    0 of 3 done, ")
     where = r" on \S+" if mode == FLEET else ""
     assert any(re.search(rf": (good|bad|last){where} [\d.]+ s", line) for line in told)
-    assert not project.processes()
 
 
 def test_what_resume_skips_is_counted_and_tells_how_long_the_rest_takes(project: Project) -> None:

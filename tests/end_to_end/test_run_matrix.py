@@ -203,6 +203,18 @@ def test_a_script_that_is_nowhere_is_an_error_that_says_where_it_was_looked_for(
     assert f"looked for {project.folder}/nowhere.py, {project.folder}/scripts/nowhere.py" in outcome.output
 
 
+def test_results_that_cannot_be_written_are_an_error_of_each_entry_and_the_session_goes_on(project: Project) -> None:
+    project.matrix(project.entry("one"), project.entry("two"))
+    file = project.write("file", "no folder")
+    outcome = project.run("--bench-results", str(file))
+    assert outcome.code == pytest.ExitCode.TESTS_FAILED, outcome.output
+    for name in ("one", "two"):
+        assert outcome.has(f"{name}: error: Not a directory: {file}/s/{name}")
+    assert "Traceback" not in outcome.output
+    assert "INTERNALERROR" not in outcome.output
+    assert outcome.has("session.json could not be written", "ENTRY", "Session: ")
+
+
 def test_only_an_error_is_tried_again_as_often_as_the_entry_says(project: Project) -> None:
     lacks_data = project.entry("lacks_data", "--say {dataset:corpus,jsonl}", retries=2)
     crashes, wrong = (

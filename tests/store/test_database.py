@@ -56,7 +56,7 @@ def test_every_spelling_of_postgresql_means_our_driver(scheme: str) -> None:
     [
         ("", "no database is named"),
         ("mysql://u:hunter22@host/db", "mysql is no database that curator-bench knows"),
-        ("sqlite://", "forgets every run"),
+        ("sqlite://", "sqlite://: a database in memory forgets every run"),
         ("sqlite:///:memory:", "forgets every run"),
         ("postgresql://u:hunter22@host:port/db", "is no URL of a database"),
     ],

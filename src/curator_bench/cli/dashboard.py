@@ -1,12 +1,10 @@
-"""What the dashboard shows, from a database: runs, sessions, and the shifts that `curator-bench regressions` tells of."""
+"""What a dashboard shows, from a database: runs, sessions, and the shifts `curator-bench regressions` tells of."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
-
-from sqlalchemy import Connection
+from typing import TYPE_CHECKING, Any
 
 from curator_bench.cli.found_shifts import FoundShift, Wish, find_shifts
 from curator_bench.cli.show import said
@@ -27,13 +25,16 @@ from curator_bench.store.records import InvocationRecord, SubjectRecord
 from curator_bench.verdict.direction import better_of
 from curator_bench.verdict.gates import is_beside
 
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
 
 class RecordedHistory:
     """The history in one database, while the connection is open."""
 
-    def __init__(self, connection: Connection, wish: Wish, last_sessions: int) -> None:
-        self._connection, self._wish = connection, wish
-        self._past = queries.sessions(connection, last_sessions)
+    def __init__(self, connection: Connection, wish: Wish, sessions: Sequence[PastSession]) -> None:
+        """`sessions` are those that are shown, the oldest first: what began with the last one is new."""
+        self._connection, self._wish, self._past = connection, wish, sessions
 
     @cached_property
     def _facts(self) -> dict[int, SessionFacts]:
@@ -64,6 +65,11 @@ class RecordedHistory:
 
     def shifts(self) -> Sequence[ShiftFacts]:
         return [self._shift(one) for one in find_shifts(self._connection, self._wish).shifts]
+
+    def runs_of_last_session(self) -> Sequence[tuple[SiteEntry, RunFacts]]:
+        """In the order they began; without metrics."""
+        runs = queries.runs_of(self._connection, self._past[-1])
+        return [(SiteEntry(run.entry.name, run.entry.path), self._run(run)) for run in runs]
 
     def directions(self, entry: SiteEntry, metrics: Sequence[str]) -> Directions:
         found = {
@@ -142,10 +148,10 @@ def _environment(subjects: Sequence[SubjectRecord], invoked: Sequence[Invocation
     for one in subjects:
         facts = SubjectFacts(one.package, one.version, one.commit, one.dirty)
         yield f"package {one.package}", facts.shown.removeprefix(one.package).strip()
-    hosts = {one.host or "" for one in invoked if one.environment}
-    for one in invoked:
-        where = f"{one.host} " if len(hosts) > 1 else ""
-        for name, value in _flat(one.environment or {}):
+    hosts = {one.host for one in invoked if one.environment}
+    for invocation in invoked:
+        where = f"{invocation.host} " if len(hosts) > 1 else ""
+        for name, value in _flat(invocation.environment or {}):
             yield f"{where}{name}", value
 
 

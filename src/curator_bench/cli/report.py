@@ -60,9 +60,10 @@ def command(
         raise MissingExtra("the dashboard", "report")
     from curator_bench.cli.dashboard import RecordedHistory
     from curator_bench.report.site.build import Settings, write_site
+    from curator_bench.store.queries import sessions
 
     with reading(database) as opened, opened.reading() as connection:
-        history = RecordedHistory(connection, wish, last)
+        history = RecordedHistory(connection, wish, sessions(connection, last))
         built = write_site(out, history, Settings(title, commit_url, log_url, copy_logs))
     what = (
         tables.how_many(built.entries, "entry", "entries"),
@@ -73,11 +74,17 @@ def command(
 
 
 def _write_text(database: str, form: str, named: str | None, wish: Wish, out: Path | None) -> None:
-    from curator_bench.cli.session_report import session_report
-    from curator_bench.report.formats import as_text
+    from curator_bench.cli.dashboard import RecordedHistory
+    from curator_bench.report.formats import SessionReport, as_text
+    from curator_bench.store.queries import find_sessions
 
     with reading(database) as opened, opened.reading() as connection:
-        text = as_text(form, session_report(connection, named, wish))
+        history = RecordedHistory(connection, wish, find_sessions(connection, named)[-1:])
+        shifts = history.shifts()[::-1]
+        worse = [one for one in shifts if one.state == "open"]
+        better = [one for one in shifts if one.state == "better" and one.is_new]
+        found = SessionReport(history.sessions()[-1], history.runs_of_last_session(), worse, better)
+    text = as_text(form, found)
     if out is None:
         tables.say(text, nl=False)
         return

@@ -21,6 +21,7 @@ _ONE_AT_A_TIME = threading.Lock()
 @contextmanager
 def driver(address: str, env: Mapping[str, str], **init_options: Any) -> Iterator[ModuleType]:
     """`Cluster.driver` says what for."""
+    __tracebackhide__ = True  # pytest shows the arguments of a frame, and here the token is one
     if not _ONE_AT_A_TIME.acquire(blocking=False):
         raise ClusterError("this process already is a driver of a Ray cluster; leave that block before the next one")
     with ExitStack() as stack:
@@ -38,6 +39,7 @@ def driver(address: str, env: Mapping[str, str], **init_options: Any) -> Iterato
 
 @contextmanager
 def _address_and_token(env: Mapping[str, str]) -> Iterator[None]:
+    __tracebackhide__ = True  # as above
     before = {name: os.environ.get(name) for name in ADDRESS_AND_TOKEN}
     _set({name: env.get(name) for name in ADDRESS_AND_TOKEN})
     try:

@@ -13,6 +13,8 @@ from curator_bench.store.queries import MissedRequirement, PastSession
 from curator_bench.store.records import InvocationRecord, SubjectRecord
 from curator_bench.store.tables import INVOCATIONS, REQUIREMENTS, RUNS, SUBJECTS
 
+_LINKS = {"CI run": "ci_run_url", "cluster": "cluster_details_url", "performance report": "performance_report_url"}
+
 
 def subjects_by_session(connection: Connection, sessions: Sequence[PastSession]) -> dict[int, list[SubjectRecord]]:
     """The packages under test of each, by the number of the session."""
@@ -52,14 +54,13 @@ def missed_by_run(connection: Connection) -> dict[str, list[MissedRequirement]]:
 
 def links_by_run(connection: Connection) -> dict[str, Mapping[str, Any]]:
     """Where else runs can be looked at, by their uid and by what is there."""
-    columns = {name: RUNS.c[name] for name in ("ci_run_url", "cluster_details_url", "performance_report_url")}
-    statement = select(RUNS.c.uid, *columns.values(), RUNS.c.sink_urls).where(
-        or_(*(column.is_not(None) for column in columns.values()), RUNS.c.sink_urls.is_not(None))
-    )
+    columns = [RUNS.c[name] for name in (*_LINKS.values(), "sink_urls")]
+    statement = select(RUNS.c.uid, *columns).where(or_(*(column.is_not(None) for column in columns)))
     found: dict[str, Mapping[str, Any]] = {}
-    for uid, ci_run, cluster, performance, sinks in connection.execute(statement):
-        own = {"CI run": ci_run, "cluster": cluster, "performance report": performance}
-        found[uid] = {**{name: url for name, url in own.items() if url}, **(sinks if isinstance(sinks, dict) else {})}
+    for row in connection.execute(statement):
+        sinks = row.sink_urls
+        own = {name: url for name, column in _LINKS.items() if (url := getattr(row, column))}
+        found[row.uid] = {**own, **(sinks if isinstance(sinks, dict) else {})}
     return found
 
 

@@ -53,7 +53,9 @@ def _of_sqlite(url: URL, directory: Path | None) -> URL:
     if url.query.get("uri") == "true":  # the user speaks to SQLite directly, and knows how
         return url.set(drivername="sqlite")
     if url.database in (None, "", ":memory:"):
-        raise BenchError(f"{shown(url)}: a database in memory forgets every run when pytest ends; name a file")
+        raise BenchError(
+            f"{url.render_as_string()}: a database in memory forgets every run when pytest ends; name a file"
+        )
     return url.set(drivername="sqlite", database=_absolute(str(url.database), directory))
 
 

@@ -1,4 +1,4 @@
-"""Builds the dashboard: pages, what their programs read, and the programs. It replaces the one before when it is complete."""
+"""Builds a dashboard: pages, what their programs read, and the programs. Complete, it replaces the one before."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -118,6 +118,7 @@ class _Builder:
         self._history = history
         self._sessions = list(history.sessions())
         self._by_uid = {session.uid: session for session in self._sessions}
+        self._slugs = {session.uid: session.slug for session in self._sessions}
         self._shifts = by_entry(history.shifts())
         self._logs = Logs(out.absolute(), building, settings.log_url, settings.copy_logs)
         self._data = DataFiles(building)
@@ -143,7 +144,7 @@ class _Builder:
         logs = [self._log(run) for run in view.runs]
         for run, log in zip(view.runs, logs, strict=True):
             if run.session_uid in self._by_uid:
-                self._ran.setdefault(run.session_uid, []).append((entry, run, log))
+                self._ran.setdefault(run.session_uid, []).append((entry, replace(run, metrics={}), log))
         self._data.write_entry(view, self._by_uid, logs)
         standing = self._standing(view, logs[-1])
         self._standings.append(standing)
@@ -154,7 +155,7 @@ class _Builder:
             standing=standing,
             metrics=_metric_rows(view),
             shown=shown,
-            slugs=self._slugs(run.session_uid for run, _ in shown),
+            slugs=self._slugs,
             shifts=view.shifts[::-1],
         )
         return index_of(view)
@@ -164,8 +165,10 @@ class _Builder:
         names = list(numbers_of(runs))
         directions = self._history.directions(entry, names)
         shown = [name for name in names if name not in directions.beside]
-        shown.sort(key=lambda name: (name not in directions.better, name))
-        return EntryView(entry, runs, shown, directions, self._shifts.get(entry, []))
+        shifts = self._shifts.get(entry, [])
+        shifted = {shift.metric for shift in shifts}
+        shown.sort(key=lambda name: (name not in shifted, name not in directions.better, name))
+        return EntryView(entry, runs, shown, directions, shifts)
 
     def _log(self, run: RunFacts) -> str | None:
         session = self._by_uid.get(run.session_uid)
@@ -186,9 +189,6 @@ class _Builder:
             broken_runs=len(broken),
             shifts=view.shifts,
         )
-
-    def _slugs(self, uids: object) -> dict[str, str]:
-        return {uid: session.slug for uid, session in self._by_uid.items()}
 
     def _write_sessions(self) -> None:
         newest_first = self._sessions[::-1]
@@ -228,8 +228,8 @@ def _broken(runs: Sequence[RunFacts]) -> list[RunFacts]:
     for run in reversed(runs):
         if run.verdict in FINE:
             break
-        found.insert(0, run)
-    return found
+        found.append(run)
+    return found[::-1]
 
 
 def _metric_rows(view: EntryView) -> list[MetricRow]:

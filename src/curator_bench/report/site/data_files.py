@@ -1,4 +1,4 @@
-"""What the pages' programs read: scripts that hand over data. A page opened from a folder may load scripts, nothing else.
+"""What the programs of pages read: scripts that hand over data. A page opened from a folder may load no other.
 
 The largest part of a site. Numbers are written with seven digits: more than anybody measures, and half the size.
 """
@@ -67,7 +67,8 @@ def as_json(value: Any) -> str:
 
 def numbers(values: Iterable[float | None]) -> str:
     """As JSON."""
-    return f"[{','.join('null' if value is None else '%.7g' % value for value in values)}]"
+    written = ("null" if value is None else f"{value:.7g}" for value in values)
+    return f"[{','.join(written)}]"
 
 
 class DataFiles:
@@ -96,9 +97,9 @@ class DataFiles:
         name = json.dumps(view.entry.slug)
         for uid, place in last.items():
             run = view.runs[place]
-            facts = f"{json.dumps([run.verdict, run.machine, run.definition])[:-1]},"
+            facts = json.dumps([run.verdict, run.machine, run.definition])
             measured = numbers(column[place] for column in columns)
-            self._of_sessions.setdefault(uid, []).append(f"{name}:{facts}{measured}]")
+            self._of_sessions.setdefault(uid, []).append(f"{name}:[{facts[1:-1]},{measured}]")
 
     def write_session(self, session: SessionFacts) -> None:
         facts = {
@@ -135,7 +136,7 @@ def index_of(view: EntryView) -> dict[str, Any]:
         "path": view.entry.path,
         "metrics": view.metrics,
         "better": [view.directions.better.get(metric) for metric in view.metrics],
-        "spread": [None if spread is None else float("%.3g" % spread) for spread in spreads],
+        "spread": [None if spread is None else float(f"{spread:.3g}") for spread in spreads],
     }
 
 

@@ -16,7 +16,7 @@ _LOG_KEPT = 256 * 1024
 
 
 def slug(name: str, other: str) -> str:
-    """A file name that says what it is of and is the same in every build; `other` tells what has the same name apart."""
+    """A file name that says what it is of, the same in every build; `other` tells what has the same name apart."""
     readable = _UNSAFE.sub("-", name.lower()).strip("-")[:_LONGEST] or "unnamed"
     digest = hashlib.sha256(f"{name}\0{other}".encode("utf-8", "surrogatepass")).hexdigest()[:8]
     return f"{readable}-{digest}"

@@ -1,6 +1,7 @@
 // One chart: the values of a metric, the levels between its shifts, and runs that measured nothing. Drawn by uPlot.
 (function () {
   "use strict";
+  var NARROW = 560;
 
   function colour(name) { return getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim(); }
 
@@ -90,6 +91,21 @@
     }
   }
 
+  /** A constant is drawn in the middle; anything else with some room above and below. */
+  function range(chart, low, high) {
+    if (low == null) return [0, 1];
+    var room = high > low ? 0.12 * (high - low) : 0.05 * Math.abs(low) || 1;
+    return [low - room, high + room];
+  }
+
+  /** As the rest of the site writes days: year, month, day. */
+  function days(chart, ticks, axis, space, step) {
+    return ticks.map(function (tick) {
+      var iso = new Date(1000 * tick).toISOString();
+      return step >= 86400 ? iso.slice(chart.width < NARROW ? 5 : 0, 10) : iso.slice(5, 16).replace("T", " ");
+    });
+  }
+
   function options(shown, width, hooks) {
     var axis = { stroke: function () { return colour("quiet"); }, grid: { stroke: function () { return colour("grid"); }, width: 1 }, ticks: { show: false }, font: "12px system-ui, sans-serif" };
     function points(name, size) {
@@ -98,9 +114,9 @@
     return {
       width: width, height: 240, legend: { show: false }, padding: [8, 10, 0, 0],
       tzDate: function (time) { return uPlot.tzDate(new Date(1000 * time), "Etc/UTC"); },
-      scales: { x: { time: shown.isTime }, y: { range: function (chart, low, high) { return uPlot.rangeNum(low == null ? 0 : low, high == null ? 1 : high, 0.12, false); } } },
+      scales: { x: { time: shown.isTime }, y: { range: range } },
       cursor: { y: false, drag: { x: true, y: false, setScale: true }, points: { size: 9 }, focus: { prox: 24 } },
-      axes: [axis, Object.assign({}, axis, { size: 78, values: function (chart, ticks) { return ticks.map(function (tick) { return bench.words.value(tick, shown.metric); }); } })],
+      axes: [Object.assign({}, axis, { size: 32 }, shown.isTime ? { values: days, space: width < NARROW ? 62 : 95 } : {}), Object.assign({}, axis, { size: 78, values: function (chart, ticks) { return ticks.map(function (tick) { return bench.words.value(tick, shown.metric); }); } })],
       series: [{},
         { stroke: function () { return colour("point"); }, width: shown.x.length > 400 ? 0.8 : 1.2, spanGaps: true, alpha: 0.95, points: Object.assign(points("point", shown.x.length > 400 ? 3 : 5)) },
         { stroke: function () { return colour("quiet"); }, width: 0.6, spanGaps: true, alpha: 0.5, points: points("quiet", 4) },
@@ -112,7 +128,7 @@
   /** Draws into `plot`. `shown` has x, current, older and failed values, shifts, marks; `tell(place)` is called for the
    *  run under the cursor (null: none), `hold(place)` for the one that is chosen. */
   bench.chart = function (plot, shown, tell, hold) {
-    var parts = levels(shown), last = shown.x.length - 1, at = null;
+    var parts = levels(shown), last = shown.x.length - 1, at = null, down = 0;
     var chart = new uPlot(options(shown, plot.clientWidth, {
       drawClear: [function (chart) { clipped(chart, function () { drawLevels(chart, shown, parts); }); }],
       draw: [function (chart) { clipped(chart, function () { drawMarks(chart, shown); }); }],
@@ -137,7 +153,13 @@
       chart.redraw(false);
       hold(place);
     }
-    chart.over.addEventListener("click", function () { if (at != null) choose(at); });
+    // Before uPlot sees it, which keeps clicks to itself; a drag zooms and chooses nothing.
+    plot.onmousedown = function (event) { down = event.clientX; };
+    function clicked(event) {
+      if (event.target !== chart.over || Math.abs(event.clientX - down) > 4) return;
+      choose(chart.posToIdx(event.clientX - chart.over.getBoundingClientRect().left));
+    }
+    plot.addEventListener("click", clicked, true);
     plot.onkeydown = function (event) {
       var steps = { ArrowLeft: -1, ArrowRight: 1, PageUp: -10, PageDown: 10 };
       if (event.key in steps) move((at == null ? (steps[event.key] < 0 ? last + 1 : -1) : at) + steps[event.key]);
@@ -152,7 +174,7 @@
     return {
       redraw: function () { chart.redraw(false); },
       choose: choose,
-      destroy: function () { watching.disconnect(); chart.destroy(); plot.onkeydown = null; },
+      destroy: function () { watching.disconnect(); plot.removeEventListener("click", clicked, true); chart.destroy(); plot.onkeydown = null; },
     };
   };
 })();

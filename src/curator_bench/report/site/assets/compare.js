@@ -73,7 +73,7 @@
     if (a[0] !== b[0] && fits(entry, "verdict"))
       rows.push({ entry: entry, metric: "verdict", before: a[0], after: b[0], kind: b[0] === "passed" ? "improvement" : "regression", size: Infinity });
     entry.metrics.forEach(function (metric, place) {
-      var before = a[3 + place], after = b[3 + place];
+      var before = a[3][place], after = b[3][place];
       if (before == null || after == null) return;
       var change = before === after ? 0 : (after - before) / Math.abs(before), usual = entry.spread[place], better = entry.better[place];
       var notable = Math.abs(change) >= 0.03 && Math.abs(change) > 3 * (usual == null ? 0.05 : usual) * Math.SQRT2;

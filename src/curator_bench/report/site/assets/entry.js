@@ -27,7 +27,8 @@
     var observer = new IntersectionObserver(function (seen) {
       seen.forEach(function (one) { if (one.isIntersecting) { observer.unobserve(one.target); draw(one.target); } });
     }, { rootMargin: "400px" });
-    cards.forEach(function (card) { observer.observe(card); });
+    draw(cards[0]);
+    cards.slice(1).forEach(function (card) { observer.observe(card); });
     go();
     window.addEventListener("hashchange", function () { if (recall()) redrawAll(); go(); });
     document.addEventListener("bench-theme", function () { charts.forEach(function (one) { one.drawn.redraw(); }); });
@@ -160,7 +161,7 @@
     if (session[4]) items.push(session[4]);
     if (facts.why) items.push(facts.why);
     var log = runs.log[facts.row];
-    if (log) items.push(element("a", { href: /^https?:/.test(log) ? log : bench.top + log }, "log"));
+    if (log && bench.isHere(log)) items.push(element("a", { href: /^https?:/.test(log) ? log : bench.top + log }, "log"));
     if (session[0]) items = items.concat(comparing(held, metric, shown, place, session));
     held.replaceChildren.apply(held, items.map(function (item) { return element("span", {}, item); }));
     bench.setPlace({ metric: metric.name, run: runs.uid[facts.row] });

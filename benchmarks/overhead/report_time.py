@@ -1,0 +1,82 @@
+"""What `curator-bench report` takes to make a site of a long history, and how soon its pages are usable in a browser.
+
+A page is usable when what it is for is there: the overview's lists, the first chart of an entry, the table of a
+comparison. Each page is opened a few times, and the median counts; the first time, with nothing in memory, is told too.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from statistics import median
+
+from browser import browser, usable_ms
+from pytest_process import parser_with, run, write_results
+from sqlalchemy import func, select
+
+from curator_bench.store.database import database_url, open_for_reading
+from curator_bench.store.tables import RUNS
+
+REPORT = "from curator_bench.cli import main; main()"
+TIMES = 5
+READY = {
+    "overview": "#worse",
+    "entry": ".chart .summary",
+    "compare": "#compared table, #compared .card",
+    "session": "#session-runs button",
+}
+
+
+def pages(site: Path) -> dict[str, Path]:
+    """One of each kind: the entry with the most to say, the session with the most runs."""
+    return {
+        "overview": site / "index.html",
+        "entry": max((site / "entries").glob("*.html"), key=lambda page: page.stat().st_size),
+        "compare": site / "compare.html",
+        "session": max((site / "sessions").glob("*.html"), key=lambda page: page.stat().st_size),
+    }
+
+
+def times_of(site: Path) -> dict[str, float]:
+    with browser() as opened:
+        taken = {
+            name: [usable_ms(opened, page, READY[name]) for _ in range(TIMES)] for name, page in pages(site).items()
+        }
+    return {
+        **{f"{name}_usable_ms": median(times) for name, times in taken.items()},
+        **{f"{name}_first_ms": times[0] for name, times in taken.items()},
+    }
+
+
+def main() -> None:
+    parser = parser_with(__doc__)
+    parser.add_argument("--database", type=Path, required=True)
+    options = parser.parse_args()
+    folder: Path = options.scratch.resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    database, site = options.database.resolve(), folder / "site"
+    shutil.rmtree(site, ignore_errors=True)
+    took = run([sys.executable, "-c", REPORT, "report", "--db", str(database), "--out", str(site)], folder)
+    opened = open_for_reading(database_url(database))
+    assert opened
+    with opened, opened.reading() as connection:
+        runs = connection.scalar(select(func.count()).select_from(RUNS))
+    files = [file for file in site.rglob("*") if file.is_file()]
+    write_results(
+        options,
+        {
+            "runs": runs,
+            "site_s": took.wall_s,
+            "site_cpu_s": took.cpu_s,
+            "site_memory_mb": took.peak_memory_mb,
+            "site_mb": sum(file.stat().st_size for file in files) / 1e6,
+            "site_files": len(files),
+            **times_of(site),
+        },
+    )
+    print(took.output)
+
+
+if __name__ == "__main__":
+    main()

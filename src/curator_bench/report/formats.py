@@ -1,0 +1,171 @@
+"""What came of one session, for other places: Markdown for pull requests, JSON for programs, JUnit XML for CI."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from xml.etree import ElementTree
+
+from curator_bench.report.site import words
+from curator_bench.report.site.model import FINE, RunFacts, SessionFacts, ShiftFacts, SiteEntry
+
+SCHEMA_VERSION = 1
+_MOST_ROWS = 100
+_MARKUP = re.compile(r"([\\|`*_\[\]~])")
+_NOT_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class SessionReport:
+    """A session, what it ran, and how the history stands."""
+
+    session: SessionFacts
+    runs: Sequence[tuple[SiteEntry, RunFacts]]
+    worse: Sequence[ShiftFacts]
+    """Regressions that are open, the newest first; those that began with this session are new."""
+    better: Sequence[ShiftFacts]
+    """Improvements that began with this session."""
+
+    @property
+    def broken(self) -> list[tuple[SiteEntry, RunFacts]]:
+        return [(entry, run) for entry, run in self.runs if run.verdict not in FINE]
+
+
+def as_text(form: str, report: SessionReport) -> str:
+    """The whole file. `form` is one of `markdown`, `json`, `junit`."""
+    write: Mapping[str, Callable[[SessionReport], str]] = {"markdown": _markdown, "json": _json, "junit": _junit}
+    return write[form](report)
+
+
+def _markdown(report: SessionReport) -> str:
+    session = report.session
+    counts = ", ".join(f"{count} {verdict}" for verdict, count in sorted(session.verdicts.items())) or "no runs"
+    of = [words.moment(session.start) + " UTC"]
+    if session.commit:
+        of.append(f"commit {session.commit[:12]}{' (changed)' if session.dirty else ''}")
+    of += [_cell(text) for text in (session.branch, session.reason) if text]
+    lines = [f"## {_cell(session.name)}: {counts}", "", ", ".join(of), "", *_markdown_shifts("Got worse", report.worse)]
+    if report.broken:
+        rows = [(entry.name, run.verdict, words.first_line(run.why)) for entry, run in report.broken]
+        lines += ["### Broken", "", *_table(("entry", "verdict", "why"), rows), ""]
+    lines += _markdown_shifts("Got better", report.better)
+    rows = [(entry.name, run.verdict, words.seconds(run.duration)) for entry, run in report.runs]
+    lines += [
+        "<details><summary>All runs</summary>",
+        "",
+        *_table(("entry", "verdict", "duration"), rows),
+        "",
+        "</details>",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _markdown_shifts(title: str, shifts: Sequence[ShiftFacts]) -> list[str]:
+    if not shifts:
+        return [f"### {title}", "", "Nothing.", ""]
+    heads = ("entry", "metric", "change", "95 % interval", "before → after", "since", "commits")
+    return [f"### {title}", "", *_table(heads, [_shift_cells(one) for one in shifts]), ""]
+
+
+def _shift_cells(one: ShiftFacts) -> tuple[str, ...]:
+    low, high = one.interval
+    return (
+        one.entry.name,
+        one.metric,
+        words.change(one.change),
+        f"{words.change(low)} to {words.change(high)}",
+        f"{words.value(one.level_before, one.metric)} → {words.value(one.level_after, one.metric)}",
+        "this session" if one.is_new else f"{one.first.session}, {words.moment(one.first.start)}",
+        f"{words.commit(one.before.commit)} → {words.commit(one.first.commit)}",
+    )
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(heads)} |"
+    yield f"|{' --- |' * len(heads)}"
+    for row in rows[:_MOST_ROWS]:
+        yield f"| {' | '.join(map(_cell, row))} |"
+    if len(rows) > _MOST_ROWS:
+        yield f"\n… and {len(rows) - _MOST_ROWS} more"
+
+
+def _cell(text: str) -> str:
+    """Names come from anywhere: they must not end a cell, begin markup, or call anybody by name."""
+    line = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+    line = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return _MARKUP.sub(r"\\\1", line).replace("@", "&#64;")
+
+
+def _json(report: SessionReport) -> str:
+    session = dataclasses.asdict(report.session)
+    document = {
+        "schema_version": SCHEMA_VERSION,
+        "session": session,
+        "runs": [{**dataclasses.asdict(entry), **_run(run)} for entry, run in report.runs],
+        "worse": [dataclasses.asdict(one) for one in report.worse],
+        "better": [dataclasses.asdict(one) for one in report.better],
+    }
+    text = json.dumps(document, default=_plain)
+    return json.dumps(json.loads(text, parse_constant=str), indent=2, ensure_ascii=False) + "\n"
+
+
+def _run(run: RunFacts) -> dict[str, Any]:
+    fields = dataclasses.asdict(run)
+    return {name: value for name, value in fields.items() if name not in ("session", "session_uid", "branch")}
+
+
+def _plain(value: Any) -> str:
+    return value.isoformat() if isinstance(value, datetime) else str(value)
+
+
+def _junit(report: SessionReport) -> str:
+    """A suite of the runs, and one of the regressions that are open: each is a test that failed."""
+    top = ElementTree.Element("testsuites")
+    cases = [_case(entry, run) for entry, run in report.runs]
+    _add_suite(top, report.session.name, report.session.start, cases)
+    _add_suite(top, "regressions", report.session.start, [_regression(one) for one in report.worse])
+    ElementTree.indent(top)
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{ElementTree.tostring(top, encoding="unicode")}\n'
+
+
+def _add_suite(top: ElementTree.Element, name: str, start: datetime | None, cases: list[ElementTree.Element]) -> None:
+    count = {kind: sum(case.find(kind) is not None for case in cases) for kind in ("failure", "error", "skipped")}
+    time = sum(float(case.get("time", 0)) for case in cases)
+    attributes = {"name": _in_xml(name), "tests": f"{len(cases)}", "time": f"{time:.3f}"}
+    attributes |= {"failures": f"{count['failure']}", "errors": f"{count['error']}", "skipped": f"{count['skipped']}"}
+    if start:
+        attributes["timestamp"] = f"{start:%Y-%m-%dT%H:%M:%S}"
+    ElementTree.SubElement(top, "testsuite", attributes).extend(cases)
+
+
+def _case(entry: SiteEntry, run: RunFacts) -> ElementTree.Element:
+    case = ElementTree.Element("testcase", classname=_in_xml(entry.path), name=_in_xml(entry.name))
+    case.set("time", f"{run.duration or 0:.3f}")
+    if run.verdict == "skipped":
+        ElementTree.SubElement(case, "skipped", message=_in_xml(words.first_line(run.why)))
+    elif run.verdict not in FINE:
+        kind = "failure" if run.verdict == _FAILED else "error"
+        said = words.first_line(run.why) or run.verdict
+        ElementTree.SubElement(case, kind, type=run.verdict, message=_in_xml(said)).text = _in_xml(run.why)
+    if run.log_path:
+        ElementTree.SubElement(case, "system-out").text = _in_xml(f"log: {run.log_path}")
+    return case
+
+
+def _regression(one: ShiftFacts) -> ElementTree.Element:
+    case = ElementTree.Element("testcase", classname=_in_xml(one.entry.name), name=_in_xml(one.metric), time="0")
+    _, _, change, interval, levels, since, commits = _shift_cells(one)
+    said = f"{change} ({interval}): {levels} since {since}, {commits}"
+    ElementTree.SubElement(case, "failure", type="regression", message=_in_xml(said))
+    return case
+
+
+def _in_xml(text: str) -> str:
+    """Without what XML cannot hold at all, escaped or not."""
+    return _NOT_IN_XML.sub("\N{REPLACEMENT CHARACTER}", text)

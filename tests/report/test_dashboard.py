@@ -1,0 +1,266 @@
+"""The dashboard, opened in a real browser as people open it: from a folder."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import nightly_history as nights
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, expect
+from real_browser import chromium
+
+COMMAND = Path(sys.executable).with_name("curator-bench")
+SLOW_COMMIT, LAST_GOOD_COMMIT = nights.commit_of(nights.SLOWER_FROM), nights.commit_of(nights.SLOWER_FROM - 1)
+PHONE, DESK = {"width": 390, "height": 844}, {"width": 1280, "height": 900}
+
+Open = Callable[..., Page]
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a history, and the site made of it."""
+    folder = tmp_path_factory.mktemp("project")
+    nights.make(folder)
+    report(folder, "--out", "site", "--copy-logs")
+    return folder
+
+
+@pytest.fixture
+def site(project: Path) -> Path:
+    return project / "site"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as opened:
+        yield opened
+
+
+@pytest.fixture
+def open_page(browser: Browser, site: Path) -> Iterator[Open]:
+    """Opens a page of the site. What goes wrong in it, and what it asks of anything but the site, fails the test."""
+    problems: list[str] = []
+    contexts = []
+
+    def opened(path: str, base: str = "", **how: Any) -> Page:
+        context = browser.new_context(**{"viewport": DESK, **how})
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(15_000)
+        expect.set_options(timeout=15_000)
+        home = base or site.as_uri()
+        page.on("console", lambda said: problems.append(f"{said.type}: {said.text}"))
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on("request", lambda asked: problems.extend(_elsewhere(asked.url, home)))
+        page.on("requestfailed", lambda asked: problems.append(f"{asked.url}: {asked.failure}"))
+        page.goto(f"{home}/{path}")
+        return page
+
+    yield opened
+    hacked = [page.evaluate("window.hacked") for context in contexts for page in context.pages]
+    for context in contexts:
+        context.close()
+    assert problems == []
+    assert set(hacked) <= {None}
+
+
+def _elsewhere(url: str, home: str) -> list[str]:
+    return [] if url.startswith(home) else [f"asked for {url}"]
+
+
+def report(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run([COMMAND, "report", *words], cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def page_of(site: Path, kind: str, beginning: str) -> str:
+    (found,) = (site / kind).glob(f"{beginning}-????????.html")
+    return found.relative_to(site).as_posix()
+
+
+def test_a_planted_step_is_on_the_overview_at_the_right_commit(open_page: Open) -> None:
+    page = open_page("index.html")
+    worse = page.get_by_role("region", name="What got worse").locator("tbody tr")
+    expect(worse).to_have_count(1)
+    expect(worse).to_contain_text(nights.SLOWED)
+    expect(worse).to_contain_text(f"{LAST_GOOD_COMMIT[:10]} → {SLOW_COMMIT[:10]}")
+    expect(worse.locator(".change")).to_have_text(re.compile(r"\+[56]\.\d %"))
+    expect(page.get_by_role("region", name="What got better")).to_contain_text(nights.SPED_UP)
+    broken = page.get_by_role("region", name="What is broken").locator("tbody tr")
+    expect(broken).to_have_count(1)
+    expect(broken).to_contain_text(nights.session_of(nights.BROKEN_FROM))
+    worse.get_by_role("link", name=nights.SLOWED, exact=True).click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(nights.SLOWED)
+
+
+def test_an_entry_shows_its_metrics_with_levels_and_shifts(open_page: Open, site: Path) -> None:
+    page = open_page(page_of(site, "entries", "removal-ray-data-dense"))
+    chart = page.locator(f".chart[data-metric={nights.METRIC}]")
+    expect(chart.locator("canvas")).to_be_visible()
+    expect(chart.locator(".summary")).to_contain_text(
+        f"(regression, open) since 2026-01-31 02:30, commit {SLOW_COMMIT[:10]}"
+    )
+    colours = chart.locator("canvas").evaluate(
+        """canvas => {
+            const pixels = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+            return new Set(new Uint32Array(pixels.buffer)).size;
+        }"""
+    )
+    assert colours > 20, "the chart is empty"
+    chart.get_by_role("button", name="Values as a table").click()
+    expect(chart.locator(".values tbody tr")).to_have_count(nights.NIGHTS)
+
+
+def test_runs_of_a_chart_can_be_walked_held_and_linked_to_by_keyboard(open_page: Open, site: Path) -> None:
+    page = open_page(page_of(site, "entries", "removal-ray-data-dense"))
+    chart = page.locator(f".chart[data-metric={nights.METRIC}]")
+    chart.locator(".plot[role=application]").focus()
+    page.keyboard.press("End")
+    for _ in range(nights.NIGHTS - 1 - nights.SLOWER_FROM):
+        page.keyboard.press("ArrowLeft")
+    tip = chart.get_by_role("status")
+    for said in (SLOW_COMMIT[:10], nights.session_of(nights.SLOWER_FROM), "nemo_curator 1.3.0", "regression: +"):
+        expect(tip).to_contain_text(said)
+    page.keyboard.press("Enter")
+    held = chart.locator(".held")
+    expect(held.get_by_role("link", name=nights.session_of(nights.SLOWER_FROM))).to_be_visible()
+
+    linked = open_page(page.url.removeprefix(f"{site.as_uri()}/"))
+    expect(linked.locator(f".chart[data-metric={nights.METRIC}] .held")).to_contain_text(SLOW_COMMIT[:10])
+    linked.get_by_role("link", name="what differs from the run before").click()
+    differences = linked.get_by_role("region", name="What differs in the environment")
+    expect(differences.get_by_role("row", name="ray")).to_contain_text("2.59.0")
+    expect(differences.get_by_role("row", name="ray")).to_contain_text("2.60.0")
+
+
+def test_a_run_under_the_mouse_says_what_it_was_and_a_click_leads_to_its_log(open_page: Open, site: Path) -> None:
+    page = open_page(page_of(site, "entries", "removal-ray-data-dense"))
+    chart = page.locator(f".chart[data-metric={nights.METRIC}]")
+    over = chart.locator(".u-over")
+    over.scroll_into_view_if_needed()
+    box = over.bounding_box()
+    assert box
+    page.mouse.move(box["x"] + box["width"] - 1, box["y"] + box["height"] / 2)
+    expect(chart.get_by_role("status")).to_contain_text(nights.session_of(nights.NIGHTS - 1))
+    page.mouse.click(box["x"] + box["width"] - 1, box["y"] + box["height"] / 2)
+    chart.locator(".held").get_by_role("link", name="log").click()
+    page.wait_for_url(re.compile(r"/logs/.+\.txt$"))
+    expect(page.locator("body")).to_contain_text(nights.EVIL)
+
+
+def test_two_sessions_are_compared_and_the_address_says_which(open_page: Open, site: Path) -> None:
+    one, other = (
+        Path(page_of(site, "sessions", nights.session_of(night).replace("_", "-"))).stem for night in (19, 44)
+    )
+    page = open_page(f"compare.html#a={one}&b={other}")
+    rows = page.get_by_role("region", name="Metrics of both sessions").locator("tbody tr")
+    expect(rows.filter(has_text=nights.SPED_UP_METRIC).locator(".improvement")).to_have_text(re.compile(r"\+1\d\.\d %"))
+    expect(rows.filter(has_text=nights.BROKEN)).to_contain_text("crashed")
+    page.get_by_role("button", name="Swap A and B").click()
+    expect(rows.filter(has_text=nights.SPED_UP_METRIC).locator(".regression")).to_have_text(re.compile(r"−1\d\.\d %"))
+    assert page.url.endswith(f"a={other}&b={one}")
+
+
+def test_search_finds_entries_sessions_commits_and_metrics(open_page: Open) -> None:
+    page = open_page("sessions.html")
+    page.keyboard.press("/")
+    search = page.get_by_role("combobox", name="Search")
+    expect(search).to_be_focused()
+    for words, found in (
+        ("ray_data dense", nights.SLOWED),
+        (SLOW_COMMIT[:8], nights.session_of(nights.SLOWER_FROM)),
+        ("peak_memory", "metric of removal"),
+        ("no such thing", "Nothing found"),
+    ):
+        search.fill(words)
+        expect(page.get_by_role("listbox").get_by_role("option").first).to_contain_text(found)
+    search.fill("onerror")
+    expect(page.get_by_role("listbox").get_by_role("option").first).to_contain_text(nights.EVIL)
+    search.fill("identification")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text(nights.SPED_UP)
+
+
+def test_tables_sort_and_filter_and_the_filter_is_in_the_address(open_page: Open) -> None:
+    page = open_page("entries.html#show=dedup+crashed")
+    rows = page.locator("#all-entries tbody tr:visible")
+    expect(rows).to_have_count(1)
+    page.get_by_label("Show").fill("")
+    expect(rows).to_have_count(5)
+    page.get_by_role("button", name="Duration").click()
+    expect(rows.first).to_contain_text(nights.LEVEL)
+    expect(page.get_by_role("columnheader", name="Duration")).to_have_attribute("aria-sort", "ascending")
+
+
+def test_colours_follow_the_system_until_somebody_chooses(open_page: Open) -> None:
+    page = open_page("index.html", color_scheme="dark")
+    background = "getComputedStyle(document.body).backgroundColor"
+    assert page.evaluate(background) == "rgb(14, 17, 22)"
+    for _ in ("dark", "light"):
+        page.get_by_role("button", name="Colours").click()
+    assert page.evaluate(background) == "rgb(246, 247, 249)"
+    page.reload()
+    assert page.evaluate(background) == "rgb(246, 247, 249)"
+
+
+@pytest.mark.parametrize(("scheme", "size"), [("light", DESK), ("dark", PHONE)], ids=["light", "dark_phone"])
+@pytest.mark.parametrize(
+    "kind",
+    ["index.html", "entries.html", "sessions.html", "compare.html#which=all", "entry", "evil", "broken", "session"],
+)
+def test_every_page_is_accessible_and_fits_the_screen(
+    open_page: Open, site: Path, kind: str, scheme: str, size: dict[str, int]
+) -> None:
+    places = {
+        "entry": ("entries", "removal-ray-data-dense"),
+        "evil": ("entries", "script-window*"),
+        "broken": ("entries", "fuzzy-dedup"),
+        "session": ("sessions", "nightly-44"),
+    }
+    path = page_of(site, *places[kind]) if kind in places else kind
+    page = open_page(path, color_scheme=scheme, viewport=size)
+    if page.locator(".chart").count():
+        expect(page.locator(".chart .summary").first).to_be_visible()
+        page.locator(".chart .plot").first.focus()
+        page.keyboard.press("End")
+        page.keyboard.press("Enter")
+        page.get_by_role("button", name="Values as a table").first.click()
+    if kind.startswith("compare"):
+        expect(page.locator("#compared table")).to_be_visible()
+    found = Axe().run(page, options={"preload": False})  # it would fetch the style sheets, which no page may
+    assert found.violations_count == 0, found.generate_report()
+    assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
+
+
+def test_the_lists_need_no_javascript(open_page: Open) -> None:
+    page = open_page("index.html", java_script_enabled=False)
+    expect(page.get_by_role("region", name="What got worse")).to_contain_text(nights.SLOWED)
+    page.get_by_role("region", name="What got worse").get_by_role("link", name=nights.SLOWED, exact=True).click()
+    expect(page.get_by_role("region", name="Metrics", exact=True)).to_contain_text(nights.METRIC)
+
+
+def test_a_web_server_shows_the_same(open_page: Open, site: Path) -> None:
+    handler = functools.partial(_Quiet, directory=str(site))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        base = f"http://127.0.0.1:{server.server_port}"
+        page = open_page(page_of(site, "entries", "removal-ray-data-dense"), base)
+        expect(page.locator(".chart canvas").first).to_be_visible()
+        expect(page.get_by_role("link", name="log").first).to_be_visible()
+        server.shutdown()
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        pass
