@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import Connection, and_, or_, select
+from sqlalchemy import Connection, Row, Select, and_, or_, select
 
 from curator_bench.store.queries import EntryKey
 from curator_bench.store.scalars import scalar_of
 from curator_bench.store.tables import METRICS, RUNS, SESSIONS
 from curator_bench.values import Scalar
+
+_COLUMNS = ("duration", "average_memory", "peak_memory", "compute_time")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +27,12 @@ class HuntedRun:
 
 def hunted_runs(connection: Connection, session: str, named: str | None = None) -> list[HuntedRun]:
     """All ended runs of the session, of this entry (by id, by name, or by node id), oldest first."""
-    statement = (
+    statement: Select[Any] = (
         select(
             RUNS.c.id,
             *(RUNS.c[name] for name in ("name", "path", "originalname", "verdict", "error")),
-            *(RUNS.c[name] for name in ("definition_hash", "machine_id")),
+            *(RUNS.c[name] for name in ("definition_hash", "machine_id", "command")),
+            *(RUNS.c[name] for name in _COLUMNS),
             METRICS.c.name.label("metric"),
             METRICS.c.value,
             METRICS.c.text,
@@ -42,14 +46,19 @@ def hunted_runs(connection: Connection, session: str, named: str | None = None) 
         name = named.rpartition("::")[2]
         statement = statement.where(or_(RUNS.c.name == name, RUNS.c.originalname == name, RUNS.c.nodeid == named))
     runs: dict[int, HuntedRun] = {}
-    for id_, name, path, original, verdict, error, definition, machine, metric, value, text in connection.execute(
-        statement
-    ):
-        key = EntryKey(name, path, original)
-        run = runs.setdefault(id_, HuntedRun(key, verdict, error, definition, machine, {}))
-        if metric is not None:
-            run.metrics[metric] = scalar_of(value, text)
+    for row in connection.execute(statement):
+        run = runs.setdefault(row.id, _run(row))
+        if row.metric is not None:
+            run.metrics[row.metric] = scalar_of(row.value, row.text)
     return list(runs.values())
+
+
+def _run(row: Row[Any]) -> HuntedRun:
+    """What fixtures measure of a benchmark written in Python stands in columns; a script has it among its metrics."""
+    key = EntryKey(row.name, row.path, row.originalname)
+    columns = {name: value for name in _COLUMNS if (value := getattr(row, name)) is not None}
+    is_script = row.command is not None
+    return HuntedRun(key, row.verdict, row.error, row.definition_hash, row.machine_id, {} if is_script else columns)
 
 
 def hunts_of(connection: Connection, prefix: str) -> list[str]:
