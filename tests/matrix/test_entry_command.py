@@ -152,3 +152,10 @@ def test_variables_are_taken_when_the_command_is_asked_for(folder: Folder) -> No
     )
     there = command_of(entry, {"DIR": "/there"})
     assert (there.args, dict(there.env)) == (("/there",), {"D": "/there"})
+
+
+def test_what_a_secret_option_takes_is_a_secret_and_what_others_take_is_not(folder: Folder) -> None:
+    folder.write("", "run.py")
+    args = "--api-key AAAA --hf_token=BBBB --password CCCC --text-key text --max-tokens 8192 --tokenizer fast --token"
+    text = f"entries: [{{name: a, script: run.py, args: '{args}'}}]\n"
+    assert {secret for secret in command(folder, text).secrets if secret} == {"AAAA", "BBBB", "CCCC"}

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from curator_bench.matrix import placeholders
 from curator_bench.matrix.entry_block import axis_names
 from curator_bench.matrix.environment import Environment
 from curator_bench.values import Dataset, DatasetNeed, DataSetup, Entry, Generate, MatrixFile, SetupNeed, is_secret_name
+
+# Stricter than for variables: `--text-key text` and `--max-tokens 8` are everyday options of data pipelines.
+_SECRET_OPTION = re.compile(
+    r"--?(?:.*[-_])?(?:(?:api|access|account|private|secret)[-_]?key|token|secret|password|passwd|webhook(?:[-_]url)?)",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,18 +49,27 @@ def command_of(entry: Entry, variables: Mapping[str, str]) -> Command:
     needs = [dataset for dataset in entry.file.datasets.values() if is_named(dataset, entry)]
     env = {name: filler.fill(value) for name, value in entry.env.items()}
     setups = tuple(_setup(setup, entry.file, filler) for setup in entry.file.data_setups)
+    args = tuple(filler.fill(word) for word in entry.args)
     by_name = {value for e in (env, *(s.env for s in setups)) for name, value in e.items() if is_secret_name(name)}
     return Command(
         python=filler.fill_names(entry.python) if entry.python else sys.executable,
         script=script,
-        args=tuple(filler.fill(word) for word in entry.args),
+        args=args,
         env=env,
         datasets=tuple(_need(dataset, entry.file, filler) for dataset in needs),
         data_setups=setups,
-        secrets=frozenset(filler.environment.secrets | by_name),
+        secrets=frozenset(filler.environment.secrets | by_name | set(_secrets_in(args))),
         problems=(*entry.problems, *missing, *no_check),
         gpu_check=gpu_check,
     )
+
+
+def _secrets_in(words: Sequence[str]) -> Iterator[str]:
+    """What options take whose names say that it is secret, as `--api-key X` and `--password=X`."""
+    for word, following in itertools.zip_longest(words, words[1:], fillvalue=""):
+        name, equals, value = word.partition("=")
+        if _SECRET_OPTION.fullmatch(name):
+            yield value if equals else following
 
 
 def dataset_need(dataset: Dataset, file: MatrixFile, variables: Mapping[str, str]) -> DatasetNeed:
