@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from end_to_end.conftest import Project
-from sinks.conftest import Slack
+from sinks.conftest import Slack, tried_twice
 from sinks.test_seam import resend, undelivered
 
 TOKEN = "xoxb-1234-planted"
@@ -48,6 +48,16 @@ def test_one_message_is_updated_and_each_run_is_a_reply(project: Project, slack:
     assert "<@U1>" not in texts(good)
     assert "stdouterr.log" in texts(bad)
     assert slack.tokens == {f"Bearer {TOKEN}"}
+
+
+def test_an_attempt_that_was_followed_by_another_pings_nobody_and_is_not_counted(
+    project: Project, slack: Slack
+) -> None:
+    tried_twice(project, sinks=[sink(slack, ping_users_on_failure=["U1"])])
+    assert project.run("--benchmark").code == 0
+    assert ["attempt 1" in reply["text"] for reply in slack.replies] == [True, False]
+    assert not any("<@U1>" in texts(reply) for reply in slack.replies)
+    assert "1 of 1 runs: 1 passed" in texts(slack.of("chat.update")[-1])
 
 
 def test_only_failures_and_warnings_are_replied_where_that_is_wanted(project: Project, slack: Slack) -> None:
