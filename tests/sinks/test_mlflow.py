@@ -105,6 +105,17 @@ def test_each_attempt_is_a_run_with_its_own_files(project: Project, mlflow_serve
     assert "results.json" not in files["again (attempt 1)"]
 
 
+def test_memory_over_time_is_a_series_with_steps(project: Project, mlflow_server: MlflowServer) -> None:
+    project.matrix(project.entry("a", "--sleep 2"), sinks=[sink(mlflow_server, "series")])
+    assert project.run("--benchmark").code == 0
+    run = runs_of(mlflow_server, "series")["a"]
+    points = mlflow.MlflowClient(mlflow_server.url).get_metric_history(run.info.run_id, "system/memory_bytes")
+    assert len(points) >= 3
+    assert [point.step for point in points] == list(range(len(points)))
+    assert max(point.value for point in points) == run.data.metrics["peak_memory_bytes"]
+    assert run.info.start_time <= points[0].timestamp < points[-1].timestamp <= run.info.end_time
+
+
 def test_long_params_are_shortened_and_there_in_full(project: Project, mlflow_server: MlflowServer) -> None:
     project.write("long.py", project.folder.joinpath("script.py").read_text().replace('"sleep": options.sleep', LONG))
     project.matrix({"name": "a", "script": "long.py"}, sinks=[sink(mlflow_server, "long")])
