@@ -62,8 +62,8 @@ def reply(result: Result, metrics: Iterable[str], pinged: Iterable[str]) -> dict
         found.append(_section(f"```{_cut(escaped(result.error), 1000)}```"))
     if result.warnings:
         found.append(_section("\n".join(f"⚠ {escaped(warning)}" for warning in result.warnings[:10])))
-    if result.log_path:
-        found += _context([f"log: `{escaped(result.log_path)}`"])
+    if path := result.shown_log_path or result.log_path:
+        found += _context([f"log: `{escaped(path)}`"])
     return _message(f"{title} {users}".strip(), found)
 
 

@@ -87,6 +87,8 @@ class Result:
     command: tuple[str, ...] = ()
     directory: str = ""
     log_path: str = ""
+    shown_log_path: str = ""
+    """The same for people: inside a container, where the host has it."""
     log_tail: tuple[str, ...] = ()
     params: Mapping[str, Any] = field(default_factory=dict)
     metrics: Mapping[str, Scalar] = field(default_factory=dict)
