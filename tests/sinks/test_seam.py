@@ -112,7 +112,10 @@ def test_an_unknown_sink_on_the_command_line_is_a_usage_error(project: Project) 
     assert outcome.has("--bench-sink: unknown sink 'mlfow'; did you mean 'mlflow'?")
 
 
-@pytest.mark.parametrize("options", [(), ("-n", "1")], ids=["here", "in a worker"])
+FLEET = ("--bench-fleet", "local", "--bench-fleet-cpus", "1")
+
+
+@pytest.mark.parametrize("options", [(), ("-n", "1"), FLEET], ids=["here", "in a worker", "in a fleet"])
 def test_a_sink_is_told_of_the_attempts_before_the_one_that_counts(project: Project, options: tuple[str, ...]) -> None:
     tried_twice(project, sinks=[SINK])
     outcome = project.run("--benchmark", *options)
