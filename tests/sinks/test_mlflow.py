@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+import sqlite3
 from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
-from end_to_end.conftest import Project
+from end_to_end.conftest import Outcome, Project
 from sinks.conftest import MlflowServer, tried_twice, wait_for
 from sinks.test_seam import resend, undelivered
 
@@ -30,19 +33,46 @@ def sink(server: MlflowServer, experiment: str, **more: Any) -> dict[str, Any]:
     return {"name": "mlflow", "tracking_uri": server.url, "experiment": experiment, **more}
 
 
-def test_a_session_and_its_runs_are_there(project: Project, mlflow_server: MlflowServer) -> None:
+ENTRIES = ("good", "bad", "slow", "twice", "long", "again")
+LONG = '"text": "t" * 20_000'
+
+
+@dataclass(frozen=True)
+class ReadBack:
+    """One session with everything in it, as the server has it."""
+
+    server: MlflowServer
+    folder: Path
+    outcome: Outcome
+    runs: dict[str, Any]
+
+    @property
+    def client(self) -> Any:
+        return mlflow.MlflowClient(self.server.url)
+
+
+@pytest.fixture(scope="module")
+def read_back(tmp_path_factory: pytest.TempPathFactory, mlflow_server: MlflowServer) -> ReadBack:
+    project = Project(tmp_path_factory.mktemp("project"))
+    project.write("long.py", project.folder.joinpath("script.py").read_text().replace('"sleep": options.sleep', LONG))
     metrics = {"docs/s (peak) %": 12.5, "bad": math.nan, "label": "x" * 30, **{f"m{n}": n for n in range(200)}}
-    project.matrix(
+    tried_twice(
+        project,
         entry_with(project, "good", metrics, marks=["nightly"], requirements=[{"metric": "m1", "exact_value": 1}]),
         entry_with(project, "bad", {"m": 1}, requirements=[{"metric": "m", "min_value": 5}]),
-        project.entry("slow", "--sleep 30", timeout_s=0.5),
+        project.entry("slow", "--sleep 30", timeout_s=2),
         project.entry("twice", repeat=2),
+        {"name": "long", "script": "long.py"},
         sinks=[sink(mlflow_server, "all")],
         run_reason="to see",
     )
-    outcome = project.run("--benchmark")
-    runs = runs_of(mlflow_server, "all")
-    assert set(runs) == {"s", "good", "bad", "slow", "twice", "twice repeat 1", "twice repeat 2"}
+    outcome = project.run("--benchmark", "--benchmark-db", "b.db")
+    return ReadBack(mlflow_server, project.folder, outcome, runs_of(mlflow_server, "all"))
+
+
+def test_a_session_and_its_runs_are_there(read_back: ReadBack) -> None:
+    runs, client = read_back.runs, read_back.client
+    assert set(runs) == {"s", *ENTRIES, "twice repeat 1", "twice repeat 2", "again (attempt 1)"}
     parent, good = runs["s"], runs["good"]
     assert {name: run.info.status for name, run in runs.items() if name in ("s", "good", "bad", "slow")} == {
         "s": "FAILED",
@@ -62,26 +92,48 @@ def test_a_session_and_its_runs_are_there(project: Project, mlflow_server: Mlflo
         "to see",
     )
     assert good.data.params["sleep"] == "0.0"
-    client = mlflow.MlflowClient(mlflow_server.url)
     assert {"results.json", "stdouterr.log"} <= {file.path for file in client.list_artifacts(good.info.run_id)}
     assert {"env.json", "packages.txt", "summary.json"} <= {
         file.path for file in client.list_artifacts(parent.info.run_id)
     }
-    assert outcome.has(f"mlflow: {mlflow_server.url}/#/experiments/")
+    assert read_back.outcome.has(f"mlflow: {read_back.server.url}/#/experiments/")
 
 
-def test_the_runs_addresses_are_in_the_database(project: Project, mlflow_server: MlflowServer) -> None:
-    import sqlite3
-
-    project.matrix(project.entry("a"), sinks=[sink(mlflow_server, "stored")])
-    assert project.run("--benchmark", "--benchmark-db", "b.db").code == 0
-    ids = {name: run.info.run_id for name, run in runs_of(mlflow_server, "stored").items()}
-    database = sqlite3.connect(project.folder / "b.db")
-    ((of_run,),) = database.execute("SELECT sink_urls FROM test_run").fetchall()
-    ((of_session,),) = database.execute("SELECT sink_urls FROM bench_session").fetchall()
+def test_the_runs_addresses_are_in_the_database(read_back: ReadBack) -> None:
+    database = sqlite3.connect(read_back.folder / "b.db")
+    (of_run,) = database.execute("SELECT sink_urls FROM test_run WHERE name = 'good'").fetchone()
+    (of_first_attempt,) = database.execute("SELECT sink_urls FROM test_run WHERE verdict = 'error'").fetchone()
+    (of_session,) = database.execute("SELECT sink_urls FROM bench_session").fetchone()
     database.close()
-    assert json.loads(of_run)["mlflow"].endswith(f"/runs/{ids['a']}")
-    assert json.loads(of_session)["mlflow"].endswith(f"/runs/{ids['s']}")
+    for urls, name in ((of_run, "good"), (of_first_attempt, "again (attempt 1)"), (of_session, "s")):
+        assert json.loads(urls)["mlflow"].endswith(f"/runs/{read_back.runs[name].info.run_id}")
+
+
+def test_each_attempt_is_a_run_with_its_own_files(read_back: ReadBack) -> None:
+    tried = {name: run for name, run in read_back.runs.items() if name.startswith("again")}
+    status = {name: (run.info.status, run.data.tags["attempt"]) for name, run in tried.items()}
+    assert status == {"again (attempt 1)": ("FAILED", "1"), "again": ("FINISHED", "2")}
+    assert "runs.error" not in read_back.runs["s"].data.tags
+    client = read_back.client
+    files = {name: {file.path for file in client.list_artifacts(run.info.run_id)} for name, run in tried.items()}
+    assert {"results.json", "command.txt", "stdouterr.log"} <= files["again"]
+    assert "results.json" not in files["again (attempt 1)"]
+
+
+def test_memory_over_time_is_a_series_with_steps(read_back: ReadBack) -> None:
+    run = read_back.runs["slow"]
+    points = read_back.client.get_metric_history(run.info.run_id, "system/memory_bytes")
+    assert len(points) >= 3
+    assert [point.step for point in points] == list(range(len(points)))
+    assert max(point.value for point in points) == run.data.metrics["peak_memory_bytes"]
+    assert run.info.start_time <= points[0].timestamp < points[-1].timestamp <= run.info.end_time
+
+
+def test_long_params_are_shortened_and_there_in_full(read_back: ReadBack) -> None:
+    run = read_back.runs["long"]
+    assert run.data.params["text"] == "t" * 5999 + "…"
+    (full,) = read_back.client.list_artifacts(run.info.run_id, "full")
+    assert full.file_size == 20_000
 
 
 def test_invocations_of_one_session_share_its_run(project: Project, mlflow_server: MlflowServer) -> None:
@@ -91,43 +143,6 @@ def test_invocations_of_one_session_share_its_run(project: Project, mlflow_serve
     client = mlflow.MlflowClient(mlflow_server.url)
     found = client.search_runs([client.get_experiment_by_name("shared").experiment_id])
     assert sorted(run.info.run_name for run in found) == ["a", "b", "s"]
-
-
-def test_each_attempt_is_a_run_with_its_own_files(project: Project, mlflow_server: MlflowServer) -> None:
-    tried_twice(project, sinks=[sink(mlflow_server, "attempts")])
-    assert project.run("--benchmark").code == 0
-    runs = runs_of(mlflow_server, "attempts")
-    status = {name: (run.info.status, run.data.tags.get("attempt")) for name, run in runs.items()}
-    assert status == {"s": ("FINISHED", None), "again (attempt 1)": ("FAILED", "1"), "again": ("FINISHED", "2")}
-    client = mlflow.MlflowClient(mlflow_server.url)
-    files = {name: {file.path for file in client.list_artifacts(run.info.run_id)} for name, run in runs.items()}
-    assert {"results.json", "command.txt", "stdouterr.log"} <= files["again"]
-    assert "results.json" not in files["again (attempt 1)"]
-
-
-def test_memory_over_time_is_a_series_with_steps(project: Project, mlflow_server: MlflowServer) -> None:
-    project.matrix(project.entry("a", "--sleep 2"), sinks=[sink(mlflow_server, "series")])
-    assert project.run("--benchmark").code == 0
-    run = runs_of(mlflow_server, "series")["a"]
-    points = mlflow.MlflowClient(mlflow_server.url).get_metric_history(run.info.run_id, "system/memory_bytes")
-    assert len(points) >= 3
-    assert [point.step for point in points] == list(range(len(points)))
-    assert max(point.value for point in points) == run.data.metrics["peak_memory_bytes"]
-    assert run.info.start_time <= points[0].timestamp < points[-1].timestamp <= run.info.end_time
-
-
-def test_long_params_are_shortened_and_there_in_full(project: Project, mlflow_server: MlflowServer) -> None:
-    project.write("long.py", project.folder.joinpath("script.py").read_text().replace('"sleep": options.sleep', LONG))
-    project.matrix({"name": "a", "script": "long.py"}, sinks=[sink(mlflow_server, "long")])
-    assert project.run("--benchmark").code == 0
-    run = runs_of(mlflow_server, "long")["a"]
-    assert run.data.params["text"] == "t" * 5999 + "…"
-    client = mlflow.MlflowClient(mlflow_server.url)
-    (full,) = client.list_artifacts(run.info.run_id, "full")
-    assert full.file_size == 20_000
-
-
-LONG = '"text": "t" * 20_000'
 
 
 def test_a_server_that_is_restarted_gets_everything(project: Project, mlflow_server: MlflowServer) -> None:
