@@ -24,7 +24,8 @@ def names(folder: Path) -> set[str]:
 
 def test_a_run_leaves_the_layout_that_is_documented(desk: Desk) -> None:
     desk.run(FILLS, "{session_entry_dir}")
-    own = {"command.txt", "status.json", "results.jsonl", "logs", "benchmark_results", "artifacts", "ray_cluster"}
+    own = {"command.txt", "status.json", "results.jsonl", "memory.csv"}
+    own |= {"logs", "benchmark_results", "artifacts", "ray_cluster"}
     assert names(desk.entry_dir) == own
     assert names(desk.entry_dir / "benchmark_results") == {"params.json", "metrics.json"}
     assert names(desk.entry_dir / "artifacts") == names(desk.entry_dir / "ray_cluster") == {"file"}
@@ -46,7 +47,7 @@ def test_nothing_of_an_earlier_run_is_left_when_one_begins(desk: Desk) -> None:
     for folder in (*LARGE, "benchmark_results", "repeat_2", "warmup_1", "attempt_2/logs"):
         (desk.entry_dir / folder).mkdir(parents=True, exist_ok=True)
         (desk.entry_dir / folder / "old").touch()
-    for file in ("results.json", "gpustats.csv", "command.txt", "status.json"):
+    for file in ("results.json", "gpustats.csv", "memory.csv", "command.txt", "status.json"):
         (desk.entry_dir / file).touch()
     (desk.entry_dir / "results.jsonl").write_text("what was finished stays\n")
     prepare(plan, desk.entry_dir)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import logging
 import os
 import secrets
@@ -9,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Collection
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -269,6 +271,34 @@ def test_what_cannot_be_looked_up_is_a_warning_and_what_is_known_is_still_measur
     assert [text for text in sampler.warnings() if "no table of processes today" in text] == list(sampler.warnings())
     assert len(sampler.warnings()) == len(caplog.records) == 1
     assert sampler.metrics()["peak_memory_bytes"] >= 100 * MIB
+
+
+def test_every_sample_is_a_row(start_child: StartChild, tmp_path: Path) -> None:
+    child = start_child(HOLD, 50 * MIB)
+    assert child.line() == "ready"
+    sampler = MemorySampler(lambda: [child.pid], csv_path=tmp_path / "memory.csv")
+    sampler.start()
+    time.sleep(1.5)
+    sampler.stop()
+    with (tmp_path / "memory.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) >= 3
+    assert max(int(row["memory_bytes"]) for row in rows) == sampler.metrics()["peak_memory_bytes"]
+    moments = [datetime.fromisoformat(row["time"]) for row in rows]
+    assert moments == sorted(moments)
+
+
+def test_a_disk_that_is_full_costs_the_file_and_not_the_figures(start_child: StartChild) -> None:
+    child = start_child(HOLD, 50 * MIB)
+    assert child.line() == "ready"
+    sampler = MemorySampler(lambda: [child.pid], csv_path=Path("/dev/full"))
+    sampler.start()
+    sampler.look_again()
+    sampler.stop()
+    (warning,) = sampler.warnings()
+    assert "memory.csv ends earlier than the run: " in warning
+    assert "No space left" in warning
+    assert sampler.metrics()["peak_memory_bytes"] >= 50 * MIB
 
 
 def test_without_a_process_there_is_nothing_to_report_and_nothing_fails() -> None:

@@ -37,7 +37,7 @@ RECORDING_SINK = """
 
         def start_session(self, session): self.put("start_session", session.name)
         def run_started(self, run): self.put("run_started", run.name)
-        def run_finished(self, result): self.put("run_finished", result.name, str(result.verdict))
+        def run_finished(self, result): self.put("run_finished", result.title, str(result.verdict))
         def end_session(self, summary): self.put("end_session", dict(summary.counts))
 
         def put(self, *said):
@@ -57,6 +57,27 @@ def project(tmp_path: Path) -> Project:
     made = Project(tmp_path)
     made.write("my_sink.py", RECORDING_SINK)
     return made
+
+
+FAILS_ONCE = """
+    import sys
+    from pathlib import Path
+
+    tried, corpus = Path("tried"), Path("corpus")
+    if not tried.exists():
+        tried.touch()
+        sys.exit("no room")
+    corpus.touch()
+"""
+
+
+def tried_twice(project: Project, *entries: dict[str, Any], **keys: Any) -> None:
+    """A matrix with the entry `again`, whose dataset cannot be made at first: an `error`, then another attempt."""
+    project.write("make.py", FAILS_ONCE)
+    made = {"script": "make.py", "args": ""}
+    corpus = {"name": "corpus", "formats": [{"type": "jsonl", "path": "corpus"}], "generate": made}
+    again = project.entry("again", "--say {dataset:corpus,jsonl}", retries=1)
+    project.matrix(again, *entries, datasets=[corpus], **keys)
 
 
 def told(project: Project) -> list[list[Any]]:

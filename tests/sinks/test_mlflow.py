@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from end_to_end.conftest import Project
-from sinks.conftest import MlflowServer, wait_for
+from sinks.conftest import MlflowServer, tried_twice, wait_for
 from sinks.test_seam import resend, undelivered
 
 mlflow = pytest.importorskip("mlflow")
@@ -91,6 +91,29 @@ def test_invocations_of_one_session_share_its_run(project: Project, mlflow_serve
     client = mlflow.MlflowClient(mlflow_server.url)
     found = client.search_runs([client.get_experiment_by_name("shared").experiment_id])
     assert sorted(run.info.run_name for run in found) == ["a", "b", "s"]
+
+
+def test_each_attempt_is_a_run_with_its_own_files(project: Project, mlflow_server: MlflowServer) -> None:
+    tried_twice(project, sinks=[sink(mlflow_server, "attempts")])
+    assert project.run("--benchmark").code == 0
+    runs = runs_of(mlflow_server, "attempts")
+    status = {name: (run.info.status, run.data.tags.get("attempt")) for name, run in runs.items()}
+    assert status == {"s": ("FINISHED", None), "again (attempt 1)": ("FAILED", "1"), "again": ("FINISHED", "2")}
+    client = mlflow.MlflowClient(mlflow_server.url)
+    files = {name: {file.path for file in client.list_artifacts(run.info.run_id)} for name, run in runs.items()}
+    assert {"results.json", "command.txt", "stdouterr.log"} <= files["again"]
+    assert "results.json" not in files["again (attempt 1)"]
+
+
+def test_memory_over_time_is_a_series_with_steps(project: Project, mlflow_server: MlflowServer) -> None:
+    project.matrix(project.entry("a", "--sleep 2"), sinks=[sink(mlflow_server, "series")])
+    assert project.run("--benchmark").code == 0
+    run = runs_of(mlflow_server, "series")["a"]
+    points = mlflow.MlflowClient(mlflow_server.url).get_metric_history(run.info.run_id, "system/memory_bytes")
+    assert len(points) >= 3
+    assert [point.step for point in points] == list(range(len(points)))
+    assert max(point.value for point in points) == run.data.metrics["peak_memory_bytes"]
+    assert run.info.start_time <= points[0].timestamp < points[-1].timestamp <= run.info.end_time
 
 
 def test_long_params_are_shortened_and_there_in_full(project: Project, mlflow_server: MlflowServer) -> None:

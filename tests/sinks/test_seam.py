@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from end_to_end.conftest import Project
-from sinks.conftest import told, wait_for
+from sinks.conftest import told, tried_twice, wait_for
 
 from curator_bench.sinks import journal
 
@@ -125,6 +125,18 @@ def test_an_unknown_sink_on_the_command_line_is_a_usage_error(project: Project) 
     outcome = project.run("--bench-sink", "mlfow")
     assert outcome.code == 4
     assert outcome.has("--bench-sink: unknown sink 'mlfow'; did you mean 'mlflow'?")
+
+
+@pytest.mark.parametrize("options", [(), ("-n", "1")], ids=["here", "in a worker"])
+def test_a_sink_is_told_of_the_attempts_before_the_one_that_counts(project: Project, options: tuple[str, ...]) -> None:
+    tried_twice(project, sinks=[SINK])
+    outcome = project.run("--benchmark", *options)
+    assert outcome.code == 0, outcome.output
+    assert [line for line in told(project) if line[0] not in ("start_session", "run_started")] == [
+        ["run_finished", "again (attempt 1)", "error"],
+        ["run_finished", "again", "passed"],
+        ["end_session", {"passed": 1}],
+    ]
 
 
 def test_what_fails_for_a_while_is_delivered_in_the_end_and_in_order(project: Project) -> None:

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 from end_to_end.conftest import Project
-from sinks.conftest import Slack
+from sinks.conftest import Slack, tried_twice
 from sinks.test_seam import resend, undelivered
 
 TOKEN = "xoxb-1234-planted"
+HANGS_S = 300
 
 
 def sink(slack: Slack, **more: Any) -> dict[str, Any]:
@@ -48,6 +49,16 @@ def test_one_message_is_updated_and_each_run_is_a_reply(project: Project, slack:
     assert "<@U1>" not in texts(good)
     assert "stdouterr.log" in texts(bad)
     assert slack.tokens == {f"Bearer {TOKEN}"}
+
+
+def test_an_attempt_that_was_followed_by_another_pings_nobody_and_is_not_counted(
+    project: Project, slack: Slack
+) -> None:
+    tried_twice(project, sinks=[sink(slack, ping_users_on_failure=["U1"])])
+    assert project.run("--benchmark").code == 0
+    assert ["attempt 1" in reply["text"] for reply in slack.replies] == [True, False]
+    assert not any("<@U1>" in texts(reply) for reply in slack.replies)
+    assert "1 of 1 runs: 1 passed" in texts(slack.of("chat.update")[-1])
 
 
 def test_only_failures_and_warnings_are_replied_where_that_is_wanted(project: Project, slack: Slack) -> None:
@@ -88,6 +99,20 @@ def test_a_pause_that_slack_asks_for_is_kept(project: Project, slack: Slack) -> 
     assert time.monotonic() - began > 2
     assert len(slack.replies) == 1
     assert not undelivered(project)
+
+
+def test_a_slack_that_does_not_answer_delays_no_run_and_is_told_later(project: Project, slack: Slack) -> None:
+    slack.silent_s = HANGS_S
+    project.matrix(project.entry("a"), project.entry("b"), sinks=[sink(slack, call_timeout_s=1)])
+    began = time.monotonic()
+    outcome = project.run("--benchmark", "--bench-sink-grace", "5")
+    assert outcome.code == 0
+    assert time.monotonic() - began < HANGS_S / 5
+    assert (slack.calls, len(undelivered(project))) == ([], 1)
+    assert outcome.has("3 of 3 messages not delivered (a call took longer than 1 s")
+    slack.silent_s = 0
+    assert resend(project).returncode == 0
+    assert [reply["text"].split()[1] for reply in slack.replies] == ["a:", "b:"]
 
 
 def test_what_slack_refuses_is_not_tried_again(project: Project, slack: Slack) -> None:

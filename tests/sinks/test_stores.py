@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import json
 import re
 import socket
 import sqlite3
+import struct
 import subprocess
 import sys
 import tarfile
@@ -84,6 +86,44 @@ def test_github_gets_a_summary_and_annotations(project: Project) -> None:
     assert outcome.has("::error file=matrix.yaml,title=bad%3A failed::speed is 1, min_value 5.0")
 
 
+WANDB_HEADER = 7
+BLOCK = 32_768
+
+
+def wandb_records(path: Path) -> Iterator[Any]:
+    """What W&B's own program would upload: LevelDB's log after a header, a message of protobuf in each record."""
+    record = importlib.import_module("wandb.proto.wandb_internal_pb2").Record
+    content, at, parts = path.read_bytes(), WANDB_HEADER, b""
+    while at < len(content):
+        if BLOCK - at % BLOCK < 7:
+            at += BLOCK - at % BLOCK
+            continue
+        _, size, kind = struct.unpack_from("<IHB", content, at)
+        parts += content[at + 7 : at + 7 + size]
+        at += 7 + size
+        if kind in (1, 4):  # whole, or the last part
+            yield record.FromString(parts)
+            parts = b""
+
+
+def wandb_run(path: Path) -> dict[str, Any]:
+    """A run as its records have it."""
+    told: dict[str, Any] = {"config": {}, "summary": {}, "files": []}
+    for record in wandb_records(path):
+        match record.WhichOneof("record_type"):
+            case "run":
+                told |= {"name": record.run.display_name, "group": record.run.run_group, "project": record.run.project}
+                told["config"] |= {one.key: json.loads(one.value_json) for one in record.run.config.update}
+            case "summary":
+                changed = record.summary.update
+                told["summary"] |= {one.key or ".".join(one.nested_key): json.loads(one.value_json) for one in changed}
+            case "artifact":
+                told["files"] += [entry.path for entry in record.artifact.manifest.contents]
+            case "exit":
+                told["exit_code"] = record.exit.exit_code
+    return told
+
+
 def test_wandb_works_offline(project: Project) -> None:
     pytest.importorskip("wandb")
     project.matrix(
@@ -95,10 +135,16 @@ def test_wandb_works_offline(project: Project) -> None:
     assert outcome.code == 1
     assert not undelivered(project), outcome.output
     files = sorted((project.session_dir / "wandb").glob("offline-run-*/run-*.wandb"))
-    assert len(files) == 2
-    kept = [file.read_bytes() for file in files]
-    for text in (b"docs_per_s", b"123.5", b"tried", b"verdict", b"passed", b"crashed"):
-        assert any(text in content for content in kept), text
+    runs = {run["name"]: run for run in map(wandb_run, files)}
+    assert {name: (run["summary"]["verdict"], run["exit_code"]) for name, run in runs.items()} == {
+        "a": ("passed", 0),
+        "b": ("crashed", 1),
+    }
+    assert runs["a"]["summary"]["docs_per_s"] == 123.5
+    assert {(run["project"], run["group"]) for run in runs.values()} == {("tried", "s")}
+    config = runs["a"]["config"]
+    assert (config["sleep"], config["curator_bench"]["nodeid"]) == (0.0, "matrix.yaml::a")
+    assert set(runs["a"]["files"]) == {"results.json", "stdouterr.log"}
 
 
 class Drive:

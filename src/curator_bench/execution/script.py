@@ -124,7 +124,7 @@ class _Measured:
     def __init__(self, plan: Plan, directories: Directories, stage: Stage, env: Mapping[str, str]) -> None:
         self._plan, self._directories, self._stage, self._env = plan, directories, stage, env
         self._child: Child | None = None
-        self._memory = MemorySampler(self._pids, schedule=stage.bench.schedule)
+        self._memory = MemorySampler(self._pids, schedule=stage.bench.schedule, csv_path=directories.top / "memory.csv")
         self._samplers: list[Sampler] = [self._memory]
         if plan.gpu_stats_interval_s > 0 and stage.bench.gpus_answer:
             path, interval = directories.top / "gpustats.csv", plan.gpu_stats_interval_s

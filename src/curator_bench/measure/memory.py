@@ -10,9 +10,12 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Collection, Iterable
+from datetime import UTC, datetime
+from pathlib import Path
 
 from curator_bench.measure.cpu_time import CpuLedger
 from curator_bench.measure.readers import usage_reader
+from curator_bench.measure.row_file import RowFile
 from curator_bench.measure.schedule import Job, Schedule
 from curator_bench.measure.time_average import TimeAverage
 from curator_bench.measure.usage import ProcessUsage, UsageReader
@@ -36,8 +39,12 @@ class MemorySampler:
         waiting_pids: Collection[int] | None = None,
         schedule: Schedule | None = None,
         reader: UsageReader | None = None,
+        csv_path: Path | None = None,
     ) -> None:
-        """`waiting_pids`: the processes outside the tree that start and wait for its own; this one unless told."""
+        """`waiting_pids`: the processes outside the tree that start and wait for its own; this one unless told.
+
+        `csv_path`: where each sample becomes a row, if anywhere.
+        """
         self._find_pids = find_pids
         self._waiting_pids = (os.getpid(),) if waiting_pids is None else tuple(waiting_pids)
         self._schedule = schedule or Schedule()
@@ -50,7 +57,8 @@ class MemorySampler:
         self._look_up_due = 0.0
         self._tree_changed = False
         self._late: list[str] = []
-        self._job = Job("sampling memory", self._sample, _seconds_to_next_sample, _SHARE_OF_A_CORE)
+        self._rows = RowFile(csv_path, ("time", "memory_bytes")) if csv_path is not None else None
+        self._job = Job("sampling memory", self._sample, _seconds_to_next_sample, _SHARE_OF_A_CORE, self._close)
 
     def start(self) -> None:
         """A sampler measures once."""
@@ -92,8 +100,24 @@ class MemorySampler:
 
     def _add_sample(self) -> None:
         usages = self._read_known()
-        self._memory.add(time.monotonic(), sum(usage.private_bytes for usage in usages) + self._reader.shared_bytes())
+        memory_bytes = sum(usage.private_bytes for usage in usages) + self._reader.shared_bytes()
+        self._memory.add(time.monotonic(), memory_bytes)
         self._cpu.update(usages, {usage.pid: usage.waited_cpu_s for usage in self._read(self._waiting_pids)})
+        self._write(memory_bytes)
+
+    def _write(self, memory_bytes: int) -> None:
+        if self._rows is None:
+            return
+        try:
+            self._rows.add([(datetime.now(UTC).isoformat(timespec="milliseconds"), memory_bytes)])
+        except OSError as error:
+            self._late.append(f"memory.csv ends earlier than the run: {error}")
+            self._close()
+
+    def _close(self) -> None:
+        if self._rows is not None:
+            self._rows.close()
+            self._rows = None
 
     def _look_up(self) -> None:
         """Processes that were once in the tree stay in it: a find that overlooks one must not make it appear twice."""

@@ -20,7 +20,10 @@ class OpenConfig(SinkConfig):
 
 
 def adapted(found: Any, name: str) -> type[Sink[Any]]:
-    """A class of ours that speaks to `found`: a sink's class, or a class or an object of an older interface."""
+    """A class of ours that speaks to `found`: a sink's class, or a class or an object of an older interface.
+
+    Older interfaces know one result of an entry: they are told of its last run.
+    """
     if isinstance(found, type) and issubclass(found, Sink):
         return found
     if hasattr(found, "process_result"):
@@ -61,7 +64,8 @@ class _ProcessingSink(_Adapter):
         self._tell("initialize", session.name, dict(session.environment))
 
     def run_finished(self, result: Result) -> None:
-        self._tell("process_result", _result_of_old(result))
+        if result.is_last:
+            self._tell("process_result", _result_of_old(result))
 
     def end_session(self, summary: Summary) -> None:
         self._tell("finalize")
@@ -75,6 +79,8 @@ class _LoggingSink(_Adapter):
         self._tell("start_session", session.name)
 
     def run_finished(self, result: Result) -> None:
+        if not result.is_last:
+            return
         self._tell("start_run", result.name)
         self._tell("log_params", dict(result.params))
         self._tell("log_metrics", dict(result.metrics))

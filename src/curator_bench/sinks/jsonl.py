@@ -149,7 +149,7 @@ def _end(result: Result) -> dict[str, Any]:
         "node": result.host or None,
         "gpu": ",".join(result.gpus) or None,
         "command": " ".join(result.command) or None,
-        "log_path": result.log_path or None,
+        "log_path": result.shown_log_path or result.log_path or None,
         "figures": {
             "ray_version": result.ray_version or None,
             "ray_num_cpus": result.ray_num_cpus,

@@ -80,8 +80,9 @@ class MlflowLogging(Sink[MlflowConfig]):
             for name, text in found.long_texts.items():
                 self._client.log_text(run, text, f"full/{name}.txt")
             self._client.set_terminated(run, status_of(result.verdict), milliseconds(result.ended_at))
-            with self.context.state.changing() as state:
-                state.setdefault("verdicts", {})[result.uid or result.nodeid] = str(result.verdict)
+            if result.is_last:
+                with self.context.state.changing() as state:
+                    state.setdefault("verdicts", {})[result.uid or result.nodeid] = str(result.verdict)
             self._tell_link(result.uid, run)
 
     def runs_finished(self, results: Sequence[Result]) -> None:
@@ -175,14 +176,14 @@ class MlflowLogging(Sink[MlflowConfig]):
         return str(found[0].info.run_id) if found else None
 
     def _run_of(self, result: Result) -> str:
-        """The run that was made when it started becomes that of its uid."""
+        """The run that was made when it started becomes that of its uid; that of the last, where there were several."""
         key, live = result.uid or result.nodeid, self._live_key(result.nodeid)
         with self.context.state.changing() as state:
             runs = state.setdefault("runs", {})
-            if live in runs:
+            if live in runs and result.is_last:
                 runs.setdefault(key, runs.pop(live))
         return self._ensure_run(
-            key, result.name, milliseconds(result.started_at), self._child({"nodeid": result.nodeid})
+            key, result.title, milliseconds(result.started_at), self._child({"nodeid": result.nodeid})
         )
 
     def _log(self, run: str, found: Logged, series: Iterable[Point]) -> None:
@@ -198,7 +199,7 @@ class MlflowLogging(Sink[MlflowConfig]):
             metrics, params, tags = metrics[_METRICS_AT_ONCE:], params[_TAGS_AT_ONCE:], tags[_TAGS_AT_ONCE:]
 
     def _series(self, result: Result) -> Iterable[Point]:
-        return time_series(Path(result.directory)) if self.config.system_metrics and result.directory else ()
+        return time_series(result.folder) if self.config.system_metrics and result.directory else ()
 
     def _repeats(self, result: Result) -> range:
         return range(len(result.repeats)) if len(result.repeats) > 1 else range(0)
@@ -208,14 +209,15 @@ class MlflowLogging(Sink[MlflowConfig]):
         repeat, ended = result.repeats[index], milliseconds(result.ended_at)
         key = f"{result.uid or result.nodeid} repeat {repeat.index}"
         tags = {"mlflow.parentRunId": run, "repeat": str(repeat.index), "entry": result.entry}
-        made = self._ensure_run(key, f"{result.name} repeat {repeat.index}", milliseconds(result.started_at), tags)
+        made = self._ensure_run(key, f"{result.title} repeat {repeat.index}", milliseconds(result.started_at), tags)
         self._log(made, logged_repeat({"exec_time_s": repeat.exec_time_s, **repeat.metrics}, ended), ())
         self._client.set_terminated(made, "FAILED" if repeat.exit_code else "FINISHED", ended)
 
     def _files(self, result: Result) -> Iterator[Path]:
-        folder = Path(result.directory)
-        names = ("results.json", "command.txt", "gpustats.csv", "memory.csv") if result.directory else ()
-        paths = [*(folder / name for name in names), *([Path(result.log_path)] if result.log_path else ())]
+        names = ("command.txt", "gpustats.csv", "memory.csv") if result.directory else ()
+        paths = [result.folder / name for name in names]
+        paths += [Path(result.directory, "results.json")] if result.directory and result.is_last else []
+        paths += [Path(result.log_path)] if result.log_path else []
         yield from (path for path in paths if self.config.artifacts and path.is_file())
 
     def _session_files(self) -> Iterator[Path]:

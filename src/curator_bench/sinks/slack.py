@@ -104,6 +104,8 @@ class SlackSink(Sink[SlackConfig]):
         thread = self.context.state.read().get("ts")
         if self._wants_reply(result):
             self._post(blocks.reply(result, self._metrics_of(result), self._pinged(result)), thread)
+        if not result.is_last:
+            return
         with self.context.state.changing() as state:
             state.setdefault("verdicts", {})[result.uid or result.nodeid] = [result.name, str(result.verdict)]
             state.setdefault("open", {}).setdefault(self._session.invocation, {}).pop(result.nodeid, None)
@@ -141,7 +143,7 @@ class SlackSink(Sink[SlackConfig]):
         return list(dict.fromkeys([*self.config.default_metrics, *more]))
 
     def _pinged(self, result: Result) -> list[str]:
-        if result.verdict in (Verdict.PASSED, Verdict.SKIPPED):
+        if result.verdict in (Verdict.PASSED, Verdict.SKIPPED) or not result.is_last:
             return []
         return list(dict.fromkeys([*_users(vars_of(self.config)), *_users(result.sink_data)]))
 

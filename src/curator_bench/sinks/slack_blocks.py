@@ -48,7 +48,7 @@ def parent(session: Session, state: Mapping[str, Any], summary: Summary | None =
 
 def reply(result: Result, metrics: Iterable[str], pinged: Iterable[str]) -> dict[str, Any]:
     """The reply of a run: its metrics, what was not met, warnings, where its log is."""
-    title = f"{_mark(result.verdict)} {result.name}: {result.verdict} in {readable_seconds(result.duration_s)}"
+    title = f"{_mark(result.verdict)} {result.title}: {result.verdict} in {readable_seconds(result.duration_s)}"
     rows = [(name, readable(name, result.metrics[name])) for name in metrics if name in result.metrics]
     found = [_section(f"*{escaped(title)}*")]
     if users := " ".join(_mention(user) for user in pinged):
@@ -62,8 +62,8 @@ def reply(result: Result, metrics: Iterable[str], pinged: Iterable[str]) -> dict
         found.append(_section(f"```{_cut(escaped(result.error), 1000)}```"))
     if result.warnings:
         found.append(_section("\n".join(f"⚠ {escaped(warning)}" for warning in result.warnings[:10])))
-    if result.log_path:
-        found += _context([f"log: `{escaped(result.log_path)}`"])
+    if path := result.shown_log_path or result.log_path:
+        found += _context([f"log: `{escaped(path)}`"])
     return _message(f"{title} {users}".strip(), found)
 
 

@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeVar
 
 from curator_bench.values import Check, Repeat, Scalar, Verdict
@@ -60,7 +61,11 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A run that has ended and been judged. A sink may be told of one a second time, when its teardown failed."""
+    """A run that has ended and been judged. A sink may be told of one a second time, when its teardown failed.
+
+    Where an entry was run again, after an `error` or because more runs were asked for, sinks are told of each of its
+    runs, in order; what came of the last is what came of the entry.
+    """
 
     name: str
     entry: str
@@ -71,6 +76,8 @@ class Result:
     duration_s: float
     uid: str = ""
     attempt: int = 1
+    is_last: bool = True
+    """Whether this is what came of the entry: no further attempt followed."""
     definition_hash: str = ""
     """Of what was run: only runs with the same one are to be compared."""
     axes: Mapping[str, str] = field(default_factory=dict)
@@ -80,6 +87,8 @@ class Result:
     command: tuple[str, ...] = ()
     directory: str = ""
     log_path: str = ""
+    shown_log_path: str = ""
+    """The same for people: inside a container, where the host has it."""
     log_tail: tuple[str, ...] = ()
     params: Mapping[str, Any] = field(default_factory=dict)
     metrics: Mapping[str, Scalar] = field(default_factory=dict)
@@ -97,6 +106,16 @@ class Result:
     @property
     def passed(self) -> bool:
         return self.verdict is Verdict.PASSED
+
+    @property
+    def title(self) -> str:
+        """Its name, which its earlier attempts do not take from it."""
+        return self.name if self.is_last else f"{self.name} (attempt {self.attempt})"
+
+    @property
+    def folder(self) -> Path:
+        """Where the files of this attempt are; `directory` is the entry's, with those of the first in it."""
+        return Path(self.directory) if self.attempt == 1 else Path(self.directory, f"attempt_{self.attempt}")
 
     @property
     def unmet(self) -> tuple[Check, ...]:

@@ -50,7 +50,7 @@ class WandbLogging(Sink[WandbConfig]):
                 entity=self.config.entity,
                 dir=self.context.session_dir,
                 id=result.uid or None,
-                name=result.name[:_LONGEST_NAME],
+                name=result.title[:_LONGEST_NAME],
                 group=self._session.name[:_LONGEST_NAME],
                 job_type=result.entry[:_LONGEST_TAG],
                 tags=[tag[:_LONGEST_TAG] for tag in (*result.marks, *self.config.tags)],
@@ -80,7 +80,8 @@ class WandbLogging(Sink[WandbConfig]):
     def _upload(self, run: Any, result: Result) -> None:
         import wandb
 
-        paths = [Path(result.directory, "results.json"), Path(result.log_path)] if result.directory else []
+        paths = [Path(result.log_path)] if result.directory else []
+        paths += [Path(result.directory, "results.json")] if result.directory and result.is_last else []
         paths = [path for path in paths if path.is_file()]
         paths = [path for path in paths if path.stat().st_size <= self.config.max_artifact_mb * _MEBIBYTE]
         if paths:
