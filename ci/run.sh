@@ -166,11 +166,12 @@ choose_gpus() {
 }
 
 say_where() { # a name of its own, by which databases tell containers of one machine apart
-    local host digest
+    local host digest why=
     host=$(uname -n)
     digest=$("$docker" image inspect --format '{{if .RepoDigests}}{{index .RepoDigests 0}}{{else}}{{.Id}}{{end}}' "$image" 2>&1) ||
-        digest=unknown
-    [[ "$digest" != unknown || -n "${print:-}" ]] || fail "there is no image $image: ci/build_docker.sh builds it"
+        why=${digest##*$'\n'} digest=unknown
+    [[ "$digest" != unknown || -n "${print:-}" ]] ||
+        fail "there is no image $image: ci/build_docker.sh builds it ($docker says: ${why:-nothing})"
     options+=("--hostname=${host:0:50}-$$" "--env=HOST_HOSTNAME=$host" "--env=IMAGE_DIGEST=$digest")
 }
 

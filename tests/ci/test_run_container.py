@@ -255,6 +255,7 @@ def test_it_can_print_the_line_without_an_engine(bench: Bench) -> None:
     [
         (("plain.yaml",), {"GPUS": "two"}, "expected none, all or their numbers"),
         (("plain.yaml",), {"IMAGE": "not-built"}, "ci/build_docker.sh builds it"),
+        (("plain.yaml",), {"DOCKER": "no-such-engine"}, "no-such-engine: command not found"),
         (("broken.yaml",), {}, "did you mean 'entries'?"),
         (("--bench-matrix",), {}, "--bench-matrix wants a value"),
     ],

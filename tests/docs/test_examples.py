@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from curator_bench.errors import MatrixError
+from curator_bench.fixtures.sinks import check
 from curator_bench.matrix import LoadRequest, load
 
 ROOT = Path(__file__).parents[2]
@@ -141,6 +142,19 @@ def test_every_example_loads(page: str, example: Example, folder: Path) -> None:
             load(request)
     else:
         assert load(request).entries
+
+
+@pytest.mark.parametrize(
+    ("page", "example"),
+    [(page, example) for page, example in MATRICES if "sinks:" in example.text and not example.has_mistakes],
+    ids=lambda part: part if isinstance(part, str) else part.name,
+)
+def test_sinks_of_examples_have_no_mistakes_once_their_variables_are_set(
+    page: str, example: Example, folder: Path
+) -> None:
+    lay_out(page, folder)
+    variables = dict.fromkeys(re.findall(r"\$\{(\w+)", example.text), "1")
+    check(load(LoadRequest(files=(folder / example.name,), working_dir=folder, variables=variables)))
 
 
 def shell_environment(folder: Path) -> dict[str, str]:

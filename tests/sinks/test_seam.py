@@ -105,6 +105,21 @@ def test_a_mistake_in_a_sinks_block_is_a_mistake_of_the_matrix(project: Project)
     )
 
 
+def test_a_sink_that_nobody_told_where_it_is_is_off_unless_it_is_named(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("SLACK_BOT_TOKEN", "SLACK_CHANNEL_ID", "SLACK_WEBHOOK_URL"):
+        monkeypatch.delenv(variable, raising=False)
+    project.matrix(project.entry("a"), sinks=[{"name": "slack"}])
+    assert project.run("--collect-only").code == 0
+    outcome = project.run("--collect-only", "--benchmark")
+    assert outcome.code == 0
+    assert outcome.has("the sink slack needs bot_token and channel_id")
+    outcome = project.run("--collect-only", "--bench-sink", "slack")
+    assert outcome.code == 4
+    assert outcome.has("the sink slack needs bot_token and channel_id")
+
+
 def test_an_unknown_sink_on_the_command_line_is_a_usage_error(project: Project) -> None:
     project.matrix(project.entry("a"))
     outcome = project.run("--bench-sink", "mlfow")

@@ -37,6 +37,10 @@ def command(
 ) -> None:
     """Print the merged and expanded entries of FILES. With mistakes: print them all and exit with 1."""
     matrix = load_files(files, overlays, datasets, curator_repo)
+    if any(file.sinks for file in matrix.files):
+        from curator_bench.fixtures import sinks
+
+        sinks.check(matrix)
     for warning in matrix.warnings:
         click.echo(f"warning: {matrix.mask.hide(warning)}", err=True)
     if as_tree:

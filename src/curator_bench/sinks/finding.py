@@ -13,7 +13,7 @@ from typing import Any
 
 from curator_bench.errors import BenchError, MissingExtra
 from curator_bench.sinks.adapters import adapted
-from curator_bench.sinks.sink import Sink
+from curator_bench.sinks.sink import Sink, SinkConfig
 
 GROUP = "curator_bench.sinks"
 BUILT_IN = {
@@ -54,6 +54,13 @@ def check_extra(kind: type[Sink[Any]], name: str) -> None:
     """Raises MissingExtra where the library of a sink is not installed; it is not imported here."""
     if kind.needs is not None and importlib.util.find_spec(kind.needs[0]) is None:
         raise MissingExtra(f"the sink {name}", kind.needs[1])
+
+
+def check_ready(kind: type[Sink[Any]], name: str, config: SinkConfig) -> None:
+    """Raises BenchError where the library of a sink, or what it has to know, is missing."""
+    check_extra(kind, name)
+    if missing := config.lacks():
+        raise BenchError(f"the sink {name} needs {missing}")
 
 
 def _load(where: str, folder: Path) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field
 
 from curator_bench.sinks.child import ChildSink
 from curator_bench.sinks.sink import SinkConfig
@@ -16,18 +16,15 @@ class GdriveConfig(SinkConfig):
     drive_folder_id: str = Field(min_length=1, description="The folder, shared with the service account.")
     service_account_file: str = Field(
         default_factory=lambda: os.environ.get("GOOGLE_APPLICATION_CREDENTIALS", ""),
-        validate_default=True,
         description="The service account's JSON file; otherwise GOOGLE_APPLICATION_CREDENTIALS.",
     )
     chunk_mb: float = Field(8, ge=0.25, description="How much is sent at a time.")
     api_url: str = Field("", description="What stands in for Google's API.")
 
-    @field_validator("service_account_file")
-    @classmethod
-    def _is_there(cls, value: str) -> str:
-        if not value:
-            raise ValueError("is missing: name the service account's file, here or in GOOGLE_APPLICATION_CREDENTIALS")
-        return value
+    def lacks(self) -> str:
+        return (
+            "" if self.service_account_file else "service_account_file, or the variable GOOGLE_APPLICATION_CREDENTIALS"
+        )
 
 
 class GdriveData(BaseModel):

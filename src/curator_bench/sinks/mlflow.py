@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import ClassVar
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from curator_bench.sinks.child import ChildSink
 from curator_bench.sinks.sink import SinkConfig
@@ -17,7 +17,6 @@ class MlflowConfig(SinkConfig):
 
     tracking_uri: str = Field(
         default_factory=lambda: os.environ.get("MLFLOW_TRACKING_URI", ""),
-        validate_default=True,
         description="The server, as MLflow has it; otherwise MLFLOW_TRACKING_URI.",
     )
     experiment: str = Field(
@@ -28,12 +27,8 @@ class MlflowConfig(SinkConfig):
     max_artifact_mb: float = Field(20, gt=0, description="Of a larger log the end is sent; other files are left out.")
     system_metrics: bool = Field(True, description="Whether memory and GPUs over time are sent.")
 
-    @field_validator("tracking_uri")
-    @classmethod
-    def _is_there(cls, value: str) -> str:
-        if not value:
-            raise ValueError("is missing: say where the server is, here or in MLFLOW_TRACKING_URI")
-        return value
+    def lacks(self) -> str:
+        return "" if self.tracking_uri else "tracking_uri, or the variable MLFLOW_TRACKING_URI"
 
 
 class MlflowSink(ChildSink[MlflowConfig]):

@@ -33,6 +33,10 @@ class SinkConfig(BaseModel):
 
     call_timeout_s: float = Field(60, gt=0, description="Seconds one call of the sink may take.")
 
+    def lacks(self) -> str:
+        """What neither the block nor the environment says; such a sink is off. A mistake is for validators."""
+        return ""
+
 
 Config = TypeVar("Config", bound=SinkConfig)
 

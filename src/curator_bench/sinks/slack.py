@@ -54,14 +54,13 @@ class SlackConfig(SinkConfig):
             found["webhook_url"] = os.environ.get("SLACK_WEBHOOK_URL", "")
         return found
 
-    @model_validator(mode="after")
-    def _can_speak(self) -> SlackConfig:
-        if not self.webhook_url and not (self.bot_token and self.channel_id):
-            raise ValueError(
-                "expected bot_token and channel_id, or webhook_url; or the variables SLACK_BOT_TOKEN and "
-                "SLACK_CHANNEL_ID, or SLACK_WEBHOOK_URL"
-            )
-        return self
+    def lacks(self) -> str:
+        if self.webhook_url or (self.bot_token and self.channel_id):
+            return ""
+        return (
+            "bot_token and channel_id, or webhook_url; or the variables SLACK_BOT_TOKEN and SLACK_CHANNEL_ID, "
+            "or SLACK_WEBHOOK_URL"
+        )
 
 
 class SlackData(BaseModel):
