@@ -6,8 +6,8 @@ PYTHON_HERE := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
 EXTRAS := dev,xdist,data,postgres,report,mlflow,wandb,gdrive,s3
 
-# NeMo Curator has an environment of its own. Its torch is named by version where that is a build for the CPU; elsewhere say
-# where one is to be had: make test-curator TORCH='torch --extra-index-url …'. Any other drags in gigabytes of CUDA libraries.
+# NeMo Curator has an environment of its own. Its torch is named by version where that is a build for the CPU; elsewhere name
+# another in TORCH: what is not built for the CPU drags in gigabytes of CUDA libraries.
 CURATOR_VENV := .venv-curator
 CURATOR_INSTALLED := $(CURATOR_VENV)/.installed
 TORCH ?= torch==2.13.0
