@@ -3,6 +3,8 @@
 # Prints where they are. `.ci/run` calls it. It installs only for root or on a CI machine (CI=true); elsewhere it says
 # what is missing.
 set -euo pipefail
+# shellcheck source-path=SCRIPTDIR source=packages.sh
+source "$(dirname "${BASH_SOURCE[0]}")/packages.sh"
 
 find_programs() {
     local on_path folder
@@ -16,24 +18,7 @@ find_programs() {
     return 1
 }
 
-give_up() {
-    echo "ci/postgres.sh: $1" >&2
-    exit 1
-}
-
-as_root() {
-    if [[ "$(id -u)" == 0 ]]; then
-        DEBIAN_FRONTEND=noninteractive "$@"
-    else
-        sudo --non-interactive DEBIAN_FRONTEND=noninteractive "$@"
-    fi
-}
-
 find_programs && exit
 
-missing="PostgreSQL's server programs (initdb, postgres) are not here"
-[[ "$(id -u)" == 0 || "${CI:-}" == true ]] || give_up "$missing: apt-get install postgresql, or brew install postgresql"
-command -v apt-get >/dev/null || give_up "$missing, and this script knows no other way to install them than apt-get"
-as_root apt-get update -qq >&2
-as_root apt-get install -y -qq --no-install-recommends postgresql >&2
+install_package postgresql "PostgreSQL's server programs (initdb, postgres) are not here" "brew install postgresql"
 find_programs || give_up "PostgreSQL was installed, but initdb and postgres are not where they should be"

@@ -97,6 +97,9 @@ class Run:
         return self._started[-1].wait(timeout=30)
 
     def clean_up(self) -> None:
+        """Also of children without the mark, as long as their parent lives."""
+        alive = [process.pid for process in self._started if process.poll() is None]
+        end_processes(self.mark, alive, grace_s=0)
         for process in self._started:
             process.kill()
             process.wait(timeout=30)
