@@ -2,7 +2,7 @@
 
 import signal
 
-pytest_plugins = ["pytester"]
+pytest_plugins = ["pytester", "stand_ins.nvidia_driver"]
 
 
 def pytest_configure() -> None:

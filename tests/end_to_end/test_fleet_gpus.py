@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 if TYPE_CHECKING:
     from end_to_end.conftest import Outcome, Project
 
-STAND_IN = Path(__file__).parents[1] / "stand_ins" / "nvml" / "nvml.c"
 SEES = """
 import json, os, sys, time
 from pathlib import Path
@@ -26,19 +21,9 @@ ONE_GPU = {"num_cpus": 1, "num_gpus": 1, "object_store_size": 100_000_000}
 CPUS = ("--bench-fleet", "local", "--bench-fleet-cpus", "4")
 
 
-@pytest.fixture(scope="module")
-def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    compiler = shutil.which("gcc") or shutil.which("cc")
-    if compiler is None:
-        pytest.skip("the stand-in for the NVIDIA driver needs a C compiler")
-    library = tmp_path_factory.mktemp("nvml") / "libnvidia-ml.so.1"
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", str(library), str(STAND_IN)], check=True)
-    return library.parent
-
-
-def with_gpus(project: Project, driver: Path, states: str, *options: str) -> Outcome:
+def with_gpus(project: Project, nvml_library: Path, states: str, *options: str) -> Outcome:
     listed = project.write("gpus", "".join(f"{state}\n" for state in states.split()))
-    return project.run(*CPUS, *options, NVML_STAND_IN=str(listed), LD_LIBRARY_PATH=str(driver))
+    return project.run(*CPUS, *options, NVML_STAND_IN=str(listed), LD_LIBRARY_PATH=str(nvml_library))
 
 
 def sees(project: Project, name: str, seconds: float = 0, ray: Any = False, **keys: Any) -> dict[str, Any]:
@@ -51,14 +36,16 @@ def results(outcome: Outcome, name: str) -> dict[str, Any]:
     return found
 
 
-def test_runs_share_the_listed_gpus_as_they_ask_for_them(project: Project, driver: Path) -> None:
+def test_runs_share_the_listed_gpus_as_they_ask_for_them(project: Project, nvml_library: Path) -> None:
     project.matrix(
         sees(project, "one", 6, ONE_GPU),
         sees(project, "other", 6, ONE_GPU),
         sees(project, "none"),
         gpu_stats_recorder={"interval_s": 0},
     )
-    outcome = with_gpus(project, driver, "healthy healthy healthy", "--bench-gpus", "2", "--bench-runs-per-gpu", "2")
+    outcome = with_gpus(
+        project, nvml_library, "healthy healthy healthy", "--bench-gpus", "2", "--bench-runs-per-gpu", "2"
+    )
     assert outcome.code == 0, outcome.output
     found = [results(outcome, name) for name in ("one", "other")]
     assert [run["metrics"]["visible"] for run in found] == ["2", "2"]
@@ -69,19 +56,19 @@ def test_runs_share_the_listed_gpus_as_they_ask_for_them(project: Project, drive
 
 
 def test_a_gpu_out_of_order_is_left_out_after_two_entries_and_nothing_runs_on_it(
-    project: Project, driver: Path
+    project: Project, nvml_library: Path
 ) -> None:
     names = [f"e{number}" for number in range(5)]
     project.matrix(*(sees(project, name, 1, ONE_GPU, retries=3) for name in names))
-    outcome = with_gpus(project, driver, "worn healthy", "--bench-gpus", "0,1")
+    outcome = with_gpus(project, nvml_library, "worn healthy", "--bench-gpus", "0,1")
     assert outcome.code == 0, outcome.output
     assert {name: results(outcome, name)["gpus"] for name in names} == {name: ["1"] for name in names}
     assert outcome.has("left out: GPU 0 of ")
 
 
-def test_a_gpu_that_somebody_else_uses_is_an_error_that_names_them(project: Project, driver: Path) -> None:
+def test_a_gpu_that_somebody_else_uses_is_an_error_that_names_them(project: Project, nvml_library: Path) -> None:
     project.matrix(sees(project, "one", 0, ONE_GPU))
-    outcome = with_gpus(project, driver, "busy", "--bench-gpus", "0")
+    outcome = with_gpus(project, nvml_library, "busy", "--bench-gpus", "0")
     run = results(outcome, "one")
     assert (run["verdict"], run["cause"]) == ("error", "gpu")
     assert "processes 4242, 4343" in run["error"]

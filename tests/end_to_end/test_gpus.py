@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import csv
-import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,29 +12,21 @@ import pytest
 if TYPE_CHECKING:
     from end_to_end.conftest import Outcome, Project
 
-STAND_IN = Path(__file__).parents[1] / "stand_ins" / "nvml" / "nvml.c"
 GIB = 1 << 30
 
 
-@pytest.fixture(scope="module")
-def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a stand-in for libnvidia-ml.so.1."""
-    compiler = shutil.which("gcc") or shutil.which("cc")
-    if compiler is None:
-        pytest.skip("the stand-in for the NVIDIA driver needs a C compiler")
-    library = tmp_path_factory.mktemp("nvml") / "libnvidia-ml.so.1"
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", str(library), str(STAND_IN)], check=True)
-    return library.parent
-
-
 @pytest.fixture
-def run_with_gpus(project: Project, driver: Path) -> Callable[..., Outcome]:
+def run_with_gpus(project: Project, nvml_library: Path) -> Callable[..., Outcome]:
     """Runs one entry where GPUs are in these states."""
 
     def run(states: str, args: str = "--sleep 1", visible: str = "0,1", **keys: Any) -> Outcome:
         listed = project.write("gpus", "".join(f"{state}\n" for state in states.split()))
         project.matrix(project.entry("one", args, **keys), gpu_stats_recorder={"interval_s": 0.2})
-        variables = {"NVML_STAND_IN": str(listed), "LD_LIBRARY_PATH": str(driver), "CUDA_VISIBLE_DEVICES": visible}
+        variables = {
+            "NVML_STAND_IN": str(listed),
+            "LD_LIBRARY_PATH": str(nvml_library),
+            "CUDA_VISIBLE_DEVICES": visible,
+        }
         return project.run(**variables)
 
     return run

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -22,7 +21,6 @@ from curator_bench.cluster.model import Cluster, ClusterRequest
 from curator_bench.values import RaySettings
 
 SOURCE = Path(__file__).parents[2] / "src"
-STAND_IN = Path(__file__).parents[1] / "stand_ins" / "nvml" / "nvml.c"
 
 
 class Child:
@@ -81,17 +79,6 @@ def start_child() -> Iterator[Callable[..., Child]]:
     yield start
     for child in children:
         child.end()
-
-
-@pytest.fixture(scope="session")
-def nvml_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a stand-in for libnvidia-ml.so.1, compiled for this session."""
-    compiler = shutil.which("gcc") or shutil.which("cc")
-    if compiler is None:
-        pytest.skip("the stand-in for the NVIDIA driver needs a C compiler")
-    library = tmp_path_factory.mktemp("nvml") / "libnvidia-ml.so.1"
-    subprocess.run([compiler, "-Wall", "-Werror", "-shared", "-fPIC", "-o", str(library), str(STAND_IN)], check=True)
-    return library.parent
 
 
 @pytest.fixture
