@@ -150,14 +150,16 @@ CHUNKS = b"3;name=value\r\nabc\r\n0A \r\n0123456789\r\n0\r\n\r\n"
 @pytest.mark.parametrize(
     ("header", "body", "expected"),
     [
-        ("", b"abc", b"abc"),
-        ("Content-Encoding: gzip\r\n", gzip.compress(b"abc"), b"abc"),
-        ("Content-Encoding: gzip\r\n", b"the crawler did it", b"the crawler did it"),
-        ("Content-Encoding: deflate\r\n", zlib.compress(b"abc"), b"abc"),
-        ("Content-Encoding: deflate\r\n", raw_deflate(b"abc"), b"abc"),
-        ("Transfer-Encoding: chunked\r\n", CHUNKS, b"abc0123456789"),
-        ("Transfer-Encoding: chunked\r\n", b"<p>the crawler did it", b"<p>the crawler did it"),
-        ("Content-Encoding: gzip\r\n", gzip.compress(bytes(5_000)), bytes(1_000)),
+        pytest.param("", b"abc", b"abc", id="plain"),
+        pytest.param("Content-Encoding: gzip\r\n", gzip.compress(b"abc"), b"abc", id="gzip"),
+        pytest.param("Content-Encoding: gzip\r\n", b"the crawler did it", b"the crawler did it", id="gzip, undone"),
+        pytest.param("Content-Encoding: deflate\r\n", zlib.compress(b"abc"), b"abc", id="deflate"),
+        pytest.param("Content-Encoding: deflate\r\n", raw_deflate(b"abc"), b"abc", id="raw deflate"),
+        pytest.param("Transfer-Encoding: chunked\r\n", CHUNKS, b"abc0123456789", id="chunks"),
+        pytest.param(
+            "Transfer-Encoding: chunked\r\n", b"<p>the crawler did it", b"<p>the crawler did it", id="chunks, undone"
+        ),
+        pytest.param("Content-Encoding: gzip\r\n", gzip.compress(bytes(5_000)), bytes(1_000), id="gzip, cut off"),
     ],
 )
 def test_a_body_is_freed_of_what_it_was_sent_in(header: str, body: bytes, expected: bytes) -> None:

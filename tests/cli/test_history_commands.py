@@ -68,7 +68,10 @@ def test_sessions_and_show_for_programs(folder: Path) -> None:
         (("history", "b[1]"), "no runs of 'b[1]' are recorded; did you mean 'a[1]'?"),
         (("history", "a[1]", "--metric", "rat"), "a[1] has no metric 'rat'; did you mean 'rate'?"),
         (("show", "imported__2026-01-20"), "no session 'imported__2026-01-20' is recorded; did you mean"),
-        (("sessions", "--db", "none.db"), "none.db: there are no runs here yet"),
+        (
+            ("sessions", "--db", "none.db"),
+            "no runs here yet; `pytest … --benchmark --benchmark-db none.db` records them",
+        ),
         (("import", "none.jsonl"), "none.jsonl cannot be read: No such file or directory"),
         (("merge", "none.db", "--into", "new.db"), "none.db: there are no runs here yet"),
         (("merge", "measured.jsonl", "--into", "new.db"), "file is not a database"),

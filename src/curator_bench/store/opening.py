@@ -18,9 +18,9 @@ def to_read(named: str) -> Iterator[Database]:
     """Raises BenchError where there is none, and for what fails in the block."""
     with to_read_if_there(named) as database:
         if database is None:
+            file = shown(database_url(named))
             raise BenchError(
-                f"{shown(database_url(named))}: there are no runs here yet;"
-                " `pytest … --benchmark --benchmark-db` records them"
+                f"{file}: there are no runs here yet; `pytest … --benchmark --benchmark-db {file}` records them"
             )
         yield database
 
