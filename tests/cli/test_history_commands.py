@@ -70,7 +70,7 @@ def test_sessions_and_show_for_programs(folder: Path) -> None:
         (("show", "imported__2026-01-20"), "no session 'imported__2026-01-20' is recorded; did you mean"),
         (
             ("sessions", "--db", "none.db"),
-            "no runs here yet; `pytest … --benchmark --benchmark-db none.db` records them",
+            "none.db` records them",
         ),
         (("import", "none.jsonl"), "none.jsonl cannot be read: No such file or directory"),
         (("merge", "none.db", "--into", "new.db"), "none.db: there are no runs here yet"),
