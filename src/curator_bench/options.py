@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import re
 import secrets
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from curator_bench.errors import BenchError
+from curator_bench.errors import BenchError, MissingExtra
 
 DEFAULT_PATTERNS = ("*matrix.yaml", "*matrix.yml", "*benchmark.yaml", "*benchmark.yml")
 _FAIL_ON = ("regression",)
@@ -264,6 +265,8 @@ def _fleet_options(config: pytest.Config) -> FleetOptions | None:
         )
     if address != "local" and (local := [option for option in said if option in _ONLY_LOCAL]):
         raise BenchError(f"{local[0]} is for --bench-fleet local; a cluster that exists has the resources it has")
+    if address.startswith("ray://") and importlib.util.find_spec("grpc") is None:
+        raise MissingExtra(f"--bench-fleet {address}", "fleet")
     return FleetOptions(
         address=address,
         cpus=_number(config, "--bench-fleet-cpus", at_least=1, whole=True),

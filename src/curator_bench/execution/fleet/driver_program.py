@@ -39,6 +39,8 @@ from curator_bench.execution.fleet.node import run_on_node
 from curator_bench.execution.fleet.reserving import Reserving
 
 _LOOK_AT_NODES_EVERY_S = 2.0
+_RAY_CLIENT = "ray://"
+_ON_THE_HEAD = {"node:__internal_head__": 0.001}
 _NAMESPACE = "curator-bench-fleet"
 
 
@@ -60,7 +62,8 @@ def main() -> None:
         os._exit(1)
     threading.Thread(target=driver.listen, args=(connection.recv,), daemon=True).start()
     driver.serve()
-    os._exit(0)  # saying good-bye takes long, and the cluster sees us go
+    driver.leave()
+    os._exit(0)
 
 
 class Driver:
@@ -70,9 +73,10 @@ class Driver:
         self._ray: Any = importlib.import_module("ray")
         self._tell = tell
         self._happenings: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._is_client = os.environ.get("RAY_ADDRESS", "").startswith(_RAY_CLIENT)
         self._tasks: dict[str, _Task] = {}
         self._told_nodes: tuple[Node, ...] = ()
-        self._baggage = request.baggage
+        self._baggage, self._more_nodes_may_come = request.baggage, request.more_nodes_may_come
         self._connect()
         if env := self._choose_what_to_send():  # Ray takes folders only when a driver connects
             self._ray.shutdown()
@@ -85,19 +89,20 @@ class Driver:
         self._ask_for_news()
 
     def _beside_us(self) -> dict[str, Any]:
-        """The board outlives other nodes, though not ours; its own death costs a few words only."""
+        """The board outlives other nodes, though not ours (as a client's, the head is); its own death costs a few
+        words only.
+        """
         options: dict[str, Any] = {"num_cpus": 0, "max_restarts": -1, "max_task_retries": -1, "max_concurrency": 10_000}
-        if not os.environ.get("RAY_ADDRESS", "").startswith("ray://"):
-            own = self._ray.get_runtime_context().get_node_id()
-            options["label_selector"] = {"ray.io/node-id": own}
-        return options
+        if self._is_client:
+            return {**options, "resources": _ON_THE_HEAD}
+        return {**options, "label_selector": {"ray.io/node-id": self._ray.get_runtime_context().get_node_id()}}
 
     def _choose_what_to_send(self) -> dict[str, Any]:
         """A `runtime_env`; empty where all machines have all they need."""
         if self._baggage is None:
             return {}
         nodes = {node["NodeID"]: node["NodeManagerHostname"] for node in self._ray.nodes() if node["Alive"]}
-        env, words = choose(self._ray, self._baggage, nodes)
+        env, words = choose(self._ray, self._baggage, nodes, self._more_nodes_may_come)
         for text in words:
             self._tell(Noted(text))
         return env
@@ -124,6 +129,13 @@ class Driver:
             if happening is None:
                 return
             happening()
+
+    def leave(self) -> None:
+        """Saying good-bye takes long, and the cluster sees us go; but a client that says nothing is waited for, and what
+        is its own on the cluster is kept for so long.
+        """
+        if self._is_client:
+            self._ray.shutdown()
 
     def _grant(self, wish: Wish) -> None:
         match wish:

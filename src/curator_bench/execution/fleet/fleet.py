@@ -45,6 +45,7 @@ LOCAL = "local"
 _OBJECT_STORE_BYTES = 100_000_000
 _CONNECTED_WITHIN_S = 90.0
 _SAYS_GOOD_BYE_WITHIN_S = 0.5
+_CLIENT_SAYS_GOOD_BYE_WITHIN_S = 10.0
 _LOG_LINES = 12
 
 
@@ -62,6 +63,10 @@ class FleetSettings:
     @property
     def is_local(self) -> bool:
         return self.address == LOCAL
+
+    @property
+    def is_client(self) -> bool:
+        return self.address.startswith("ray://")
 
 
 class Fleet:
@@ -151,6 +156,7 @@ class Fleet:
             copy_logs_to=self._log_dir / "ray_cluster",
             # Runs are not Ray's: a worker that Ray ended for want of memory would not be the one that took it.
             entry_env={"RAY_memory_monitor_refresh_ms": "0"},
+            address_came_from="--bench-fleet",
         )
 
     @contextmanager
@@ -176,7 +182,7 @@ class Fleet:
         finally:
             ours.close()
             with suppress(subprocess.TimeoutExpired):
-                process.wait(_SAYS_GOOD_BYE_WITHIN_S)
+                process.wait(_CLIENT_SAYS_GOOD_BYE_WITHIN_S if self._settings.is_client else _SAYS_GOOD_BYE_WITHIN_S)
             process.kill()
             process.wait()
 
@@ -220,6 +226,6 @@ def _ray_settings(settings: FleetSettings) -> RaySettings:
 
 
 def _advice(reason: str, settings: FleetSettings) -> str:
-    if settings.address.startswith("ray://") or settings.is_local:
+    if settings.is_client or settings.is_local:
         return reason
     return f"{reason}\n(HOST:PORT is for a cluster that this machine is a node of; else use ray://HOST:10001)"

@@ -81,6 +81,8 @@ class Request:
 
     baggage: Baggage | None = None
     """None where all nodes are this machine."""
+    more_nodes_may_come: bool = False
+    """As in a cluster that scales itself: what they have cannot be asked in time."""
 
 
 @dataclass(frozen=True, slots=True)
