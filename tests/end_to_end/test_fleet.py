@@ -84,6 +84,7 @@ def outcome(new_project: Callable[[], Project]) -> Outcome:
         project.entry("skipped", requires=["no_such_package"]),
         project.entry("huge", ray={"num_cpus": 500}),
         project.entry("misses", "{dataset:nowhere,jsonl}", retries=1),
+        project.entry("speaks", matrix={"words": ["日本語", "back\\slash"]}),
         {"name": "environment", "script": "environment.py", "env": {"OMP_NUM_THREADS": "3"}},
         {"name": "cluster", "script": "cluster.py", "ray": {"num_cpus": 1}},
         datasets=[{"name": "nowhere", "formats": [{"type": "jsonl", "path": "nowhere"}]}],
@@ -120,8 +121,16 @@ def test_each_entry_has_its_verdict_in_files_and_in_the_database(outcome: Outcom
     assert outcome.code == 1, outcome.output
     assert {name: results(outcome, name)["verdict"] for name in expected} == expected
     with sqlite3.connect(outcome.session_dir.parents[1] / "runs.db") as database:
-        rows = database.execute("SELECT name, verdict, attempt FROM test_run WHERE path = 'matrix.yaml'").fetchall()
+        rows = database.execute(
+            "SELECT name, verdict, attempt FROM test_run WHERE path = 'matrix.yaml' AND name NOT LIKE 'speaks%'"
+        ).fetchall()
     assert sorted(rows) == sorted([*((name, verdict, 1) for name, verdict in expected.items()), ("misses", "error", 2)])
+
+
+def test_axis_values_may_hold_any_letter(outcome: Outcome) -> None:
+    runs = [run for run in outcome.json("summary.json")["runs"] if run["name"].startswith("speaks")]
+    assert [run["verdict"] for run in runs] == ["passed", "passed"]
+    assert outcome.json("progress.json")["total"] == len(outcome.json("summary.json")["runs"])
 
 
 def test_runs_overlap_and_results_come_in_the_order_they_arrive(outcome: Outcome) -> None:
@@ -186,6 +195,8 @@ def test_lines_say_where_runs_are(outcome: Outcome) -> None:
         (["--bench-fleet", "local", "--bench-max-runs", "0"], "a whole number of at least 1"),
         (["--bench-fleet", "local", "--bench-runs-per-gpu", "x"], "a whole number of at least 1"),
         (["--bench-fleet", "127.0.0.1:1", "--bench-fleet-cpus", "2"], "--bench-fleet-cpus is for --bench-fleet local"),
+        (["--bench-fleet", "locl"], "expected local, auto, HOST:PORT or ray://HOST:PORT"),
+        (["--bench-fleet", "127.0.0.1:99999"], "expected local, auto, HOST:PORT or ray://HOST:PORT"),
         (["--bench-fleet", "127.0.0.1:1"], "nothing takes connections there"),
         (["--bench-fleet", "ray://127.0.0.1:1"], "nothing takes connections there"),
     ],

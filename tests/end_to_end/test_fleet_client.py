@@ -29,6 +29,7 @@ cpus = ray.cluster_resources()["CPU"]
 (out / "metrics.json").write_text(json.dumps({"helped": helped, "cpus": cpus, "folder": pathlib.Path.cwd().name}))
 (out.parent / "artifacts" / "kept.txt").write_text("kept")
 """
+OURS_THERE = ("ray::Board", "ray::works", "ray::crashes")
 OWN_CLUSTER = {"num_cpus": 1, "num_gpus": 0, "object_store_size": 100_000_000}
 
 
@@ -69,19 +70,19 @@ def test_entries_run_through_a_client_and_leave_nothing_on_the_cluster(
     assert run["metrics"]["helped"] is True
     assert run["metrics"]["cpus"] == 1
     assert Path(run["directory"], "artifacts", "kept.txt").read_text() == "kept"
-    assert Path(run["log_path"]).read_text().startswith("at work") or "ray" in Path(run["log_path"]).read_text()
+    assert Path(run["log_path"]).exists()
+    assert outcome.has("curator_bench is sent to all nodes", "is sent to all nodes")
     if can_hide_folders():
-        assert outcome.has("curator_bench is sent to ", "is sent to ", "results come back from ")
         assert run["metrics"]["folder"] != project.folder.name
     assert not workers_left(head)
 
 
 def workers_left(head: HeadByHand) -> list[str]:
     """What the client had there ends with it, not half a minute later."""
-    deadline = time.monotonic() + 10
-    while (left := [one for one in commands(head) if one.startswith("ray::")]) and time.monotonic() < deadline:
+    deadline = time.monotonic() + 15
+    while (left := [one for one in commands(head) if one.startswith(OURS_THERE)]) and time.monotonic() < deadline:
         time.sleep(0.1)
-    return [one for one in left if not one.startswith("ray::IDLE")]
+    return left
 
 
 def commands(head: HeadByHand) -> list[str]:
@@ -98,7 +99,7 @@ def commands(head: HeadByHand) -> list[str]:
 def test_a_refused_token_and_a_port_of_something_else_are_one_message_each(head: HeadByHand, project: Project) -> None:
     project.matrix(project.entry("one"))
     for address, token, message in [
-        (head.client_address, "f" * 40, "it does not take this token"),
+        (head.client_address, "f" * 40, "its token is another, or none is there"),
         (f"ray://{head.address}", "", "no Ray Client server"),
     ]:
         began = time.monotonic()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from end_to_end.ray_nodes import HeadByHand, QuickHead, RayNodes, can_hide_folders, free_ports
+from end_to_end.ray_nodes import QuickHead, RayNodes, can_hide_folders
 
 import curator_bench
 

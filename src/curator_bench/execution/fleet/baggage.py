@@ -25,7 +25,6 @@ from curator_bench.values import Mask, Plan, RunResult
 _T = TypeVar("_T")
 
 _LEFT_AT_HOME = frozenset({".git", ".venv", "venv", "__pycache__", "node_modules", ".mypy_cache", ".pytest_cache"})
-_TO_COME = "nodes to come"
 _SMALL_BYTES = 1 << 20
 _MOST_FILES = 5_000
 _MOST_SENT_BYTES = 100 << 20
@@ -68,9 +67,7 @@ def pack(folders: list[str], session_dir: Path, token: str) -> Baggage:
 
 
 def look(baggage: Baggage, version: str) -> tuple[bool, bool, bool]:
-    """What is found, to be called on the machine in question. It is sent by value, and answers in builtin types: our code
-    need not be there, nor on the head, through which the answer goes with ray://.
-    """
+    """What is found, to be called on the machine in question. It is sent by value: our code need not be there."""
     import importlib
 
     try:
@@ -114,19 +111,20 @@ def _is_code(path: Path) -> bool:
     return path.is_file() and not path.is_symlink() and not is_ours
 
 
-def runtime_env(
-    baggage: Baggage, found: Mapping[str, Found], more_may_come: bool = False
-) -> tuple[dict[str, Any], list[str]]:
-    """What Ray has to send, and the same in words; ValueError where it is too much."""
+def runtime_env(baggage: Baggage, found: Mapping[str, Found], unasked: str = "") -> tuple[dict[str, Any], list[str]]:
+    """What Ray has to send, and the same in words; ValueError where it is too much.
+
+    `unasked`: the nodes of which nothing is known.
+    """
     env: dict[str, Any] = {}
     words = []
-    to_come = [_TO_COME] if more_may_come else []
-    if lacking := sorted(host for host, has in found.items() if not has.has_bench) + to_come:
+    others = [unasked] if unasked else []
+    if lacking := sorted(host for host, has in found.items() if not has.has_bench) + others:
         env["py_modules"] = [str(Path(__file__).parents[2])]
         words.append(f"curator_bench is sent to {', '.join(lacking)}")
     lacking = sorted(host for host, has in found.items() if not has.has_folder)
-    if baggage.folder and (lacking or to_come):
-        sent, text = _folder_to_send(baggage, lacking, to_come)
+    if baggage.folder and (lacking or others):
+        sent, text = _folder_to_send(baggage, lacking, others)
         env |= sent
         words.append(text)
     if lacking := sorted(host for host, has in found.items() if not has.shares_results):
@@ -134,16 +132,16 @@ def runtime_env(
     return env, words
 
 
-def _folder_to_send(baggage: Baggage, lacking: list[str], to_come: list[str]) -> tuple[dict[str, Any], str]:
+def _folder_to_send(baggage: Baggage, lacking: list[str], others: list[str]) -> tuple[dict[str, Any], str]:
     files = list(_files(baggage.folder, baggage.session_dir))
     size = sum(path.stat().st_size for path in files)
     if size <= _MOST_SENT_BYTES and len(files) <= _MOST_FILES:
-        told = f"{baggage.folder} ({len(files)} files) is sent to {', '.join([*lacking, *to_come])}"
+        told = f"{baggage.folder} ({len(files)} files) is sent to {', '.join([*lacking, *others])}"
         return {"working_dir": baggage.folder, "excludes": _excludes(baggage)}, told
     too_much = f"{baggage.folder}, which is too much to send ({len(files)} files, {size >> 20} MiB)"
     if lacking:
         raise ValueError(f"{', '.join(lacking)} lack {too_much}; put it there, under the same path")
-    return {}, f"{_TO_COME} must have {too_much}"
+    return {}, f"{', '.join(others)} must have {too_much}"
 
 
 def _excludes(baggage: Baggage) -> list[str]:
@@ -233,9 +231,7 @@ def _collected(entry_dir: Path) -> tuple[dict[str, bytes], list[str]]:
     return files, too_large
 
 
-def choose(
-    ray: Any, baggage: Baggage, nodes: Mapping[str, str], more_may_come: bool
-) -> tuple[dict[str, Any], list[str]]:
+def choose(ray: Any, baggage: Baggage, nodes: Mapping[str, str], unasked: str) -> tuple[dict[str, Any], list[str]]:
     """Asks every node (id to host) what it has, and says what is to be sent. In the driver."""
     ours: Any = importlib.import_module(__name__)
     ray.cloudpickle.register_pickle_by_value(ours)
@@ -250,4 +246,4 @@ def choose(
         found = {host: Found(*ray.get(answer, timeout=60)) for host, answer in answers.items()}
     finally:
         ray.cloudpickle.unregister_pickle_by_value(ours)
-    return runtime_env(baggage, found, more_may_come)
+    return runtime_env(baggage, found, unasked)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
-from curator_bench.execution.fleet.baggage import choose
+from curator_bench.execution.fleet.baggage import Baggage, choose, runtime_env
 from curator_bench.execution.fleet.board import Board
 from curator_bench.execution.fleet.model import (
     Ended,
@@ -40,6 +40,8 @@ from curator_bench.execution.fleet.reserving import Reserving
 
 _LOOK_AT_NODES_EVERY_S = 2.0
 _RAY_CLIENT = "ray://"
+_CLIENT_ATTEMPTS = 2
+_OF_A_CLIENT, _TO_COME = "all nodes", "nodes to come"
 _ON_THE_HEAD = {"node:__internal_head__": 0.001}
 _NAMESPACE = "curator-bench-fleet"
 
@@ -76,11 +78,14 @@ class Driver:
         self._is_client = os.environ.get("RAY_ADDRESS", "").startswith(_RAY_CLIENT)
         self._tasks: dict[str, _Task] = {}
         self._told_nodes: tuple[Node, ...] = ()
-        self._baggage, self._more_nodes_may_come = request.baggage, request.more_nodes_may_come
-        self._connect()
-        if env := self._choose_what_to_send():  # Ray takes folders only when a driver connects
-            self._ray.shutdown()
-            self._connect(runtime_env=env)
+        self._baggage, self._unasked = request.baggage, _TO_COME if request.more_nodes_may_come else ""
+        if self._is_client:
+            self._connect_as_client()
+        else:
+            self._connect()
+            if env := self._choose_what_to_send():  # Ray takes folders only when a driver connects
+                self._ray.shutdown()
+                self._connect(runtime_env=env)
         self._run: Any = self._ray.remote(run_on_node)
         self._board: Any = self._ray.remote(Board).options(**self._beside_us()).remote()
         self._ray.get(self._board.stop.remote(""))  # it is there before the first run has something to tell
@@ -102,10 +107,25 @@ class Driver:
         if self._baggage is None:
             return {}
         nodes = {node["NodeID"]: node["NodeManagerHostname"] for node in self._ray.nodes() if node["Alive"]}
-        env, words = choose(self._ray, self._baggage, nodes, self._more_nodes_may_come)
+        env, words = choose(self._ray, self._baggage, nodes, self._unasked)
+        self._note(words)
+        return env
+
+    def _connect_as_client(self) -> None:
+        """Sends all there is: to ask first takes a second connection, in which Ray's server now and then breaks."""
+        env, words = runtime_env(self._baggage or Baggage(), {}, _OF_A_CLIENT)
+        for attempt in range(1, _CLIENT_ATTEMPTS + 1):
+            try:
+                self._connect(runtime_env=env)
+                break
+            except ConnectionAbortedError:
+                if attempt == _CLIENT_ATTEMPTS:
+                    raise
+        self._note(words)
+
+    def _note(self, words: list[str]) -> None:
         for text in words:
             self._tell(Noted(text))
-        return env
 
     def _connect(self, **options: Any) -> None:
         self._ray.init(namespace=_NAMESPACE, log_to_driver=False, logging_level="ERROR", **options)
@@ -131,8 +151,8 @@ class Driver:
             happening()
 
     def leave(self) -> None:
-        """Saying good-bye takes long, and the cluster sees us go; but a client that says nothing is waited for, and what
-        is its own on the cluster is kept for so long.
+        """Saying good-bye takes long, and the cluster sees us go; but a client that says nothing is waited for, and
+        what is its own on the cluster is kept for so long.
         """
         if self._is_client:
             self._ray.shutdown()

@@ -43,7 +43,7 @@ from curator_bench.values import RaySettings
 
 LOCAL = "local"
 _OBJECT_STORE_BYTES = 100_000_000
-_CONNECTED_WITHIN_S = 90.0
+_CONNECTED_WITHIN_S, _CLIENT_CONNECTED_WITHIN_S = 90.0, 180.0
 _SAYS_GOOD_BYE_WITHIN_S = 0.5
 _CLIENT_SAYS_GOOD_BYE_WITHIN_S = 10.0
 _LOG_LINES = 12
@@ -195,7 +195,8 @@ class Fleet:
             self._events.put(None)
 
     def _await_nodes(self) -> None:
-        deadline = time.monotonic() + _CONNECTED_WITHIN_S
+        within_s = _CLIENT_CONNECTED_WITHIN_S if self._settings.is_client else _CONNECTED_WITHIN_S
+        deadline = time.monotonic() + within_s
         while not self.nodes:
             event = self.next_event(max(0.0, min(1.0, deadline - time.monotonic())))
             if isinstance(event, Refused):
@@ -204,7 +205,7 @@ class Fleet:
                 raise ClusterError(f"--bench-fleet {self._settings.address}: {event.reason}")
             if time.monotonic() > deadline:
                 raise ClusterError(
-                    f"--bench-fleet {self._settings.address}: no answer within {_CONNECTED_WITHIN_S:g} s;"
+                    f"--bench-fleet {self._settings.address}: no answer within {within_s:g} s;"
                     f" see {self._log_dir / 'driver.log'}"
                 )
 

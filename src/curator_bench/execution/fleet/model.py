@@ -9,6 +9,8 @@ from typing import Any, TypeAlias
 from curator_bench.execution.fleet.baggage import Baggage
 from curator_bench.values import Plan, RunResult
 
+_GIB = 1 << 30
+
 
 @dataclass(frozen=True, slots=True)
 class Slice:
@@ -25,7 +27,7 @@ class Slice:
         return {name: amount for name, amount in asked.items() if amount}
 
     def __str__(self) -> str:
-        return ", ".join(f"{name}: {amount:g}" for name, amount in self.amounts().items()) or "nothing"
+        return ", ".join(_told(name, amount) for name, amount in self.amounts().items()) or "nothing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +40,12 @@ class Node:
     resources: Mapping[str, float] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        told = ", ".join(f"{name}: {amount:g}" for name, amount in self.resources.items() if _is_for_people(name))
+        told = ", ".join(_told(name, amount) for name, amount in self.resources.items() if _is_for_people(name))
         return f"{self.host} ({told})"
+
+
+def _told(name: str, amount: float) -> str:
+    return f"{name}: {amount / _GIB:.4g} GiB" if name == "memory" else f"{name}: {amount:g}"
 
 
 def _is_for_people(name: str) -> bool:
