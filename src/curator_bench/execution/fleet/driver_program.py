@@ -22,6 +22,7 @@ from curator_bench.execution.fleet.model import (
     Ended,
     Event,
     Kill,
+    Leave,
     Lost,
     Node,
     Nodes,
@@ -131,11 +132,13 @@ class Driver:
         self._ray.init(namespace=_NAMESPACE, log_to_driver=False, logging_level="ERROR", **options)
 
     def listen(self, hear: Callable[[], Wish | Request]) -> None:
-        """In a thread of its own, until the connection breaks."""
+        """In a thread of its own, until the session is over or the connection breaks."""
         while True:
             try:
                 wish = hear()
             except (EOFError, OSError):
+                wish = Leave()
+            if isinstance(wish, Leave):
                 self._happenings.put(None)
                 return
             self._happenings.put(lambda wish=wish: self._grant(wish))  # type: ignore[misc]

@@ -26,6 +26,7 @@ from curator_bench.execution.fleet.model import (
     Ended,
     Event,
     Kill,
+    Leave,
     Lost,
     Node,
     Nodes,
@@ -180,11 +181,13 @@ class Fleet:
         try:
             yield ours, process
         finally:
-            ours.close()
+            with suppress(OSError):  # closing our end is not seen there while our thread listens to it
+                ours.send(Leave())
             with suppress(subprocess.TimeoutExpired):
                 process.wait(_CLIENT_SAYS_GOOD_BYE_WITHIN_S if self._settings.is_client else _SAYS_GOOD_BYE_WITHIN_S)
             process.kill()
             process.wait()
+            ours.close()
 
     def _listen(self) -> None:
         """A thread of its own: what is received is received whole, whatever interrupts the main thread."""

@@ -113,7 +113,12 @@ class Reserve:
     gpu: str
 
 
-Wish: TypeAlias = Order | Stop | Kill | Reserve
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """The session is over."""
+
+
+Wish: TypeAlias = Order | Stop | Kill | Reserve | Leave
 
 
 @dataclass(frozen=True, slots=True)
