@@ -64,6 +64,17 @@ out = Path(sys.argv[-1])
 names = {"CPU": "cpus", "memory": "memory", "object_store_memory": "store"}
 (out / "metrics.json").write_text(json.dumps({names[n]: there[n] for n in names}))
 """
+# Is told to end in good order, and notes it; leaves a daemon.
+LISTENS = """
+import pathlib, signal, subprocess, sys, time
+def told(*_):
+    pathlib.Path(sys.argv[1]).touch()
+    sys.exit(1)
+signal.signal(signal.SIGTERM, told)
+subprocess.Popen(["sleep", "600"], start_new_session=True)
+print("at work", flush=True)
+time.sleep(60)
+"""
 DIFFERS = ("CURATOR_BENCH_RUN", "CURATOR_BENCH_EXECUTION")
 
 
@@ -235,7 +246,8 @@ def under_way(project: Project, *names: str) -> None:
 
 
 def test_ctrl_c_once_records_what_ran_as_interrupted_and_leaves_nothing(project: Project) -> None:
-    project.matrix(*(project.entry(f"long{number}", "--sleep 60 --daemon") for number in range(3)))
+    project.write("listens.py", LISTENS)
+    project.matrix(*({"name": f"long{number}", "script": "listens.py", "args": f"told{number}"} for number in range(3)))
     process = project.start(*TWO_CPUS, "--benchmark", "--benchmark-db", "runs.db")
     under_way(project, "long0", "long1")
     process.send_signal(signal.SIGINT)
@@ -244,6 +256,7 @@ def test_ctrl_c_once_records_what_ran_as_interrupted_and_leaves_nothing(project:
     with sqlite3.connect(project.folder / "runs.db") as database:
         rows = database.execute("SELECT name, verdict FROM test_run ORDER BY name").fetchall()
     assert rows == [("long0", "interrupted"), ("long1", "interrupted")]
+    assert sorted(file.name for file in project.folder.glob("told*")) == ["told0", "told1"]
     assert gone(project)
 
 

@@ -89,6 +89,19 @@ def test_a_node_that_dies_while_busy_costs_no_entry_its_verdict(nodes: RayNodes,
     assert nodes.answers()
 
 
+def test_when_the_cluster_is_gone_every_entry_has_its_verdict(nodes: RayNodes, project: Project) -> None:
+    names = [f"e{number}" for number in range(4)]
+    project.matrix(*(project.entry(name, "--sleep 60", retries=1) for name in names))
+    process = run_on(nodes, project)
+    wait_for_log_lines(project, 1)
+    nodes.kill_all()
+    outcome = project.outcome(process)
+    assert outcome.code == 1, outcome.output
+    assert outcome.json("summary.json")["counts"] == {"error": len(names)}
+    assert f"--bench-fleet {nodes.address}: nothing takes connections there" in project.outcome_of("e3")["error"]
+    assert f"{len(names)} failed" in outcome.lines[-1]
+
+
 def test_a_node_on_which_two_entries_meet_errors_is_left_out(nodes: RayNodes, project: Project) -> None:
     nodes.join(BAD_NODE="1")
     project.write("bad.py", BAD_ON_ONE_NODE)

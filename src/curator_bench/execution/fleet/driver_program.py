@@ -40,6 +40,7 @@ from curator_bench.execution.fleet.node import run_on_node
 from curator_bench.execution.fleet.reserving import Reserving
 
 _LOOK_AT_NODES_EVERY_S = 2.0
+_TRIED_AGAIN_AFTER_S = 0.5
 _RAY_CLIENT = "ray://"
 _CLIENT_ATTEMPTS = 2
 _OF_A_CLIENT, _TO_COME = "all nodes", "nodes to come"
@@ -169,6 +170,7 @@ class Driver:
             case Kill(uid):
                 self._end(uid, force=True)
             case Reserve(node, gpu):
+                self._board.leave_out.remote(node, gpu)
                 self._reserving.reserve(node, gpu)
 
     def _start(self, order: Order) -> None:
@@ -208,7 +210,7 @@ class Driver:
             return
         result, where, files = future.result()
         if result is None:
-            self._start(task.order)
+            self._later(_TRIED_AGAIN_AFTER_S, lambda: self._start(task.order))
             return
         self._tell(Ended(uid, result, where, files))
 

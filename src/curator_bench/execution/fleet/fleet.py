@@ -139,8 +139,8 @@ class Fleet:
         return Broken(why)
 
     def _why_broken(self) -> str:
-        if self._cluster.processes and not is_alive(self._cluster):
-            what, lines = "the fleet's Ray cluster has ended", last_log_lines(self._cluster)
+        if not is_alive(self._cluster):
+            what, lines = f"the fleet's cluster at {self._cluster.address} is gone", last_log_lines(self._cluster)
         else:
             what, lines = "the driver of the fleet has ended", tail(self._log_dir / "driver.log", _LOG_LINES)
         return "\n".join([what, *(f"    {line}" for line in lines)])
