@@ -344,6 +344,7 @@ def test_a_worker_that_died_is_tried_again(project: Project) -> None:
     outcome = project.run(*TWO_CPUS, "--benchmark", "--benchmark-db", "runs.db")
     assert outcome.code == 0, outcome.output
     assert outcome.json("one", "results.json")["attempt"] == 2
+    assert outcome.has("Once more one: attempt 1: its worker on ")
     with sqlite3.connect(project.folder / "runs.db") as database:
         rows = database.execute("SELECT name, attempt, verdict FROM test_run ORDER BY name, attempt").fetchall()
     assert rows == [("beside", 1, "passed"), ("one", 1, "error"), ("one", 2, "passed")]
