@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
 from curator_bench.execution.failed import failed_before_it_began
 from curator_bench.execution.fleet.baggage import Found, _collected, digest_of, pack, relocated, runtime_env
+from curator_bench.execution.fleet.board import Board
 from curator_bench.execution.fleet.gpus import GpuWatch
 from curator_bench.execution.fleet.left_out import LeftOut
 from curator_bench.execution.fleet.model import Node, Slice, Where
@@ -114,6 +116,16 @@ def test_a_gpu_is_left_out_once_and_its_node_is_not() -> None:
     assert answers == [[], ["3"], []]
     assert left_out.gpus == {"a": {"3"}}
     assert not left_out.nodes
+
+
+def test_the_board_knows_what_was_left_out_since_an_order_was_given() -> None:
+    async def told() -> list[frozenset[str]]:
+        board = Board()
+        await board.leave_out("a", "3")
+        await board.leave_out("a", "4")
+        return [await board.gpus_left_out("a"), await board.gpus_left_out("b")]
+
+    assert asyncio.run(told()) == [{"3", "4"}, frozenset()]
 
 
 def test_paths_of_a_plan_are_those_of_the_machine_and_come_back() -> None:
