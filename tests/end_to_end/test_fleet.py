@@ -206,6 +206,7 @@ def test_lines_say_where_runs_are(outcome: Outcome) -> None:
         (["--bench-fleet", "local", "--bench-max-runs", "0"], "a whole number of at least 1"),
         (["--bench-fleet", "local", "--bench-runs-per-gpu", "x"], "a whole number of at least 1"),
         (["--bench-fleet", "127.0.0.1:1", "--bench-fleet-cpus", "2"], "--bench-fleet-cpus is for --bench-fleet local"),
+        (["--bench-fleet", "local", "--bench-results", "script.py"], "results cannot be written"),
         (["--bench-fleet", "locl"], "expected local, auto, HOST:PORT or ray://HOST:PORT"),
         (["--bench-fleet", "127.0.0.1:99999"], "expected local, auto, HOST:PORT or ray://HOST:PORT"),
         (["--bench-fleet", "127.0.0.1:1"], "nothing takes connections there"),

@@ -118,20 +118,23 @@ def test_a_gpu_is_left_out_once_and_its_node_is_not() -> None:
     assert not left_out.nodes
 
 
-def test_the_board_knows_what_was_left_out_since_an_order_was_given() -> None:
+def test_the_board_knows_at_once_which_gpus_two_entries_were_refused() -> None:
     async def told() -> list[frozenset[str]]:
         board = Board()
-        await board.leave_out("a", "3")
-        await board.leave_out("a", "4")
+        for entry in ("one", "one", "two"):
+            await board.refused("a", ["3"], entry)
+        await board.refused("a", ["4"], "one")
         return [await board.gpus_left_out("a"), await board.gpus_left_out("b")]
 
-    assert asyncio.run(told()) == [{"3", "4"}, frozenset()]
+    assert asyncio.run(told()) == [{"3"}, frozenset()]
 
 
 def test_paths_of_a_plan_are_those_of_the_machine_and_come_back() -> None:
     moved = {"/work": "/tmp/ray/work", "/results/s": "/tmp/away"}
     there = relocated(plan(), moved)
     assert (there.script, there.args) == ("/tmp/ray/work/x.py", ("/tmp/ray/work/in", "-o", "/tmp/away/e"))
+    stays = relocated(plan(), {"/results": "/away", "/results/s": "/results/s"})
+    assert stays.args == ("/work/in", "-o", "/results/s/e")
     assert relocated(there, {new: old for old, new in moved.items()}) == plan()
 
 

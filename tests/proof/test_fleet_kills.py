@@ -91,10 +91,10 @@ def test_nothing_of_a_run_outlives_what_it_ran_under(killing: Killing, whom: str
 def test_a_client_that_is_killed_leaves_nothing_on_the_cluster(killing: Killing) -> None:
     pytest.importorskip("grpc", reason="needs the extra [fleet], for ray://")
     killing.matrix(killing.entry("one", 600, ray=RAY), ray=False)
-    with HeadByHand() as head:
+    with HeadByHand(**killing.project.mark.environment()) as head:
         options = ("--bench-fleet", head.client_address)
         with killing.running(*options, background=False, **head.variables()) as process:
-            killing.wait_for_work()
+            killing.wait_for_work(within_s=180)
             assert ours_on(head)
             process.kill()
             began = time.monotonic()

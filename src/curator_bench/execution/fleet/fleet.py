@@ -141,7 +141,7 @@ class Fleet:
         why = self._why_broken()
         for uid in self._under_way:
             del self._under_way[uid]
-            return Lost(uid, why)
+            return Lost(uid, why, with_all=True)
         return Broken(why)
 
     def _why_broken(self) -> str:
