@@ -30,7 +30,9 @@ def check(requirements: Sequence[Requirement], metrics: Mapping[str, Scalar]) ->
     checks += [_check_gateable(one, metrics) for one in requirements if _is_not_gateable(one, metrics)]
     is_known = any(done.metric == SUCCESS_METRIC and not done.met for done in checks)
     if _script_says_it_failed(metrics) and not is_known:
-        checks.append(Check(SUCCESS_METRIC, "exact_value", True, False, met=False, note="so says the script itself"))
+        said = metrics[SUCCESS_METRIC]
+        note = "so says the script itself" if said is False else f"is {_kind(said)}, not true or false"
+        checks.append(Check(SUCCESS_METRIC, "exact_value", True, said, met=False, note=note))
     return tuple(checks)
 
 
@@ -57,7 +59,9 @@ def _is_within(one: str, other: str) -> bool:
 
 
 def _script_says_it_failed(metrics: Mapping[str, Scalar]) -> bool:
-    return metrics.get(SUCCESS_METRIC) is False
+    """As its exit code would say it, `0 if is_success else 1`; but text and NaN, which are neither, are no success."""
+    said = metrics.get(SUCCESS_METRIC, True)
+    return not said or _kind(said) in ("text", "NaN")
 
 
 def _bounds_of(requirement: Requirement) -> Iterator[tuple[str, str | int | float]]:
