@@ -12,9 +12,8 @@ from difflib import get_close_matches
 from fractions import Fraction
 from typing import TypeGuard
 
-from curator_bench.values import Check, Requirement, RunResult, Scalar, Verdict
+from curator_bench.values import SUCCESS_METRIC, Check, Requirement, RunResult, Scalar, Verdict, means_success
 
-SUCCESS_METRIC = "is_success"
 _BOUNDS = ("min_value", "max_value", "exact_value")
 _NAMES_SHOWN = 3
 _SHORTEST_PART = 3
@@ -59,9 +58,7 @@ def _is_within(one: str, other: str) -> bool:
 
 
 def _script_says_it_failed(metrics: Mapping[str, Scalar]) -> bool:
-    """As its exit code would say it, `0 if is_success else 1`; but text and NaN, which are neither, are no success."""
-    said = metrics.get(SUCCESS_METRIC, True)
-    return not said or _kind(said) in ("text", "NaN")
+    return not means_success(metrics.get(SUCCESS_METRIC, True))
 
 
 def _bounds_of(requirement: Requirement) -> Iterator[tuple[str, str | int | float]]:
