@@ -49,6 +49,8 @@ def read_result_files(directory: Path, *, python: str, env: Mapping[str, str]) -
     """
     params, params_warnings = _read_params(directory / "params.json")
     metrics, metrics_warnings, problem = _read_metrics(directory / "metrics.json")
+    if problem and not (directory / "params.json").exists():  # of a script that wrote nothing one word is enough
+        params_warnings = ()
     task_metrics, task_warnings = _read_tasks(directory / "tasks.pkl", python, env)
     return ResultFiles(
         params=params,
