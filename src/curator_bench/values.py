@@ -22,7 +22,7 @@ _SHORTEST_SECRET = 4
 
 
 def means_success(said: Scalar) -> bool:
-    """As an exit code would say it, `0 if is_success else 1`; but text and NaN, which are neither yes nor no, are none."""
+    """As an exit code would say it, `0 if is_success else 1`; but text and NaN, neither yes nor no, are none."""
     return bool(said) and not isinstance(said, str) and said == said
 
 

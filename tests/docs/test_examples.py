@@ -170,7 +170,8 @@ def shell_environment(folder: Path) -> dict[str, str]:
         program = programs / name
         program.write_text(f'#!/bin/sh\nexec {shlex.join([sys.executable, *arguments])} "$@"\n')
         program.chmod(0o755)
-    kept = {name: value for name, value in os.environ.items() if name in ("HOME", "LANG", "PYTHONPATH", "TMPDIR")}
+    names = ("HOME", "LANG", "PYTHONPATH", "TMPDIR", "PYTEST_ADDOPTS")
+    kept = {name: value for name, value in os.environ.items() if name in names}
     return kept | {"PATH": f"{programs}:{os.environ['PATH']}", "COLUMNS": "88"}
 
 
