@@ -211,7 +211,7 @@ def test_a_comparison_is_a_table_for_a_pull_request(history: History) -> None:
     history.nights({("so|rt<b>", "time_s"): noisy((1.3, 6), seed=2)}, session="b")
     output = history.ask("compare", "a", "b", "--markdown").output
     assert output.startswith("**1 regression, 0 improvements** in 1 metric\n\n| entry | metric | a | b |")
-    assert "so\\|rt&lt;b>" in output
+    assert "so\\|rt&lt;b&gt;" in output
     assert "🔴 regression" in output
 
 

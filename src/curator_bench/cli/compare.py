@@ -16,6 +16,7 @@ from curator_bench.cli import tables
 from curator_bench.cli.databases import db_option, reading
 from curator_bench.cli.regressions import Share
 from curator_bench.errors import BenchError
+from curator_bench.words import markdown_cell
 
 if TYPE_CHECKING:
     from curator_bench.store.measured import Kind, Measure, Measured
@@ -183,9 +184,7 @@ def _markdown(a: str, b: str, rows: Sequence[_Row]) -> list[str]:
 
 
 def _line(cells: Sequence[str]) -> str:
-    """Names come from anywhere: they must neither end a cell nor begin markup."""
-    escaped = (tables.printable(cell).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;") for cell in cells)
-    return f"| {' | '.join(escaped)} |"
+    return f"| {' | '.join(map(markdown_cell, cells))} |"
 
 
 def _document(row: _Row) -> dict[str, Any]:
