@@ -26,8 +26,6 @@ import random
 import sys
 from pathlib import Path
 
-from plugins_of_others import WITHOUT_OTHERS
-
 root = Path(__file__).parents[1]
 sys.path.insert(0, str(root))
 from package import work
