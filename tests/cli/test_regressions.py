@@ -160,6 +160,23 @@ def test_since_and_metric_and_direction_narrow_what_is_shown(history: History) -
     assert history.ask("regressions", "--since", "yesterday").exit_code == 2
 
 
+def test_a_branch_can_be_looked_at_by_itself(history: History) -> None:
+    history.nights({("sort", "time_s"): noisy((1.0, 40))}, branch="main", session="main")
+    history.nights({("sort", "time_s"): noisy((1.0, 20), (1.3, 20), seed=1)}, branch="topic", session="topic")
+    assert history.regressions("--branch", "main") == []
+    (found,) = history.regressions("--branch", "topic")
+    assert found["change"] == pytest.approx(0.3, abs=0.03)
+    result = history.ask("regressions", "--branch", "topci")
+    assert (result.exit_code, "did you mean 'topic'" in result.output) == (2, True)
+    assert history.ask("accept", "sort", "time_s", "--branch", "topic", "--why", "meant").exit_code == 0
+    assert history.regressions("--branch", "topic") == []
+
+
+def test_what_cannot_be_said_is_no_regression(history: History) -> None:
+    assert history.ask("regressions").exit_code == 2
+    assert history.ask("compare", "a", "b", "--fail").exit_code == 2
+
+
 def test_machines_are_not_mixed(history: History) -> None:
     history.nights({("sort", "time_s"): noisy((1.0, 40))}, machine="slow")
     history.nights({("sort", "time_s"): noisy((0.5, 40), seed=1)}, machine="fast")
@@ -241,5 +258,5 @@ def test_what_is_not_comparable_says_why(history: History) -> None:
 def test_an_unknown_side_names_the_nearest(history: History) -> None:
     history.nights({("sort", "time_s"): noisy((1.0, 20))}, session="nightly", branch="main")
     result = history.ask("compare", "nihgtly", "main")
-    assert result.exit_code == 1
-    assert "did you mean 'nightly'" in str(result.exception)
+    assert result.exit_code == 2
+    assert "did you mean 'nightly'" in result.output
