@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -97,6 +98,12 @@ def test_a_noisy_but_level_history_of_many_entries_raises_nothing(history: Histo
     )
     result = history.ask("regressions")
     assert (result.exit_code, result.output) == (0, "No shifts; 200 series looked at.\n")
+    site = history.folder / "site"
+    assert history.ask("report", "--out", site).exit_code == 0
+    overview = (site / "index.html").read_text()
+    for what in ("worse", "broken", "better"):
+        (section,) = re.findall(rf'<section aria-labelledby="{what}">.*?</section>', overview, re.DOTALL)
+        assert ">Nothing.</p>" in section
 
 
 def test_an_improvement_is_told_and_is_no_reason_to_fail(history: History) -> None:
