@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -30,11 +31,11 @@ class Moment(click.ParamType[datetime]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
         if isinstance(value, datetime):
             return value
-        if days := _DAYS.fullmatch(value):
-            return datetime.now(UTC) - timedelta(days=int(days[1]))
         try:
+            if days := _DAYS.fullmatch(value):
+                return datetime.now(UTC) - timedelta(days=int(days[1]))
             moment = datetime.fromisoformat(value)
-        except ValueError:
+        except (ValueError, OverflowError):
             self.fail(f"found {value!r}, expected a day (2026-01-23), a time, or days (30d)", param, ctx)
         return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
@@ -49,9 +50,12 @@ class Share(click.ParamType[float]):
             return value
         number, percent, _ = str(value).partition("%")
         try:
-            return float(number) / (100 if percent else 1)
+            share = float(number) / (100 if percent else 1)
         except ValueError:
+            share = math.nan
+        if not 0 <= share < math.inf:
             self.fail(f"found {value!r}, expected a share (3% or 0.03)", param, ctx)
+        return share
 
 
 @click.command("regressions", cls=Answering)
@@ -62,7 +66,9 @@ class Share(click.ParamType[float]):
 @click.option("--better", type=click.Choice(["less", "more"]), help="of metrics that tell no direction by their name")
 @click.option("--min-effect", type=Share(), default="3%", show_default=True, help="smaller shifts are left out")
 @click.option("--all", "everything", is_flag=True, help="also those that were accepted")
-@click.option("--repo", type=click.Path(path_type=Path), default=".", help="where commits are looked up")
+@click.option(
+    "--repo", type=click.Path(path_type=Path, exists=True), help="where commits are looked up; otherwise in this folder"
+)
 @click.option("--json", "as_json", is_flag=True, help="print JSON instead of tables")
 def command(
     database: str,
@@ -72,7 +78,7 @@ def command(
     better: str | None,
     min_effect: float,
     everything: bool,
-    repo: Path,
+    repo: Path | None,
     as_json: bool,
 ) -> None:
     """Print where metrics shifted, in all runs that are comparable. The exit code is 1 when a regression is open,
@@ -100,13 +106,18 @@ def _document(one: FoundShift) -> dict[str, Any]:
         "entry": one.entry.name,
         "metric": one.metric,
         "kind": str(one.shift.outcome),
-        "change": one.shift.change,
-        "interval": list(one.shift.interval),
+        "change": _fraction(one.shift.change),
+        "interval": [_fraction(bound) for bound in one.shift.interval],
         "since": since,
     }
 
 
-def _print(found: Found, shown: Sequence[FoundShift], repo: Path) -> None:
+def _fraction(change: float) -> float | None:
+    """What was zero before has none."""
+    return change if math.isfinite(change) else None
+
+
+def _print(found: Found, shown: Sequence[FoundShift], repo: Path | None) -> None:
     looked_at = f"{tables.how_many(found.series, 'series', 'series')} looked at"
     if not shown:
         tables.say(f"No shifts; {looked_at}.")
@@ -140,7 +151,7 @@ def _row(one: FoundShift) -> tuple[str, ...]:
         one.entry.name,
         one.metric,
         tables.change(one.shift.change),
-        f"{tables.change(low)} to {tables.change(high)}",
+        f"{tables.change(low)} to {tables.change(high)}" if math.isfinite(one.shift.change) else tables.NOTHING,
         tables.number(one.shift.before),
         tables.number(one.shift.after),
         str(one.state),
@@ -149,7 +160,7 @@ def _row(one: FoundShift) -> tuple[str, ...]:
     )
 
 
-def _ranges(shown: Sequence[FoundShift], repo: Path) -> Iterator[str]:
+def _ranges(shown: Sequence[FoundShift], repo: Path | None) -> Iterator[str]:
     """What was committed between the last run before a shift and the first since; each range once."""
     from curator_bench.measure.git import log_between
     from curator_bench.verdict.hunting import State
@@ -162,8 +173,12 @@ def _ranges(shown: Sequence[FoundShift], repo: Path) -> Iterator[str]:
                 continue
             seen.add((subject, before, since))
             of = f" of {subject}" if subject else ""
-            yield f"\n{one.entry.name} {one.metric}: {before[:12]}..{since[:12]}{of}"
-            lines = log_between(repo, before, since) or []
+            what = f"{one.entry.name} {one.metric}: {before[:12]}..{since[:12]}{of}"
+            yield f"\n{tables.printable(what)}"
+            lines = log_between(repo or Path(), before, since)
+            if lines is None:
+                yield from [f"    {repo} has no such commits"] if repo else []
+                continue
             yield from (f"    {tables.printable(line)}" for line in lines[:_COMMITS_SHOWN])
             if len(lines) > _COMMITS_SHOWN:
                 yield f"    … and {len(lines) - _COMMITS_SHOWN} more"

@@ -20,7 +20,7 @@ class State(StrEnum):
     OPEN = "open"
     ACCEPTED = "accepted"
     RECOVERED = "recovered"
-    """Later shifts have undone it."""
+    """Later runs were as good as before, whatever came after them."""
     BETTER = "better"
     """An improvement: nothing is to be done."""
 
@@ -40,6 +40,13 @@ def state_of(shift: Shift, later: Sequence[Shift], rules: Rules, *, accepted: bo
         return State.BETTER
     if accepted:
         return State.ACCEPTED
-    now = later[-1].after if later else shift.after
-    worse = (shift.before - now if rules.better is Better.MORE else now - shift.before) / (abs(shift.before) or 1.0)
-    return State.OPEN if worse >= rules.min_effect else State.RECOVERED
+    levels = [shift.after, *(one.after for one in later)]
+    return (
+        State.OPEN if all(_worse_by(shift, level, rules) >= rules.min_effect for level in levels) else State.RECOVERED
+    )
+
+
+def _worse_by(shift: Shift, level: float, rules: Rules) -> float:
+    """As a fraction of the level before; of what was zero, of the level since."""
+    worse = shift.before - level if rules.better is Better.MORE else level - shift.before
+    return worse / (abs(shift.before) or abs(shift.after) or 1.0)

@@ -65,7 +65,9 @@ def moment_of(said: object) -> datetime:
     if isinstance(said, str):
         moment = datetime.fromisoformat(said)
         with suppress(OverflowError):
-            return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+            moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+            if moment.year in _YEARS:
+                return moment
         raise ValueError("expected a time of our age")
     if isinstance(said, bool) or not isinstance(said, int | float):
         raise ValueError("expected a time: ISO 8601 or seconds since 1970")
