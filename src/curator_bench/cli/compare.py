@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from curator_bench.cli import tables
+from curator_bench.cli.answering import Answering
 from curator_bench.cli.databases import db_option, reading
 from curator_bench.cli.regressions import Share
 from curator_bench.errors import BenchError
@@ -32,7 +33,7 @@ class _Row:
     compared: Compared
 
 
-@click.command("compare")
+@click.command("compare", cls=Answering)
 @click.argument("a")
 @click.argument("b")
 @db_option
@@ -54,7 +55,9 @@ def command(
     as_json: bool,
 ) -> None:
     """Compare what was measured in A with what was measured in B: names or uids of sessions, commits, branches, or
-    database files and URLs. How much a metric scatters is learnt from all its runs."""
+    database files and URLs. How much a metric scatters is learnt from all its runs.
+
+    The exit code is 1 with --fail when there is a regression, and 2 for what could not be compared."""
     rows = _compared(*_sides(a, b, database, metric), better, min_effect)
     if not rows:
         raise BenchError(f"{a} and {b} have no metric in common that tells which direction is good")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from curator_bench.cli import tables
+from curator_bench.cli.answering import Answering
 from curator_bench.cli.databases import db_option, reading
 
 if TYPE_CHECKING:
@@ -53,10 +54,11 @@ class Share(click.ParamType[float]):
             self.fail(f"found {value!r}, expected a share (3% or 0.03)", param, ctx)
 
 
-@click.command("regressions")
+@click.command("regressions", cls=Answering)
 @db_option
 @click.option("--since", type=Moment(), help="only shifts since this day (2026-01-23), or these days (30d)")
 @click.option("--metric", help="this metric only")
+@click.option("--branch", help="only runs of this branch; otherwise all runs are one history")
 @click.option("--better", type=click.Choice(["less", "more"]), help="of metrics that tell no direction by their name")
 @click.option("--min-effect", type=Share(), default="3%", show_default=True, help="smaller shifts are left out")
 @click.option("--all", "everything", is_flag=True, help="also those that were accepted")
@@ -66,13 +68,15 @@ def command(
     database: str,
     since: datetime | None,
     metric: str | None,
+    branch: str | None,
     better: str | None,
     min_effect: float,
     everything: bool,
     repo: Path,
     as_json: bool,
 ) -> None:
-    """Print where metrics shifted, in all runs that are comparable. The exit code is 1 when a regression is open.
+    """Print where metrics shifted, in all runs that are comparable. The exit code is 1 when a regression is open,
+    and 2 where that cannot be said.
 
     A regression is open until later runs are as good as before, or `curator-bench accept` closes it.
     """
@@ -80,7 +84,7 @@ def command(
     from curator_bench.verdict.hunting import State
 
     with reading(database) as opened, opened.reading() as connection:
-        found = find_shifts(connection, Wish(metric, since, better, min_effect))
+        found = find_shifts(connection, Wish(metric, since, better, min_effect, branch))
     shown = [one for one in found.shifts if everything or one.state is not State.ACCEPTED]
     if as_json:
         click.echo(tables.as_json([_document(one) for one in shown]))

