@@ -121,6 +121,50 @@ def test_what_later_runs_have_undone_is_not_open(history: History) -> None:
     assert "recovered" in result.output
 
 
+def test_what_was_undone_once_is_not_what_is_open_now(history: History) -> None:
+    history.nights({("sort", "time_s"): noisy((1.0, 30), (1.2, 20), (1.0, 20), (1.2, 20))})
+    states = re.findall(r"open|recovered|better", history.ask("regressions").output)
+    assert states == ["recovered", "better", "open"]
+
+
+def test_what_came_from_zero_is_open_until_it_is_zero_again(history: History) -> None:
+    history.nights({("sort", "errors_bytes"): [0.0] * 20 + [1e-9] * 10})
+    result = history.ask("regressions")
+    assert result.exit_code == 1
+    assert re.search(r"from zero +- +0 +1e-09 +open", result.output)
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (("--metric", "tmie_s"), "no run has measured 'tmie_s'; did you mean 'time_s'?"),
+        (("--branch", "main"), "no run of a branch 'main' is recorded"),
+        (("--since", "99999999999d"), "found '99999999999d', which is before all time"),
+        (("--since", "foo"), "found 'foo', expected a day"),
+        *(
+            (("--min-effect", share), f"found '{share}', expected a share")
+            for share in ("nan", "-3%", "1e999", "3%x", "")
+        ),
+    ],
+    ids=" ".join,
+)
+def test_a_question_that_cannot_be_answered_is_no_answer(
+    history: History, words: tuple[str, ...], problem: str
+) -> None:
+    history.nights({("sort", "time_s"): noisy((1.0, 40), (1.2, 20))})
+    result = history.ask("regressions", *words)
+    assert result.exit_code == 2
+    assert problem in result.output
+
+
+def test_commits_of_others_do_not_steer_the_terminal(history: History) -> None:
+    commits = ["\x1b[31mRED\x1b]0;title\x07"] * 20 + ["x\ny"] * 20
+    history.nights({("sort", "time_s"): noisy((1.0, 20), (1.5, 20))}, commits=commits)
+    output = history.ask("regressions", "--repo", history.folder).output
+    assert "\x1b" not in output
+    assert f"({history.folder} is no checkout that has them)" in output
+
+
 def test_what_is_accepted_is_closed_until_it_gets_worse_again(history: History) -> None:
     history.nights({("sort", "time_s"): noisy((1.0, 40), (1.2, 20))})
     assert history.ask("regressions").exit_code == 1
