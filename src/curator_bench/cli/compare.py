@@ -15,7 +15,7 @@ import click
 from curator_bench.cli import tables
 from curator_bench.cli.answering import Answering
 from curator_bench.cli.databases import db_option, reading
-from curator_bench.cli.regressions import Share
+from curator_bench.cli.parameters import Share
 from curator_bench.errors import BenchError
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ def _place(verdict: str) -> int:
 
 def _cells(row: _Row) -> tuple[str, ...]:
     one = row.compared
-    interval = f"{tables.change(one.interval[0])} to {tables.change(one.interval[1])}" if one.interval else ""
+    interval = tables.interval(one.interval) if one.interval else ""
     return (
         row.measure.name,
         row.measure.metric,

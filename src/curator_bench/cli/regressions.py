@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
-import re
 import sys
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,47 +13,12 @@ import click
 from curator_bench.cli import tables
 from curator_bench.cli.answering import Answering
 from curator_bench.cli.databases import db_option, reading
+from curator_bench.cli.parameters import Moment, Share
 
 if TYPE_CHECKING:
     from curator_bench.cli.found_shifts import Found, FoundShift
 
-_DAYS = re.compile(r"(\d+) ?d(ays?)?")
 _COMMITS_SHOWN = 20
-
-
-class Moment(click.ParamType[datetime]):
-    """A day, a time, or so many days ago."""
-
-    name = "DAY"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
-        if isinstance(value, datetime):
-            return value
-        try:
-            if days := _DAYS.fullmatch(value):
-                return datetime.now(UTC) - timedelta(days=int(days[1]))
-            moment = datetime.fromisoformat(value)
-        except (ValueError, OverflowError):
-            self.fail(f"found {value!r}, expected a day (2026-01-23), a time, or days (30d)", param, ctx)
-        return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
-class Share(click.ParamType[float]):
-    """A fraction, as a matrix has it: `3%` or 0.03."""
-
-    name = "SHARE"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        if isinstance(value, float):
-            return value
-        number, percent, _ = str(value).partition("%")
-        try:
-            share = float(number) / (100 if percent else 1)
-        except ValueError:
-            share = math.nan
-        if not 0 <= share < math.inf:
-            self.fail(f"found {value!r}, expected a share (3% or 0.03)", param, ctx)
-        return share
 
 
 @click.command("regressions", cls=Answering)
@@ -66,9 +29,7 @@ class Share(click.ParamType[float]):
 @click.option("--better", type=click.Choice(["less", "more"]), help="of metrics that tell no direction by their name")
 @click.option("--min-effect", type=Share(), default="3%", show_default=True, help="smaller shifts are left out")
 @click.option("--all", "everything", is_flag=True, help="also those that were accepted")
-@click.option(
-    "--repo", type=click.Path(path_type=Path, exists=True), help="where commits are looked up; otherwise in this folder"
-)
+@click.option("--repo", type=click.Path(path_type=Path), help="where commits are looked up; otherwise here")
 @click.option("--json", "as_json", is_flag=True, help="print JSON instead of tables")
 def command(
     database: str,
@@ -106,15 +67,10 @@ def _document(one: FoundShift) -> dict[str, Any]:
         "entry": one.entry.name,
         "metric": one.metric,
         "kind": str(one.shift.outcome),
-        "change": _fraction(one.shift.change),
-        "interval": [_fraction(bound) for bound in one.shift.interval],
+        "change": one.shift.change,
+        "interval": list(one.shift.interval),
         "since": since,
     }
-
-
-def _fraction(change: float) -> float | None:
-    """What was zero before has none."""
-    return change if math.isfinite(change) else None
 
 
 def _print(found: Found, shown: Sequence[FoundShift], repo: Path | None) -> None:
@@ -145,13 +101,12 @@ def _print(found: Found, shown: Sequence[FoundShift], repo: Path | None) -> None
 
 
 def _row(one: FoundShift) -> tuple[str, ...]:
-    low, high = one.shift.interval
     return (
         tables.time(one.first.start),
         one.entry.name,
         one.metric,
         tables.change(one.shift.change),
-        f"{tables.change(low)} to {tables.change(high)}" if math.isfinite(one.shift.change) else tables.NOTHING,
+        tables.interval(one.shift.interval),
         tables.number(one.shift.before),
         tables.number(one.shift.after),
         str(one.state),
@@ -174,11 +129,9 @@ def _ranges(shown: Sequence[FoundShift], repo: Path | None) -> Iterator[str]:
             seen.add((subject, before, since))
             of = f" of {subject}" if subject else ""
             what = f"{one.entry.name} {one.metric}: {before[:12]}..{since[:12]}{of}"
-            yield f"\n{tables.printable(what)}"
             lines = log_between(repo or Path(), before, since)
-            if lines is None:
-                yield from [f"    {repo} has no such commits"] if repo else []
-                continue
-            yield from (f"    {tables.printable(line)}" for line in lines[:_COMMITS_SHOWN])
-            if len(lines) > _COMMITS_SHOWN:
+            lacks = f" ({repo} is no checkout that has them)" if repo and lines is None else ""
+            yield f"\n{tables.printable(what)}{lacks}"
+            yield from (f"    {tables.printable(line)}" for line in (lines or [])[:_COMMITS_SHOWN])
+            if lines and len(lines) > _COMMITS_SHOWN:
                 yield f"    … and {len(lines) - _COMMITS_SHOWN} more"

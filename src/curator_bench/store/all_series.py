@@ -58,16 +58,18 @@ class _Runs:
 def all_series(connection: Connection, metric: str | None = None, branch: str | None = None) -> list[Series]:
     """The series of all entries, by name; of one metric, or of all. Runs of older definitions are left out.
 
-    With a branch only of its sessions. Raises BenchError where there is no such branch or metric.
+    With a branch only of its sessions. Raises BenchError where there are none, or where nothing measured that metric.
     """
     runs = _runs(connection, _sessions_of(connection, branch))
     where, codes, values, metrics = _figures(connection)
+    if metric is not None and metric not in metrics:
+        raise BenchError(f"no run has measured {metric!r}{nearest(metric, metrics)}")
     order = np.argsort(runs.ids)
     place = np.searchsorted(runs.ids, where, sorter=order)
     place = order[np.minimum(place, len(order) - 1)] if len(order) else np.zeros(len(where), dtype=np.int64)
     known = runs.ids[place] == where if len(order) else np.zeros(len(where), dtype=bool)
     if metric is not None:
-        known &= codes == _code_of(metric, metrics)
+        known &= codes == metrics[metric]
     place, codes, values = place[known], codes[known], values[known]
     groups = runs.groups[place]
     sorted_by = np.lexsort((place, codes, groups))
@@ -79,12 +81,6 @@ def all_series(connection: Connection, metric: str | None = None, branch: str | 
         for start, end in pairwise([0, *ends.tolist(), len(values)])
         if end > start
     ]
-
-
-def _code_of(metric: str, metrics: Mapping[str, int]) -> int:
-    if metric not in metrics:
-        raise BenchError(f"no number {metric!r} is recorded{nearest(metric, metrics)}")
-    return metrics[metric]
 
 
 def _series(runs: _Runs, group: int, metric: str, places: Integers, values: Floats) -> Series:

@@ -20,7 +20,7 @@ class State(StrEnum):
     OPEN = "open"
     ACCEPTED = "accepted"
     RECOVERED = "recovered"
-    """Later runs were as good as before, whatever came after them."""
+    """Later shifts have undone it."""
     BETTER = "better"
     """An improvement: nothing is to be done."""
 
@@ -35,18 +35,15 @@ def believed_shifts(series: Sequence[tuple[Floats, Rules]]) -> list[list[Shift]]
 
 
 def state_of(shift: Shift, later: Sequence[Shift], rules: Rules, *, accepted: bool) -> State:
-    """`later` are the shifts of the same series that came after it."""
+    """`later` are the shifts of the same series that came after it: the first that leads back ends it for good."""
     if shift.outcome is Outcome.IMPROVEMENT:
         return State.BETTER
     if accepted:
         return State.ACCEPTED
-    levels = [shift.after, *(one.after for one in later)]
-    return (
-        State.OPEN if all(_worse_by(shift, level, rules) >= rules.min_effect for level in levels) else State.RECOVERED
-    )
+    since = [level.after for level in later] or [shift.after]
+    return State.OPEN if all(_is_worse(shift.before, level, rules) for level in since) else State.RECOVERED
 
 
-def _worse_by(shift: Shift, level: float, rules: Rules) -> float:
-    """As a fraction of the level before; of what was zero, of the level since."""
-    worse = shift.before - level if rules.better is Better.MORE else level - shift.before
-    return worse / (abs(shift.before) or abs(shift.after) or 1.0)
+def _is_worse(before: float, now: float, rules: Rules) -> bool:
+    worse = before - now if rules.better is Better.MORE else now - before
+    return worse > 0 if before == 0 else worse / abs(before) >= rules.min_effect

@@ -114,8 +114,6 @@ def _is_text(said: object, *, may_lack: bool) -> bool:
 
 
 def _is_value(said: object) -> bool:
-    if isinstance(said, bool):
-        return False
     return isinstance(said, int | float) or (isinstance(said, str) and said in _NOT_FINITE)
 
 
