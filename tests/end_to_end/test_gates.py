@@ -211,6 +211,7 @@ def test_a_commit_can_be_the_baseline(gated: Gated) -> None:
     assert outcome.code == 0
     (found,) = gated.project.outcome_of("sort")["requirements"]
     assert "no comparable runs of 12345678" in found["note"]
+    assert outcome.has("sort_time_s is not held against anything: there are no comparable runs of 12345678")
 
 
 def test_all_metrics_at_once_are_gated(gated: Gated) -> None:

@@ -47,7 +47,7 @@ def test_all_three_goals_at_once_are_met_by_no_other_rule(ours: dict[str, float]
     for detector in others:
         results = tmp_path / detector / "benchmark_results"
         words = ["--series", str(SERIES_OF_OTHERS), "--seed", str(SEED), "--benchmark-results-path", str(results)]
-        command = [DETECTORS_PYTHON, FOLDER / "detection.py", "--detector", detector, *words]
+        command: list[str | Path] = [DETECTORS_PYTHON, FOLDER / "detection.py", "--detector", detector, *words]
         subprocess.run(command, check=True, capture_output=True)
     found = read(tmp_path)
     print("\n".join(table({"curator-bench": ours, **found})))
