@@ -49,8 +49,14 @@ def _markdown(report: SessionReport) -> str:
     of = [words.moment(session.start) + " UTC"]
     if session.commit:
         of.append(f"commit {session.commit[:12]}{' (changed)' if session.dirty else ''}")
-    of += [_cell(text) for text in (session.branch, session.reason) if text]
-    lines = [f"## {_cell(session.name)}: {counts}", "", ", ".join(of), "", *_markdown_shifts("Got worse", report.worse)]
+    of += [text for text in (session.branch, session.reason) if text]
+    lines = [
+        f"## {_cell(session.name)}: {counts}",
+        "",
+        _cell(", ".join(of)),
+        "",
+        *_markdown_shifts("Got worse", report.worse),
+    ]
     if report.broken:
         rows = [(entry.name, run.verdict, words.first_line(run.why)) for entry, run in report.broken]
         lines += ["### Broken", "", *_table(("entry", "verdict", "why"), rows), ""]
