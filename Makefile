@@ -69,6 +69,7 @@ check: $(INSTALLED) ## check format, lint, types, who imports whom, dependencies
 	$(VENV)/bin/deptry src
 	$(VENV)/bin/shellcheck .ci/run ci/*.sh
 	$(VENV)/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	ci/actionlint.sh
 	$(VENV)/bin/zizmor --offline --quiet --no-progress .github/workflows
 	$(VENV)/bin/hadolint Dockerfile
 

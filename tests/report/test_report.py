@@ -42,6 +42,14 @@ def test_markdown_says_what_got_worse_and_what_is_broken_and_calls_nobody(projec
     assert {line.count(" | ") for line in text.splitlines() if line.startswith("| removal\\[")} == {6, 2}
 
 
+def test_markdown_is_safe_from_what_calls_itself_a_commit(tmp_path: Path) -> None:
+    lines = nights.long_names(tmp_path)
+    subprocess.run([COMMAND, "import", lines, "--db", "benchmark.db"], cwd=tmp_path, check=True)
+    text = report(tmp_path, "--format", "markdown")
+    assert "commit &lt;script" in text
+    assert "<script" not in text
+
+
 def test_json_is_for_programs(project: Path) -> None:
     document = json.loads(report(project, "--format", "json", "--session", "nightly_30"))
     assert (document["schema_version"], document["session"]["name"], len(document["runs"])) == (1, "nightly_30", 5)

@@ -49,8 +49,8 @@ def _markdown(report: SessionReport) -> str:
     of = [words.moment(session.start) + " UTC"]
     if session.commit:
         of.append(f"commit {session.commit[:12]}{' (changed)' if session.dirty else ''}")
-    of += [markdown_cell(text) for text in (session.branch, session.reason) if text]
-    lines = [f"## {markdown_cell(session.name)}: {counts}", "", ", ".join(of), ""]
+    of += [text for text in (session.branch, session.reason) if text]
+    lines = [f"## {markdown_cell(session.name)}: {counts}", "", markdown_cell(", ".join(of)), ""]
     lines += _markdown_shifts("Got worse", report.worse)
     if report.broken:
         rows = [(entry.name, run.verdict, words.first_line(run.why)) for entry, run in report.broken]
