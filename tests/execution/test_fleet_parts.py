@@ -14,7 +14,7 @@ from curator_bench.execution.fleet.gpus import GpuWatch
 from curator_bench.execution.fleet.left_out import LeftOut
 from curator_bench.execution.fleet.model import Node, Slice, Where
 from curator_bench.execution.fleet.slices import capacity, fits, largest, slice_of, within
-from curator_bench.values import Cause, Plan, RaySettings
+from curator_bench.values import Cause, Plan, RaySettings, Verdict
 
 GIB = 1 << 30
 
@@ -135,6 +135,7 @@ def test_paths_of_a_plan_are_those_of_the_machine_and_come_back() -> None:
     assert (there.script, there.args) == ("/tmp/ray/work/x.py", ("/tmp/ray/work/in", "-o", "/tmp/away/e"))
     stays = relocated(plan(), {"/results": "/away", "/results/s": "/results/s"})
     assert stays.args == ("/work/in", "-o", "/results/s/e")
+    assert relocated(Verdict.PASSED, moved) is Verdict.PASSED
     assert relocated(there, {new: old for old, new in moved.items()}) == plan()
 
 

@@ -214,8 +214,10 @@ def relocated(value: _T, moved: Mapping[str, str]) -> _T:
 
 
 def _with_other_paths(text: str, moved: Mapping[str, str]) -> str:
+    if not any(here in text for here in moved):
+        return text  # the very same: verdicts are texts, too
     longest_first = "|".join(map(re.escape, sorted(moved, key=len, reverse=True)))
-    return re.sub(longest_first, lambda here: moved[here[0]], text) if moved else text
+    return re.sub(longest_first, lambda here: moved[here[0]], text)
 
 
 def _collected(entry_dir: Path) -> tuple[dict[str, bytes], list[str]]:
