@@ -109,10 +109,30 @@ def test_a_slack_that_does_not_answer_delays_no_run_and_is_told_later(project: P
     assert outcome.code == 0
     assert time.monotonic() - began < HANGS_S / 5
     assert (slack.calls, len(undelivered(project))) == ([], 1)
-    assert outcome.has("3 of 3 messages not delivered (a call took longer than 1 s")
+    assert outcome.has("3 of 3 messages not delivered (TimeoutError: ")
     slack.silent_s = 0
     assert resend(project).returncode == 0
     assert [reply["text"].split()[1] for reply in slack.replies] == ["a:", "b:"]
+
+
+def test_a_slack_that_hangs_for_a_while_is_asked_again(project: Project, slack: Slack) -> None:
+    slack.silent_s, slack.silent_calls = HANGS_S, 1
+    project.matrix(project.entry("a", "--sleep 3"), sinks=[sink(slack, call_timeout_s=2)])
+    outcome = project.run("--benchmark")
+    assert outcome.has("delivered in the end, after: TimeoutError")
+    assert [reply["text"].split()[1] for reply in slack.replies] == ["a:"]
+    assert not undelivered(project)
+
+
+def test_where_slack_is_slow_two_replies_are_under_way_and_none_comes_twice(project: Project, slack: Slack) -> None:
+    names = "abcdef"
+    slack.silent_s, slack.fails_once = 0.7, ["c: passed", "d: passed"]
+    project.matrix(*(project.entry(name) for name in names), sinks=[sink(slack)])
+    assert project.run("--benchmark").code == 0
+    assert slack.most_at_once == 2
+    assert sorted(reply["text"].split()[1] for reply in slack.replies) == [f"{name}:" for name in names]
+    assert "6 of 6 runs: 6 passed" in texts(slack.of("chat.update")[-1])
+    assert not undelivered(project)
 
 
 def test_what_slack_refuses_is_not_tried_again(project: Project, slack: Slack) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
-from collections.abc import Iterable, Mapping
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from slack_sdk import WebClient
     from slack_sdk.webhook import WebhookClient
 
-_TIMEOUT_S = 20
+_TIMEOUT_S = 20.0
 _LATER = ("ratelimited", "rate_limited", "service_unavailable", "internal_error", "fatal_error", "request_timeout")
 _MESSAGE_GONE = ("message_not_found", "cant_update_message", "edit_window_closed")
 
@@ -77,7 +79,14 @@ class SlackSink(Sink[SlackConfig]):
     config_model = SlackConfig
     data_model = SlackData
     needs = ("slack_sdk", "")
+    at_once: ClassVar[int] = 2
+    """Slack takes about a message a second in a channel: no more than that goes out where it answers in two."""
     _session: Session
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self._replied: list[Result] = []
+        """Of those that are delivered together just now: if another one fails, these are not sent again."""
 
     @property
     def _by_bot(self) -> bool:
@@ -101,9 +110,17 @@ class SlackSink(Sink[SlackConfig]):
             state.setdefault("open", {}).setdefault(self._session.invocation, {})[run.nodeid] = run.name
 
     def run_finished(self, result: Result) -> None:
-        thread = self.context.state.read().get("ts")
-        if self._wants_reply(result):
+        self.runs_finished([result])
+
+    def runs_finished(self, results: Sequence[Result]) -> None:
+        _all_at_once(self._tell_of, results)
+        self._replied.clear()
+
+    def _tell_of(self, result: Result) -> None:
+        if self._wants_reply(result) and not any(result is done for done in self._replied):
+            thread = self.context.state.read().get("ts")
             self._post(blocks.reply(result, self._metrics_of(result), self._pinged(result)), thread)
+            self._replied.append(result)
         if not result.is_last:
             return
         with self.context.state.changing() as state:
@@ -151,13 +168,19 @@ class SlackSink(Sink[SlackConfig]):
     def _web(self) -> WebClient:
         from slack_sdk import WebClient
 
-        return WebClient(token=self.config.bot_token, base_url=self.config.api_url, timeout=_TIMEOUT_S)
+        return WebClient(token=self.config.bot_token, base_url=self.config.api_url, **self._manners())
 
     @cached_property
     def _webhook(self) -> WebhookClient:
         from slack_sdk.webhook import WebhookClient
 
-        return WebhookClient(self.config.webhook_url, timeout=_TIMEOUT_S)
+        return WebhookClient(self.config.webhook_url, **self._manners())
+
+    def _manners(self) -> dict[str, Any]:
+        """The limit of an answer is below that of a call: a server that hangs is an error then, and is asked again.
+        Trying again is ours, and so is what is logged: the library would log a webhook's address, which is a secret."""
+        silent = logging.Logger("slack_sdk", logging.CRITICAL + 1)
+        return {"timeout": min(_TIMEOUT_S, self.config.call_timeout_s / 2), "retry_handlers": [], "logger": silent}
 
     def _post(self, message: Mapping[str, Any], thread: str | None) -> Any:
         if self._by_bot:
@@ -189,6 +212,25 @@ class SlackSink(Sink[SlackConfig]):
             raise ConnectionError(f"Slack answers {response.status_code}")
         if response.status_code != 200:
             raise Refused(f"Slack refuses: {response.status_code} {response.body[:100]}")
+
+
+def _all_at_once(call: Callable[[Result], None], results: Sequence[Result]) -> None:
+    """In threads that pytest's process does not wait for when it ends. Raises the first error, when all are done."""
+    failed: dict[int, Exception] = {}
+
+    def do(index: int) -> None:
+        try:
+            call(results[index])
+        except Exception as error:  # raised again below
+            failed[index] = error
+
+    threads = [threading.Thread(target=do, args=(index,), daemon=True) for index in range(len(results))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failed:
+        raise failed[min(failed)]
 
 
 def vars_of(config: SlackConfig) -> Mapping[str, Any]:
