@@ -6,7 +6,7 @@ import dataclasses
 import fcntl
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar
@@ -65,7 +65,7 @@ class JsonlSink(Sink[JsonlConfig]):
         lines = {result.uid or result.nodeid: line_of(_document(result, self._session)) for result in results}
         if self._object:
             self._lines |= lines
-            file_system, path = self._file_system()
+            file_system, path = self._store()
             file_system.pipe_file(path, b"".join(self._lines.values()))
         else:
             self._append(b"".join(lines.values()))
@@ -83,21 +83,26 @@ class JsonlSink(Sink[JsonlConfig]):
             os.fsync(file.fileno())
 
     def _read_object(self) -> dict[str, bytes]:
-        file_system, path = self._file_system()
+        file_system, path = self._store()
         try:
             text: bytes = file_system.cat_file(path)
         except FileNotFoundError:
             return {}
         return {json.loads(line)["start"]["uid"]: line for line in text.splitlines(keepends=True)}
 
-    def _file_system(self) -> tuple[Any, str]:
-        module, extra = _SCHEMES.get(self.config.path.partition("://")[0], ("fsspec", "s3"))
-        if find_spec("fsspec") is None or find_spec(module) is None:
-            raise MissingExtra(f"the sink jsonl with {self.config.path}", extra)
-        import fsspec
+    def _store(self) -> tuple[Any, str]:
+        return file_system_of(self._object, f"the sink jsonl with {self.config.path}", self.config.options)
 
-        file_system, path = fsspec.url_to_fs(self._object, skip_instance_cache=True, **self.config.options)
-        return file_system, path
+
+def file_system_of(url: str, feature: str, options: Mapping[str, Any]) -> tuple[Any, str]:
+    """Of fsspec, with the path that the URL has there. Raises MissingExtra, saying which feature wants it."""
+    module, extra = _SCHEMES.get(url.partition("://")[0], ("fsspec", "s3"))
+    if find_spec("fsspec") is None or find_spec(module) is None:
+        raise MissingExtra(feature, extra)
+    import fsspec
+
+    file_system, path = fsspec.url_to_fs(url, skip_instance_cache=True, **options)
+    return file_system, path
 
 
 def _document(result: Result, session: Session) -> dict[str, Any]:
