@@ -399,8 +399,6 @@ def deselect(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 
 RUN = pytest.StashKey[dict[str, Any]]()
-EARLIER = pytest.StashKey[list[dict[str, Any]]]()
-"""The runs of an item before that one: others followed, after an `error` or because more were asked for."""
 UNJUDGED = pytest.StashKey["tuple[Entry, RunResult]"]()
 """A run that nobody has judged yet."""
 
@@ -409,4 +407,3 @@ def attach_run(item: pytest.Item, report: pytest.TestReport) -> None:
     """Results travel on the report of the phase that judged them: builtin values, which pytest-xdist carries too."""
     if report.when == "call" and RUN in item.stash:
         report.curator_bench = item.stash[RUN]  # type: ignore[attr-defined]
-        report.curator_bench_earlier = item.stash.get(EARLIER, [])  # type: ignore[attr-defined]

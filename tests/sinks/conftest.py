@@ -71,12 +71,12 @@ FAILS_ONCE = """
 """
 
 
-def tried_twice(project: Project, *entries: dict[str, Any], **keys: Any) -> None:
+def tried_twice(project: Project, *entries: dict[str, Any], args: str = "", **keys: Any) -> None:
     """A matrix with the entry `again`, whose dataset cannot be made at first: an `error`, then another attempt."""
     project.write("make.py", FAILS_ONCE)
     made = {"script": "make.py", "args": ""}
     corpus = {"name": "corpus", "formats": [{"type": "jsonl", "path": "corpus"}], "generate": made}
-    again = project.entry("again", "--say {dataset:corpus,jsonl}", retries=1)
+    again = project.entry("again", f"--say {{dataset:corpus,jsonl}} {args}", retries=1)
     project.matrix(again, *entries, datasets=[corpus], **keys)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import signal
 import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -143,6 +145,23 @@ def test_invocations_of_one_session_share_its_run(project: Project, mlflow_serve
     client = mlflow.MlflowClient(mlflow_server.url)
     found = client.search_runs([client.get_experiment_by_name("shared").experiment_id])
     assert sorted(run.info.run_name for run in found) == ["a", "b", "s"]
+
+
+def test_what_was_interrupted_is_killed_and_its_earlier_attempt_is_there(
+    project: Project, mlflow_server: MlflowServer
+) -> None:
+    tried_twice(project, project.entry("never"), args="--sleep 60", sinks=[sink(mlflow_server, "interrupted")])
+    process = project.start("--benchmark", "--bench-sink-grace", "60")
+    wait_for(lambda: (project.session_dir / "again" / "attempt_2" / "logs" / "stdouterr.log").exists())
+    os.kill(process.pid, signal.SIGINT)
+    assert project.outcome(process).code == 2
+    runs = runs_of(mlflow_server, "interrupted")
+    assert {name: run.info.status for name, run in runs.items()} == {
+        "s": "KILLED",
+        "again (attempt 1)": "FAILED",
+        "again": "KILLED",
+    }
+    assert runs["again"].data.tags["verdict"] == "interrupted"
 
 
 def test_a_server_that_is_restarted_gets_everything(project: Project, mlflow_server: MlflowServer) -> None:

@@ -142,6 +142,23 @@ def test_a_sink_is_told_of_the_attempts_before_the_one_that_counts(project: Proj
     ]
 
 
+@pytest.mark.parametrize("options", [(), ("-n", "1"), FLEET], ids=["here", "in a worker", "in a fleet"])
+def test_a_sink_is_told_of_the_attempts_of_a_run_that_was_interrupted(
+    project: Project, options: tuple[str, ...]
+) -> None:
+    tried_twice(project, args="--sleep 60", sinks=[SINK])
+    process = project.start("--benchmark", *options)
+    wait_for(lambda: (project.session_dir / "again" / "attempt_2" / "logs" / "stdouterr.log").exists())
+    os.kill(process.pid, signal.SIGINT)
+    outcome = project.outcome(process)
+    assert outcome.code == 2, outcome.output
+    assert [line for line in told(project) if line[0] not in ("start_session", "run_started")] == [
+        ["run_finished", "again (attempt 1)", "error"],
+        ["run_finished", "again", "interrupted"],
+        ["end_session", {"interrupted": 1}],
+    ]
+
+
 def test_what_fails_for_a_while_is_delivered_in_the_end_and_in_order(project: Project) -> None:
     project.matrix(project.entry("a"), project.entry("b"), sinks=[{**SINK, "fail": 1}])
     outcome = project.run("--benchmark")
