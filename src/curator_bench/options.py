@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import re
 import secrets
@@ -147,7 +148,6 @@ def _add_session_options(group: pytest.OptionGroup) -> None:
     )
     group.addoption(
         "--bench-sink-grace",
-        type=float,
         metavar="SECONDS",
         help="at the end, how long a sink may go without a delivery before it is left (30)",
     )
@@ -334,10 +334,14 @@ def _confirm(config: pytest.Config) -> int:
 
 def _grace(config: pytest.Config) -> float:
     given = config.getoption("--bench-sink-grace")
+    said = config.getini("bench_sink_grace") if given is None else given
     try:
-        return float(config.getini("bench_sink_grace")) if given is None else float(given)
+        seconds = float(said)
     except ValueError:
-        raise BenchError(f"bench_sink_grace: found {config.getini('bench_sink_grace')!r}, expected seconds") from None
+        seconds = math.nan
+    if not seconds >= 0:
+        raise BenchError(f"bench_sink_grace: found {said!r}, expected seconds")
+    return seconds
 
 
 def _progress_every(config: pytest.Config) -> float:

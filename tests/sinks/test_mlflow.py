@@ -7,7 +7,9 @@ import math
 import os
 import signal
 import sqlite3
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,11 @@ import pytest
 from end_to_end.conftest import Outcome, Project
 from sinks.conftest import MlflowServer, tried_twice, wait_for
 from sinks.test_seam import resend, undelivered
+
+from curator_bench.sinks.mlflow import MlflowConfig
+from curator_bench.sinks.mlflow_logging import MlflowLogging
+from curator_bench.sinks.sink import Context
+from curator_bench.sinks.told import Session
 
 mlflow = pytest.importorskip("mlflow")
 
@@ -145,6 +152,35 @@ def test_invocations_of_one_session_share_its_run(project: Project, mlflow_serve
     client = mlflow.MlflowClient(mlflow_server.url)
     found = client.search_runs([client.get_experiment_by_name("shared").experiment_id])
     assert sorted(run.info.run_name for run in found) == ["a", "b", "s"]
+
+
+class _TakesLong:
+    """A client whose server takes half a second to make a run."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    def create_run(self, *given: Any) -> Any:
+        time.sleep(0.5)
+        return self._client.create_run(*given)
+
+
+def test_invocations_that_start_at_the_same_moment_make_one_run(tmp_path: Path, mlflow_server: MlflowServer) -> None:
+    def joined(invocation: str) -> None:
+        ignored = lambda *given: None  # noqa: E731
+        context = Context("mlflow", tmp_path, tmp_path, link=ignored, say=ignored)
+        config = MlflowConfig(tracking_uri=mlflow_server.url, experiment="at once")
+        logging = MlflowLogging(config, context)
+        vars(logging)["_client"] = _TakesLong(mlflow.MlflowClient(mlflow_server.url))
+        logging.start_session(Session("s", str(tmp_path), invocation, started_at="2026-01-23T14:30:00+00:00"))
+
+    with ThreadPoolExecutor() as together:
+        list(together.map(joined, "abc"))
+    client = mlflow.MlflowClient(mlflow_server.url)
+    assert len(client.search_runs([client.get_experiment_by_name("at once").experiment_id])) == 1
 
 
 def test_what_was_interrupted_is_killed_and_its_earlier_attempt_is_there(

@@ -89,19 +89,25 @@ def test_a_mistake_in_a_sinks_block_is_a_mistake_of_the_matrix(project: Project)
             tracking_uri: http://127.0.0.1:1
           - name: slak
           - name: slack
-            webhook_url: http://127.0.0.1:1/
+            webhook_url: hooks.slack.com/planted
             default_metrics: {a: 1}
+          - name: "./my_sink.py:Recording"
+            file: 5
+          - name: "./a_script.py:Sink"
         entries:
           - {name: a, script: script.py, sink_data: [{name: slack, additional_metric: [x]}]}
         """,
     )
+    project.write("a_script.py", "import argparse; argparse.ArgumentParser().error('no words')")
     outcome = project.run("--benchmark")
     assert outcome.code == 4
     assert outcome.has(
         "matrix.yaml:4: sinks[mlflow].tracking_ur: unknown key; did you mean 'tracking_uri'?",
         "matrix.yaml:6: sinks[slak].name: unknown sink 'slak'; did you mean 'slack'?",
+        "matrix.yaml:8: sinks[slack].webhook_url: is no URL that begins with https://",
         "matrix.yaml:9: sinks[slack].default_metrics: found a mapping, expected a list",
-        "matrix.yaml:11: entries[a].sink_data[slack].additional_metric: unknown key; did you mean",
+        "matrix.yaml:12: sinks[./a_script.py:Sink].name: the sink './a_script.py:Sink' cannot be loaded: SystemExit: 2",
+        "matrix.yaml:14: entries[a].sink_data[slack].additional_metric: unknown key; did you mean",
     )
 
 
@@ -118,6 +124,22 @@ def test_a_sink_that_nobody_told_where_it_is_is_off_unless_it_is_named(
     outcome = project.run("--collect-only", "--bench-sink", "slack")
     assert outcome.code == 4
     assert outcome.has("the sink slack needs bot_token and channel_id")
+
+
+def test_all_sinks_that_lack_something_are_told_at_once(project: Project) -> None:
+    project.matrix(project.entry("a"))
+    nowhere = dict.fromkeys(("SLACK_BOT_TOKEN", "SLACK_WEBHOOK_URL", "MLFLOW_TRACKING_URI"), "")
+    outcome = project.run("--bench-sink", "slack", "--bench-sink", "mlflow", **nowhere)
+    assert outcome.code == 4
+    assert outcome.has("the sink slack needs bot_token and channel_id", "the sink mlflow needs tracking_uri")
+
+
+@pytest.mark.parametrize("seconds", ["-1", "nan", "soon"])
+def test_the_grace_is_a_time(project: Project, seconds: str) -> None:
+    project.matrix(project.entry("a"))
+    outcome = project.run("--bench-sink-grace", seconds)
+    assert outcome.code == 4
+    assert outcome.has(f"bench_sink_grace: found {seconds!r}, expected seconds")
 
 
 def test_an_unknown_sink_on_the_command_line_is_a_usage_error(project: Project) -> None:

@@ -30,7 +30,7 @@ def test_one_message_is_updated_and_each_run_is_a_reply(project: Project, slack:
         project.entry("good", f"--metrics '{metrics}'", sink_data=[{"name": "slack", "additional_metrics": ["docs"]}]),
         project.entry(
             "bad",
-            requirements=[{"metric": "m", "min_value": 5}],
+            requirements=[{"metric": "m", "min_value": 5e9}],
             sink_data=[{"name": "slack", "ping_on_failure": ["U2"]}],
         ),
         sinks=[sink(slack, default_metrics=["done_s", "size_bytes"], ping_users_on_failure=["U1"])],
@@ -45,6 +45,7 @@ def test_one_message_is_updated_and_each_run_is_a_reply(project: Project, slack:
     assert {reply["thread_ts"] for reply in slack.replies} == {last["ts"]}
     assert all(text in texts(good) for text in ("1 h 02 min", "1.50 GiB", "1,234,567"))
     assert "not met" in texts(bad)
+    assert "m ≥ 5,000,000,000" in texts(bad)
     assert "<@U1> <@U2>" in texts(bad)
     assert "<@U1>" not in texts(good)
     assert "stdouterr.log" in texts(bad)

@@ -87,7 +87,15 @@ def test_github_gets_a_summary_and_annotations(project: Project) -> None:
     summary = (project.folder / "summary.md").read_text()
     assert "## Benchmarks: 1 passed, 1 failed" in summary
     assert "| bad | ❌ failed |" in summary
-    assert outcome.has("::error file=matrix.yaml,title=bad%3A failed::speed is 1, min_value 5.0")
+    assert outcome.has("::error file=matrix.yaml,title=bad%3A failed::speed is 1, min_value 5")
+
+
+def test_github_outside_of_actions_is_off_unless_it_is_named(project: Project) -> None:
+    away = {"GITHUB_ACTIONS": "", "GITHUB_STEP_SUMMARY": ""}
+    project.matrix(project.entry("a"), sinks=[{"name": "github"}])
+    outcome = project.run("--collect-only", "--benchmark", **away)
+    assert (outcome.code, outcome.has("the sink github needs step_summary")) == (0, True)
+    assert project.run("--collect-only", "--bench-sink", "github", **away).code == 4
 
 
 WANDB_HEADER = 7

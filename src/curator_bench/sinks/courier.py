@@ -155,7 +155,8 @@ class Courier:
 
     def note(self, reason: str) -> None:
         """Each reason once."""
-        shown = " ".join(self._mask.hide(reason).split())[:_LONGEST_REASON]
+        shown = " ".join(self._mask.hide(reason).split())
+        shown = shown if len(shown) <= _LONGEST_REASON else f"{shown[:_LONGEST_REASON]} …"
         if shown not in self.account.reasons:
             logger.debug("sink %s: %s", self.name, shown)
             self.account.reasons[shown] = None

@@ -54,7 +54,7 @@ class MlflowLogging(Sink[MlflowConfig]):
 
     def start_session(self, session: Session) -> None:
         self._check_server()
-        with _explained():
+        with _explained(), self.context.state.alone():  # one invocation makes the run, and others find it
             self._session = session
             self._experiment = self._find_experiment()
             tags = {**session_tags(session), **self.config.tags, "curator_bench.session": session.directory}

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from curator_bench.sinks import slack_blocks as blocks
 from curator_bench.sinks.sink import Refused, Sink, SinkConfig, TryLater
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from slack_sdk.webhook import WebhookClient
 
 _TIMEOUT_S = 20.0
+_HEAD_START_S = 0.25
+"""For each reply before the next, so that they arrive in order, and one after the other where Slack is quick."""
 _LATER = ("ratelimited", "rate_limited", "service_unavailable", "internal_error", "fatal_error", "request_timeout")
 _MESSAGE_GONE = ("message_not_found", "cant_update_message", "edit_window_closed")
 
@@ -55,6 +57,13 @@ class SlackConfig(SinkConfig):
         if not (found.get("bot_token") and found.get("channel_id")) and not found.get("webhook_url"):
             found["webhook_url"] = os.environ.get("SLACK_WEBHOOK_URL", "")
         return found
+
+    @field_validator("webhook_url", "api_url")
+    @classmethod
+    def _is_url(cls, value: str) -> str:
+        if value and not value.startswith(("http://", "https://")):
+            raise ValueError("is no URL that begins with https://")  # it may be a secret: what was found is not said
+        return value
 
     def lacks(self) -> str:
         if self.webhook_url or (self.bot_token and self.channel_id):
@@ -227,6 +236,7 @@ def _all_at_once(call: Callable[[Result], None], results: Sequence[Result]) -> N
     threads = [threading.Thread(target=do, args=(index,), daemon=True) for index in range(len(results))]
     for thread in threads:
         thread.start()
+        thread.join(_HEAD_START_S)
     for thread in threads:
         thread.join()
     if failed:

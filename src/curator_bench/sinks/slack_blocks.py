@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from curator_bench.sinks.told import Result, Session, Summary
-from curator_bench.values import Verdict
+from curator_bench.values import Check, Verdict
 from curator_bench.words import readable, readable_seconds
 
 MOST_BLOCKS = 50
@@ -55,7 +55,7 @@ def reply(result: Result, metrics: Iterable[str], pinged: Iterable[str]) -> dict
         found.append(_section(users))
     if rows:
         found.append(_section(_table(rows)))
-    unmet = [(f"{one.metric} {_BOUNDS.get(one.bound, one.bound)} {one.limit}", _actual(one)) for one in result.unmet]
+    unmet = [(f"{one.metric} {_bound(one)}", _actual(one)) for one in result.unmet]
     if unmet:
         found.append(_section("*not met*\n" + _table(unmet)))
     if result.error and not result.unmet:
@@ -75,7 +75,11 @@ def escaped(text: str) -> str:
 _BOUNDS = {"min_value": "≥", "max_value": "≤", "exact_value": "="}
 
 
-def _actual(check: Any) -> str:
+def _bound(check: Check) -> str:
+    return f"{_BOUNDS.get(check.bound, check.bound)} {readable(check.metric, check.limit)}"
+
+
+def _actual(check: Check) -> str:
     return "missing" if check.missing else readable(check.metric, check.actual)
 
 

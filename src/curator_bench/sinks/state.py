@@ -26,6 +26,14 @@ class State:
         return found if isinstance(found, dict) else {}
 
     @contextmanager
+    def alone(self) -> Iterator[None]:
+        """What takes long and only one of several invocations may do at a time; the object can be changed meanwhile."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.with_suffix(".alone").open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    @contextmanager
     def changing(self) -> Iterator[dict[str, Any]]:
         """The object, nobody else's until the block is left; what was changed in it is then kept.
 
