@@ -24,7 +24,7 @@ PLANTED = {
     "AWS_SECRET_ACCESS_KEY": "planted-0006-secret",
     "REASON_TOKEN": "planted-0007-reason",
     "VIEWER_KEY": "planted-0008-viewer",
-    "S3_ID": "planted-0012-id",
+    "S3_ID": "AKIA-an-id-that-stands-in-every-request-and-is-no-secret",
     "S3_SECRET": "planted-0013-secret",
 }
 ACCOUNT = {
@@ -90,12 +90,14 @@ def test_no_secret_of_a_bot_a_database_or_an_option_is_written_anywhere(project:
     slack.answers = [(200, {}, {"ok": False, "error": f"what is {token}?"}) for _ in range(4)]
     project.matrix(project.entry("a"), sinks=[{"name": "slack", "channel_id": "C", "api_url": f"{slack.url}/api/"}])
     database = f"postgresql://me:planted0016@127.0.0.1:{free_port()}/bench"
-    ini = ("-o", f"benchmark_db={database}", "-o", "bench_viewer_url=http://viewer/?token=planted0017")
-    outcome = project.run("--benchmark", *IN_FULL, *ini, SLACK_BOT_TOKEN=token)
+    viewer = ("-o", "bench_viewer_url=http://viewer/?token=planted0017")
+    outcome = project.run("--benchmark", *IN_FULL, *viewer, SLACK_BOT_TOKEN=token)
     again = resend(project, SLACK_BOT_TOKEN=token)
     assert "Slack refuses: what is ***?" in again.stdout
     assert "Slack refuses: what is ***?" in outcome.output
-    assert_nothing_planted(project, {"matrix.yaml"}, outcome.output, again.stdout)
+    refused = project.run("--benchmark", "-o", f"benchmark_db={database}", SLACK_BOT_TOKEN=token)
+    assert "://me:***@" in refused.output
+    assert_nothing_planted(project, {"matrix.yaml"}, outcome.output, again.stdout, refused.output)
 
 
 def assert_nothing_planted(project: Project, own: set[str], *outputs: str) -> None:
