@@ -30,6 +30,7 @@ RECORDING_SINK = """
         fail: int = 0
         sleep: float = 0.0
         hang_on: str = ""
+        exit_on: str = ""
 
     class Recording(Sink[Config]):
         config_model = Config
@@ -42,6 +43,8 @@ RECORDING_SINK = """
 
         def put(self, *said):
             time.sleep(self.config.sleep)
+            if self.config.exit_on == said[0]:
+                raise SystemExit("no more \x1b[31m")
             if self.config.hang_on == said[0]:
                 time.sleep(1000)
             if self.failed < self.config.fail:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -19,9 +20,11 @@ from curator_bench.sinks import journal
 SINK = {"name": "./my_sink.py:Recording"}
 
 
-def resend(project: Project, *options: str, **variables: str) -> subprocess.CompletedProcess[str]:
+def resend(
+    project: Project, *options: str, name: str = "results/s", **variables: str
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", "from curator_bench.cli import main; main()", "resend", "results/s", *options],
+        [sys.executable, "-c", "from curator_bench.cli import main; main()", "resend", name, *options],
         cwd=project.folder,
         env=project.environment(**variables),
         stdout=subprocess.PIPE,
@@ -94,10 +97,12 @@ def test_a_mistake_in_a_sinks_block_is_a_mistake_of_the_matrix(project: Project)
           - name: "./my_sink.py:Recording"
             file: 5
           - name: "./a_script.py:Sink"
+          - name: "./odd.py:Odd"
         entries:
           - {name: a, script: script.py, sink_data: [{name: slack, additional_metric: [x]}]}
         """,
     )
+    project.write("odd.py", "from curator_bench.sinks import Sink\n\nclass Odd(Sink):\n    config_model = dict\n")
     project.write("a_script.py", "import argparse; argparse.ArgumentParser().error('no words')")
     outcome = project.run("--benchmark")
     assert outcome.code == 4
@@ -107,7 +112,8 @@ def test_a_mistake_in_a_sinks_block_is_a_mistake_of_the_matrix(project: Project)
         "matrix.yaml:8: sinks[slack].webhook_url: is no URL that begins with https://",
         "matrix.yaml:9: sinks[slack].default_metrics: found a mapping, expected a list",
         "matrix.yaml:12: sinks[./a_script.py:Sink].name: the sink './a_script.py:Sink' cannot be loaded: SystemExit: 2",
-        "matrix.yaml:14: entries[a].sink_data[slack].additional_metric: unknown key; did you mean",
+        "matrix.yaml:13: sinks[./odd.py:Odd].name: the sink './odd.py:Odd' has <class 'dict'> as config_model",
+        "matrix.yaml:15: entries[a].sink_data[slack].additional_metric: unknown key; did you mean",
     )
 
 
@@ -216,6 +222,44 @@ def test_a_sink_that_hangs_delays_nothing(project: Project) -> None:
     assert time.monotonic() - began < 60
     assert outcome.has("3 of 3 messages not delivered (a call took longer than 0.5 s")
     assert undelivered(project)
+
+
+def test_a_library_that_exits_ends_no_run(project: Project) -> None:
+    project.matrix(project.entry("a"), project.entry("b"), sinks=[{**SINK, "exit_on": "run_finished"}])
+    outcome = project.run("--benchmark", "-W", "error")
+    assert outcome.code == 0, outcome.output
+    assert outcome.has("3 of 3 messages not delivered (SystemExit: no more [31m); they are in")
+
+
+def test_who_does_not_want_to_wait_for_a_sink_is_told_what_is_left(project: Project) -> None:
+    project.matrix(project.entry("a"), sinks=[{**SINK, "sleep": 60}])
+    process = project.start("--benchmark", "--bench-sink-grace", "100")
+    wait_for(lambda: (project.session_dir / "summary.json").exists())
+    time.sleep(1)
+    os.kill(process.pid, signal.SIGINT)
+    outcome = project.outcome(process)
+    assert outcome.code == 0
+    assert outcome.has("1 passed", "2 of 2 messages not delivered (took too long to finish)"), outcome.output
+    assert "Traceback" not in outcome.output
+
+
+def test_two_resends_at_once_deliver_once(project: Project) -> None:
+    project.matrix(project.entry("a"), sinks=[{**SINK, "fail": 1000}])
+    assert project.run("--benchmark").code == 0
+    project.matrix(project.entry("a"), sinks=[{**SINK, "sleep": 5}])
+    with ThreadPoolExecutor() as together:
+        done = list(together.map(lambda _: resend(project), range(2)))
+    assert sorted(one.returncode for one in done) == [0, 1]
+    assert "another `curator-bench resend` delivers it just now" in "".join(one.stdout for one in done)
+    assert [line[0] for line in told(project)] == ["start_session", "run_finished", "end_session"]
+
+
+def test_resend_knows_what_is_no_session_and_no_sink(project: Project) -> None:
+    project.matrix(project.entry("a"), sinks=[SINK])
+    assert project.run("--benchmark").code == 0
+    assert "--sink: unknown sink 'slak'; did you mean 'slack'?" in resend(project, "--sink", "slak").stdout
+    assert "results/s: nothing is undelivered to slack" in resend(project, "--sink", "slack").stdout
+    assert "there is no session in" in resend(project, name="results").stdout
 
 
 def test_a_slow_sink_has_time_as_long_as_it_delivers(project: Project) -> None:

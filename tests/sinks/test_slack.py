@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
 import time
 from typing import Any
 
 import pytest
 from end_to_end.conftest import Project
-from sinks.conftest import Slack, tried_twice
+from sinks.conftest import Slack, tried_twice, wait_for
 from sinks.test_seam import resend, undelivered
 
 TOKEN = "xoxb-1234-planted"
@@ -90,6 +93,29 @@ def test_invocations_of_one_session_share_one_message(project: Project, slack: S
     assert len(slack.parents) == 1
     assert len(slack.replies) == 2
     assert "2 of 2 runs: 2 passed" in texts(slack.of("chat.update")[-1])
+
+
+def test_a_session_that_was_killed_is_no_success_and_is_one_when_it_was_gone_on_with(
+    project: Project, slack: Slack
+) -> None:
+    def matrix(seconds: int) -> None:
+        project.write("wait.py", f"import time; time.sleep({seconds})\n" + (project.folder / "script.py").read_text())
+        waiting = {"name": "b", "script": "wait.py"}
+        project.matrix(project.entry("a"), waiting, project.entry("c"), sinks=[sink(slack)])
+
+    matrix(60)
+    process = project.start("--benchmark", output=subprocess.DEVNULL)
+    wait_for(lambda: slack.replies and (project.session_dir / "b" / "logs" / "stdouterr.log").exists())
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    wait_for(lambda: not project.processes())
+    assert resend(project).returncode == 0
+    killed = slack.of("chat.update")[-1]
+    assert killed["text"] == "✋ s: 1 of 3 runs: 1 passed"
+    assert "interrupted" in texts(killed)
+    matrix(0)
+    assert project.run("--benchmark", "--bench-resume").code == 0
+    assert slack.of("chat.update")[-1]["text"] == "✅ s: 3 of 3 runs: 3 passed"
 
 
 def test_a_pause_that_slack_asks_for_is_kept(project: Project, slack: Slack) -> None:

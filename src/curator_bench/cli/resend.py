@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,8 @@ from curator_bench.errors import BenchError
 if TYPE_CHECKING:
     from curator_bench.sinks.journal import Undelivered
     from curator_bench.values import Matrix
+
+_BY_ANOTHER = "another `curator-bench resend` delivers it just now"
 
 
 @click.command("resend")
@@ -30,20 +32,42 @@ def command(session: Path, only: tuple[str, ...], results: Path, files: tuple[Pa
     Settings and secrets come from the matrix the session was run with, and from variables as they are now.
     """
     from curator_bench.sinks import journal
-    from curator_bench.sinks.resending import files_of
+    from curator_bench.sinks.resending import alone, files_of
 
-    directory = session if session.is_dir() else results / session
-    if not directory.is_dir():
+    directory = next((path for path in (session, results / session) if _is_session(path)), None)
+    if directory is None:
         raise BenchError(f"there is no session in {session} and none in {results / session}")
-    problems = []
-    left = [(path, one) for path in files_of(directory) for one in journal.read(path)]
-    wanted = [(path, one) for path, one in left if not only or one.source["sink"] in only]
-    for path, one in wanted:
-        problems += _resend(path, one, files)
-    if not wanted:
-        click.echo(f"{directory}: nothing is undelivered")
+    _check_names(only)
+    problems, is_any = [], False
+    for path in files_of(directory):
+        with alone(directory, path) as is_alone:  # what another has delivered is then not read any more
+            wanted = [one for one in journal.read(path) if not only or one.source["sink"] in only]
+            is_any = is_any or bool(wanted)
+            for one in wanted:
+                problems += _resend(path, one, files) if is_alone else [f"{one.source['sink']}: {_BY_ANOTHER}"]
+    if not is_any:
+        shown = f" to {', '.join(only)}" if only else ""
+        click.echo(f"{directory}: nothing is undelivered{shown}")
     if problems:
-        raise BenchError("\n".join(problems))
+        raise BenchError("\n".join(dict.fromkeys(problems)))
+
+
+def _is_session(directory: Path) -> bool:
+    from curator_bench.execution.session_file import FILE_NAME
+    from curator_bench.sinks.journal import FOLDER
+
+    return (directory / FILE_NAME).is_file() or (directory / FOLDER).is_dir()
+
+
+def _check_names(sinks: Sequence[str]) -> None:
+    from curator_bench.matrix.placeholders import nearest
+    from curator_bench.sinks.finding import UnknownSink, check_known
+
+    for name in sinks:
+        try:
+            check_known(name)
+        except UnknownSink as error:
+            raise BenchError(f"--sink: {error}{nearest(name, error.known)}") from None
 
 
 def _resend(path: Path, left: Undelivered, files: tuple[Path, ...]) -> list[str]:

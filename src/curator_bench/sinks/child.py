@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import IO, Any, ClassVar
 
+from curator_bench.errors import BenchError
 from curator_bench.sinks.sink import Config, Refused, Sink, TryLater
 from curator_bench.sinks.told import Result, Run, Session, Summary, Told, line_of, to_document
 
@@ -96,7 +97,7 @@ def _error(error: Mapping[str, Any]) -> Exception:
     return ChildError(error["text"])
 
 
-class ChildError(Exception):
+class ChildError(BenchError):
     """What went wrong in the child, in its words."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -55,8 +56,9 @@ class Dispatcher:
         """The end: waits for each sink as long as its deliveries succeed."""
         for courier in self._couriers:
             courier.finish(summary)
-        while any(not courier.is_done and time.monotonic() < courier.has_until(grace_s) for courier in self._couriers):
-            time.sleep(_LOOK_AT_THE_END_S)
+        with suppress(KeyboardInterrupt):  # whoever does not want to wait still wants to be told what was left
+            while any(not one.is_done and time.monotonic() < one.has_until(grace_s) for one in self._couriers):
+                time.sleep(_LOOK_AT_THE_END_S)
         for courier in self._couriers:
             courier.leave()
         self._ended.set()

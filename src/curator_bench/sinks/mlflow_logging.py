@@ -82,7 +82,7 @@ class MlflowLogging(Sink[MlflowConfig]):
             self._client.set_terminated(run, status_of(result.verdict), milliseconds(result.ended_at))
             if result.is_last:
                 with self.context.state.changing() as state:
-                    state.setdefault("verdicts", {})[result.uid or result.nodeid] = str(result.verdict)
+                    state.setdefault("verdicts", {})[result.nodeid] = str(result.verdict)
             self._tell_link(result.uid, run)
 
     def runs_finished(self, results: Sequence[Result]) -> None:

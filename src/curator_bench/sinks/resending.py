@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,6 +23,20 @@ _PAUSES_S = (1.0, 3.0)
 def files_of(session_dir: Path) -> list[Path]:
     """One per sink that has something left."""
     return sorted((session_dir / FOLDER).glob("*.jsonl"))
+
+
+@contextmanager
+def alone(session_dir: Path, journal: Path) -> Iterator[bool]:
+    """Whether nobody else resends from this file; nobody does until the block is left."""
+    lock = session_dir / "sinks" / f"{journal.stem}.resend.lock"
+    lock.parent.mkdir(exist_ok=True)
+    with lock.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
 
 
 class Resending:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import os
 import re
+import socket
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -104,10 +106,11 @@ class SlackSink(Sink[SlackConfig]):
     def start_session(self, session: Session) -> None:
         self._session = session
         with self.context.state.changing() as state:
-            expected = state.setdefault("expected", {})
-            expected[session.invocation] = session.runs_expected
+            _expect_no_more(state, {session.invocation})
+            state.setdefault("expected", {})[session.invocation] = session.runs_expected
             state.setdefault("started_at", session.started_at)
             state.setdefault("open", {})[session.invocation] = {}
+            state.setdefault("processes", {})[session.invocation] = [socket.gethostname(), os.getpid()]
             if self._by_bot and "ts" not in state:  # the lock is held: other invocations wait, and then find it
                 state["ts"] = self._post(blocks.parent(session, state), None)["ts"]
             elif not self._by_bot and "told" not in state:
@@ -133,7 +136,8 @@ class SlackSink(Sink[SlackConfig]):
         if not result.is_last:
             return
         with self.context.state.changing() as state:
-            state.setdefault("verdicts", {})[result.uid or result.nodeid] = [result.name, str(result.verdict)]
+            told = [result.name, str(result.verdict), self._session.invocation]
+            state.setdefault("verdicts", {})[result.nodeid] = told
             state.setdefault("open", {}).setdefault(self._session.invocation, {}).pop(result.nodeid, None)
 
     def catch_up(self) -> None:
@@ -143,6 +147,8 @@ class SlackSink(Sink[SlackConfig]):
     def end_session(self, summary: Summary) -> None:
         with self.context.state.changing() as state:
             state.setdefault("open", {}).pop(self._session.invocation, None)
+            if summary.exit_status is None:  # it was killed, and others may have gone on since
+                _expect_no_more(state, set(state["expected"]) if len(state["expected"]) == 1 else set())
         self._update(summary)
 
     def _update(self, summary: Summary | None) -> None:
@@ -221,6 +227,29 @@ class SlackSink(Sink[SlackConfig]):
             raise ConnectionError(f"Slack answers {response.status_code}")
         if response.status_code != 200:
             raise Refused(f"Slack refuses: {response.status_code} {response.body[:100]}")
+
+
+def _expect_no_more(state: dict[str, Any], but_of: Container[str]) -> None:
+    """What invocations were to run that are over, and did not, is no longer expected: others do it now."""
+    done = Counter(invocation for *_, invocation in state.get("verdicts", {}).values())
+    still_open, processes = state.setdefault("open", {}), state.setdefault("processes", {})
+    for invocation in state.get("expected", {}):
+        if invocation in still_open and not _is_there(*processes[invocation]):
+            del still_open[invocation]
+        if invocation not in but_of and invocation not in still_open:
+            state["expected"][invocation] = done[invocation]
+
+
+def _is_there(host: str, pid: int) -> bool:
+    """Of another host it is not known, and taken for granted."""
+    try:
+        if host == socket.gethostname():
+            os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def _all_at_once(call: Callable[[Result], None], results: Sequence[Result]) -> None:

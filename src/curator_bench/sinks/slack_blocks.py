@@ -25,20 +25,21 @@ _WIDEST_VALUE = 60
 def parent(session: Session, state: Mapping[str, Any], summary: Summary | None = None) -> dict[str, Any]:
     """The message of a session: how many runs came to what, over all its invocations."""
     verdicts = state.get("verdicts", {}).values()
-    counts = Counter(verdict for _, verdict in verdicts)
+    counts = Counter(verdict for _, verdict, *_ in verdicts)
     running = [name for names in state.get("open", {}).values() for name in names.values()]
     is_over = summary is not None and not state.get("open")
     line = _counts(counts, len(running), sum(state.get("expected", {}).values()))
-    title = f"{_sign(counts, is_over)} {session.name}"
+    is_cut_short = summary is not None and is_over and (summary.interrupted or bool(counts.get(Verdict.INTERRUPTED)))
+    title = f"{_sign(counts, is_over, is_cut_short)} {session.name}"
     seconds = _seconds_since(state.get("started_at") or session.started_at, summary)
     lines = [f"*{line}*" + (f" · {readable_seconds(seconds)}" if seconds is not None else "")]
-    if summary is not None and summary.interrupted:
+    if is_cut_short:
         lines.append("interrupted")
     if running:
         lines.append(
             f"running: {escaped(', '.join(running[:_MOST_RUNNING]))}{' …' if len(running) > _MOST_RUNNING else ''}"
         )
-    failed = [f"{_mark(verdict)} {name}: {verdict}" for name, verdict in verdicts if verdict not in _MARKS]
+    failed = [f"{_mark(verdict)} {name}: {verdict}" for name, verdict, *_ in verdicts if verdict not in _MARKS]
     lines += [escaped(one) for one in failed[:_MOST_FAILED]]
     if len(failed) > _MOST_FAILED:
         lines.append(f"… and {len(failed) - _MOST_FAILED} more")
@@ -83,10 +84,10 @@ def _actual(check: Check) -> str:
     return "missing" if check.missing else readable(check.metric, check.actual)
 
 
-def _sign(counts: Mapping[str, int], is_over: bool) -> str:
+def _sign(counts: Mapping[str, int], is_over: bool, is_cut_short: bool) -> str:
     if set(counts) - set(map(str, _MARKS)):
         return "❌"
-    return "✅" if is_over and not counts.get(Verdict.INTERRUPTED) else "✋" if is_over else "⏳"
+    return "✋" if is_cut_short else "✅" if is_over else "⏳"
 
 
 def _mark(verdict: str) -> str:
