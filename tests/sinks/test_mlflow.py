@@ -42,7 +42,7 @@ def sink(server: MlflowServer, experiment: str, **more: Any) -> dict[str, Any]:
     return {"name": "mlflow", "tracking_uri": server.url, "experiment": experiment, **more}
 
 
-ENTRIES = ("good", "bad", "slow", "twice", "long", "again")
+ENTRIES = ("good", "bad", "slow", "twice", "long", "loud", "again")
 LONG = '"text": "t" * 20_000'
 
 
@@ -72,10 +72,11 @@ def read_back(tmp_path_factory: pytest.TempPathFactory, mlflow_server: MlflowSer
         project.entry("slow", "--sleep 30", timeout_s=2),
         project.entry("twice", repeat=2),
         {"name": "long", "script": "long.py"},
+        project.entry("loud", "--say ${LOUD_TOKEN}"),
         sinks=[sink(mlflow_server, "all")],
         run_reason="to see",
     )
-    outcome = project.run("--benchmark", "--benchmark-db", "b.db")
+    outcome = project.run("--benchmark", "--benchmark-db", "b.db", LOUD_TOKEN="planted-in-a-log")
     return ReadBack(mlflow_server, project.folder, outcome, runs_of(mlflow_server, "all"))
 
 
@@ -90,7 +91,10 @@ def test_a_session_and_its_runs_are_there(read_back: ReadBack) -> None:
         "slow": "KILLED",
     }
     assert {runs[name].data.tags["mlflow.parentRunId"] for name in ("good", "bad", "twice")} == {parent.info.run_id}
-    assert runs["twice repeat 2"].data.tags["mlflow.parentRunId"] == runs["twice"].info.run_id
+    first, second = (runs[f"twice repeat {number}"] for number in (1, 2))
+    assert second.data.tags["mlflow.parentRunId"] == runs["twice"].info.run_id
+    assert first.info.start_time < first.info.end_time <= second.info.start_time < second.info.end_time
+    assert second.data.tags["session"] == "s"
     assert good.data.metrics["m199"] == 199
     assert good.data.metrics["docs/s _peak_ _"] == 12.5
     assert good.data.tags["metric_name.docs/s _peak_ _"] == "docs/s (peak) %"
@@ -127,6 +131,12 @@ def test_each_attempt_is_a_run_with_its_own_files(read_back: ReadBack) -> None:
     files = {name: {file.path for file in client.list_artifacts(run.info.run_id)} for name, run in tried.items()}
     assert {"results.json", "command.txt", "stdouterr.log"} <= files["again"]
     assert "results.json" not in files["again (attempt 1)"]
+
+
+def test_secrets_that_a_script_printed_are_masked_in_the_log_that_is_sent(read_back: ReadBack) -> None:
+    run = read_back.runs["loud"].info.run_id
+    sent = Path(read_back.client.download_artifacts(run, "stdouterr.log")).read_text()
+    assert ("***" in sent, "planted" in sent) == (True, False)
 
 
 def test_memory_over_time_is_a_series_with_steps(read_back: ReadBack) -> None:

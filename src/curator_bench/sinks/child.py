@@ -73,7 +73,8 @@ class ChildSink(Sink[Config]):
     def _new_child(self) -> _Child:
         child = _Child({**os.environ, **self.environment()})
         context = {name: str(getattr(self.context, name)) for name in ("name", "session_dir", "matrix_dir")}
-        child.ask({"worker": self.worker, "config": self.config.model_dump(mode="json"), "context": context})
+        start = {"worker": self.worker, "config": self.config.model_dump(mode="json"), "context": context}
+        child.ask({**start, "secrets": sorted(self.context.mask.values)})
         return child
 
     def _tell(self, child: _Child, method: str, told: Sequence[Told]) -> None:

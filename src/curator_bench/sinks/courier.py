@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import queue
 import threading
@@ -24,6 +25,8 @@ _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 30.0
 _TRIES_AT_THE_END = 3
 _LAST_WORDS_S = 0.5
+UNKEPT = "unkept "
+"""So begin the keys of what the journal did not take."""
 _LONGEST_REASON = 300
 
 
@@ -74,6 +77,7 @@ class Courier:
         self._waiting: queue.Queue[_Letter | None] = queue.Queue(_MOST_WAITING)
         self._ended: set[str] = set()
         """Node ids of runs whose results are told: that they have started is no news."""
+        self._numbers = itertools.count()
         self._sink: Sink[Any] | None = None
         self._call_began: float | None = None
         self._hangs = False
@@ -103,12 +107,12 @@ class Courier:
             return
         if isinstance(told, Result):
             self._ended.add(told.nodeid)
-        key = ""
         try:
             key = self.journal.keep(told)
         except OSError as error:
             self.note(f"what is undelivered cannot be kept: {error}")
-        self.account.left.add(key or f"unkept {told!r:.60}")
+            key = f"{UNKEPT}{next(self._numbers)}"
+        self.account.left.add(key)
         self._put(_Letter(key, told))
 
     def _put(self, letter: _Letter) -> None:
@@ -310,6 +314,8 @@ class Courier:
     def _note_delivery(self, key: str) -> None:
         self.account.delivered += 1
         self.account.left.discard(key)
+        if key.startswith(UNKEPT):
+            return
         try:
             self.journal.delivered(key)
         except OSError as error:

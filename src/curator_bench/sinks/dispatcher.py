@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from curator_bench.sinks.courier import Courier
+from curator_bench.sinks.courier import UNKEPT, Courier
 from curator_bench.sinks.journal import FOLDER, Journal
 from curator_bench.sinks.sink import Context, Sink, SinkConfig
 from curator_bench.sinks.told import Result, Run, Session, Summary
@@ -84,14 +84,19 @@ class Dispatcher:
                 yield f"{courier.name}: {account.links['']}"
             why = "; ".join(account.reasons)
             if account.left:
-                file = courier.journal.path
                 yield (
                     f"warning: sink {courier.name}: {len(account.left)} of {account.delivered + len(account.left)} "
-                    f"messages not delivered{f' ({why})' if why else ''}; they are in {file}: "
-                    f"`curator-bench resend {self._session.directory}` delivers them"
+                    f"messages not delivered{f' ({why})' if why else ''}; {self._where(courier)}"
                 )
             elif why:
                 yield f"warning: sink {courier.name}: delivered in the end, after: {why}"
+
+    def _where(self, courier: Courier) -> str:
+        lost = sum(key.startswith(UNKEPT) for key in courier.account.left)
+        if lost == len(courier.account.left):
+            return "they are lost"
+        kept = f"they are in {courier.journal.path}{f', but for {lost} that are lost' if lost else ''}"
+        return f"{kept}: `curator-bench resend {self._session.directory}` delivers them"
 
     def _watch(self) -> None:
         while not self._ended.wait(_LOOK_EVERY_S):
@@ -111,6 +116,7 @@ def _courier(chosen: Chosen, session: Session, mask: Mask) -> Courier:
             link=lambda uid, url: account.links.__setitem__(uid, mask.hide(url)),
             say=lambda text: account.said.append(mask.hide(text)),
             alive=courier.note_progress,
+            mask=mask,
         )
         return chosen.kind(chosen.config, context)
 

@@ -106,7 +106,8 @@ def _row(result: Result, metrics: list[str]) -> str:
 
 def _unmet(result: Result) -> str:
     return "; ".join(
-        f"{one.metric} is {readable(one.metric, one.actual)}, {one.bound} {readable(one.metric, one.limit)}"
+        f"{one.metric} is {'missing' if one.missing else readable(one.metric, one.actual)}, "
+        f"{one.bound} {readable(one.metric, one.limit)}"
         for one in result.unmet
     )
 

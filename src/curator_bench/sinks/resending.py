@@ -56,6 +56,7 @@ class Resending:
             matrix_dir=chosen.matrix_dir,
             link=lambda uid, url: self.links.__setitem__(uid, mask.hide(url)),
             say=lambda text: self.lines.append(mask.hide(text)),
+            mask=mask,
         )
         self._sink: Sink[Any] = chosen.kind(chosen.config, context)
 

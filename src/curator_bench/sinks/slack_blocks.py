@@ -44,7 +44,7 @@ def parent(session: Session, state: Mapping[str, Any], summary: Summary | None =
     if len(failed) > _MOST_FAILED:
         lines.append(f"… and {len(failed) - _MOST_FAILED} more")
     found = [_header(title), _section("\n".join(lines)), *_context(_about(session))]
-    return _message(f"{title}: {line}", found)
+    return _message(escaped(f"{title}: {line}"), found)
 
 
 def reply(result: Result, metrics: Iterable[str], pinged: Iterable[str]) -> dict[str, Any]:
@@ -65,7 +65,7 @@ def reply(result: Result, metrics: Iterable[str], pinged: Iterable[str]) -> dict
         found.append(_section("\n".join(f"⚠ {escaped(warning)}" for warning in result.warnings[:10])))
     if path := result.shown_log_path or result.log_path:
         found += _context([f"log: `{escaped(path)}`"])
-    return _message(f"{title} {users}".strip(), found)
+    return _message(f"{escaped(title)} {users}".strip(), found)
 
 
 def escaped(text: str) -> str:
@@ -127,6 +127,7 @@ def _in_link(url: str) -> str:
 
 
 def _mention(user: str) -> str:
+    user = escaped(user)
     if user in ("here", "channel", "everyone"):
         return f"<!{user}>"
     return f"<!subteam^{user}>" if user.startswith("S") else f"<@{user.lstrip('@')}>"
