@@ -128,6 +128,15 @@ def test_a_pause_that_slack_asks_for_is_kept(project: Project, slack: Slack) -> 
     assert not undelivered(project)
 
 
+def test_resend_does_not_wait_for_an_hour(project: Project, slack: Slack) -> None:
+    slack.answers = [(429, {"Retry-After": "3600"}, {"ok": False, "error": "ratelimited"}) for _ in range(2)]
+    project.matrix(project.entry("a"), sinks=[sink(slack)])
+    assert project.run("--benchmark", "--bench-sink-grace", "1").code == 0
+    assert "Slack asks for a pause of 1 h 00 min; resend what is left then" in resend(project).stdout
+    assert resend(project).returncode == 0
+    assert len(slack.replies) == 1
+
+
 def test_a_slack_that_does_not_answer_delays_no_run_and_is_told_later(project: Project, slack: Slack) -> None:
     slack.silent_s = HANGS_S
     project.matrix(project.entry("a"), project.entry("b"), sinks=[sink(slack, call_timeout_s=1)])

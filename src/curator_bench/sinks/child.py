@@ -106,6 +106,7 @@ class _Child:
     """The process, and the lines of JSON that go back and forth."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
+        self._was_ended = False
         self._printed: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
         self._process = subprocess.Popen(
             [sys.executable, "-m", _PROGRAM],
@@ -133,6 +134,8 @@ class _Child:
         line = self._process.stdout.readline()
         if not line:
             code = self._process.wait()
+            if self._was_ended:
+                raise ChildError("its process was ended for that")
             raise ChildError(f"its process ended with exit code {code}{self._last_lines()}")
         answer: dict[str, Any] = json.loads(line)
         return answer
@@ -151,6 +154,7 @@ class _Child:
     def kill(self) -> None:
         """With all it has started. Its number is its own until it is waited for."""
         if self._process.poll() is None:
+            self._was_ended = True
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
 

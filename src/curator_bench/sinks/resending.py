@@ -16,8 +16,10 @@ from curator_bench.sinks.journal import FOLDER, Journal, Undelivered, forget
 from curator_bench.sinks.sink import Context, Refused, Sink, TryLater
 from curator_bench.sinks.told import Result, Summary, Told
 from curator_bench.values import Mask
+from curator_bench.words import readable_seconds
 
 _PAUSES_S = (1.0, 3.0)
+_LONGEST_PAUSE_S = 60.0
 
 
 def files_of(session_dir: Path) -> list[Path]:
@@ -81,8 +83,8 @@ class Resending:
             except Refused:
                 raise
             except TryLater as later:
-                if pause_s is None:
-                    raise
+                if pause_s is None or later.after_s > _LONGEST_PAUSE_S:
+                    raise Refused(f"{later} of {readable_seconds(later.after_s)}; resend what is left then") from later
                 time.sleep(later.after_s)
             except Exception:  # whatever it is, a second try may do
                 if pause_s is None:
