@@ -10,12 +10,16 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from end_to_end.conftest import Project
 from sinks.conftest import told, tried_twice, wait_for
 
 from curator_bench.sinks import journal
+from curator_bench.sinks.state import keep_newest
+from curator_bench.sinks.told import Result
+from curator_bench.values import Verdict
 
 SINK = {"name": "./my_sink.py:Recording"}
 
@@ -233,6 +237,14 @@ def test_a_journal_that_cannot_be_written_keeps_nothing_back(project: Project) -
     assert outcome.has("delivered in the end, after: what is undelivered cannot be kept")
     project.matrix(project.entry("a"), sinks=[{**SINK, "fail": 1000}])
     assert "; they are lost" in project.run("--benchmark").output
+
+
+def test_what_is_resent_later_does_not_replace_what_came_of_the_entry_since() -> None:
+    state: dict[str, Any] = {}
+    for verdict, ended_at in ((Verdict.PASSED, "2026-01-23T15"), (Verdict.INTERRUPTED, "2026-01-23T14")):
+        result = Result("a", "a", "m.yaml::a", verdict, ended_at, ended_at, 1.0)
+        keep_newest(state, result, str(verdict))
+    assert state["verdicts"] == {"m.yaml::a": "passed"}
 
 
 def test_a_library_that_exits_ends_no_run(project: Project) -> None:

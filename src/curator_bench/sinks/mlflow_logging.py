@@ -31,6 +31,7 @@ from curator_bench.sinks.mlflow_values import (
     time_series,
 )
 from curator_bench.sinks.sink import Refused, Sink
+from curator_bench.sinks.state import keep_newest
 from curator_bench.sinks.told import Result, Run, Session, Summary
 from curator_bench.values import Repeat, Verdict
 
@@ -82,7 +83,7 @@ class MlflowLogging(Sink[MlflowConfig]):
             self._client.set_terminated(run, status_of(result.verdict), milliseconds(result.ended_at))
             if result.is_last:
                 with self.context.state.changing() as state:
-                    state.setdefault("verdicts", {})[result.nodeid] = str(result.verdict)
+                    keep_newest(state, result, str(result.verdict))
             self._tell_link(result.uid, run)
 
     def runs_finished(self, results: Sequence[Result]) -> None:

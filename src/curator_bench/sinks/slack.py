@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from curator_bench.sinks import slack_blocks as blocks
 from curator_bench.sinks.sink import Refused, Sink, SinkConfig, TryLater
+from curator_bench.sinks.state import keep_newest
 from curator_bench.sinks.told import Result, Run, Session, Summary
 from curator_bench.values import Verdict
 
@@ -137,7 +138,7 @@ class SlackSink(Sink[SlackConfig]):
             return
         with self.context.state.changing() as state:
             told = [result.name, str(result.verdict), self._session.invocation]
-            state.setdefault("verdicts", {})[result.nodeid] = told
+            keep_newest(state, result, told)
             state.setdefault("open", {}).setdefault(self._session.invocation, {}).pop(result.nodeid, None)
 
     def catch_up(self) -> None:
