@@ -21,6 +21,7 @@ from sinks.test_seam import resend, undelivered
 
 from curator_bench.sinks.mlflow import MlflowConfig
 from curator_bench.sinks.mlflow_logging import MlflowLogging
+from curator_bench.sinks.mlflow_values import Logged, Point, time_series
 from curator_bench.sinks.sink import Context
 from curator_bench.sinks.told import Session
 
@@ -162,6 +163,37 @@ def test_invocations_of_one_session_share_its_run(project: Project, mlflow_serve
     client = mlflow.MlflowClient(mlflow_server.url)
     found = client.search_runs([client.get_experiment_by_name("shared").experiment_id])
     assert sorted(run.info.run_name for run in found) == ["a", "b", "s"]
+
+
+class _Counting:
+    """A client that only counts how often it is asked to log."""
+
+    def __init__(self) -> None:
+        self.sizes: list[tuple[int, int, int]] = []
+
+    def log_batch(self, run: str, metrics: list[Any], params: list[Any], tags: list[Any], synchronous: bool) -> None:
+        self.sizes.append((len(metrics), len(params), len(tags)))
+
+
+def test_two_hundred_metrics_are_one_request(tmp_path: Path) -> None:
+    ignored = lambda *given: None  # noqa: E731
+    logging = MlflowLogging(MlflowConfig(tracking_uri="x"), Context("mlflow", tmp_path, tmp_path, ignored, ignored))
+    vars(logging)["_client"] = counting = _Counting()
+    found = Logged({f"p{n}": "1" for n in range(50)}, [Point(f"m{n}", n, 0) for n in range(200)], {"t": "1"})
+    logging._log("run", found, ())
+    assert counting.sizes == [(200, 50, 1)]
+
+
+def test_gpus_over_time_are_a_series_of_each(tmp_path: Path) -> None:
+    lines = ["time,gpu,utilization_percent,memory_used_bytes,power_w"]
+    lines += [f"2026-01-23T14:30:0{second}+00:00,{gpu},{second * 10},5,n/a" for second in range(3) for gpu in (0, 1)]
+    (tmp_path / "gpustats.csv").write_text("\n".join(lines))
+    points = list(time_series(tmp_path))
+    of_first = [point for point in points if point.name == "system/gpu_0_utilization_percentage"]
+    assert [(point.step, point.value) for point in of_first] == [(0, 0.0), (1, 10.0), (2, 20.0)]
+    assert {point.name.partition("gpu_")[2] for point in points} == {
+        f"{gpu}_{what}" for gpu in (0, 1) for what in ("utilization_percentage", "memory_usage_bytes")
+    }
 
 
 class _TakesLong:

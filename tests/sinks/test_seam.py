@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,10 +17,12 @@ import pytest
 from end_to_end.conftest import Project
 from sinks.conftest import told, tried_twice, wait_for
 
-from curator_bench.sinks import journal
+from curator_bench.sinks import Sink, SinkConfig, journal
+from curator_bench.sinks.courier import Courier
+from curator_bench.sinks.sink import Context
 from curator_bench.sinks.state import keep_newest
-from curator_bench.sinks.told import Result
-from curator_bench.values import Verdict
+from curator_bench.sinks.told import Result, Session
+from curator_bench.values import Mask, Verdict
 
 SINK = {"name": "./my_sink.py:Recording"}
 
@@ -237,6 +240,27 @@ def test_a_journal_that_cannot_be_written_keeps_nothing_back(project: Project) -
     assert outcome.has("delivered in the end, after: what is undelivered cannot be kept")
     project.matrix(project.entry("a"), sinks=[{**SINK, "fail": 1000}])
     assert "; they are lost" in project.run("--benchmark").output
+
+
+def test_a_queue_that_is_full_keeps_nobody_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stuck(Sink[SinkConfig]):
+        def start_session(self, session: Session) -> None:
+            go_on.wait(60)
+
+    go_on = threading.Event()
+    monkeypatch.setattr("curator_bench.sinks.courier._MOST_WAITING", 3)
+    ignored = lambda *given: None  # noqa: E731
+    context = Context("stuck", tmp_path, tmp_path, ignored, ignored)
+    kept = journal.Journal(tmp_path / "stuck.jsonl", "i")
+    courier = Courier("stuck", lambda _: Stuck(SinkConfig(), context), kept, 60, Mask())
+    courier.start(Session("s", str(tmp_path), "i"), {})
+    for name in "abcdef":
+        courier.tell(Result(name, name, name, Verdict.PASSED, "", "", 1.0))
+    courier.leave()
+    go_on.set()
+    assert "more than 3 messages are waiting; further ones are left for later" in courier.account.reasons
+    (left,) = journal.read(tmp_path / "stuck.jsonl")
+    assert [one.name for one in left.told.values()] == list("abcdef")  # type: ignore[union-attr]
 
 
 def test_what_is_resent_later_does_not_replace_what_came_of_the_entry_since() -> None:
