@@ -23,7 +23,8 @@ from curator_bench.sinks.mlflow import MlflowConfig
 from curator_bench.sinks.mlflow_logging import MlflowLogging
 from curator_bench.sinks.mlflow_values import Logged, Point, time_series
 from curator_bench.sinks.sink import Context
-from curator_bench.sinks.told import Session
+from curator_bench.sinks.told import Result, Session
+from curator_bench.values import Verdict
 
 mlflow = pytest.importorskip("mlflow")
 
@@ -174,6 +175,12 @@ class _Counting:
     def log_batch(self, run: str, metrics: list[Any], params: list[Any], tags: list[Any], synchronous: bool) -> None:
         self.sizes.append((len(metrics), len(params), len(tags)))
 
+    def log_artifact(self, run: str, path: str) -> None:
+        pass
+
+    def set_terminated(self, run: str, status: str, ended: int) -> None:
+        pass
+
 
 def test_two_hundred_metrics_are_one_request(tmp_path: Path) -> None:
     ignored = lambda *given: None  # noqa: E731
@@ -182,6 +189,21 @@ def test_two_hundred_metrics_are_one_request(tmp_path: Path) -> None:
     found = Logged({f"p{n}": "1" for n in range(50)}, [Point(f"m{n}", n, 0) for n in range(200)], {"t": "1"})
     logging._log("run", found, ())
     assert counting.sizes == [(200, 50, 1)]
+
+
+def test_what_gets_on_slowly_shows_signs_of_life(tmp_path: Path) -> None:
+    signs: list[bool] = []
+    ignored = lambda *given: None  # noqa: E731
+    context = Context("mlflow", tmp_path, tmp_path, ignored, ignored, alive=lambda: signs.append(True))
+    logging = MlflowLogging(MlflowConfig(tracking_uri="x"), context)
+    vars(logging).update(_client=_Counting(), _session=Session("s", str(tmp_path), "i"), _experiment="1")
+    with context.state.changing() as state:
+        state["runs"] = {"": "parent", "u": "run"}
+    log = tmp_path / "stdouterr.log"
+    log.touch()
+    moment = "2026-01-23T14:30:00+00:00"
+    logging.run_finished(Result("a", "a", "m::a", Verdict.PASSED, moment, moment, 1.0, uid="u", log_path=str(log)))
+    assert len(signs) == 2
 
 
 def test_gpus_over_time_are_a_series_of_each(tmp_path: Path) -> None:

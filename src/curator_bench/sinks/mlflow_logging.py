@@ -76,8 +76,9 @@ class MlflowLogging(Sink[MlflowConfig]):
                 work = [together.submit(self._log, run, found, self._series(result))]
                 work += [together.submit(self._upload, run, path) for path in self._files(result)]
                 work += [together.submit(self._log_repeat, run, result, index) for index in self._repeats(result)]
-            for done in work:
-                done.result()
+                for done in work:
+                    done.result()
+                    self.context.alive()  # where each answer takes long, all of them together may
             for name, text in found.long_texts.items():
                 self._client.log_text(run, text, f"full/{name}.txt")
             self._client.set_terminated(run, status_of(result.verdict), milliseconds(result.ended_at))
