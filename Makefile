@@ -23,7 +23,8 @@ PYTEST_ARGS ?=
 # Most tests wait for processes; two at a time are done in little more than half the time.
 TEST_WORKERS ?= 2
 
-# The attention suite has an environment of its own.
+# The attention suite has an environment of its own. Of what these two bring most is never imported, so it is not compiled
+# before it is.
 ATTENTION_VENV := .venv-attention
 ATTENTION_INSTALLED := $(ATTENTION_VENV)/.installed
 TRANSFORMERS ?= transformers==5.23.0
@@ -68,6 +69,7 @@ check: $(INSTALLED) ## check format, lint, types, who imports whom, dependencies
 	$(VENV)/bin/deptry src
 	$(VENV)/bin/shellcheck .ci/run ci/*.sh
 	$(VENV)/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	ci/actionlint.sh
 	$(VENV)/bin/zizmor --offline --quiet --no-progress .github/workflows
 	$(VENV)/bin/hadolint Dockerfile
 
@@ -110,7 +112,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@ci/setup.sh $(VENV) $(EXTRAS)
 
 $(CURATOR_INSTALLED): pyproject.toml constraints.txt
-	@ci/setup.sh $(CURATOR_VENV) dev,data,curator $(TORCH) $(NEMO_CURATOR) soundfile datasketch
+	@ci/setup.sh $(CURATOR_VENV) dev,data,curator --no-compile $(TORCH) $(NEMO_CURATOR) soundfile datasketch
 
 $(ATTENTION_INSTALLED): pyproject.toml constraints.txt
-	@ci/setup.sh $(ATTENTION_VENV) attention,xdist $(TORCH) $(TRANSFORMERS)
+	@ci/setup.sh $(ATTENTION_VENV) attention,xdist --no-compile $(TORCH) $(TRANSFORMERS)

@@ -17,6 +17,7 @@ Measure: TypeAlias = Callable[..., AbstractContextManager[None]]
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "ray_core: tasks, actors and objects of Ray")
     config.addinivalue_line("markers", "ray_data: shuffles, files and joins of Ray Data")
+    config.addinivalue_line("markers", "overhead: what the bench itself costs")
     read_scale()  # a mistake in it is said here, once
 
 

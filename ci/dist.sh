@@ -26,7 +26,7 @@ build() {
 
 install() {
     "$python" -m venv "$scratch/venv"
-    "$scratch/venv/bin/python" -m pip install --quiet --quiet --disable-pip-version-check \
+    "$scratch/venv/bin/python" -m pip install --quiet --quiet --disable-pip-version-check --no-compile \
         --constraint "$clone/constraints.txt" "$clone"/dist/*.whl
 }
 

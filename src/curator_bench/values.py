@@ -10,12 +10,20 @@ from typing import Any, NamedTuple, TypeAlias
 
 Scalar: TypeAlias = str | int | float | bool | None
 
+SUCCESS_METRIC = "is_success"
+"""What a script says of itself."""
+
 # Whole words only: a tokenizer, max_tokens and a monkey are no secrets.
 _SECRET_WORD = re.compile(r"(?<![A-Za-z])(token|key|apikey|secret|password|passwd|webhook)(?![A-Za-z])", re.IGNORECASE)
 _CAMEL_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _URL_CREDENTIALS = re.compile(r"(?<=://)([^/\s:@]*):([^/\s@]+)@")
 _URL_SECRET_PART = re.compile(r"([?&][^=&\s]*(?:token|key|secret|password|webhook)[^=&\s]*=)[^&\s#]+", re.IGNORECASE)
 _SHORTEST_SECRET = 4
+
+
+def means_success(said: Scalar) -> bool:
+    """As an exit code would say it, `0 if is_success else 1`; but text and NaN, neither yes nor no, are none."""
+    return bool(said) and not isinstance(said, str) and said == said
 
 
 class Verdict(StrEnum):

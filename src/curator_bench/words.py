@@ -1,8 +1,9 @@
-"""Numbers as people read them."""
+"""Numbers as people read them, and names as Markdown shows them."""
 
 from __future__ import annotations
 
 import math
+import re
 
 from curator_bench.values import Scalar
 
@@ -10,6 +11,7 @@ _SECONDS = ("_s", "_seconds")
 _BYTES = ("_bytes",)
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _LONGEST_TEXT = 200
+_MARKUP = re.compile(r"[\\|`*\[\]~]|(?<![^\W_])_|_(?![^\W_])")  # an underscore within a word is none
 
 
 def readable_seconds(seconds: float) -> str:
@@ -49,3 +51,10 @@ def readable(metric: str, value: Scalar) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:,.4g}"
+
+
+def markdown_cell(text: str) -> str:
+    """Names come from anywhere: they must not end a cell, begin markup, or call anybody by name."""
+    line = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+    line = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return _MARKUP.sub(r"\\\g<0>", line).replace("@", "&#64;")

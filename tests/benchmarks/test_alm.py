@@ -170,13 +170,15 @@ def test_an_entry_of_a_matrix_brings_its_dataset(tmp_path: Path, monkeypatch: py
         ("--repeat-factor 0", "--repeat-factor must be 1 or more"),
         ("--target-window-duration 0", "--target-window-duration must be more than 0"),
         ("--planted x.json --max-speakers 4", "--planted goes with the default options"),
-        (f"--config {SUITE}/matrix.yaml --entry alm_pipeline", "alm_pipeline[ray_data], alm_pipeline[ray_actors]"),
-        (f"--config {SUITE}/matrix.yaml --entry nothing", "alm_pipeline[ray_data], alm_pipeline[ray_actors]"),
+        ("--config SUITE/matrix.yaml --entry alm_pipeline", "alm_pipeline[ray_data], alm_pipeline[ray_actors]"),
+        ("--config SUITE/matrix.yaml --entry nothing", "alm_pipeline[ray_data], alm_pipeline[ray_actors]"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(words: str, complaint: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
-        alm_options.parse_options([*words.split(), "--input-manifest", "x", "--benchmark-results-path", "y"])
+        alm_options.parse_options(
+            [*words.replace("SUITE", str(SUITE)).split(), "--input-manifest", "x", "--benchmark-results-path", "y"]
+        )
     assert stopped.value.code == 2
     assert complaint in " ".join(capsys.readouterr().err.split())
 

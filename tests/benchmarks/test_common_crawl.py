@@ -20,6 +20,7 @@ from urllib.request import Request, urlopen
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from made_data import contents, make
 
 from curator_bench.cluster.environment import without_ray
 from curator_bench.cluster.local import LocalCluster
@@ -28,6 +29,7 @@ from curator_bench.values import RaySettings
 
 ROOT = Path(__file__).parents[2]
 SUITE = ROOT / "benchmarks" / "common_crawl"
+GENERATOR = SUITE / "make_crawl.py"
 sys.path.insert(0, str(SUITE))
 
 import make_crawl  # noqa: E402
@@ -201,21 +203,13 @@ def test_our_server_gives_the_range_that_is_asked_for(root: Path, asked: str, st
 @pytest.fixture(scope="module")
 def crawl(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("crawl") / "S"
-    make(folder)
+    make(GENERATOR, folder)
     return folder
 
 
-def make(folder: Path, *options: str) -> None:
-    subprocess.run([sys.executable, SUITE / "make_crawl.py", "--size", "S", "--out", folder, *options], check=True)
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
-
-
 def test_the_same_size_and_seed_make_the_same_crawl(crawl: Path, tmp_path: Path) -> None:
-    make(tmp_path / "again")
-    make(tmp_path / "other", "--seed", "2")
+    make(GENERATOR, tmp_path / "again")
+    make(GENERATOR, tmp_path / "other", "--seed", "2")
     assert contents(tmp_path / "again") == contents(crawl)
     assert contents(tmp_path / "other")["truth/files.json"] != contents(crawl)["truth/files.json"]
 

@@ -23,6 +23,7 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from made_data import contents, make
 
 from curator_bench.cluster.environment import without_ray
 from curator_bench.cluster.local import LocalCluster
@@ -31,6 +32,7 @@ from curator_bench.values import RaySettings
 
 ROOT = Path(__file__).parents[2]
 SUITE = ROOT / "benchmarks" / "dedup"
+GENERATOR = SUITE / "make_corpus.py"
 sys.path.insert(0, str(SUITE))
 
 import exact_dedup  # noqa: E402
@@ -100,16 +102,8 @@ def test_of_equal_hashes_the_lowest_id_is_kept(hashes: list[tuple[int, int]], sh
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("documents") / "S"
-    make(folder)
+    make(GENERATOR, folder)
     return folder
-
-
-def make(folder: Path, *options: str) -> None:
-    subprocess.run([sys.executable, SUITE / "make_corpus.py", "--size", "S", "--out", folder, *options], check=True)
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
 
 def texts_of(corpus: Path) -> list[str]:
@@ -122,8 +116,8 @@ def texts_in(file: Path) -> list[str]:
 
 
 def test_the_same_size_and_seed_make_the_same_files_and_another_seed_others(corpus: Path, tmp_path: Path) -> None:
-    make(tmp_path / "again")
-    make(tmp_path / "other", "--seed", "2")
+    make(GENERATOR, tmp_path / "again")
+    make(GENERATOR, tmp_path / "other", "--seed", "2")
     made = contents(corpus)
     assert contents(tmp_path / "again") == made
     other = contents(tmp_path / "other")

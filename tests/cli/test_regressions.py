@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -97,6 +98,12 @@ def test_a_noisy_but_level_history_of_many_entries_raises_nothing(history: Histo
     )
     result = history.ask("regressions")
     assert (result.exit_code, result.output) == (0, "No shifts; 200 series looked at.\n")
+    site = history.folder / "site"
+    assert history.ask("report", "--out", site).exit_code == 0
+    overview = (site / "index.html").read_text()
+    for what in ("worse", "broken", "better"):
+        (section,) = re.findall(rf'<section aria-labelledby="{what}">.*?</section>', overview, re.DOTALL)
+        assert ">Nothing.</p>" in section
 
 
 def test_an_improvement_is_told_and_is_no_reason_to_fail(history: History) -> None:
@@ -112,6 +119,50 @@ def test_what_later_runs_have_undone_is_not_open(history: History) -> None:
     result = history.ask("regressions")
     assert result.exit_code == 0
     assert "recovered" in result.output
+
+
+def test_what_was_undone_once_is_not_what_is_open_now(history: History) -> None:
+    history.nights({("sort", "time_s"): noisy((1.0, 30), (1.2, 20), (1.0, 20), (1.2, 20))})
+    states = re.findall(r"open|recovered|better", history.ask("regressions").output)
+    assert states == ["recovered", "better", "open"]
+
+
+def test_what_came_from_zero_is_open_until_it_is_zero_again(history: History) -> None:
+    history.nights({("sort", "errors_bytes"): [0.0] * 20 + [1e-9] * 10})
+    result = history.ask("regressions")
+    assert result.exit_code == 1
+    assert re.search(r"from zero +- +0 +1e-09 +open", result.output)
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (("--metric", "tmie_s"), "no run has measured 'tmie_s'; did you mean 'time_s'?"),
+        (("--branch", "main"), "no run of a branch 'main' is recorded"),
+        (("--since", "99999999999d"), "found '99999999999d', which is before all time"),
+        (("--since", "foo"), "found 'foo', expected a day"),
+        *(
+            (("--min-effect", share), f"found '{share}', expected a share")
+            for share in ("nan", "-3%", "1e999", "3%x", "")
+        ),
+    ],
+    ids=" ".join,
+)
+def test_a_question_that_cannot_be_answered_is_no_answer(
+    history: History, words: tuple[str, ...], problem: str
+) -> None:
+    history.nights({("sort", "time_s"): noisy((1.0, 40), (1.2, 20))})
+    result = history.ask("regressions", *words)
+    assert result.exit_code == 2
+    assert problem in result.output
+
+
+def test_commits_of_others_do_not_steer_the_terminal(history: History) -> None:
+    commits = ["\x1b[31mRED\x1b]0;title\x07"] * 20 + ["x\ny"] * 20
+    history.nights({("sort", "time_s"): noisy((1.0, 20), (1.5, 20))}, commits=commits)
+    output = history.ask("regressions", "--repo", history.folder).output
+    assert "\x1b" not in output
+    assert f"({history.folder} is no checkout that has them)" in output
 
 
 def test_what_is_accepted_is_closed_until_it_gets_worse_again(history: History) -> None:
@@ -158,6 +209,23 @@ def test_since_and_metric_and_direction_narrow_what_is_shown(history: History) -
     assert {one["metric"] for one in history.regressions("--metric", "peak_bytes")} == {"peak_bytes"}
     assert {one["metric"] for one in history.regressions("--better", "more", "--metric", "widgets")} == {"widgets"}
     assert history.ask("regressions", "--since", "yesterday").exit_code == 2
+
+
+def test_a_branch_can_be_looked_at_by_itself(history: History) -> None:
+    history.nights({("sort", "time_s"): noisy((1.0, 40))}, branch="main", session="main")
+    history.nights({("sort", "time_s"): noisy((1.0, 20), (1.3, 20), seed=1)}, branch="topic", session="topic")
+    assert history.regressions("--branch", "main") == []
+    (found,) = history.regressions("--branch", "topic")
+    assert found["change"] == pytest.approx(0.3, abs=0.03)
+    result = history.ask("regressions", "--branch", "topci")
+    assert (result.exit_code, "did you mean 'topic'" in result.output) == (2, True)
+    assert history.ask("accept", "sort", "time_s", "--branch", "topic", "--why", "meant").exit_code == 0
+    assert history.regressions("--branch", "topic") == []
+
+
+def test_what_cannot_be_said_is_no_regression(history: History) -> None:
+    assert history.ask("regressions").exit_code == 2
+    assert history.ask("compare", "a", "b", "--fail").exit_code == 2
 
 
 def test_machines_are_not_mixed(history: History) -> None:
@@ -211,7 +279,7 @@ def test_a_comparison_is_a_table_for_a_pull_request(history: History) -> None:
     history.nights({("so|rt<b>", "time_s"): noisy((1.3, 6), seed=2)}, session="b")
     output = history.ask("compare", "a", "b", "--markdown").output
     assert output.startswith("**1 regression, 0 improvements** in 1 metric\n\n| entry | metric | a | b |")
-    assert "so\\|rt&lt;b>" in output
+    assert "so\\|rt&lt;b&gt;" in output
     assert "🔴 regression" in output
 
 
@@ -241,5 +309,5 @@ def test_what_is_not_comparable_says_why(history: History) -> None:
 def test_an_unknown_side_names_the_nearest(history: History) -> None:
     history.nights({("sort", "time_s"): noisy((1.0, 20))}, session="nightly", branch="main")
     result = history.ask("compare", "nihgtly", "main")
-    assert result.exit_code == 1
-    assert "did you mean 'nightly'" in str(result.exception)
+    assert result.exit_code == 2
+    assert "did you mean 'nightly'" in result.output

@@ -21,7 +21,7 @@ from curator_bench.cluster.local import LocalCluster
 from curator_bench.cluster.model import Cluster, ClusterRequest
 from curator_bench.cluster.temp_dirs import remove_leftovers
 from curator_bench.errors import ClusterError
-from curator_bench.measure.processes import Mark, end_processes, find_processes, is_running
+from curator_bench.measure.processes import Mark, ProcessId, end_processes, find_processes, is_running
 
 if TYPE_CHECKING:
     from cluster.conftest import Bench
@@ -46,7 +46,7 @@ kept = ray.put(numpy.ones(1_000_000))
 @ray.remote
 class Messy:
     def mess(self, path):
-        subprocess.Popen(["sleep", "600"], start_new_session=True)
+        subprocess.run(["sh", "-c", "setsid sleep 600 & env -i setsid sleep 601 &"], check=True)
         self.shared = numpy.memmap(path, mode="w+", shape=1_000_000)
         return os.getpid()
 messy = Messy.options(name="messy", lifetime="detached").remote()
@@ -164,11 +164,19 @@ def test_a_cluster_that_lost_its_raylet_is_dead_and_leaves_nothing(local: LocalC
     bench.wait_until(lambda: not is_alive(cluster))
     assert any("raylet" in line for line in last_log_lines(cluster))
     bench.wait_until(lambda: not any(is_running(process) for process in cluster.processes))
-    assert bench.processes_of(cluster, request.marker)  # what a worker started, whose parents are all dead
+    started_by_a_worker = {b"sleep\x00600\x00", b"sleep\x00601\x00"}  # they have no parent to be found by
+    bench.wait_until(lambda: set(map(command_of, bench.processes_of(cluster, request.marker))) == started_by_a_worker)
     local.stop(cluster)
     assert bench.processes_of(cluster, request.marker) == frozenset()
     assert cluster.temp_dir
     assert not cluster.temp_dir.exists()
+
+
+def command_of(process: ProcessId) -> bytes:
+    try:
+        return Path(f"/proc/{process.pid}/cmdline").read_bytes()
+    except FileNotFoundError:
+        return b""
 
 
 def test_a_start_that_fails_is_tried_again_and_says_why(local: LocalCluster, bench: Bench) -> None:

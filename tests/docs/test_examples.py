@@ -33,9 +33,11 @@ STORIES = (
     "docs/comparison.md",
     "docs/study.md",
     "docs/regressions.md",
+    "docs/suites.md",
 )
 """Pages whose commands build upon each other, in one folder; those of the others stand alone."""
-IN_A_CLONE = ("docs/docker.md",)
+IN_A_CLONE = {"docs/docker.md": "ci", "docs/suites.md": "benchmarks"}
+"""What of this repository the commands of a page are about."""
 PAGES = ("docs/matrix.md", "docs/fixtures.md", "README.md", *STORIES)
 FENCE = re.compile(r"^(<!-- not run: [^\n]+ -->\n)?```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 TITLE = re.compile(r"# (?P<name>[\w.-]+)(?:, laid over (?P<base>[\w.-]+))?\n")
@@ -124,7 +126,7 @@ def folder(tmp_path: Path) -> Path:
 def lay_out(page: str, folder: Path) -> None:
     folder.mkdir()
     if page in IN_A_CLONE:
-        folder.joinpath("ci").symlink_to(ROOT / "ci")
+        folder.joinpath(IN_A_CLONE[page]).symlink_to(ROOT / IN_A_CLONE[page])
     names = [example.name for example in files(page)]
     assert len(names) == len(set(names)), f"{page} has two examples of one name"
     for example in files(page):
@@ -170,7 +172,8 @@ def shell_environment(folder: Path) -> dict[str, str]:
         program = programs / name
         program.write_text(f'#!/bin/sh\nexec {shlex.join([sys.executable, *arguments])} "$@"\n')
         program.chmod(0o755)
-    kept = {name: value for name, value in os.environ.items() if name in ("HOME", "LANG", "PYTHONPATH", "TMPDIR")}
+    names = ("HOME", "LANG", "PYTHONPATH", "TMPDIR", "PYTEST_ADDOPTS")
+    kept = {name: value for name, value in os.environ.items() if name in names}
     return kept | {"PATH": f"{programs}:{os.environ['PATH']}", "COLUMNS": "88"}
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from plugins_of_others import WITHOUT_OTHERS
 
 from curator_bench.measure.processes import Mark, ProcessId, find_processes
 
@@ -89,7 +90,7 @@ class Project:
 
     def command(self, *options: str) -> list[str]:
         own = ["--bench-results", "results", "--bench-session", "s"]
-        without = [f"-pno:{name}" for name in ("cacheprovider", "benchmark", "codspeed", "hypothesispytest")]
+        without = ["-pno:cacheprovider", *WITHOUT_OTHERS]
         return [sys.executable, "-m", "pytest", "matrix.yaml", *own, *without, *options]
 
     def environment(self, **variables: str) -> dict[str, str]:

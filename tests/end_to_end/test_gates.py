@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import uuid
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -143,6 +144,18 @@ def test_a_script_that_crashes_when_it_is_measured_again_has_crashed(gated: Gate
     assert gated.verdict() == "crashed"
 
 
+def test_a_regression_goes_on_failing_however_short_the_history_is(gated: Gated) -> None:
+    gated.entry(1.5)
+    gated.remember([*LEVEL[:5], 1.5, 1.49])
+    assert gated.run().code == 1
+
+
+def test_what_is_no_number_fails_once(gated: Gated) -> None:
+    gated.entry(math.nan)
+    gated.remember(LEVEL)
+    assert gated.run().has("1 of 1 requirements is not met")
+
+
 def test_too_small_a_change_passes(gated: Gated) -> None:
     gated.entry(1.06)
     gated.remember([*LEVEL, *[1.06] * 5])
@@ -198,6 +211,7 @@ def test_a_commit_can_be_the_baseline(gated: Gated) -> None:
     assert outcome.code == 0
     (found,) = gated.project.outcome_of("sort")["requirements"]
     assert "no comparable runs of 12345678" in found["note"]
+    assert outcome.has("sort_time_s is not held against anything: there are no comparable runs of 12345678")
 
 
 def test_all_metrics_at_once_are_gated(gated: Gated) -> None:

@@ -35,7 +35,7 @@ def all_verdicts(project: Project) -> None:
     project.matrix(
         project.entry("passes", numbers, requirements=bounds[1:2]),
         project.entry("misses", numbers, requirements=bounds),
-        project.entry("says_no", """--metrics '{"is_success": false}'"""),
+        project.entry("says_no", """--metrics '{"is_success": false, "exit_code": 9}'"""),
         project.entry("crashes", "--say 'out of luck' --exit 3"),
         project.entry("times_out", "--sleep 600", timeout_s=1),
         project.entry("lacks_a_variable", "${NOWHERE_SET}"),
@@ -135,7 +135,12 @@ def test_quiet_shows_the_verdict_as_a_letter(ran: Callable[..., Outcome]) -> Non
     assert outcome.lines[0].split()[0] == ".FFCTEEs"
     assert "    Running " not in outcome.output
     assert not any(line.startswith("ENTRY") for line in outcome.lines)
-    assert outcome.has(f"Session: {outcome.session_dir}")
+    assert outcome.has("warning: says_no: the bench's own exit_code hides", f"Session: {outcome.session_dir}")
+
+
+def test_twice_quiet_hides_warnings_too(ran: Callable[..., Outcome]) -> None:
+    assert "warning:" not in ran("-qq").output
+    assert "warning: says_no" in ran().output
 
 
 def test_workers_report_the_same(ran: Callable[..., Outcome]) -> None:

@@ -72,14 +72,30 @@ def test_no_time_at_all_is_a_timeout_at_once(start: Callable[..., Child]) -> Non
     assert start("import time; time.sleep(600)").wait(0).exit_code is None
 
 
-def test_what_left_its_tree_and_wiped_its_mark_is_ended_when_it_was_seen_before(
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has brands")
+def test_what_left_its_tree_and_wiped_its_mark_is_ended_though_its_script_ended_at_once(
+    start: Callable[..., Child], tmp_path: Path
+) -> None:
+    note = tmp_path / "pid"
+    child = start(LEAVES_EVERYTHING.replace("time.sleep(600)", ""), note)
+    assert child.wait(30).exit_code == 0
+    wait_until(lambda: note.exists() and note.read_text())
+    pid = int(note.read_text())
+    wait_until(lambda: Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"sleep"))
+    child.end()
+    assert identify(pid) is None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_what_left_its_tree_and_wiped_all_marks_is_ended_when_it_was_seen_before(
     start: Callable[..., Child], tmp_path: Path
 ) -> None:
     """As the samplers see it, that look every few seconds."""
     note = tmp_path / "pid"
     child = start(
         "import os, subprocess, sys, time\n"
-        'gate = \'import os, sys, time; time.sleep(1); os.execve("/bin/sleep", ["sleep", "600"], {})\'\n'
+        "gate = 'import os, resource, sys, time; time.sleep(1); resource.prlimit(0, 10, (-1, -1));"
+        ' os.execve("/bin/sleep", ["sleep", "600"], {})\'\n'
         "leaver = subprocess.Popen([sys.executable, '-c', gate], start_new_session=True)\n"
         "open(sys.argv[1], 'w').write(str(leaver.pid))\n"
         "time.sleep(600)",

@@ -94,6 +94,27 @@ def test_however_the_process_dies_what_it_started_goes_with_it(
     watched.wait_until_nothing_is_left()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has brands")
+def test_what_left_its_script_and_wiped_its_environment_goes_as_well(
+    watch: Callable[..., Watched], tmp_path: Path
+) -> None:
+    leaves = (
+        "import os; os.fork() and os._exit(0); os.setsid(); os.fork() and os._exit(0);"
+        " os.execve('/bin/sleep', ['sleep', '600'], {})"
+    )
+    watched = watch(
+        "from curator_bench.execution.child import Child\n"
+        f"words = [sys.executable, '-c', {leaves!r}]\n"
+        f"Child(words, env=marked, log=Path({str(tmp_path / 'log')!r}), cwd='/').wait(30)\n"
+        "time.sleep(0.5)"
+    )
+    (left,) = find_processes(watched.mark)
+    assert Path(f"/proc/{left.pid}/environ").read_bytes() == b""
+    watched.process.kill()
+    watched.process.wait()
+    watched.wait_until_nothing_is_left()
+
+
 def test_a_fork_that_holds_the_pipe_open_does_not_deceive_the_guard(watch: Callable[..., Watched]) -> None:
     fork = "if os.fork() == 0:\n    os.setsid()\n    os.close(1)\n    time.sleep(15)\n    os._exit(0)"
     watched = watch(f"{SLEEPS}\n{fork}")

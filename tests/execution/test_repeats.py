@@ -97,6 +97,13 @@ def test_a_truth_holds_when_it_held_each_time(values: list[Scalar]) -> None:
     assert combine(repeats(values)) == {"x": all(values)}
 
 
+@pytest.mark.parametrize(
+    ("values", "means"), [([1, 0, 1], 0), ([False, 1], False), ([1, "no", True], "no"), ([True, 1], 1), ([1, 1], 1)]
+)
+def test_one_repeat_without_success_is_enough(values: list[Scalar], means: Scalar) -> None:
+    assert combine(repeats_of([{"is_success": value} for value in values])) == {"is_success": means}
+
+
 @given(st.lists(SCALARS, min_size=2, max_size=6))
 def test_any_values_at_all_give_one_value_by_the_name(values: list[Scalar]) -> None:
     found = combine(repeats(values))

@@ -79,8 +79,8 @@ def test_unusable_metrics_are_a_problem_that_says_why(tmp_path: Path, content: b
 
 
 def test_metrics_that_were_never_written_are_a_problem(tmp_path: Path) -> None:
-    (tmp_path / "params.json").write_text("{}")
-    assert read(tmp_path).problem == f"metrics.json was not written to {tmp_path}"
+    found = read(tmp_path)
+    assert (found.problem, found.warnings) == (f"metrics.json was not written to {tmp_path}", ())
 
 
 def test_a_results_directory_that_is_missing_or_a_file_is_a_problem(tmp_path: Path) -> None:

@@ -224,6 +224,7 @@ def test_no_file_and_no_tasks_cost_no_warning(tmp_path: Path) -> None:
         (pickle.dumps({"one": "text"}), "tasks.pkl holds str, not a list of tasks"),
         (pickle.dumps([1, 2, task(measurement())]), "tasks.pkl has 2 tasks without _stage_perf: int"),
     ],
+    ids=["empty", "text", "torn", "a number", "a text by name", "numbers among tasks"],
 )
 def test_a_pickle_without_tasks_costs_a_warning(tmp_path: Path, content: bytes, warning: str) -> None:
     found = read(tmp_path, content)

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 from scratch_repository import make_repository
@@ -54,10 +55,13 @@ def project(tmp_path: Path) -> Path:
 
 
 def ab(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "CURATOR_BENCH_"))}
     return subprocess.run(
-        [COMMAND, "ab", *words], cwd=folder, env=kept, capture_output=True, text=True, timeout=500, check=False
+        [COMMAND, "ab", *words], cwd=folder, env=environment(), capture_output=True, text=True, timeout=500, check=False
     )
+
+
+def environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "CURATOR_BENCH_"))}
 
 
 def test_three_environments_and_a_null_test(project: Path) -> None:
@@ -74,10 +78,33 @@ def test_three_environments_and_a_null_test(project: Path) -> None:
     assert rounds == ["a", "b", "c", "a-again", "a-again", "c", "b", "a", "a", "b", "c", "a-again"]
 
 
+def killed_after(project: Path, lines: int, *words: str) -> list[str]:
+    """What it said until then."""
+    with subprocess.Popen([COMMAND, "ab", *words], cwd=project, env=environment(), stderr=PIPE, text=True) as process:
+        assert process.stderr
+        said = [process.stderr.readline() for _ in range(lines)]
+        process.kill()
+    return said
+
+
+def test_what_was_interrupted_goes_on_unless_the_code_is_another(project: Path) -> None:
+    words = ("a.yaml", "b.yaml", "--repeat", "3", "--metric", "work_time_s", "--", "benchmarks")
+    begun = killed_after(project, 3, *words)
+    code = (project / "package.py").read_text()
+    (project / "package.py").write_text(f"{code}\n")
+    assert killed_after(project, 1, *words) == begun[:1]
+    (project / "package.py").write_text(code)
+    done = ab(project, *words)
+    told, *rest = done.stderr.splitlines(keepends=True)
+    assert (done.returncode, "2 of 9 rounds are measured" in told) == (0, True), done.stderr
+    assert (len(rest), rest[0]) == (7, begun[-1])
+    assert killed_after(project, 1, *words) == begun[:1], "what is done is measured anew"
+
+
 def test_what_measures_nothing_is_told_after_its_first_round(project: Path) -> None:
     (project / "package.py").write_text("raise SystemExit(1)\n")
-    done = ab(project, "a.yaml", "b.yaml", "--", "benchmarks")
-    assert (done.returncode, done.stderr.count("round")) == (1, 1)
+    done = ab(project, "a.yaml", "b.yaml", "--fail", "--", "benchmarks")
+    assert (done.returncode, done.stderr.count("round")) == (2, 1)
     assert "a: nothing was measured: work: crashed" in done.stderr
 
 

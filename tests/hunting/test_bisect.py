@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 from scratch_repository import ScratchRepository, make_repository
 
@@ -66,13 +67,40 @@ def test_an_interrupted_hunt_goes_on_where_it_was_and_names_the_commit(repositor
     assert (code, again, "measuring" in errors) == (0, output, False)
 
 
-def test_a_hunt_that_was_killed_is_cleared_away_by_the_next(repository: ScratchRepository) -> None:
+def kill_while_pytest_runs(process: subprocess.Popen[str]) -> list[psutil.Process]:
+    """Kills it in its second measurement. What it had started."""
+    assert process.stderr
+    measuring = (line for line in process.stderr if line.startswith("measuring"))
+    next(measuring)
+    next(measuring)
+    hunt, started = psutil.Process(process.pid), list[psutil.Process]()
+    while not any("pytest" in child.cmdline() for child in started):
+        started = hunt.children(recursive=True)
+    process.kill()
+    process.wait()
+    return started
+
+
+def test_a_hunt_that_was_killed_leaves_no_process_and_is_cleared_away_by_the_next(
+    repository: ScratchRepository,
+) -> None:
     before = repository.stands()
-    assert stop_while_measuring(start(repository, bad="c3"), signal.SIGKILL) == -signal.SIGKILL
+    started = kill_while_pytest_runs(start(repository, bad="c3"))
+    assert psutil.wait_procs(started, timeout=60)[1] == []
     assert repository.stands() != before
     code, output, _ = bisect(repository, bad="c2")
     assert (code, repository.stands()) == (3, before)
     assert "There is nothing to hunt" in output
+
+
+def test_what_a_killed_hunt_left_changed_is_not_thrown_away_unasked(repository: ScratchRepository) -> None:
+    before = repository.stands()
+    kill_while_pytest_runs(start(repository, bad="c3"))
+    (repository.folder / "package.py").write_text("changed = True\n")
+    code, _, errors = bisect(repository, bad="c2")
+    assert (code, "(package.py)" in errors) == (1, True)
+    subprocess.run(errors.split("`")[1], shell=True, check=True, capture_output=True)
+    assert repository.stands() == before
 
 
 def test_commits_that_cannot_be_installed_or_judged_are_gone_round(repository: ScratchRepository) -> None:

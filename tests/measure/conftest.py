@@ -146,3 +146,10 @@ class RayClusters:
 @pytest.fixture(scope="session")
 def clusters() -> RayClusters:
     return RayClusters()
+
+
+@pytest.fixture(scope="module")
+def cluster(clusters: RayClusters, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Small; for tests that leave it as it was."""
+    with clusters.start(tmp_path_factory.mktemp("ray")) as found:
+        yield found

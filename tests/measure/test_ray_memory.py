@@ -21,12 +21,6 @@ if TYPE_CHECKING:
 HELD_BYTES = 60_000_000
 
 
-@pytest.fixture(scope="module")
-def cluster(clusters: RayClusters, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with clusters.start(tmp_path_factory.mktemp("ray")) as found:
-        yield found
-
-
 @pytest.fixture
 def ray(cluster: Cluster) -> Iterator[Any]:
     with cluster.driver(log_to_driver=False) as found:

@@ -24,12 +24,6 @@ Metrics = dict[str, float | int]
 SLEEP_S = 0.2
 
 
-@pytest.fixture(scope="module")
-def cluster(clusters: RayClusters, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with clusters.start(tmp_path_factory.mktemp("ray")) as found:
-        yield found
-
-
 @pytest.fixture
 def ray(cluster: Cluster) -> Iterator[Any]:
     with cluster.driver(log_to_driver=False) as found:

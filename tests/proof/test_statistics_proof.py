@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,33 +17,42 @@ FOLDER = ROOT / "benchmarks" / "statistics"
 DETECTORS_PYTHON = Path(os.environ.get("DETECTORS_PYTHON", ROOT / ".venv-detectors" / "bin" / "python"))
 FULL = os.environ.get("CURATOR_BENCH_PROOF") == "full"
 SERIES = 10_000 if FULL else 500
-SERIES_OF_OTHERS = 500
+SERIES_OF_OTHERS = 1000
+SEED = 20_261_119
+"""Nobody has looked at series of this seed while the rule was made; whoever changes the rule takes another."""
 
 
-def test_the_goals_are_met() -> None:
-    """Fewer series than in full show less surely what is rare: so much more is allowed for chance."""
-    found = measure(DETECTORS["curator-bench"], SERIES, seed=7, mirrored=improvements)
+@pytest.fixture(scope="module")
+def ours() -> dict[str, float]:
+    found = measure(DETECTORS["curator-bench"], SERIES, SEED, mirrored=improvements)
     print(json.dumps(found, indent=2))
-    assert found["false_alarms_per_1000"] <= (1 if FULL else 2)
-    assert found["false_improvements_per_1000"] <= (1 if FULL else 2)
+    return found
+
+
+def test_the_goals_are_met(ours: dict[str, float]) -> None:
+    """Fewer series than in full show less surely what is rare: so much more is allowed for chance."""
+    assert ours["false_alarms_per_1000"] <= (1 if FULL else 2)
+    assert ours["false_improvements_per_1000"] <= (1 if FULL else 2)
     slack = 0.0 if FULL else 0.01
-    assert found["found_10_percent_in_2_runs_normal_lognormal"] >= 0.99 - slack
-    assert found["found_10_percent_in_2_runs"] >= 0.95 - slack
-    assert found["found_5_percent_in_6_runs"] >= 0.95 - slack
+    assert ours["found_10_percent_in_2_runs_normal_lognormal"] >= 0.99 - slack
+    assert ours["found_10_percent_in_2_runs"] >= 0.95 - slack
+    assert ours["found_5_percent_in_6_runs"] >= 0.95 - slack
 
 
 @pytest.mark.skipif(not FULL, reason="in full only: CURATOR_BENCH_PROOF=full")
 @pytest.mark.skipif(not DETECTORS_PYTHON.exists(), reason="asv and Otava are not installed: make detectors")
-def test_all_three_goals_at_once_are_met_by_no_other_rule(tmp_path: Path) -> None:
-    for detector in DETECTORS:
-        python = sys.executable if detector == "curator-bench" else DETECTORS_PYTHON
+def test_all_three_goals_at_once_are_met_by_no_other_rule(ours: dict[str, float], tmp_path: Path) -> None:
+    """The others see the first of the same series."""
+    others = [name for name in DETECTORS if name != "curator-bench"]
+    for detector in others:
         results = tmp_path / detector / "benchmark_results"
-        words = ["--detector", detector, "--series", str(SERIES_OF_OTHERS), "--benchmark-results-path", str(results)]
-        subprocess.run([python, FOLDER / "detection.py", *words], check=True, capture_output=True)
+        words = ["--series", str(SERIES_OF_OTHERS), "--seed", str(SEED), "--benchmark-results-path", str(results)]
+        command: list[str | Path] = [DETECTORS_PYTHON, FOLDER / "detection.py", "--detector", detector, *words]
+        subprocess.run(command, check=True, capture_output=True)
     found = read(tmp_path)
-    print("\n".join(table(found)))
-    ours = found.pop("curator-bench")
+    print("\n".join(table({"curator-bench": ours, **found})))
+    assert list(found) == others
     for name, theirs in found.items():
         assert ours["found_10_percent_in_2_runs"] > theirs["found_10_percent_in_2_runs"], name
         assert ours["found_5_percent_in_6_runs"] > theirs["found_5_percent_in_6_runs"], name
-        assert ours["false_alarms_per_1000"] <= max(theirs["false_alarms_per_1000"], 1.5), name
+        assert ours["false_alarms_per_1000"] <= max(theirs["false_alarms_per_1000"], 1), name

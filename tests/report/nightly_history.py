@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -110,3 +111,20 @@ def _log(folder: Path, night: int, place: int, evil: str) -> str:
     log.parent.mkdir(parents=True)
     log.write_text(f"<html>{evil}\nstarted\n")
     return str(log)
+
+
+LONG = "x" * 300
+
+
+def long_names(folder: Path) -> Path:
+    """Lines to import: a step under names that no screen is wide enough for, at commits that are none."""
+    lines = [
+        {"name": name, "metric": metric, "value": 1.0 + night % 3 / 100 + (night >= 20) / 2, "session": session}
+        | {"time": (BEGAN + timedelta(days=night)).isoformat(), "commit": EVIL}
+        for night in range(30)
+        for name, metric in ((LONG, "time_s"), ("sort", f"{LONG}_s"))
+        for session in (LONG if night == 29 else session_of(night),)
+    ]
+    file = folder / "long.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return file

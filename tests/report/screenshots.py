@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, ViewportSize
 from real_browser import chromium
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
-DESK, PHONE = ViewportSize(width=1080, height=760), ViewportSize(width=390, height=700)
+DESK, PHONE = ViewportSize(width=1280, height=800), ViewportSize(width=390, height=700)
 
 
 def main() -> None:

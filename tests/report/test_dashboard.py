@@ -15,12 +15,12 @@ from typing import Any
 import nightly_history as nights
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, ViewportSize, expect
 from real_browser import chromium
 
 COMMAND = Path(sys.executable).with_name("curator-bench")
 SLOW_COMMIT, LAST_GOOD_COMMIT = nights.commit_of(nights.SLOWER_FROM), nights.commit_of(nights.SLOWER_FROM - 1)
-PHONE, DESK = {"width": 390, "height": 844}, {"width": 1280, "height": 900}
+PHONE, DESK = ViewportSize(width=390, height=844), ViewportSize(width=1280, height=900)
 
 Open = Callable[..., Page]
 
@@ -220,7 +220,7 @@ def test_colours_follow_the_system_until_somebody_chooses(open_page: Open) -> No
     ["index.html", "entries.html", "sessions.html", "compare.html#which=all", "entry", "evil", "broken", "session"],
 )
 def test_every_page_is_accessible_and_fits_the_screen(
-    open_page: Open, site: Path, kind: str, scheme: str, size: dict[str, int]
+    open_page: Open, site: Path, kind: str, scheme: str, size: ViewportSize
 ) -> None:
     places = {
         "entry": ("entries", "removal-ray-data-dense"),
@@ -241,6 +241,25 @@ def test_every_page_is_accessible_and_fits_the_screen(
     found = Axe().run(page, options={"preload": False})  # it would fetch the style sheets, which no page may
     assert found.violations_count == 0, found.generate_report()
     assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
+
+
+@pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
+def test_no_name_is_too_long_for_the_screen(browser: Browser, tmp_path: Path, size: ViewportSize) -> None:
+    subprocess.run([COMMAND, "import", nights.long_names(tmp_path), "--db", "benchmark.db"], cwd=tmp_path, check=True)
+    report(tmp_path, "--out", "site")
+    pages = [tmp_path / "site" / name for name in ("index.html", "compare.html", "sessions.html")]
+    with browser.new_context(viewport=size) as context:
+        page = context.new_page()
+        for file in [*pages, *(tmp_path / "site" / "entries").glob("*.html")]:
+            page.goto(file.as_uri())
+            expect(page.get_by_role("heading", level=1)).to_be_visible()
+            if file.stem == "compare":
+                expect(page.locator("#a option").first).to_be_attached()
+            assert page.evaluate("document.documentElement.scrollWidth") <= size["width"], file
+        page.goto(pages[0].as_uri())
+        change = page.get_by_role("region", name="What got worse").locator(".change").first.bounding_box()
+    assert change
+    assert size is PHONE or change["x"] < size["width"]
 
 
 def test_the_lists_need_no_javascript(open_page: Open) -> None:

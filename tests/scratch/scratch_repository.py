@@ -10,6 +10,8 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from plugins_of_others import WITHOUT_OTHERS
+
 COMMITS = 32
 WORK = '''"""The package: its function takes 50 ms, as its clock has it."""
 
@@ -81,7 +83,7 @@ def make_repository(
     (folder / "noise" / "drawn").write_text("0")
     (folder / "benchmarks" / "work.py").write_text(SCRIPT)
     (folder / "benchmarks" / "matrix.yaml").write_text(MATRIX)
-    (folder / "pytest.ini").write_text("[pytest]\naddopts = -p no:benchmark -p no:codspeed -p no:hypothesispytest\n")
+    (folder / "pytest.ini").write_text(f"[pytest]\naddopts = {' '.join(WITHOUT_OTHERS)}\n")
     (folder / ".gitignore").write_text("noise/\nresults/\nbenchmark.db*\n__pycache__/\n")
     repository.git("init", "--quiet")
     for number in range(1, commits + 1):

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from curator_bench.verdict.cases import Question, Rules
 from curator_bench.verdict.direction import Better
+from curator_bench.verdict.gates import Seen, Wanted, told
 from curator_bench.verdict.gating import Outcome, gate, gate_all
 from curator_bench.verdict.tails import Floats
 
@@ -172,3 +173,13 @@ def test_many_questions_get_the_answers_of_one_by_one() -> None:
         alone = gate(question.history, question.newest, question.rules)
         assert alone.outcome is decision.outcome
         assert alone.p_value == pytest.approx(decision.p_value, rel=1e-9)
+
+
+@pytest.mark.parametrize(("value", "change"), [(1.0, "no longer zero"), (1e308, "times")])
+def test_what_has_no_share_is_told_without_one(value: float, change: str) -> None:
+    history = np.zeros(20) if value == 1.0 else level(20)
+    one = Wanted("t_s", LESS, 0.1)
+    text = told(one, gate(history, value, LESS), value=value, runs=1, course="", seen=Seen())
+    assert change in text
+    assert max(map(len, text.splitlines())) < 130
+    assert "inf" not in text

@@ -121,7 +121,7 @@ def test_exact_values_are_compared_within_their_kind(wanted: Scalar, actual: Sca
         (2**70, 2**70, True),
         (2**70, 2**70 + 1, False),
         (2**53 + 1, float(2**53), False),
-        (10**400, 10**400 + 1, False),
+        pytest.param(10**400, 10**400 + 1, False, id="10**400-and-one-more"),
         (0.3, 0.1 + 0.2, False),
         (0.3, 0.3, True),
         (0.0, -0.0, True),
@@ -239,7 +239,24 @@ def test_a_script_that_says_it_failed_fails_without_a_requirement() -> None:
     assert (found.metric, found.met) == ("is_success", False)
     assert len(check([Requirement("is_success", exact_value=True)], {"is_success": False})) == 1
     assert len(check([Requirement("is_success", exact_value=False)], {"is_success": False})) == 2
-    assert check([], {"is_success": True}) == check([], {"is_success": 0}) == ()
+    assert check([], {"is_success": True}) == check([], {"is_success": 1}) == check([], {"success": False}) == ()
+
+
+@pytest.mark.parametrize(
+    ("said", "note"),
+    [
+        (0, "is a number, not true or false"),
+        (None, "is null, not true or false"),
+        ("", "is text, not true or false"),
+        ("no", "is text, not true or false"),
+        ("True", "is text, not true or false"),
+        (math.nan, "is NaN, not true or false"),
+    ],
+)
+def test_only_what_means_true_is_a_success(said: Scalar, note: str) -> None:
+    (found,) = check([], {"is_success": said})
+    assert (found.actual, found.met, found.note) == (said, False, note)
+    assert judge(result_of(Verdict.PASSED, is_success=said), []) is Verdict.FAILED
 
 
 def test_a_run_passes_when_all_is_met_and_fails_otherwise() -> None:

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from curator_bench.verdict.cases import Rules
+from curator_bench.verdict.cases import Question, Rules
 from curator_bench.verdict.change_points import cuts_of
 from curator_bench.verdict.direction import Better
-from curator_bench.verdict.gating import Outcome
+from curator_bench.verdict.gating import Outcome, gate_all
 from curator_bench.verdict.shifts import shifts_of, shifts_of_all
 from curator_bench.verdict.tails import Floats
 
@@ -43,6 +43,22 @@ def test_a_level_that_lasted_for_a_while_is_found(runs: int) -> None:
 def test_a_shift_of_the_newest_runs_is_among_them_once() -> None:
     found = shifts_of(series((1.0, 60), (1.2, 60), (1.45, 3)), LESS)
     assert [shift.index for shift in found] == [60, 120]
+
+
+@pytest.mark.parametrize("before", [5, 6, 8, 12, 25])
+def test_a_regression_stays_found_while_more_runs_confirm_it(before: int) -> None:
+    """However short the history is, in a gate and over the whole series: mostly from the second run, then all of it."""
+    stages = [series((1.0, before), (1.5, runs), seed=seed) for seed in range(10) for runs in range(2, 13)]
+    gated = gate_all([Question(one[:-1], one[-1:], LESS) for one in stages])
+    hunted = [
+        any(shift.outcome is Outcome.REGRESSION for shift in found)
+        for found in shifts_of_all([(one, LESS) for one in stages])
+    ]
+    is_gated = [decision.outcome is Outcome.REGRESSION for decision in gated]
+    for found, stages_of_gate in ((hunted, 11), (is_gated, 4)):  # later a gate takes the new level for the usual one
+        shares = np.reshape(found, (10, -1)).mean(axis=0)
+        assert shares[0] >= 0.6
+        assert min(shares[1:stages_of_gate]) >= 0.9
 
 
 def test_more_of_what_should_be_more_is_an_improvement() -> None:

@@ -66,7 +66,9 @@ def test_more_confidence_makes_wider_intervals() -> None:
         *((name, Better.LESS) for name in ("s_per_step", "bytes_per_doc", "error_rate", "duration", "sort_ms_p99")),
         *((name, Better.MORE) for name in ("throughput", "docs_per_sec", "tokens_per_s", "rows_per_second", "recall")),
         *((name, Better.MORE) for name in ("throughput_docs_per_sec", "bytes_per_s", "errors_checked_per_sec")),
-        *((name, None) for name in ("num_docs", "seed", "batches", "exit_code", "is_success", "")),
+        *((name, Better.MORE) for name in ("rows/s", "GB/sec", "docs/Second")),
+        *((name, Better.LESS) for name in ("s/row", "read/write_bytes")),
+        *((name, None) for name in ("rows/step", "num_docs", "seed", "batches", "exit_code", "is_success", "")),
     ],
 )
 def test_the_name_of_a_metric_tells_its_direction(metric: str, better: Better | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ import click
 
 from curator_bench.cli import tables
 from curator_bench.cli.after_dashes import WithPytestArgs
+from curator_bench.cli.answering import Answering
 from curator_bench.cli.databases import absolute, db_option
 from curator_bench.errors import BenchError
 
@@ -23,7 +24,11 @@ if TYPE_CHECKING:
 _FEWEST = 3
 
 
-@click.command("ab", cls=WithPytestArgs)
+class _Command(Answering, WithPytestArgs):
+    """Runs pytest, and answers a question by its exit code."""
+
+
+@click.command("ab", cls=_Command)
 @click.argument("files", nargs=-1, type=click.Path(path_type=Path), metavar="A.yaml B.yaml …")
 @click.option("--repeat", type=click.IntRange(_FEWEST), default=5, show_default=True, help="rounds of each environment")
 @click.option("--metric", "metrics", multiple=True, help="this metric (repeatable); otherwise all with a direction")
@@ -32,6 +37,7 @@ _FEWEST = 3
     "--min-effect", type=click.FloatRange(0.0), default=0.03, show_default=True, help="smaller does not count"
 )
 @click.option("--fail", is_flag=True, help="exit with 1 when anything is worse than in A")
+@click.option("--fresh", is_flag=True, help="begin anew where the same comparison was interrupted")
 @click.option("--json", "as_json", is_flag=True, help="print JSON instead of a table")
 @db_option
 def command(
@@ -41,6 +47,7 @@ def command(
     better: str | None,
     min_effect: float,
     fail: bool,
+    fresh: bool,
     as_json: bool,
     database: str,
     pytest_args: tuple[str, ...],
@@ -49,7 +56,9 @@ def command(
 
     A file has `python` (an interpreter) or `requirements` (a file or a list, installed into a venv of its own), `env`
     and `matrix` (overlays). A is measured twice as often as the others: A against A is the null test. What follows --
-    is for pytest.
+    is for pytest. What was interrupted goes on with the same command: all that was measured is in the database.
+
+    The exit code is 1 with --fail when anything is worse, and 2 for what could not be compared.
     """
     from curator_bench.hunting.children import Stopped, stoppable
     from curator_bench.hunting.environments import read, ready
@@ -59,14 +68,13 @@ def command(
         raise click.UsageError("name two environments or more: curator-bench ab A.yaml B.yaml -- benchmarks")
     wanted = [read(file) for file in files]
     _refuse_namesakes(wanted)
-    session = f"ab-{datetime.now(UTC):%Y%m%dT%H%M%S}"
+    comparison = _begun(Comparison(wanted, "", absolute(database), pytest_args), repeat, fresh=fresh)
     try:
         with stoppable(), tempfile.TemporaryDirectory(prefix="curator-bench-ab-") as folder:
-            environments = [ready(one, Path(folder)) for one in wanted]
-            comparison = Comparison(environments, session, absolute(database), pytest_args)
+            comparison = replace(comparison, environments=[ready(one, Path(folder)) for one in wanted])
             comparison.measure(repeat, _tell)
     except Stopped as stopped:
-        _tell(f"{stopped}; what was measured is in sessions {session}-…")
+        _tell(f"{stopped}; what was measured is in sessions {comparison.session}-…; the same command goes on")
         sys.exit(stopped.exit_code)
     found = _answers(comparison, repeat, metrics, better, min_effect)
     _report(found, comparison, min_effect, as_json=as_json)
@@ -82,6 +90,17 @@ def _refuse_namesakes(environments: Sequence[Environment]) -> None:
     names = [one.name for one in environments]
     if len(set(names)) < len(names):
         raise BenchError(f"environments need different names, found {', '.join(names)}: say `name` in the files")
+
+
+def _begun(asked: Comparison, rounds: int, *, fresh: bool) -> Comparison:
+    """The newest one that asked the same and was interrupted, or a new one."""
+    from curator_bench.hunting.in_turns import comparison_key
+    from curator_bench.hunting.known_hunts import newest_number
+
+    prefix = f"ab-{comparison_key(asked.environments, asked.pytest_args, asked.folder)}"
+    newest = newest_number(asked.database, prefix)
+    before = replace(asked, session=f"{prefix}-{max(newest, 1)}")
+    return replace(asked, session=f"{prefix}-{newest + 1}") if fresh or before.is_complete(rounds) else before
 
 
 def _answers(

@@ -107,16 +107,10 @@ def _tell(text: str) -> None:
 def _session(bench: Bench, wish: Any, ends: Any, *, fresh: bool) -> str:
     """The name that begins the sessions of this hunt: that of the newest one of its kind, or a new one."""
     from curator_bench.hunting.bisecting import hunt_key
-    from curator_bench.store.hunts import hunts_of
-    from curator_bench.store.opening import to_read_if_there
+    from curator_bench.hunting.known_hunts import newest_number
 
     prefix = f"bisect-{hunt_key(bench, wish, *ends)}"
-    with to_read_if_there(bench.database) as opened:
-        if opened is None:
-            return f"{prefix}-1"
-        with opened.reading() as connection:
-            names = hunts_of(connection, f"{prefix}-")
-    newest = max((int(number) for name in names if (number := name.split("-")[2]).isdecimal()), default=0)
+    newest = newest_number(bench.database, prefix)
     return f"{prefix}-{newest + 1 if fresh else max(newest, 1)}"
 
 

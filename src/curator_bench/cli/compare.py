@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from curator_bench.cli import tables
+from curator_bench.cli.answering import Answering
 from curator_bench.cli.databases import db_option, reading
-from curator_bench.cli.regressions import Share
+from curator_bench.cli.parameters import Share
 from curator_bench.errors import BenchError
+from curator_bench.words import markdown_cell
 
 if TYPE_CHECKING:
     from curator_bench.store.measured import Kind, Measure, Measured
@@ -32,7 +34,7 @@ class _Row:
     compared: Compared
 
 
-@click.command("compare")
+@click.command("compare", cls=Answering)
 @click.argument("a")
 @click.argument("b")
 @db_option
@@ -54,7 +56,9 @@ def command(
     as_json: bool,
 ) -> None:
     """Compare what was measured in A with what was measured in B: names or uids of sessions, commits, branches, or
-    database files and URLs. How much a metric scatters is learnt from all its runs."""
+    database files and URLs. How much a metric scatters is learnt from all its runs.
+
+    The exit code is 1 with --fail when there is a regression, and 2 for what could not be compared."""
     rows = _compared(*_sides(a, b, database, metric), better, min_effect)
     if not rows:
         raise BenchError(f"{a} and {b} have no metric in common that tells which direction is good")
@@ -153,7 +157,7 @@ def _place(verdict: str) -> int:
 
 def _cells(row: _Row) -> tuple[str, ...]:
     one = row.compared
-    interval = f"{tables.change(one.interval[0])} to {tables.change(one.interval[1])}" if one.interval else ""
+    interval = tables.interval(one.interval) if one.interval else ""
     return (
         row.measure.name,
         row.measure.metric,
@@ -183,9 +187,7 @@ def _markdown(a: str, b: str, rows: Sequence[_Row]) -> list[str]:
 
 
 def _line(cells: Sequence[str]) -> str:
-    """Names come from anywhere: they must neither end a cell nor begin markup."""
-    escaped = (tables.printable(cell).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;") for cell in cells)
-    return f"| {' | '.join(escaped)} |"
+    return f"| {' | '.join(map(markdown_cell, cells))} |"
 
 
 def _document(row: _Row) -> dict[str, Any]:

@@ -37,6 +37,8 @@ class Wish:
     better: str | None = None
     """The direction of metrics that tell and declare none."""
     min_effect: float = MIN_EFFECT
+    branch: str | None = None
+    """Of sessions of this branch only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,7 @@ class Found:
 
 def find_shifts(connection: Connection, wish: Wish) -> Found:
     """All there are, the oldest first."""
-    series = all_series(connection, wish.metric)
+    series = all_series(connection, wish.metric, wish.branch)
     declared = declared_directions(connection)
     measured: dict[EntryKey, set[str]] = defaultdict(set)
     for one in series:

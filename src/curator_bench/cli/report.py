@@ -10,7 +10,7 @@ import click
 
 from curator_bench.cli import tables
 from curator_bench.cli.databases import db_option, reading
-from curator_bench.cli.regressions import Share
+from curator_bench.cli.parameters import Share
 from curator_bench.errors import BenchError, MissingExtra
 
 if TYPE_CHECKING:

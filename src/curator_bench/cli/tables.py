@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -83,6 +84,14 @@ def change(fraction: float | None) -> str:
     if fraction is None or fraction != fraction:
         return NOTHING
     return f"{fraction:+.1%}" if abs(fraction) < float("inf") else "from zero"
+
+
+def interval(fractions: tuple[float, float]) -> str:
+    """+6.1% to +10.3%; nothing where the value before was zero."""
+    if not all(map(math.isfinite, fractions)):
+        return NOTHING
+    low, high = fractions
+    return f"{change(low)} to {change(high)}"
 
 
 def counts(found: Iterable[tuple[str, int]]) -> str:

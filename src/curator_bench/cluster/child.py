@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from curator_bench.measure.processes import identify
+from curator_bench.cluster.environment import CLUSTER_VARIABLE
+from curator_bench.measure.brands import brand
+from curator_bench.measure.processes import RUN_VARIABLE, identify
 
 _ENDED_WITHIN_S = 5.0
 
@@ -46,6 +48,7 @@ class Child:
             raise ChildFailed(f"{command.python} did not start: {error}") from error
         finally:
             os.close(answer_to)
+        brand(self._process.pid, run=command.env.get(RUN_VARIABLE, ""), own=command.env.get(CLUSTER_VARIABLE, ""))
         self.roots = tuple(filter(None, [identify(self._process.pid)]))
         """The child, for who looks for its processes: still itself when its number is another's."""
 

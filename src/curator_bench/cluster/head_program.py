@@ -78,7 +78,6 @@ def facts_of(node: Any, registered: Any) -> dict[str, Any]:
     return {
         "address": node.address,
         "node_id": node.node_id,
-        "node_ip": node.node_ip_address,
         "resources": dict(registered.resources_total),
         "session_dir": node.get_session_dir_path(),
         "pids": [info.process.pid for kind in ("gcs_server", "raylet") for info in node.all_processes[kind]],

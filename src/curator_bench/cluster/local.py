@@ -128,7 +128,6 @@ def _cluster(running: _Running, head: Child, facts: dict[str, Any]) -> Cluster:
         startup_log=running.request.log_path,
         python=running.python,
         node_id=facts["node_id"],
-        node_ip=facts["node_ip"],
         ray_version=facts["ray_version"],
         dashboard_url=facts["dashboard_url"],
     )

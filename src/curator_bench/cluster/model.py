@@ -59,7 +59,6 @@ class Cluster:
     python: str = ""
     """The interpreter whose Ray it is."""
     node_id: str = ""
-    node_ip: str = ""
     ray_version: str = ""
     dashboard_url: str = ""
 

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from curator_bench.cluster.shared_memory import Segments
 from curator_bench.errors import BenchError
-from curator_bench.measure.processes import Mark, ProcessId, find_processes, identify
+from curator_bench.measure.brands import brand
+from curator_bench.measure.processes import RUN_VARIABLE, Mark, ProcessId, find_processes, identify
 
 EXECUTION_VARIABLE = "CURATOR_BENCH_EXECUTION"
 _TERM_GRACE_S = 5.0
@@ -29,7 +30,7 @@ class Ended:
 
 
 class Child:
-    """A program in a session of its own, known by a mark that its descendants inherit."""
+    """A program in a session of its own, known by a mark and a brand that its descendants inherit."""
 
     def __init__(
         self, words: Sequence[str], *, env: Mapping[str, str], log: Path, cwd: str, keep_open: Sequence[int] = ()
@@ -52,6 +53,7 @@ class Child:
                 )
             except ValueError as error:  # a NUL in a word, a "=" in the name of a variable
                 raise BenchError(f"the command cannot be started: {error}") from None
+        brand(self._process.pid, run=env.get(RUN_VARIABLE, ""), own=self.mark.value)
         found = identify(self._process.pid)
         self._seen: frozenset[ProcessId] = frozenset([found]) if found else frozenset()
 

@@ -6,14 +6,15 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 
-from curator_bench.values import Repeat, Scalar
+from curator_bench.values import SUCCESS_METRIC, Repeat, Scalar, means_success
 
 
 def combine(repeats: Sequence[Repeat]) -> dict[str, Scalar]:
     """The metrics of a run. Of one repeat they are its own.
 
     Of several: numbers become medians, with `_min`, `_max`, `_std` and `_n` beside them, but where the script has a
-    metric of that name itself; a truth holds when it held each time; of anything else the last value counts.
+    metric of that name itself; a truth holds when it held each time; of anything else the last value counts. A run of
+    which one repeat was no success was none.
     """
     if len(repeats) == 1:
         return dict(repeats[0].metrics)
@@ -23,7 +24,9 @@ def combine(repeats: Sequence[Repeat]) -> dict[str, Scalar]:
     for name in names:
         values = [repeat.metrics[name] for repeat in repeats if name in repeat.metrics]
         numbers = [value for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
-        if len(numbers) == len(values):
+        if name == SUCCESS_METRIC:
+            combined[name] = next((value for value in values if not means_success(value)), values[-1])
+        elif len(numbers) == len(values):
             combined[name] = _median(numbers)
             spreads.update(_spread(name, numbers))
         else:

@@ -6,6 +6,7 @@ run `crashed`. What is done with the numbers is up to others.
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -49,6 +50,8 @@ def read_result_files(directory: Path, *, python: str, env: Mapping[str, str]) -
     """
     params, params_warnings = _read_params(directory / "params.json")
     metrics, metrics_warnings, problem = _read_metrics(directory / "metrics.json")
+    if problem and not os.path.lexists(directory / "params.json"):  # of a script that wrote nothing one word is enough
+        params_warnings = ()
     task_metrics, task_warnings = _read_tasks(directory / "tasks.pkl", python, env)
     return ResultFiles(
         params=params,

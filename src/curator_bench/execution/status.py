@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -29,7 +28,6 @@ class Status:
         self._began = time.monotonic()
         self._facts: dict[str, Any] = {"name": name, "host": socket.gethostname(), "pid": os.getpid()}
         self._log: Path | None = None
-        self._last_line: Callable[[], str] = lambda: ""
         self._job = Job("writing status.json", self._write_or_not, lambda _: _EVERY_S, _SHARE_OF_A_CORE)
 
     def start(self) -> None:

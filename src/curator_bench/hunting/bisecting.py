@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 from curator_bench.errors import BenchError
 from curator_bench.hunting.bench import Bench, Runs
 from curator_bench.hunting.children import environment, run, tail_of
+from curator_bench.hunting.known_hunts import key_of
 from curator_bench.hunting.repository import Commit, Repository
 from curator_bench.verdict.comparable import difference
 
@@ -67,8 +67,7 @@ class Outcome:
 
 def hunt_key(bench: Bench, wish: Wish, good: Commit, bad: Commit) -> str:
     """The same for the same hunt, wherever its repository is; what has been measured for it is found by it again."""
-    asked = [good.sha, bad.sha, bench.entry, wish.install or "", *bench.pytest_args]
-    return hashlib.sha256("\0".join(asked).encode("utf-8", "surrogateescape")).hexdigest()[:8]
+    return key_of([good.sha, bad.sha, bench.entry, wish.install or "", *bench.pytest_args])
 
 
 class Bisection:

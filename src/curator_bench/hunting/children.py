@@ -15,8 +15,8 @@ from pathlib import Path
 from types import FrameType
 from typing import IO
 
-from curator_bench.errors import BenchError
 from curator_bench.execution.environment import without_pytest
+from curator_bench.hunting import child_program
 from curator_bench.measure.git import elsewhere
 
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -57,10 +57,14 @@ def environment(changes: Mapping[str, str] | None = None, python: str = sys.exec
 
 
 def run(words: Sequence[str], *, env: Mapping[str, str], cwd: Path, output: IO[bytes] | None = None) -> int:
-    """The exit code; as 128 + its number where a signal ended it. Output goes to ours unless a file is given."""
+    """The exit code; as 128 + its number where a signal ended it. Output goes to ours unless a file is given.
+
+    What is run ends with us, also when we are killed: child_program.py sees to it.
+    """
+    ours_is_there, held = os.pipe()
     try:
         child = subprocess.Popen(
-            list(words),
+            [sys.executable, "-IS", child_program.__file__, str(ours_is_there), *words],
             env=dict(env),
             cwd=cwd,
             stdin=subprocess.DEVNULL,
@@ -68,9 +72,15 @@ def run(words: Sequence[str], *, env: Mapping[str, str], cwd: Path, output: IO[b
             stderr=subprocess.STDOUT if output is not None else None,
             start_new_session=True,
             restore_signals=True,
+            pass_fds=(ours_is_there,),
         )
-    except OSError as error:
-        raise BenchError(f"{words[0]} cannot be started: {error.strerror or error}") from error
+        return _waited_for(child)
+    finally:
+        os.close(ours_is_there)
+        os.close(held)
+
+
+def _waited_for(child: subprocess.Popen[bytes]) -> int:
     try:
         code = child.wait()
     except BaseException:

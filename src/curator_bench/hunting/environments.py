@@ -19,6 +19,7 @@ from curator_bench.values import Scalar
 from curator_bench.verdict.requirements import nearest_names
 
 _KEYS = ("name", "python", "requirements", "env", "matrix")
+_FILE = "--requirement"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*\Z")
 _SITE = """
 import json, sys
@@ -41,6 +42,16 @@ class Environment:
     @property
     def needs_venv(self) -> bool:
         return bool(self.requirements)
+
+    def parts(self) -> list[str]:
+        """All that makes it what it is, with the texts of the files it names."""
+        variables = [f"{name}={value}" for name, value in sorted(self.env.items())]
+        files = [Path(word).read_text("utf-8", "replace") for word in self._files()]
+        return [self.name, self.python, *self.requirements, *variables, *self.overlays, *files]
+
+    def _files(self) -> list[str]:
+        file = self.requirements[1:] if self.requirements[:1] == (_FILE,) else ()
+        return [*file, *self.overlays]
 
 
 def read(file: Path) -> Environment:
@@ -120,7 +131,7 @@ def _python(said: str | None, base: Path) -> str:
 def _requirements(said: Any, base: Path) -> tuple[str, ...]:
     """A file is handed to pip as such, so that what it includes is found beside it."""
     if isinstance(said, str):
-        return ("--requirement", str(_existing(base / said)))
+        return (_FILE, str(_existing(base / said)))
     return tuple(said or ())
 
 

@@ -1,4 +1,8 @@
-"""Runs the same benchmarks in several environments in turns, and gathers what each round of each measured."""
+"""Runs the same benchmarks in several environments in turns, and gathers what each round of each measured.
+
+Each round of each environment is a session of its own. Those that were run through are not measured again, so what was
+interrupted goes on.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,7 @@ from curator_bench.errors import BenchError
 from curator_bench.hunting.bench import MEASURED, QUIET
 from curator_bench.hunting.children import environment, run, tail_of
 from curator_bench.hunting.environments import Environment
+from curator_bench.hunting.known_hunts import key_of
 from curator_bench.verdict.gates import number, wanted
 
 if TYPE_CHECKING:
@@ -25,6 +30,14 @@ _ENDS_OF_A_RUN = (0, 1)
 AGAIN = "again"
 RATE = 0.05
 """Of all that is called a difference this share is noise; where nothing differs, it is how often anything is."""
+
+
+def comparison_key(environments: Sequence[Environment], pytest_args: Sequence[str], folder: Path) -> str:
+    """The same for the same environments, arguments and code: what is another may not go on with these rounds."""
+    from curator_bench.measure.git import contents
+
+    sides = [part for one in environments for part in one.parts()]
+    return key_of([*sides, *pytest_args, str(folder), contents(folder)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,16 +74,42 @@ class Comparison:
         first = self.environments[0]
         return [*self.environments, replace(first, name=f"{first.name}-{AGAIN}")]
 
+    def is_complete(self, rounds: int) -> bool:
+        """Whether nothing is left to measure."""
+        return self._missing(rounds) == 0
+
+    def _missing(self, rounds: int) -> int:
+        names = {self._name(side, number) for side in self.sides for number in range(1, rounds + 1)}
+        return len(names - self._ended())
+
     def measure(self, rounds: int, tell: Callable[[str], None]) -> None:
+        """What is not measured yet."""
         from curator_bench.verdict.sequential import interleaved
 
-        done: dict[int, int] = defaultdict(int)
+        ended, done = self._ended(), defaultdict[int, int](int)
+        if ended:
+            total = rounds * len(self.sides)
+            known = f"{total - self._missing(rounds)} of {total} rounds are measured"
+            tell(f"going on with {self.session}-…: {known} (--fresh begins anew)")
         for place in interleaved(len(self.sides), rounds):
             done[place] += 1
+            if self._name(self.sides[place], done[place]) in ended:
+                continue
             tell(f"{self.sides[place].name}: round {done[place]} of {rounds}")
             self._run(self.sides[place], done[place])
             if done[place] == 1:
                 self._refuse_nothing(self.sides[place])
+
+    def _ended(self) -> set[str]:
+        """The sessions of rounds that were run through."""
+        from curator_bench.store.hunts import ended_in_order
+        from curator_bench.store.opening import to_read_if_there
+
+        with to_read_if_there(self.database) as opened:
+            if opened is None:
+                return set()
+            with opened.reading() as connection:
+                return ended_in_order(connection, f"{self.session}-", _ENDS_OF_A_RUN)
 
     def _run(self, side: Environment, round_number: int) -> None:
         overlays = [word for overlay in side.overlays for word in ("--bench-matrix", overlay)]

@@ -106,10 +106,13 @@ class Repository:
         return _POSSIBLE.findall(self._git("bisect", "log"))
 
     def _refuse_changes(self) -> None:
-        changed = self._git("status", "--porcelain", "--untracked-files=no").splitlines()
-        if changed:
-            shown = ", ".join(line[3:] for line in changed[:5])
-            raise BenchError(f"{self.top} has changes that are not committed ({shown}): commit or stash them first")
+        if changed := self._changed():
+            raise BenchError(f"{self.top} has changes that are not committed ({changed}): commit or stash them first")
+
+    def _changed(self) -> str:
+        """Tracked files that are not as they were committed, the first few of them."""
+        lines = self._git("status", "--porcelain", "--untracked-files=no").splitlines()
+        return ", ".join(line[3:] for line in lines[:5])
 
     def _recover(self) -> None:
         """Takes back what a hunt left that was killed. A bisect of the user is not touched."""
@@ -120,7 +123,11 @@ class Repository:
             raise BenchError(f"a git bisect is under way in {self.top}: end it with `git bisect reset` first")
         if is_running(owner):
             raise BenchError(f"another hunt is under way in {self.top}, by process {owner.pid}")
-        self._refuse_changes()
+        if changed := self._changed():
+            raise BenchError(
+                f"a hunt that was killed has left {self.top} with changed files ({changed}). Where none of it is yours,"
+                f" `git -C {self.top} reset --hard && git -C {self.top} bisect reset` brings back what was there"
+            )
         self._git("bisect", "reset")
 
     def _is_bisecting(self) -> bool:

@@ -114,7 +114,8 @@ def _as_fraction(value: Any) -> Any:
             raise ValueError("expected a share such as 10% or 0.1")
         return float(match[1]) / 100
     if isinstance(value, int | float) and not isinstance(value, bool) and value > 1:
-        raise ValueError(f"expected a share such as {value}% or {value / 100}")
+        meant = f"{value}% or {value / 100}" if math.isfinite(value) else "10% or 0.1"
+        raise ValueError(f"expected a share such as {meant}")
     return value
 
 

@@ -46,6 +46,14 @@ def log_between(path: Path, before: str, since: str, patience_s: float = 5.0) ->
     return None if said is None else said.splitlines()
 
 
+def contents(path: Path, patience_s: float = 5.0) -> str:
+    """The same as long as the tracked files of the checkout are the same; empty outside of one."""
+    ask = _Git(path, patience_s)
+    return "".join(
+        ask(*words) or "" for words in (("rev-parse", "HEAD"), ("diff", "HEAD", "--no-ext-diff", "--binary"))
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class _Git:
     """Asks git about one directory; the answer is None when it refuses, hangs, or is not there."""

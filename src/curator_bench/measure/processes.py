@@ -1,7 +1,7 @@
 """Finds and ends the processes of one run, whatever they did to leave it: another group or session, a dead parent.
 
-A run is known by a mark in its environment that every descendant inherits, and by its tree. What has both wiped its
-environment and left its parents and its session is found only when it was seen before.
+A run is known by a mark in its environment that every descendant inherits, by its brand (see brands.py) where a process
+wipes its environment, and by its tree.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+
+from curator_bench.measure.brands import is_branded
 
 RUN_VARIABLE = "CURATOR_BENCH_RUN"
 DEFAULT_GRACE_S = 5.0
@@ -46,6 +48,10 @@ class Mark:
         """What to add to a child's environment. SPT_NOENV keeps programs that rename themselves (Ray's workers among
         them) from writing their new name over it."""
         return {self.variable: self.value, "SPT_NOENV": "1"}
+
+    def is_branded_on(self, pid: int) -> bool:
+        """Also where the environment was wiped."""
+        return is_branded(pid, run=self.value) if self.variable == RUN_VARIABLE else is_branded(pid, own=self.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +186,7 @@ def _look(mark: Mark | None, roots: Collection[ProcessId]) -> frozenset[ProcessI
     table = _read_table()
     spared = set(_ancestry(os.getpid(), table))
     rows = {pid: row for pid, row in table.items() if pid not in spared}
-    marked = (pid for pid in rows if mark is not None and _carries(pid, mark))
+    marked = (pid for pid in rows if mark is not None and (_carries(pid, mark) or mark.is_branded_on(pid)))
     given = (root.pid for root in roots if root.pid in rows and rows[root.pid].process == root)
     members = _closure({*marked, *given}, rows.values())
     return frozenset(rows[pid].process for pid in members)

@@ -13,10 +13,10 @@ from xml.etree import ElementTree
 
 from curator_bench.report.site import words
 from curator_bench.report.site.model import FINE, RunFacts, SessionFacts, ShiftFacts, SiteEntry
+from curator_bench.words import markdown_cell
 
 SCHEMA_VERSION = 1
 _MOST_ROWS = 100
-_MARKUP = re.compile(r"([\\|`*_\[\]~])")
 _NOT_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _FAILED = "failed"
 
@@ -49,8 +49,9 @@ def _markdown(report: SessionReport) -> str:
     of = [words.moment(session.start) + " UTC"]
     if session.commit:
         of.append(f"commit {session.commit[:12]}{' (changed)' if session.dirty else ''}")
-    of += [_cell(text) for text in (session.branch, session.reason) if text]
-    lines = [f"## {_cell(session.name)}: {counts}", "", ", ".join(of), "", *_markdown_shifts("Got worse", report.worse)]
+    of += [text for text in (session.branch, session.reason) if text]
+    lines = [f"## {markdown_cell(session.name)}: {counts}", "", markdown_cell(", ".join(of)), ""]
+    lines += _markdown_shifts("Got worse", report.worse)
     if report.broken:
         rows = [(entry.name, run.verdict, words.first_line(run.why)) for entry, run in report.broken]
         lines += ["### Broken", "", *_table(("entry", "verdict", "why"), rows), ""]
@@ -90,16 +91,9 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]
     yield f"| {' | '.join(heads)} |"
     yield f"|{' --- |' * len(heads)}"
     for row in rows[:_MOST_ROWS]:
-        yield f"| {' | '.join(map(_cell, row))} |"
+        yield f"| {' | '.join(map(markdown_cell, row))} |"
     if len(rows) > _MOST_ROWS:
         yield f"\n… and {len(rows) - _MOST_ROWS} more"
-
-
-def _cell(text: str) -> str:
-    """Names come from anywhere: they must not end a cell, begin markup, or call anybody by name."""
-    line = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
-    line = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return _MARKUP.sub(r"\\\1", line).replace("@", "&#64;")
 
 
 def _json(report: SessionReport) -> str:

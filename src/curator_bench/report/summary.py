@@ -40,8 +40,11 @@ def summary_table(runs: Sequence[dict[str, Any]]) -> list[str]:
     ]
     if len(runs) > _MOST_ROWS:
         lines.append(f"… and {len(runs) - _MOST_ROWS} more; summary.json has them all")
-    warnings = [f"warning: {run['name']}: {text}" for run in runs for text in run["warnings"]]
-    return [*lines, *warnings]
+    return [*lines, *warning_lines(runs)]
+
+
+def warning_lines(runs: Sequence[dict[str, Any]]) -> list[str]:
+    return [f"warning: {run['name']}: {text}" for run in runs for text in run["warnings"]]
 
 
 def _row(run: dict[str, Any]) -> tuple[str, str, str, str]:

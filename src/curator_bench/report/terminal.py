@@ -26,7 +26,8 @@ _LETTERS = {"failed": "F", "crashed": "C", "timeout": "T", "error": "E", "interr
 class TerminalReport:
     """A plugin of the controller: collects the runs that reports bring, and shows them.
 
-    With -q pytest's letters are enough, with -v its own lines say it; in between each run has lines of its own.
+    With -q pytest's letters are enough, and what runs warn of; with -v its own lines say it; in between each run has
+    lines of its own.
     """
 
     def __init__(
@@ -111,7 +112,7 @@ class TerminalReport:
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
         if not self._runs and not self.done_before:
             return
-        from curator_bench.report.summary import summary_table
+        from curator_bench.report.summary import summary_table, warning_lines
 
         self._pause()
         if terminalreporter.verbosity >= 0:
@@ -120,6 +121,9 @@ class TerminalReport:
                 terminalreporter.write_line(line)
             if self.done_before:
                 terminalreporter.write_line(f"{len(self.done_before)} of the session were done before")
+        elif terminalreporter.verbosity == -1:
+            for line in warning_lines(self._runs):
+                terminalreporter.write_line(line)
         terminalreporter.write_line(f"Session: {self._session_dir}")
 
     @pytest.hookimpl(trylast=True)

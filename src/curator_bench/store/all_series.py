@@ -10,11 +10,12 @@ from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, select
+from sqlalchemy import ColumnElement, Connection, select, true
 
+from curator_bench.errors import BenchError
 from curator_bench.store import bulk
 from curator_bench.store.looking_back import MEASURED
-from curator_bench.store.queries import EntryKey
+from curator_bench.store.queries import EntryKey, nearest
 from curator_bench.store.tables import REQUIREMENTS, RUNS, SESSIONS, SUBJECTS
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -54,16 +55,21 @@ class _Runs:
     names: Mapping[tuple[str, str], str]
 
 
-def all_series(connection: Connection, metric: str | None = None) -> list[Series]:
-    """The series of all entries, by name; of one metric, or of all. Runs of older definitions are left out."""
-    runs = _runs(connection)
+def all_series(connection: Connection, metric: str | None = None, branch: str | None = None) -> list[Series]:
+    """The series of all entries, by name; of one metric, or of all. Runs of older definitions are left out.
+
+    With a branch only of its sessions. Raises BenchError where there are none, or where nothing measured that metric.
+    """
+    runs = _runs(connection, _sessions_of(connection, branch))
     where, codes, values, metrics = _figures(connection)
+    if metric is not None and metric not in metrics:
+        raise BenchError(f"no run has measured {metric!r}{nearest(metric, metrics)}")
     order = np.argsort(runs.ids)
     place = np.searchsorted(runs.ids, where, sorter=order)
     place = order[np.minimum(place, len(order) - 1)] if len(order) else np.zeros(len(where), dtype=np.int64)
     known = runs.ids[place] == where if len(order) else np.zeros(len(where), dtype=bool)
     if metric is not None:
-        known &= codes == metrics.get(metric, -1)
+        known &= codes == metrics[metric]
     place, codes, values = place[known], codes[known], values[known]
     groups = runs.groups[place]
     sorted_by = np.lexsort((place, codes, groups))
@@ -82,9 +88,18 @@ def _series(runs: _Runs, group: int, metric: str, places: Integers, values: Floa
     return Series(EntryKey(name, path, runs.names[name, path]), machine, metric, runs.ids[places], values)
 
 
-def _runs(connection: Connection) -> _Runs:
+def _sessions_of(connection: Connection, branch: str | None) -> ColumnElement[bool]:
+    if branch is None:
+        return true()
+    known = set(connection.scalars(select(SESSIONS.c.branch).where(SESSIONS.c.branch.is_not(None)).distinct()))
+    if branch not in known:
+        raise BenchError(f"no run of a branch {branch!r} is recorded{nearest(branch, known)}")
+    return RUNS.c.session.in_(select(SESSIONS.c.id).where(SESSIONS.c.branch == branch))
+
+
+def _runs(connection: Connection, among: ColumnElement[bool]) -> _Runs:
     columns = [RUNS.c[name] for name in ("id", "name", "path", "machine_id", "definition_hash", "originalname")]
-    statement = select(*columns).where(RUNS.c.verdict.in_(MEASURED)).order_by(RUNS.c.start, RUNS.c.id)
+    statement = select(*columns).where(RUNS.c.verdict.in_(MEASURED), among).order_by(RUNS.c.start, RUNS.c.id)
     found = connection.execute(statement).fetchall()
     keys: dict[tuple[str, str, str | None], int] = {}
     groups = [keys.setdefault((name, path, machine), len(keys)) for _, name, path, machine, *_ in found]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,7 @@ from sqlalchemy import Connection, Row, Select, and_, or_, select
 
 from curator_bench.store.queries import EntryKey
 from curator_bench.store.scalars import scalar_of
-from curator_bench.store.tables import METRICS, RUNS, SESSIONS
+from curator_bench.store.tables import INVOCATIONS, METRICS, RUNS, SESSIONS
 from curator_bench.values import Scalar
 
 _COLUMNS = ("duration", "average_memory", "peak_memory", "compute_time")
@@ -65,3 +66,13 @@ def hunts_of(connection: Connection, prefix: str) -> list[str]:
     """The names of the sessions that begin so."""
     statement = select(SESSIONS.c.name).distinct().where(SESSIONS.c.name.startswith(prefix, autoescape=True))
     return sorted(connection.scalars(statement))
+
+
+def ended_in_order(connection: Connection, prefix: str, exit_codes: Collection[int]) -> set[str]:
+    """Those of these sessions that a pytest has run through: one of its exit codes says so."""
+    statement = (
+        select(SESSIONS.c.name)
+        .join(INVOCATIONS, INVOCATIONS.c.session == SESSIONS.c.id)
+        .where(SESSIONS.c.name.startswith(prefix, autoescape=True), INVOCATIONS.c.exit_status.in_(exit_codes))
+    )
+    return set(connection.scalars(statement))

@@ -25,6 +25,9 @@ MIN_EFFECT = 0.03
 MIN_HISTORY = 5
 STRETCHES = (1, 2, 4, 6)
 """Of so many newest runs at least one must be able to show a shift: a small one needs all six."""
+SHORT_STRETCHES = (1, 2, 3, 4, 5, 6)
+"""Where there are few runs before, one of them that is worse, too, would pass for an outlier, and hide the shift."""
+FEW = 23
 SHORTEST_BLOCK = 5
 
 
@@ -66,7 +69,8 @@ class Case:
 
     def stretches(self) -> list[int]:
         """How many of the newest runs are held together against those before them."""
-        longer = [count for count in STRETCHES if count > self.newest and self.baseline is None]
+        counts = STRETCHES if len(self.places) - max(STRETCHES) > FEW else SHORT_STRETCHES
+        longer = [count for count in counts if count > self.newest and self.baseline is None]
         most = len(self.places) - max(self.rules.min_history, 1)
         return [self.newest, *(count for count in longer if count <= most)]
 

@@ -16,7 +16,7 @@ from curator_bench.verdict.intervals import tail_of_difference
 from curator_bench.verdict.noise import LEAST_SPREAD, blocks_of, noise_of
 from curator_bench.verdict.tails import Floats
 
-SHORTEST = 6
+SHORTEST = 5
 """A level that lasted fewer runs is not looked for here; whether the newest runs are one is for gating."""
 CERTAINTY = 0.001
 _WINDOW = 50

@@ -17,6 +17,7 @@ _WORD = re.compile(r"[a-z0-9]+")
 _SECONDS = frozenset(
     {"s", "sec", "secs", "second", "seconds", "ms", "us", "ns", "min", "minute", "minutes", "hour", "hours"}
 )
+_PER_SECOND = re.compile(rf"/(?=({'|'.join(sorted(_SECONDS))})\b)", re.IGNORECASE)
 _LESS = _SECONDS | {
     *("time", "times", "duration", "latency", "elapsed", "runtime", "walltime", "delay", "wait", "age"),
     *("memory", "mem", "rss", "pss", "uss", "ram", "swap", "byte", "bytes", "size"),
@@ -43,7 +44,7 @@ def better_of(metric: str, declared: str | None = None, otherwise: str | None = 
 
 
 def _by_name(metric: str) -> Better | None:
-    words = _WORD.findall(_CAMEL_HUMP.sub("_", metric).lower())
+    words = _WORD.findall(_CAMEL_HUMP.sub("_", _PER_SECOND.sub("_per_", metric)).lower())
     if "per" in words:
         return _better_of_ratio(words)
     if "rate" in words and _LESS_RATES.intersection(words):

@@ -22,6 +22,7 @@ BOUND = "max_regression"
 PREVIOUS = "previous"
 _BESIDE = re.compile(r"(?P<of>.+)_(min|max|std|n)")
 _INDENT = "    "
+_MANY_TIMES = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +115,7 @@ def check_of(one: Wanted, value: Scalar, decision: Decision | None, *, alarm: bo
         limit=one.limit,
         actual=value,
         met=not alarm,
-        off_by_fraction=abs(change) if alarm and change is not None else None,
+        off_by_fraction=abs(change) if alarm and change is not None and math.isfinite(change) else None,
         note=note,
         better=str(one.rules.better) if one.rules.better else None,
     )
@@ -149,14 +150,17 @@ def told(one: Wanted, decision: Decision, *, value: float, runs: int, course: st
 
 
 def _baseline(one: Wanted, decision: Decision) -> str:
-    spread = percent(decision.spread) if decision.spread is not None else "?"
+    is_told = decision.spread is not None and math.isfinite(decision.spread)
+    spread = f" ± {percent(decision.spread or 0.0)} from run to run" if is_told else ""
     of = "the runs before" if one.baseline == PREVIOUS else one.baseline
-    return f"{decision.baseline:,.4g} ± {spread} from run to run ({of}; {decision.history} comparable runs)"
+    return f"{decision.baseline:,.4g}{spread} ({of}; {decision.history} comparable runs)"
 
 
 def _change(one: Wanted, decision: Decision) -> str:
     if decision.change is None or decision.interval is None:
         return ""
+    if not math.isfinite(decision.change):
+        return signed(decision.change)
     low, high = decision.interval
     sure = f"{one.rules.confidence:.0%} confidence interval {signed(low)} to {signed(high)}"
     return f"{signed(decision.change)}, {sure}; allowed is {percent(one.limit)}"
@@ -170,7 +174,7 @@ def _first_seen(seen: Seen) -> str:
 
 
 def signed(fraction: float) -> str:
-    """+12.3 %, with digits as it is large."""
+    """+12.3 %; what is a thousand times as much is told so."""
     if not math.isfinite(fraction):
         return "no longer zero" if fraction > 0 else "-∞ %"
-    return f"{100 * fraction:+.1f} %"
+    return f"{100 * fraction:+.1f} %" if abs(fraction) < _MANY_TIMES else f"{fraction:+.3g} times"

@@ -15,7 +15,7 @@ from itertools import islice
 
 import numpy as np
 
-from curator_bench.verdict.cases import SHORTEST_BLOCK, Case, NoCase, Question, Rules, case_of, newest_of
+from curator_bench.verdict.cases import SHORTEST_BLOCK, STRETCHES, Case, NoCase, Question, Rules, case_of, newest_of
 from curator_bench.verdict.explanations import explain
 from curator_bench.verdict.intervals import Change, changes_of
 from curator_bench.verdict.noise import BLOCK, BLOCKS, OUTLIER, blocks_of, noise_of
@@ -163,7 +163,8 @@ class _Judged:
 def _judge(case: Case, rows: Sequence[_Row]) -> _Judged:
     alone = rows[0]
     best = min((row for row in rows if row.is_large), key=lambda row: row.p_value, default=None)
-    p_value = best.p_value if best else 1.0
+    # Who looks more often must be surer each time.
+    p_value = min(best.p_value * max(len(rows) / len(STRETCHES), 1.0), 1.0) if best else 1.0
     if best and p_value <= case.rules.certainty:
         outcome = Outcome.IMPROVEMENT if best.is_down else Outcome.REGRESSION
         return _Judged(case, outcome, p_value, best.by_chance, _runs_since_shift(case, best))

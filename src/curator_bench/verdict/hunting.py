@@ -35,11 +35,15 @@ def believed_shifts(series: Sequence[tuple[Floats, Rules]]) -> list[list[Shift]]
 
 
 def state_of(shift: Shift, later: Sequence[Shift], rules: Rules, *, accepted: bool) -> State:
-    """`later` are the shifts of the same series that came after it."""
+    """`later` are the shifts of the same series that came after it: the first that leads back ends it for good."""
     if shift.outcome is Outcome.IMPROVEMENT:
         return State.BETTER
     if accepted:
         return State.ACCEPTED
-    now = later[-1].after if later else shift.after
-    worse = (shift.before - now if rules.better is Better.MORE else now - shift.before) / (abs(shift.before) or 1.0)
-    return State.OPEN if worse >= rules.min_effect else State.RECOVERED
+    since = [level.after for level in later] or [shift.after]
+    return State.OPEN if all(_is_worse(shift.before, level, rules) for level in since) else State.RECOVERED
+
+
+def _is_worse(before: float, now: float, rules: Rules) -> bool:
+    worse = before - now if rules.better is Better.MORE else now - before
+    return worse > 0 if before == 0 else worse / abs(before) >= rules.min_effect

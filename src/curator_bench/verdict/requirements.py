@@ -12,9 +12,8 @@ from difflib import get_close_matches
 from fractions import Fraction
 from typing import TypeGuard
 
-from curator_bench.values import Check, Requirement, RunResult, Scalar, Verdict
+from curator_bench.values import SUCCESS_METRIC, Check, Requirement, RunResult, Scalar, Verdict, means_success
 
-SUCCESS_METRIC = "is_success"
 _BOUNDS = ("min_value", "max_value", "exact_value")
 _NAMES_SHOWN = 3
 _SHORTEST_PART = 3
@@ -30,7 +29,9 @@ def check(requirements: Sequence[Requirement], metrics: Mapping[str, Scalar]) ->
     checks += [_check_gateable(one, metrics) for one in requirements if _is_not_gateable(one, metrics)]
     is_known = any(done.metric == SUCCESS_METRIC and not done.met for done in checks)
     if _script_says_it_failed(metrics) and not is_known:
-        checks.append(Check(SUCCESS_METRIC, "exact_value", True, False, met=False, note="so says the script itself"))
+        said = metrics[SUCCESS_METRIC]
+        note = "so says the script itself" if said is False else f"is {_kind(said)}, not true or false"
+        checks.append(Check(SUCCESS_METRIC, "exact_value", True, said, met=False, note=note))
     return tuple(checks)
 
 
@@ -57,7 +58,7 @@ def _is_within(one: str, other: str) -> bool:
 
 
 def _script_says_it_failed(metrics: Mapping[str, Scalar]) -> bool:
-    return metrics.get(SUCCESS_METRIC) is False
+    return not means_success(metrics.get(SUCCESS_METRIC, True))
 
 
 def _bounds_of(requirement: Requirement) -> Iterator[tuple[str, str | int | float]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +15,7 @@ from curator_bench.store.records import RunRecord
 from curator_bench.values import Place
 
 _YEARS = range(1990, 2200)
+_OF_OUR_AGE = f"expected a time of the years {_YEARS[0]} to {_YEARS[-1]}, in seconds since 1970 or ISO 8601"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +62,16 @@ def documents(path: Path) -> Iterator[tuple[Place, Mapping[str, Any]] | Mistake]
 
 def moment_of(said: object) -> datetime:
     """ISO 8601, in UTC where it names no zone, or seconds since 1970. Raises ValueError for what cannot be meant."""
-    if isinstance(said, str):
-        moment = datetime.fromisoformat(said)
-        with suppress(OverflowError):
-            return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-        raise ValueError("expected a time of our age")
-    if isinstance(said, bool) or not isinstance(said, int | float):
+    if isinstance(said, bool) or not isinstance(said, int | float | str):
         raise ValueError("expected a time: ISO 8601 or seconds since 1970")
-    with suppress(OverflowError, OSError, ValueError):
-        moment = datetime.fromtimestamp(said, UTC)
-        if moment.year in _YEARS:
-            return moment
-    raise ValueError(f"expected seconds since 1970, of the years {_YEARS[0]} to {_YEARS[-1]}")
+    moment = datetime.fromisoformat(said) if isinstance(said, str) else _since_1970(said)
+    if moment.year not in _YEARS:
+        raise ValueError(_OF_OUR_AGE)
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+def _since_1970(seconds: float) -> datetime:
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (OverflowError, OSError, ValueError):
+        raise ValueError(_OF_OUR_AGE) from None

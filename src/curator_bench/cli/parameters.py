@@ -1,0 +1,50 @@
+"""The kinds of values that options take, and that click has not."""
+
+from __future__ import annotations
+
+import math
+import re
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import click
+
+_DAYS = re.compile(r"(\d+) ?d(ays?)?")
+
+
+class Moment(click.ParamType[datetime]):
+    """A day, a time, or so many days ago."""
+
+    name = "DAY"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
+        if isinstance(value, datetime):
+            return value
+        if days := _DAYS.fullmatch(value):
+            with suppress(OverflowError):
+                return datetime.now(UTC) - timedelta(days=int(days[1]))
+            self.fail(f"found {value!r}, which is before all time", param, ctx)
+        try:
+            moment = datetime.fromisoformat(value)
+        except ValueError:
+            self.fail(f"found {value!r}, expected a day (2026-01-23), a time, or days (30d)", param, ctx)
+        return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+class Share(click.ParamType[float]):
+    """A fraction, as a matrix has it: `3%` or 0.03."""
+
+    name = "SHARE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        number, percent, rest = str(value).partition("%")
+        try:
+            share = float(number) / (100 if percent else 1)
+        except ValueError:
+            share = math.nan
+        if rest or not 0 <= share < math.inf:
+            self.fail(f"found {value!r}, expected a share (3% or 0.03)", param, ctx)
+        return share

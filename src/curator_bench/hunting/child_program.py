@@ -1,0 +1,47 @@
+"""The program between a hunt and what it runs (see children.py): it ends that when the hunt is gone.
+
+Arguments: the read end of a pipe whose write end only the hunt holds, then the command. Both are in one process group,
+so that what reaches one reaches the other. Run by itself, without the packages of anybody: it starts in no time.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+_GRACE_S = 15.0
+_NOT_STARTED = 127
+
+
+def main() -> None:
+    descriptor, words = int(sys.argv[1]), sys.argv[2:]
+    os.set_inheritable(descriptor, False)
+    signal.signal(signal.SIGINT, lambda *_: None)  # the command is told, too, and how it ends is what we say
+    try:
+        child = subprocess.Popen(words)
+    except OSError as error:
+        sys.exit(_not_started(words[0], error))
+    threading.Thread(target=_end_with_the_hunt, args=(descriptor,), daemon=True).start()
+    code = child.wait()
+    sys.exit(code if code >= 0 else 128 - code)
+
+
+def _not_started(program: str, error: OSError) -> int:
+    sys.stderr.write(f"{program} cannot be started: {error.strerror or error}\n")
+    return _NOT_STARTED
+
+
+def _end_with_the_hunt(descriptor: int) -> None:
+    """As Ctrl-C would at first, so that pytest records what was interrupted; then whatever is left of the group."""
+    os.read(descriptor, 1)  # nothing is ever written: this returns when the other end is gone
+    os.killpg(0, signal.SIGINT)
+    time.sleep(_GRACE_S)
+    os.killpg(0, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+"""A second mark of a run's processes, which wiping the environment leaves in place: a number in a limit without effect.
+
+The soft limit on file locks passes through fork and exec, is shown by /proc/PID/limits, and limits nothing since Linux
+2.4.25 (getrlimit(2)). Its upper half stands for the run, its lower half for one script or one cluster of the run.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import suppress
+from zlib import crc32
+
+_RLIMIT_LOCKS = 10  # <asm-generic/resource.h>; Python has no name for it
+_LINE = b"Max file locks"
+_HALF_BITS = 31
+
+
+def is_branded(pid: int, *, run: str = "", own: str = "") -> bool:
+    """Whether the process or one it descends from was branded with this run, or with this script or cluster."""
+    number = _read(pid)
+    return number > 0 and (number >> _HALF_BITS == _half(run) if run else number % (1 << _HALF_BITS) == _half(own))
+
+
+def _half(value: str) -> int:
+    return crc32(value.encode()) >> 1
+
+
+if sys.platform == "linux":
+
+    def brand(pid: int, *, run: str, own: str) -> None:
+        """A child that was started just now: what it starts later inherits it."""
+        import resource
+
+        number = (_half(run) << _HALF_BITS) + _half(own)
+        with suppress(OSError, ValueError):  # it has ended; somebody limits the limit; a kernel that does not let us
+            _, most = resource.prlimit(pid, _RLIMIT_LOCKS)
+            resource.prlimit(pid, _RLIMIT_LOCKS, (number, most))
+
+    def _read(pid: int) -> int:
+        """0 where there is none."""
+        try:
+            with open(f"/proc/{pid}/limits", "rb", buffering=0) as file:
+                limits = file.read()
+        except OSError:  # gone
+            return 0
+        soft = limits.partition(_LINE)[2].split(None, 1)[:1]
+        return int(soft[0]) if soft and soft[0].isdigit() else 0
+
+else:
+
+    def brand(pid: int, *, run: str, own: str) -> None:
+        """Nothing here passes to descendants unseen."""
+
+    def _read(pid: int) -> int:
+        return 0

@@ -1,0 +1,62 @@
+"""`.ci/run`: everything in order, the other environments installed meanwhile, and a failure that is told as such."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+MAKE = """#!/bin/sh
+case "$*" in
+    *.installed*) echo $$ >installer; [ -z "$HANGS" ] || exec sleep 600 ;;
+    *) while [ ! -s installer ]; do sleep 0.01; done; echo "$*" >>made ;;
+esac
+case "$*" in *"$FAILS"*) echo "the disk is full"; exit 2 ;; esac
+"""
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """With a `make` that writes down what it was asked for."""
+    shutil.copytree(ROOT / ".ci", tmp_path / ".ci")
+    for name, text in {"ci/postgres.sh": "#!/bin/sh\n", "ci/chromium.sh": "#!/bin/sh\n", "bin/make": MAKE}.items():
+        file = tmp_path / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text)
+        file.chmod(0o755)
+    return tmp_path
+
+
+def run(clone: Path, fails: str, hangs: str = "") -> subprocess.CompletedProcess[str]:
+    own = {"PATH": f"{clone / 'bin'}:{os.environ['PATH']}", "FAILS": fails, "HANGS": hangs}
+    return subprocess.run([clone / ".ci" / "run"], env=own, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_all_is_made_in_order(clone: Path) -> None:
+    outcome = run(clone, fails="nothing")
+    assert (outcome.returncode, outcome.stdout.splitlines()[-1]) == (0, "== all of it holds")
+    assert (clone / "made").read_text().split() == ["check", "test", "test-attention", "test-curator", "dist"]
+
+
+def test_what_could_not_be_installed_is_told_with_its_reason_before_it_is_needed(clone: Path) -> None:
+    outcome = run(clone, fails=".venv-curator")
+    assert outcome.returncode == 1
+    assert outcome.stderr.splitlines()[0] == "the disk is full"
+    assert "== installing the other environments, begun with the checks failed" in outcome.stderr
+    assert (clone / "made").read_text().split() == ["check", "test"]
+
+
+def test_a_check_that_fails_ends_the_installation(clone: Path) -> None:
+    outcome = run(clone, fails="check", hangs="yes")
+    assert outcome.returncode == 1
+    assert "== make check failed" in outcome.stderr
+    installer = Path("/proc", (clone / "installer").read_text().strip())
+    deadline = time.monotonic() + 20
+    while installer.exists():
+        assert time.monotonic() < deadline, "it goes on"
+        time.sleep(0.02)
