@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from curator_bench.sinks.child import ChildError
 from curator_bench.sinks.journal import Journal
 from curator_bench.sinks.sink import Refused, Sink, TryLater
 from curator_bench.sinks.told import Result, Run, Session, Summary, Told
@@ -321,4 +322,4 @@ class Courier:
 
 
 def _said(error: Exception) -> str:
-    return str(error) if isinstance(error, Refused | TryLater) else f"{type(error).__name__}: {error}"
+    return str(error) if isinstance(error, Refused | TryLater | ChildError) else f"{type(error).__name__}: {error}"
