@@ -75,6 +75,11 @@ def test_a_dict_is_run_and_its_results_are_there(folder: Path, capsys: pytest.Ca
         "matrix", ".run_matrix.matrix.json", "--tree", "--results", "there"
     )
     assert "└─ 2: well ✓  full ✗ crashed" in bench("matrix", ".run_matrix.matrix.json", "--tree", "--results", "there")
+    (folder / "work.py").write_text(SCRIPT + "# another\n")
+    changed = bench("matrix", ".run_matrix.matrix.json", "--tree", "--results", "there")
+    assert "sweep: 4 entries = 2 sizes × 2 hows (4 changed)" in changed
+    assert "└─ 2: well ↻ changed  full ↻ changed" in changed
+    assert "so --bench-resume runs them again:\n  sweep[16-well] (failed): its script changed\n" in changed
     printed = bench("pivot", "first", "--results", "there", "--rows", "size", "--columns", "how", "--metric", "through")
     assert [line.split() for line in printed.splitlines()[:3]] == [
         ["size", "full", "well"],
