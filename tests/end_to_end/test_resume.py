@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import sqlite3
+import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -174,6 +175,40 @@ def test_after_a_kill_of_everything_it_goes_on_from_there(counting: Project) -> 
     with sqlite3.connect(counting.folder / "runs.db") as database:
         rows = database.execute("SELECT name, verdict FROM test_run ORDER BY id").fetchall()
     assert rows == [("a", "passed"), ("b", "interrupted"), ("b", "passed"), ("c", "passed")]
+
+
+@pytest.mark.parametrize("how", [(), ("--bench-fleet", "local", "--bench-fleet-cpus", "1")], ids=["here", "fleet"])
+def test_what_a_machine_that_died_had_claimed_comes_last_when_its_time_is_over(
+    counting: Project, how: tuple[str, ...]
+) -> None:
+    counting.matrix(entry("claimed"), entry("free"), entry("lives"))
+    now = time.time()
+    stop = threading.Event()
+    for name, age in (("claimed", 294), ("lives", 0)):
+        put_claim(counting, name, now - age)
+    heart = threading.Thread(target=renew, args=(counting.session_dir / "lives" / "claim.json", stop))
+    heart.start()
+    try:
+        assert started_by(counting, "--bench-resume", "-rs", *how) == ["free", "claimed"]
+    finally:
+        stop.set()
+        heart.join()
+    assert "claimed is claimed by process 12 on elsewhere, since 2026-01-23; taken over at " in said(counting)
+    assert "lives: it is being run by process 12 on elsewhere" in said(counting)
+
+
+def put_claim(project: Project, name: str, moment: float) -> None:
+    """As a process on another machine has it."""
+    file = project.session_dir / name / "claim.json"
+    file.parent.mkdir(parents=True)
+    claimant = {"invocation": "theirs", "host": "elsewhere", "boot_id": "b", "pid": 12, "process_start": 1.0}
+    file.write_text(json.dumps({**claimant, "since": "2026-01-23"}))
+    os.utime(file, (moment, moment))
+
+
+def renew(file: Path, stop: threading.Event) -> None:
+    while not stop.wait(0.5):
+        os.utime(file)
 
 
 def test_two_invocations_at_the_same_moment_share_the_session(counting: Project) -> None:

@@ -14,7 +14,8 @@ from curator_bench.execution.fleet.baggage import Found, _collected, digest_of, 
 from curator_bench.execution.fleet.left_out import LeftOut
 from curator_bench.execution.fleet.model import Node, Slice, Where
 from curator_bench.execution.fleet.slices import capacity, fits, largest, slice_of, within
-from curator_bench.fixtures.fleet_loop import FleetLoop, Flight
+from curator_bench.fixtures.fleet_loop import FleetLoop
+from curator_bench.fixtures.flights import Flight
 from curator_bench.values import Cause, Plan, RaySettings, RunResult, Verdict
 
 GIB = 1 << 30
