@@ -105,6 +105,25 @@ def test_a_changed_definition_runs_again_and_says_what_changed(
     assert told in said(counting)
 
 
+def test_what_was_measured_is_held_against_the_requirements_there_are_now(counting: Project) -> None:
+    def demand(good: bool, bad: bool) -> None:
+        counting.matrix(
+            {**entry("good"), "requirements": [{"metric": "is_success", "exact_value": good}]},
+            {**entry("bad"), "requirements": [{"metric": "is_success", "exact_value": bad}]},
+            {**entry("often"), "repeat": 1 if good else 2},
+        )
+
+    demand(good=True, bad=False)
+    counting.run()
+    assert started_by(counting, "--bench-resume=finished") == []
+    demand(good=False, bad=True)
+    assert started_by(counting, "--bench-resume=finished") == ["good", "bad", "often", "often"]
+    missed = "its requirements changed, and what was measured misses that of is_success"
+    assert f"good runs again: {missed}" in said(counting)
+    assert "bad runs again: its requirements changed, and what was measured meets them" in said(counting)
+    assert "often runs again: it was measured 1 of 2 times" in said(counting)
+
+
 def test_a_changed_script_runs_again(counting: Project) -> None:
     counting.matrix(entry("good"))
     counting.run()
@@ -124,12 +143,28 @@ def test_where_directory_and_database_disagree_it_runs_again_and_that_is_said(co
     assert "the database does not know of it" in said(counting)
 
 
-@pytest.mark.parametrize("content", [b"", b"\0" * 512, b'{"name": "a", "verd', b"[]"])
-def test_a_result_file_that_a_power_cut_left_broken_counts_for_nothing(counting: Project, content: bytes) -> None:
-    counting.matrix(entry("a"), entry("b"))
-    counting.run()
-    (counting.session_dir / "a" / "results.json").write_bytes(content)
-    assert started_by(counting, "--bench-resume") == ["a"]
+BROKEN = {
+    "empty": b"",
+    "zeros": b"\0" * 512,
+    "cut": b'{"name": "a", "verd',
+    "list": b"[]",
+    "odd": b'{"name": "odd", "uid": "u", "verdict": ["passed"]}',
+    "nothing": b'{"name": "nothing", "uid": "u", "verdict": "passed", "metrics": null}',
+    "newer": b'{"name": "newer", "uid": "u", "verdict": "passed", "schema_version": 2}',
+}
+
+
+def test_a_result_file_that_is_broken_counts_for_nothing_and_the_database_alone_is_not_believed(
+    counting: Project,
+) -> None:
+    """As a power cut may leave it, or as nobody of ours has written it."""
+    counting.matrix(entry("good"), *map(entry, BROKEN))
+    counting.run(*RECORDED)
+    for name, content in BROKEN.items():
+        (counting.session_dir / name / "results.json").write_bytes(content)
+    assert started_by(counting, "--bench-resume", *RECORDED) == list(BROKEN)
+    line = "empty, zeros, cut and 4 more run again: the database says passed, the directory has no results"
+    assert line in said(counting)
 
 
 def test_without_a_name_the_newest_session_of_the_matrix_goes_on(counting: Project) -> None:

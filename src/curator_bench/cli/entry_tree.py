@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from curator_bench.cli import tables
-from curator_bench.matrix import Definitions, what_changed
+from curator_bench.matrix import Definitions
 from curator_bench.report.session_runs import RESULTS, read_run
 from curator_bench.values import Entry, Matrix, Verdict
 
@@ -52,7 +52,14 @@ def _came_of(session_dir: Path, entry: Entry, definitions: Definitions) -> str |
     run = _run_of(session_dir, entry)
     if not run:
         return None
-    return str(run["verdict"]) if run.get("definition_hash") == definitions.hash_of(entry) else CHANGED
+    return CHANGED if _why_again(entry, run, definitions) else str(run["verdict"])
+
+
+def _why_again(entry: Entry, run: dict[str, Any], definitions: Definitions) -> str | None:
+    """As --bench-resume has it."""
+    from curator_bench.fixtures.done_before import KEPT, why_again
+
+    return why_again(entry, run, KEPT["finished"], definitions.hash_of(entry))
 
 
 def _run_of(session_dir: Path, entry: Entry) -> dict[str, Any]:
@@ -62,10 +69,10 @@ def _run_of(session_dir: Path, entry: Entry) -> dict[str, Any]:
 
 def changes(matrix: Matrix, session_dir: Path, mark: Mark) -> Iterator[str]:
     """A line for each entry that is not what it was, which --bench-resume runs again."""
-    changed = [entry for entry in matrix.entries if mark(entry) == CHANGED]
+    changed, definitions = [entry for entry in matrix.entries if mark(entry) == CHANGED], Definitions()
     for entry in changed[:_MOST_CHANGES]:
         run = _run_of(session_dir, entry)
-        yield f"  {entry.id} ({run.get('verdict')}): {what_changed(run.get('definition'), entry)}"
+        yield f"  {entry.id} ({run.get('verdict')}): {_why_again(entry, run, definitions)}"
     if len(changed) > _MOST_CHANGES:
         yield f"  … and {len(changed) - _MOST_CHANGES} more"
 
