@@ -83,12 +83,31 @@ def test_a_dict_is_run_and_its_results_are_there(folder: Path, capsys: pytest.Ca
     assert "sweep: 4 entries = 2 sizes × 2 hows (4 changed)" in changed
     assert "└─ 2: well ↻ changed  full ↻ changed" in changed
     assert "so --bench-resume runs them again:\n  sweep[16-well] (failed): its script changed\n" in changed
+    several = ["--metric", "through", "--metric", "exec_time_s", "--format", "markdown"]
+    captions = bench("pivot", "first", "--results", "there", "--rows", "size", *several).splitlines()
+    assert [line.partition(",")[0] for line in captions if line and "|" not in line] == ["throughput", "exec_time_s"]
     printed = bench("pivot", "first", "--results", "there", "--rows", "size", "--columns", "how", "--metric", "through")
     assert [line.split() for line in printed.splitlines()[:3]] == [
         ["size", "full", "well"],
         ["2", "crashed", "5"],
         ["16", "crashed", "40*"],
     ]
+
+
+def test_values_that_break_a_line_are_quoted_in_the_tree(folder: Path) -> None:
+    entries = [{"name": "a", "script": "work.py", "ray": False, "matrix": {"text": ["new\nline", "", "plain"]}}]
+    (folder / "odd.json").write_text(json.dumps({"entries": entries}))
+    assert bench("matrix", "odd.json", "--tree").splitlines()[2:] == ["   └─ 'new\\nline'  ''  plain"]
+
+
+def test_what_is_no_session_has_no_pivot(folder: Path) -> None:
+    (folder / "results" / "s" / "e").mkdir(parents=True)
+    command = [sys.executable, "-c", "from curator_bench.cli import main; main()", "pivot", "results/s/e"]
+    outcome = subprocess.run(
+        [*command, "--rows", "entry", "--metric", "v"], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert outcome.returncode == 1
+    assert "no session 'results/s/e' in results" in outcome.stderr
 
 
 def test_a_file_is_run_quietly_where_it_says(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -137,7 +137,9 @@ def _count(count: int) -> str:
 
 
 def _path(entry: Entry) -> tuple[str, ...]:
-    return tuple(value.text for value in entry.axes if value.named)
+    """Texts that would break a line, or are none, in quotes."""
+    texts = (value.text for value in entry.axes if value.named)
+    return tuple(text if text.strip() and text.isprintable() else repr(text) for text in texts)
 
 
 def _marked(text: str, entry: Entry, mark: Mark) -> str:
