@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from end_to_end.test_gates import COUNTING, LEVEL, TEN_PERCENT, Gated
 
 import curator_bench
 from curator_bench.cluster.environment import authentication, without_ray
@@ -181,36 +180,6 @@ def wait_until_joined(nodes: ThreeNodes, count: int) -> None:
     )
     env = {**without_ray(os.environ), **nodes.variables(), "RAY_ADDRESS": nodes.address}
     subprocess.run([sys.executable, "-c", program], env=env, check=True, timeout=90)
-
-
-SAYS_WHERE = (
-    COUNTING
-    + """
-import os
-with pathlib.Path(__file__).with_name("where").open("a") as file:
-    file.write(os.environ.get("NODE", "head") + "\\n")
-"""
-)
-
-
-def test_a_run_is_measured_again_where_it_was_measured_while_others_go_on(nodes: ThreeNodes, project: Project) -> None:
-    """Its node is busy for long, the other one is not."""
-    nodes.join(NODE="joined")
-    gated = Gated(project)
-    project.write("says.py", SAYS_WHERE)
-    sort = {"name": "sort", "script": "says.py", "args": "1.4 1.01", "requirements": [TEN_PERCENT]}
-    project.matrix(sort)
-    gated.remember(LEVEL)
-    project.matrix(project.entry("short", "--sleep 1.5"), sort, project.entry("long", "--sleep 5"))
-    wait_until_joined(nodes, 2)
-    confirming = ("--benchmark-db", "benchmark.db", "--bench-confirm", "2")
-    outcome = project.run("--bench-fleet", nodes.address, *confirming, NODE="here", **nodes.variables())
-    assert outcome.code == 0, outcome.output
-    first, second = (project.folder / "where").read_text().split()
-    assert first == second in ("head", "joined")
-    ended = {name: project.outcome_of(name)["ended_at"] for name in ("short", "long")}
-    assert ended["short"] < ended["long"] < project.outcome_of("sort")["ended_at"]
-    assert project.outcome_of("sort")["attempt"] == 2
 
 
 def test_a_wrong_token_is_one_message(nodes: ThreeNodes, project: Project) -> None:
