@@ -78,13 +78,6 @@ def test_what_a_run_keeps_is_copied_and_nothing_that_is_not_its_own(project: Pro
     assert not [name for name in copied if name.startswith(("undelivered", ".inv", "sinks"))]
 
 
-def test_copies_are_for_runs_of_a_fleet_too(project: Project) -> None:
-    project.matrix(*(project.entry(name) for name in "ab"))
-    outcome = project.run("--bench-fleet", "local", "--bench-fleet-cpus", "2", "--bench-copy-to", "copies")
-    assert outcome.code == 0
-    assert {"a/results.json", "b/results.json", "summary.json"} <= tree(project.folder / "copies" / "s")
-
-
 @pytest.fixture
 def s3() -> Iterator[dict[str, str]]:
     """What a client has to know of a store."""
