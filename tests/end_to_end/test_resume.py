@@ -190,6 +190,7 @@ def test_it_works_in_workers_of_xdist(counting: Project) -> None:
     counting.matrix(*(entry(f"e{number}") for number in range(4)), entry("bad", code=1))
     counting.run("-n", "2")
     assert started_by(counting, "--bench-resume", "-n", "2") == ["bad"]
+    assert said(counting).count("resume: 4 of 5 entries are done") == 1
 
 
 def wait_for_starts(project: Project, count: int) -> None:
