@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import re
 import secrets
@@ -13,8 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from curator_bench.errors import BenchError
+from curator_bench.errors import BenchError, MissingExtra
 
+_PORT = r"([1-9]\d{0,3}|[1-5]\d{4}|6[0-4]\d{3}|65[0-4]\d{2}|655[0-2]\d|6553[0-5])"
+_FLEET = re.compile(rf"(local|auto|(ray://)?\S+:{_PORT})\Z")
 DEFAULT_PATTERNS = ("*matrix.yaml", "*matrix.yml", "*benchmark.yaml", "*benchmark.yml")
 _FAIL_ON = ("regression",)
 _SESSION_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+@-]*\Z")
@@ -275,6 +278,10 @@ def _fleet_options(config: pytest.Config) -> FleetOptions | None:
         )
     if address != "local" and (local := [option for option in said if option in _ONLY_LOCAL]):
         raise BenchError(f"{local[0]} is for --bench-fleet local; a cluster that exists has the resources it has")
+    if not _FLEET.match(address):
+        raise BenchError(f"--bench-fleet: found {address!r}, expected local, auto, HOST:PORT or ray://HOST:PORT")
+    if address.startswith("ray://") and importlib.util.find_spec("grpc") is None:
+        raise MissingExtra(f"--bench-fleet {address}", "fleet")
     return FleetOptions(
         address=address,
         cpus=_number(config, "--bench-fleet-cpus", at_least=1, whole=True),

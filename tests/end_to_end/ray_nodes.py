@@ -47,6 +47,9 @@ class RayNodes:
         process, mark = self._started[-1]
         end_processes(mark, [process.pid], grace_s=0)
 
+    def kill_all(self) -> None:
+        end_processes(self.mark, grace_s=0)
+
     def variables(self, token: str = "") -> dict[str, str]:
         """What opens it."""
         return authentication(token or self.token)

@@ -60,6 +60,17 @@ out = Path(sys.argv[-1])
 names = {"CPU": "cpus", "memory": "memory", "object_store_memory": "store"}
 (out / "metrics.json").write_text(json.dumps({names[n]: there[n] for n in names}))
 """
+# Is told to end in good order, and notes it; leaves a daemon.
+LISTENS = """
+import pathlib, signal, subprocess, sys, time
+def told(*_):
+    pathlib.Path(sys.argv[1]).touch()
+    sys.exit(1)
+signal.signal(signal.SIGTERM, told)
+subprocess.Popen(["sleep", "600"], start_new_session=True)
+print("at work", flush=True)
+time.sleep(60)
+"""
 DIFFERS = ("CURATOR_BENCH_RUN", "CURATOR_BENCH_EXECUTION")
 
 
@@ -80,6 +91,7 @@ def outcome(new_project: Callable[[], Project]) -> Outcome:
         project.entry("skipped", requires=["no_such_package"]),
         project.entry("huge", ray={"num_cpus": 500}),
         project.entry("misses", "{dataset:nowhere,jsonl}", retries=1),
+        project.entry("speaks", matrix={"words": ["日本語", "back\\slash"]}),
         {"name": "environment", "script": "environment.py", "env": {"OMP_NUM_THREADS": "3"}},
         {"name": "cluster", "script": "cluster.py", "ray": {"num_cpus": 1}},
         datasets=[{"name": "nowhere", "formats": [{"type": "jsonl", "path": "nowhere"}]}],
@@ -115,8 +127,16 @@ def test_each_entry_has_its_verdict_in_files_and_in_the_database(outcome: Outcom
     assert outcome.code == 1, outcome.output
     assert {name: results(outcome, name)["verdict"] for name in expected} == expected
     with sqlite3.connect(outcome.session_dir.parents[1] / "runs.db") as database:
-        rows = database.execute("SELECT name, verdict, attempt FROM test_run WHERE path = 'matrix.yaml'").fetchall()
+        rows = database.execute(
+            "SELECT name, verdict, attempt FROM test_run WHERE path = 'matrix.yaml' AND name NOT LIKE 'speaks%'"
+        ).fetchall()
     assert sorted(rows) == sorted([*((name, verdict, 1) for name, verdict in expected.items()), ("misses", "error", 2)])
+
+
+def test_axis_values_may_hold_any_letter(outcome: Outcome) -> None:
+    runs = [run for run in outcome.json("summary.json")["runs"] if run["name"].startswith("speaks")]
+    assert [run["verdict"] for run in runs] == ["passed", "passed"]
+    assert outcome.json("progress.json")["total"] == len(outcome.json("summary.json")["runs"])
 
 
 def test_runs_overlap_and_results_come_in_the_order_they_arrive(outcome: Outcome) -> None:
@@ -190,6 +210,8 @@ def test_lines_say_where_runs_are(outcome: Outcome) -> None:
         (["--bench-fleet", "local", "--bench-max-runs", "0"], "a whole number of at least 1"),
         (["--bench-fleet", "local", "--bench-runs-per-gpu", "x"], "a whole number of at least 1"),
         (["--bench-fleet", "127.0.0.1:1", "--bench-fleet-cpus", "2"], "--bench-fleet-cpus is for --bench-fleet local"),
+        (["--bench-fleet", "locl"], "expected local, auto, HOST:PORT or ray://HOST:PORT"),
+        (["--bench-fleet", "127.0.0.1:99999"], "expected local, auto, HOST:PORT or ray://HOST:PORT"),
         (["--bench-fleet", "127.0.0.1:1"], "nothing takes connections there"),
         (["--bench-fleet", "ray://127.0.0.1:1"], "nothing takes connections there"),
     ],
@@ -226,7 +248,8 @@ def under_way(project: Project, *names: str) -> None:
 
 
 def test_ctrl_c_once_records_what_ran_as_interrupted_and_leaves_nothing(project: Project) -> None:
-    project.matrix(*(project.entry(f"long{number}", "--sleep 60 --daemon") for number in range(3)))
+    project.write("listens.py", LISTENS)
+    project.matrix(*({"name": f"long{number}", "script": "listens.py", "args": f"told{number}"} for number in range(3)))
     process = project.start(*TWO_CPUS, "--benchmark", "--benchmark-db", "runs.db")
     under_way(project, "long0", "long1")
     process.send_signal(signal.SIGINT)
@@ -235,6 +258,7 @@ def test_ctrl_c_once_records_what_ran_as_interrupted_and_leaves_nothing(project:
     with sqlite3.connect(project.folder / "runs.db") as database:
         rows = database.execute("SELECT name, verdict FROM test_run ORDER BY name").fetchall()
     assert rows == [("long0", "interrupted"), ("long1", "interrupted")]
+    assert sorted(file.name for file in project.folder.glob("told*")) == ["told0", "told1"]
     assert gone(project)
 
 
@@ -322,6 +346,7 @@ def test_a_worker_that_died_is_tried_again(project: Project) -> None:
     outcome = project.run(*TWO_CPUS, "--benchmark", "--benchmark-db", "runs.db")
     assert outcome.code == 0, outcome.output
     assert outcome.json("one", "results.json")["attempt"] == 2
+    assert outcome.has("Once more one: attempt 1: its worker on ")
     with sqlite3.connect(project.folder / "runs.db") as database:
         rows = database.execute("SELECT name, attempt, verdict FROM test_run ORDER BY name, attempt").fetchall()
     assert rows == [("beside", 1, "passed"), ("one", 1, "error"), ("one", 2, "passed")]

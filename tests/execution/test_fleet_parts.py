@@ -10,7 +10,9 @@ from unittest.mock import Mock
 
 import pytest
 
+from curator_bench.execution.failed import failed_before_it_began
 from curator_bench.execution.fleet.baggage import Found, _collected, digest_of, pack, relocated, runtime_env
+from curator_bench.execution.fleet.gpus import GpuWatch
 from curator_bench.execution.fleet.left_out import LeftOut
 from curator_bench.execution.fleet.model import Node, Slice, Where
 from curator_bench.execution.fleet.slices import capacity, fits, largest, slice_of, within
@@ -68,6 +70,18 @@ def test_capacity_is_by_what_runs_out_first() -> None:
     assert not fits(Slice(1, 0, None, {"disk": 1}), nodes[0])
     assert largest(nodes) is nodes[0]
     assert largest([]) is None
+
+
+def test_messages_tell_memory_in_gib() -> None:
+    assert str(Slice(1, 0, 1 << 40)) == "CPU: 1, memory: 1024 GiB"
+    assert str(node(CPU=2, memory=21.5 * GIB)) == "n (CPU: 2, memory: 21.5 GiB)"
+
+
+@pytest.mark.skipif(Path("/dev/nvidiactl").exists(), reason="there is a driver")
+def test_a_gpu_that_nobody_could_look_at_is_a_warning() -> None:
+    watch = GpuWatch({"CUDA_VISIBLE_DEVICES": "0"}, is_shared=False, threshold=None)
+    watch.check()
+    assert "no NVIDIA driver answers" in watch.seen(failed_before_it_began(plan(), "", Cause.GPU)).warnings[0]
 
 
 @pytest.mark.parametrize("count", [1, 2, 8])
@@ -128,6 +142,18 @@ def test_only_what_is_lacking_is_sent_and_too_much_is_refused(tmp_path: Path) ->
         file.truncate(101 << 20)
     with pytest.raises(ValueError, match="too much to send"):
         runtime_env(own, {"b": Found(True, False, True)})
+
+
+def test_what_is_too_much_to_send_is_left_to_nodes_that_nobody_asked(tmp_path: Path) -> None:
+    own = pack([str(tmp_path)], tmp_path / "results" / "s", "token")
+    env, words = runtime_env(own, {"a": Found(True, True, True)}, "nodes to come")
+    assert env.keys() == {"py_modules", "working_dir", "excludes"}
+    assert all("sent to nodes to come" in text for text in words)
+    with (tmp_path / "huge").open("wb") as file:
+        file.truncate(101 << 20)
+    env, words = runtime_env(own, {"a": Found(True, True, True)}, "nodes to come")
+    assert env.keys() == {"py_modules"}
+    assert "nodes to come must have" in words[1]
 
 
 def test_the_folder_is_the_same_while_a_session_writes_beside_it(tmp_path: Path) -> None:

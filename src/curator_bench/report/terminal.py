@@ -78,9 +78,13 @@ class TerminalReport:
         """What a run in a fleet does, on whatever machine."""
         self._progress.note_status(nodeid, status)
 
-    def note_waiting(self, nodeid: str) -> None:
+    def note_waiting(self, nodeid: str, why: str) -> None:
         """An attempt in a fleet has ended, and its run waits for another."""
+        self._pause()
         self._progress.wait_again(nodeid)
+        if self._speaks_of(nodeid):
+            self._line(f"    Once more {nodeid.partition('::')[2]}: {why}")
+        self._resume()
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None]:

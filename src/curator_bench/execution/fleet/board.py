@@ -12,6 +12,7 @@ class Board:
     def __init__(self) -> None:
         self._news: dict[str, dict[str, Any]] = {}
         self._unwanted: set[str] = set()
+        self._gpus_left_out: dict[str, frozenset[str]] = {}
         self._there_is_news = asyncio.Event()
 
     async def note(self, uid: str, word: dict[str, Any]) -> bool:
@@ -26,6 +27,12 @@ class Board:
         self._there_is_news.clear()
         news, self._news = self._news, {}
         return news
+
+    async def leave_out(self, node: str, gpu: str) -> None:
+        self._gpus_left_out[node] = self._gpus_left_out.get(node, frozenset()) | {gpu}
+
+    async def gpus_left_out(self, node: str) -> frozenset[str]:
+        return self._gpus_left_out.get(node, frozenset())
 
     async def stop(self, uid: str) -> None:
         self._unwanted.add(uid)

@@ -10,6 +10,7 @@ import socket
 import tempfile
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +35,10 @@ _RAYS_ALLOCATOR = "ray/core/libjemalloc.so"
 
 def run_on_node(order: Order, board: Any, baggage: Baggage | None) -> tuple[RunResult | None, Where, dict[str, bytes]]:
     """No result where the task was given a GPU that nothing must run on any more. The last are files to bring home."""
+    # Ray starts its processes deaf to Ctrl-C, and a script would be, too.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     where = _where()
-    if order.gpus_left_out.get(where.node, frozenset()) & set(where.gpus):
+    if not _may_run(order, where, board):
         return None, where, {}
     with unpacked(order.plan, baggage or Baggage()) as here:
         bench = _workbench()
@@ -45,6 +48,16 @@ def run_on_node(order: Order, board: Any, baggage: Baggage | None) -> tuple[RunR
             result = _run(plan, order, where, bench)
         result, files = here.back(result)
         return result, where, files
+
+
+def _may_run(order: Order, where: Where, board: Any) -> bool:
+    """Asks for what was left out while the order waited; a board that does not answer is no reason not to run."""
+    left_out = order.gpus_left_out.get(where.node, frozenset())
+    ray: Any = importlib.import_module("ray")
+    if where.gpus:
+        with suppress(ray.exceptions.RayError):
+            left_out |= ray.get(board.gpus_left_out.remote(where.node), timeout=_ANSWERS_WITHIN_S)
+    return not left_out & set(where.gpus)
 
 
 def _run(plan: Plan, order: Order, where: Where, bench: Workbench) -> RunResult:
