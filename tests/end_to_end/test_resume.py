@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import sqlite3
+import subprocess
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -141,6 +142,12 @@ def test_where_directory_and_database_disagree_it_runs_again_and_that_is_said(co
     assert "a runs again: the directory says passed, the database interrupted" in said(counting)
     assert started_by(counting, "--bench-resume", "--benchmark", "--benchmark-db", "other.db") == ["a", "b"]
     assert "the database does not know of it" in said(counting)
+    counting.write("other.yaml", (counting.folder / "matrix.yaml").read_text())
+    command = [word.replace("matrix.yaml", "other.yaml") for word in counting.command("--bench-resume", *RECORDED)]
+    renamed = subprocess.run(
+        [*command, "--collect-only"], cwd=counting.folder, env=counting.environment(), capture_output=True, text=True
+    )
+    assert "the database knows it as one of matrix.yaml, not of other.yaml" in renamed.stdout
 
 
 BROKEN = {
