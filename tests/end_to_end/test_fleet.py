@@ -210,6 +210,7 @@ def test_lines_say_where_runs_are(outcome: Outcome) -> None:
         (["--bench-fleet", "local", "--bench-max-runs", "0"], "a whole number of at least 1"),
         (["--bench-fleet", "local", "--bench-runs-per-gpu", "x"], "a whole number of at least 1"),
         (["--bench-fleet", "127.0.0.1:1", "--bench-fleet-cpus", "2"], "--bench-fleet-cpus is for --bench-fleet local"),
+        (["--bench-fleet", "local", "--bench-results", "script.py"], "results cannot be written"),
         (["--bench-fleet", "locl"], "expected local, auto, HOST:PORT or ray://HOST:PORT"),
         (["--bench-fleet", "127.0.0.1:99999"], "expected local, auto, HOST:PORT or ray://HOST:PORT"),
         (["--bench-fleet", "127.0.0.1:1"], "nothing takes connections there"),
@@ -262,68 +263,12 @@ def test_ctrl_c_once_records_what_ran_as_interrupted_and_leaves_nothing(project:
     assert gone(project)
 
 
-def pids_of(project: Project, words: str) -> list[int]:
-    def command(pid: int) -> str:
-        try:
-            with open(f"/proc/{pid}/cmdline", "rb") as file:
-                return file.read().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:
-            return ""
-
-    return [process.pid for process in project.processes() if words in command(process.pid)]
-
-
-@pytest.mark.parametrize("whom", ["pytest", "driver", "worker", "raylet"])
-def test_whoever_is_killed_nothing_of_a_run_outlives_it(project: Project, whom: str) -> None:
-    ray = {"num_cpus": 1, "num_gpus": 0, "object_store_size": 100_000_000} if whom in ("pytest", "worker") else False
-    project.matrix(
-        project.entry("long", "--sleep 50 --daemon --stubborn", ray=ray), project.entry("other", "--sleep 3")
-    )
-    process = project.start(*TWO_CPUS, output=project.write("output", "").open("w"))
-    under_way(project, "long")
-    scripts = [pid for words in ("--stubborn", "sleep 600") for pid in pids_of(project, words)]
-    assert len(scripts) >= 2
-    victims = {
-        "pytest": [process.pid],
-        "driver": pids_of(project, "driver_program"),
-        "worker": pids_of(project, "ray::long"),
-        "raylet": pids_of(project, "/raylet/raylet")[:1],
-    }[whom]
-    assert victims
-    os.kill(victims[0], signal.SIGKILL)
-    deadline = time.monotonic() + 3 * NOTHING_LEFT_WITHIN_S  # of a machine that has other work too
-
-    def is_left() -> bool:
-        return bool(project.processes()) if whom == "pytest" else _any_lives(scripts)
-
-    while is_left() and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert not is_left()
-    process.wait(90)
-    assert gone(project)
-    if whom != "pytest":
-        assert project.outcome_of("long")["verdict"] == "error"
-        assert project.outcome_of("long")["cause"] == "node"
-        assert project.outcome_of("other")["verdict"] in ("passed", "error")
-
-
 def gone(project: Project) -> bool:
     """Also the guards of workers, which look more than once."""
     deadline = time.monotonic() + 2 * NOTHING_LEFT_WITHIN_S
     while project.processes() and time.monotonic() < deadline:
         time.sleep(0.1)
     return not project.processes()
-
-
-def _any_lives(pids: list[int]) -> bool:
-    def lives(pid: int) -> bool:
-        try:
-            with open(f"/proc/{pid}/stat") as file:
-                return file.read().rpartition(") ")[2][0] != "Z"
-        except OSError:
-            return False
-
-    return any(map(lives, pids))
 
 
 def test_a_worker_that_died_is_tried_again(project: Project) -> None:

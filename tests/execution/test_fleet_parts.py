@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from curator_bench.execution.failed import failed_before_it_began
 from curator_bench.execution.fleet.baggage import Found, _collected, digest_of, pack, relocated, runtime_env
+from curator_bench.execution.fleet.board import Board
 from curator_bench.execution.fleet.gpus import GpuWatch
 from curator_bench.execution.fleet.left_out import LeftOut
 from curator_bench.execution.fleet.model import Node, Slice, Where
@@ -123,10 +125,23 @@ def test_a_gpu_is_left_out_once_and_its_node_is_not() -> None:
     assert not left_out.nodes
 
 
+def test_the_board_knows_at_once_which_gpus_two_entries_were_refused() -> None:
+    async def told() -> list[frozenset[str]]:
+        board = Board()
+        for entry in ("one", "one", "two"):
+            await board.refused("a", ["3"], entry)
+        await board.refused("a", ["4"], "one")
+        return [await board.gpus_left_out("a"), await board.gpus_left_out("b")]
+
+    assert asyncio.run(told()) == [{"3"}, frozenset()]
+
+
 def test_paths_of_a_plan_are_those_of_the_machine_and_come_back() -> None:
     moved = {"/work": "/tmp/ray/work", "/results/s": "/tmp/away"}
     there = relocated(plan(), moved)
     assert (there.script, there.args) == ("/tmp/ray/work/x.py", ("/tmp/ray/work/in", "-o", "/tmp/away/e"))
+    stays = relocated(plan(), {"/results": "/away", "/results/s": "/results/s"})
+    assert stays.args == ("/work/in", "-o", "/results/s/e")
     assert relocated(there, {new: old for old, new in moved.items()}) == plan()
 
 

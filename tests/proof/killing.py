@@ -95,9 +95,9 @@ class Killing:
         return {"name": name, "script": "works.py", "args": f"{seconds} {{dataset:corpus,jsonl}} {more}", **keys}
 
     @contextmanager
-    def running(self, *options: str, background: bool = False) -> Iterator[subprocess.Popen[str]]:
+    def running(self, *options: str, background: bool = False, **variables: str) -> Iterator[subprocess.Popen[str]]:
         with (self.project.folder / "output").open("w") as output:
-            process = self.project.start(*options, output=output, background=background)
+            process = self.project.start(*options, output=output, background=background, **variables)
         try:
             yield process
         finally:

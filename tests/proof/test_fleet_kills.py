@@ -12,12 +12,14 @@ from pathlib import Path
 
 import psutil
 import pytest
+from end_to_end.ray_nodes import HeadByHand
 from proof.killing import FULL, NOTHING_LEFT_WITHIN_S, RAY, Killing, at_random, command, sleep
 
 from curator_bench.measure.processes import RUN_VARIABLE, Mark, find_processes, identify
 
 FLEET = ("--bench-fleet", "local", "--bench-fleet-cpus", "2")
 MOMENTS = range(5 if FULL else 1)
+NOTHING_LEFT_OF_A_CLIENT_WITHIN_S = 40.0
 
 
 class Run:
@@ -83,3 +85,27 @@ def test_nothing_of_a_run_outlives_what_it_ran_under(killing: Killing, whom: str
         outcome = killing.project.outcome_of("one")
         assert (outcome["verdict"], outcome["cause"]) == ("error", "node")
         assert killing.project.outcome_of("two")["verdict"] == "passed"
+
+
+@pytest.mark.skipif(not FULL, reason="Ray waits half a minute for a client to come back: make proof")
+def test_a_client_that_is_killed_leaves_nothing_on_the_cluster(killing: Killing) -> None:
+    pytest.importorskip("grpc", reason="needs the extra [fleet], for ray://")
+    killing.matrix(killing.entry("one", 600, ray=RAY), ray=False)
+    with HeadByHand(**killing.project.mark.environment()) as head:
+        options = ("--bench-fleet", head.client_address)
+        with killing.running(*options, background=False, **head.variables()) as process:
+            killing.wait_for_work(within_s=180)
+            assert ours_on(head)
+            process.kill()
+            began = time.monotonic()
+            while left := ours_on(head):
+                assert time.monotonic() - began < NOTHING_LEFT_OF_A_CLIENT_WITHIN_S, left
+                time.sleep(0.1)
+            print(f"nothing was left on the cluster {time.monotonic() - began:.2f} s later")
+
+
+def ours_on(head: HeadByHand) -> list[str]:
+    """What a client has had done there: its tasks and actors, the script and what that started, its own cluster."""
+    told = (command(one.pid) for one in find_processes(head.mark))
+    ours = ("ray::one", "ray::Board", "works.py", "sleep 600", "head_program.py")
+    return [one for one in told if any(word in one for word in ours)]

@@ -11,6 +11,7 @@ import functools
 import hashlib
 import importlib
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -159,10 +160,10 @@ class Unpacked:
     session_dir: str = ""
 
     def back(self, result: RunResult) -> tuple[RunResult, dict[str, bytes]]:
+        result = relocated(result, {there: here for here, there in self.moved.items()})
         if not self.session_dir:
             return result, {}
         files, left_behind = _collected(Path(self.plan.entry_dir))
-        result = relocated(result, {there: here for here, there in self.moved.items()})
         if left_behind:
             warning = f"too large to come back from {result.host}, and gone: {', '.join(left_behind[:10])}"
             result = dataclasses.replace(result, warnings=(*result.warnings, warning))
@@ -176,7 +177,9 @@ def unpacked(plan: Plan, baggage: Baggage) -> Iterator[Unpacked]:
     own_session = ""
     if baggage.folder and not found.has_folder:
         moved[baggage.folder] = os.getcwd()
-    if baggage.session_dir and not found.shares_results:
+    if baggage.session_dir and found.shares_results:
+        moved[baggage.session_dir] = baggage.session_dir  # which may stand in a folder that is another here
+    elif baggage.session_dir:
         own_session = moved[baggage.session_dir] = tempfile.mkdtemp(prefix="cbf-")
         plan = dataclasses.replace(plan, artifacts_dir=None)
     if baggage.home_python and not os.path.exists(baggage.home_python):
@@ -197,8 +200,8 @@ def relocated(value: _T, moved: Mapping[str, str]) -> _T:
     """The value with every path in it that begins with one of these replaced, the longest first."""
     found: Any = value
     if isinstance(found, str):
-        for here in sorted(moved, key=len, reverse=True):
-            found = found.replace(here, moved[here]) if here in found else found
+        longest_first = "|".join(map(re.escape, sorted(moved, key=len, reverse=True)))
+        found = re.sub(longest_first, lambda here: moved[here[0]], found) if moved else found
         return found  # type: ignore[no-any-return]
     if isinstance(value, Mask):
         return value

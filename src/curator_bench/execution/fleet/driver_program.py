@@ -170,7 +170,6 @@ class Driver:
             case Kill(uid):
                 self._end(uid, force=True)
             case Reserve(node, gpu):
-                self._board.leave_out.remote(node, gpu)
                 self._reserving.reserve(node, gpu)
 
     def _start(self, order: Order) -> None:

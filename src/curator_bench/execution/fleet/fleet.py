@@ -48,6 +48,12 @@ _CONNECTED_WITHIN_S, _CLIENT_CONNECTED_WITHIN_S = 90.0, 180.0
 _SAYS_GOOD_BYE_WITHIN_S = 0.5
 _CLIENT_SAYS_GOOD_BYE_WITHIN_S = 10.0
 _LOG_LINES = 12
+_RUNS_ARE_NOT_RAYS = {
+    # A worker that Ray ended for want of memory would not be the one that took it.
+    "RAY_memory_monitor_refresh_ms": "0",
+    # The guard ends what ran under a worker, and first looks what that holds in shared memory.
+    "RAY_kill_child_processes_on_worker_exit": "0",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +141,7 @@ class Fleet:
         why = self._why_broken()
         for uid in self._under_way:
             del self._under_way[uid]
-            return Lost(uid, why)
+            return Lost(uid, why, with_all=True)
         return Broken(why)
 
     def _why_broken(self) -> str:
@@ -155,8 +161,7 @@ class Fleet:
             env=env,
             log_path=self._log_dir / "ray_startup.log",
             copy_logs_to=self._log_dir / "ray_cluster",
-            # Runs are not Ray's: a worker that Ray ended for want of memory would not be the one that took it.
-            entry_env={"RAY_memory_monitor_refresh_ms": "0"},
+            entry_env=_RUNS_ARE_NOT_RAYS,
             address_came_from="--bench-fleet",
         )
 

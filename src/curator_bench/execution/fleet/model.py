@@ -177,6 +177,8 @@ class Lost:
     uid: str
     reason: str
     by_us: bool = False
+    with_all: bool = False
+    """The driver or the cluster has ended; one that waited in the queue was not to blame, and can run yet."""
 
 
 @dataclass(frozen=True, slots=True)

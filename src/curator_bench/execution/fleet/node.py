@@ -46,6 +46,8 @@ def run_on_node(order: Order, board: Any, baggage: Baggage | None) -> tuple[RunR
         plan = within(here.plan, order.slice, *_size_of_node(), _shared_memory())
         with Messenger(plan, where, board):
             result = _run(plan, order, where, bench)
+        if result.cause is Cause.GPU:
+            _answer(board.refused.remote(where.node, where.gpus, plan.name))
         result, files = here.back(result)
         return result, where, files
 
@@ -53,11 +55,16 @@ def run_on_node(order: Order, board: Any, baggage: Baggage | None) -> tuple[RunR
 def _may_run(order: Order, where: Where, board: Any) -> bool:
     """Asks for what was left out while the order waited; a board that does not answer is no reason not to run."""
     left_out = order.gpus_left_out.get(where.node, frozenset())
-    ray: Any = importlib.import_module("ray")
     if where.gpus:
-        with suppress(ray.exceptions.RayError):
-            left_out |= ray.get(board.gpus_left_out.remote(where.node), timeout=_ANSWERS_WITHIN_S)
+        left_out |= _answer(board.gpus_left_out.remote(where.node)) or frozenset()
     return not left_out & set(where.gpus)
+
+
+def _answer(answer: Any) -> Any:
+    ray: Any = importlib.import_module("ray")
+    with suppress(ray.exceptions.RayError):
+        return ray.get(answer, timeout=_ANSWERS_WITHIN_S)
+    return None
 
 
 def _run(plan: Plan, order: Order, where: Where, bench: Workbench) -> RunResult:
