@@ -123,7 +123,8 @@ def may_report(config: pytest.Config) -> bool:
     """Whether this process may have sinks to tell: only a controller, and only where some are named."""
     benchmarks = config.stash[BENCHMARKS]
     files = benchmarks.loaded.files if benchmarks.loaded else ()
-    return not hasattr(config, "workerinput") and bool(benchmarks.settings.sinks or any(file.sinks for file in files))
+    wanted = benchmarks.settings.sinks or benchmarks.settings.copy_to or any(file.sinks for file in files)
+    return not hasattr(config, "workerinput") and bool(wanted)
 
 
 def hand_over(config: pytest.Config) -> dict[str, bytes]:

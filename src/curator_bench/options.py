@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import math
 import os
 import re
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from curator_bench.errors import BenchError
+from curator_bench.errors import BenchError, MissingExtra
 
+_PORT = r"([1-9]\d{0,3}|[1-5]\d{4}|6[0-4]\d{3}|65[0-4]\d{2}|655[0-2]\d|6553[0-5])"
+_FLEET = re.compile(rf"(local|auto|(ray://)?\S+:{_PORT})\Z")
 DEFAULT_PATTERNS = ("*matrix.yaml", "*matrix.yml", "*benchmark.yaml", "*benchmark.yml")
 _FAIL_ON = ("regression",)
 _SESSION_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+@-]*\Z")
@@ -65,6 +69,8 @@ class Settings:
     """Whether the user said which session."""
     runs: int = 1
     """How often each entry is run; each time is a run of its own."""
+    copy_to: str | None = None
+    """Where the folders of runs are copied to: a folder, or the URL of one."""
 
     def with_session(self, session: str) -> Settings:
         return replace(self, session=session)
@@ -90,6 +96,7 @@ def add_options(parser: pytest.Parser) -> None:
     parser.addini("bench_results", "as --bench-results", default="")
     parser.addini("bench_sink", "as --bench-sink", type="args", default=[])
     parser.addini("bench_sink_grace", "as --bench-sink-grace", default="30")
+    parser.addini("bench_copy_to", "as --bench-copy-to", default="")
     parser.addini("bench_progress", "as --bench-progress", default="30")
     parser.addini("bench_reason", "as --bench-reason", default="")
     parser.addini("bench_viewer_url", "as --bench-viewer-url", default="")
@@ -150,6 +157,12 @@ def _add_session_options(group: pytest.OptionGroup) -> None:
         "--bench-sink-grace",
         metavar="SECONDS",
         help="at the end, how long a sink may go without a delivery before it is left (30)",
+    )
+    group.addoption(
+        "--bench-copy-to",
+        metavar="URL",
+        help="copy the folder of each run that has ended, meanwhile, to URL/SESSION: a folder, or what fsspec knows"
+        " (s3://BUCKET/FOLDER)",
     )
     group.addoption(
         "--bench-runs",
@@ -241,6 +254,7 @@ def read_settings(config: pytest.Config) -> Settings:
         resume=config.getoption("bench_resume"),
         names_session=config.getoption("--bench-session") is not None,
         runs=_runs(config),
+        copy_to=_copy_to(config, path),
     )
 
 
@@ -264,6 +278,10 @@ def _fleet_options(config: pytest.Config) -> FleetOptions | None:
         )
     if address != "local" and (local := [option for option in said if option in _ONLY_LOCAL]):
         raise BenchError(f"{local[0]} is for --bench-fleet local; a cluster that exists has the resources it has")
+    if not _FLEET.match(address):
+        raise BenchError(f"--bench-fleet: found {address!r}, expected local, auto, HOST:PORT or ray://HOST:PORT")
+    if address.startswith("ray://") and importlib.util.find_spec("grpc") is None:
+        raise MissingExtra(f"--bench-fleet {address}", "fleet")
     return FleetOptions(
         address=address,
         cpus=_number(config, "--bench-fleet-cpus", at_least=1, whole=True),
@@ -272,6 +290,11 @@ def _fleet_options(config: pytest.Config) -> FleetOptions | None:
         runs_per_gpu=_whole(config, "--bench-runs-per-gpu") or 1,
         wait_s=_number(config, "--bench-fleet-wait", at_least=0, whole=False) or 0.0,
     )
+
+
+def _copy_to(config: pytest.Config, path: Callable[[str, str], Path | None]) -> str | None:
+    said = config.getoption("--bench-copy-to") or config.getini("bench_copy_to")
+    return said if "://" in said else str(path("--bench-copy-to", "bench_copy_to") or "") or None
 
 
 def _runs(config: pytest.Config) -> int:

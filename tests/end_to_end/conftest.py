@@ -124,8 +124,8 @@ class Project:
             preexec_fn=self.ignore_signals if background else self.heed_signals,
         )
 
-    def outcome(self, process: subprocess.Popen[str]) -> Outcome:
-        output, _ = process.communicate(timeout=120)
+    def outcome(self, process: subprocess.Popen[str], within_s: float = 120) -> Outcome:
+        output, _ = process.communicate(timeout=within_s)
         return Outcome(process.returncode, output, self.session_dir)
 
     def run(self, *options: str, **variables: str) -> Outcome:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import json
 import os
 import signal
 import sqlite3
@@ -16,8 +14,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from end_to_end.conftest import Outcome, Project
 
 NOTHING_LEFT_WITHIN_S = 5.0
@@ -64,6 +60,17 @@ out = Path(sys.argv[-1])
 names = {"CPU": "cpus", "memory": "memory", "object_store_memory": "store"}
 (out / "metrics.json").write_text(json.dumps({names[n]: there[n] for n in names}))
 """
+# Is told to end in good order, and notes it; leaves a daemon.
+LISTENS = """
+import pathlib, signal, subprocess, sys, time
+def told(*_):
+    pathlib.Path(sys.argv[1]).touch()
+    sys.exit(1)
+signal.signal(signal.SIGTERM, told)
+subprocess.Popen(["sleep", "600"], start_new_session=True)
+print("at work", flush=True)
+time.sleep(60)
+"""
 DIFFERS = ("CURATOR_BENCH_RUN", "CURATOR_BENCH_EXECUTION")
 
 
@@ -76,7 +83,7 @@ def outcome(new_project: Callable[[], Project]) -> Outcome:
     project.write("cluster.py", CLUSTER)
     project.write("test_after.py", "def test_python_benchmarks_come_last(): open('scopes', 'a').write('python\\n')")
     project.matrix(
-        project.entry("first", "--sleep 6"),
+        project.entry("first", "--sleep 5"),
         project.entry("second", "--sleep 1"),
         project.entry("fails", requirements=[{"metric": "is_success", "exact_value": False}]),
         project.entry("crashes", "--exit 3"),
@@ -84,13 +91,13 @@ def outcome(new_project: Callable[[], Project]) -> Outcome:
         project.entry("skipped", requires=["no_such_package"]),
         project.entry("huge", ray={"num_cpus": 500}),
         project.entry("misses", "{dataset:nowhere,jsonl}", retries=1),
+        project.entry("speaks", matrix={"words": ["日本語", "back\\slash"]}),
         {"name": "environment", "script": "environment.py", "env": {"OMP_NUM_THREADS": "3"}},
         {"name": "cluster", "script": "cluster.py", "ray": {"num_cpus": 1}},
         datasets=[{"name": "nowhere", "formats": [{"type": "jsonl", "path": "nowhere"}]}],
     )
-    found = project.run(
-        *TWO_CPUS, "test_after.py", "--benchmark", "--benchmark-db", "runs.db", "--junitxml", "junit.xml", FRUIT="pear"
-    )
+    recorded = ("--benchmark", "--benchmark-db", "runs.db", "--junitxml", "junit.xml", "--bench-copy-to", "copies")
+    found = project.run(*TWO_CPUS, "test_after.py", *recorded, FRUIT="pear")
     found.session_dir.joinpath("output").write_text(found.output)
     return found
 
@@ -120,8 +127,16 @@ def test_each_entry_has_its_verdict_in_files_and_in_the_database(outcome: Outcom
     assert outcome.code == 1, outcome.output
     assert {name: results(outcome, name)["verdict"] for name in expected} == expected
     with sqlite3.connect(outcome.session_dir.parents[1] / "runs.db") as database:
-        rows = database.execute("SELECT name, verdict, attempt FROM test_run WHERE path = 'matrix.yaml'").fetchall()
+        rows = database.execute(
+            "SELECT name, verdict, attempt FROM test_run WHERE path = 'matrix.yaml' AND name NOT LIKE 'speaks%'"
+        ).fetchall()
     assert sorted(rows) == sorted([*((name, verdict, 1) for name, verdict in expected.items()), ("misses", "error", 2)])
+
+
+def test_axis_values_may_hold_any_letter(outcome: Outcome) -> None:
+    runs = [run for run in outcome.json("summary.json")["runs"] if run["name"].startswith("speaks")]
+    assert [run["verdict"] for run in runs] == ["passed", "passed"]
+    assert outcome.json("progress.json")["total"] == len(outcome.json("summary.json")["runs"])
 
 
 def test_runs_overlap_and_results_come_in_the_order_they_arrive(outcome: Outcome) -> None:
@@ -149,7 +164,7 @@ def test_fixtures_of_wider_scope_are_set_up_once_and_python_benchmarks_come_last
 def test_junit_tells_how_long_the_runs_took(outcome: Outcome) -> None:
     junit = ET.parse(outcome.session_dir.parents[1] / "junit.xml")
     took = {case.get("name"): float(case.get("time", 0)) for case in junit.iter("testcase")}
-    assert took["first"] >= 6
+    assert took["first"] >= 5
     assert took["second"] >= 1
 
 
@@ -172,6 +187,15 @@ def test_the_cluster_of_an_entry_has_its_slice_of_the_machine(outcome: Outcome) 
     assert metrics["store"] <= 0.3 * physical / 2
 
 
+def test_folders_are_copied_as_they_are(outcome: Outcome) -> None:
+    """With --bench-copy-to; more of it stands in tests/sinks/test_copying.py."""
+    copied = outcome.session_dir.parents[1] / "copies" / "s"
+    for name in ("first", "crashes", "cluster"):
+        kept = outcome.session_dir / name
+        assert (copied / name / "results.json").read_bytes() == (kept / "results.json").read_bytes()
+    assert (copied / "summary.json").read_bytes() == (outcome.session_dir / "summary.json").read_bytes()
+
+
 def test_lines_say_where_runs_are(outcome: Outcome) -> None:
     assert outcome.has("Fleet: ", "Running first on ")
     assert outcome.output.count("Running first") == 1
@@ -186,6 +210,9 @@ def test_lines_say_where_runs_are(outcome: Outcome) -> None:
         (["--bench-fleet", "local", "--bench-max-runs", "0"], "a whole number of at least 1"),
         (["--bench-fleet", "local", "--bench-runs-per-gpu", "x"], "a whole number of at least 1"),
         (["--bench-fleet", "127.0.0.1:1", "--bench-fleet-cpus", "2"], "--bench-fleet-cpus is for --bench-fleet local"),
+        (["--bench-fleet", "local", "--bench-results", "script.py"], "results cannot be written"),
+        (["--bench-fleet", "locl"], "expected local, auto, HOST:PORT or ray://HOST:PORT"),
+        (["--bench-fleet", "127.0.0.1:99999"], "expected local, auto, HOST:PORT or ray://HOST:PORT"),
         (["--bench-fleet", "127.0.0.1:1"], "nothing takes connections there"),
         (["--bench-fleet", "ray://127.0.0.1:1"], "nothing takes connections there"),
     ],
@@ -202,12 +229,10 @@ def test_what_cannot_be_meant_is_one_message(project: Project, options: list[str
 def test_with_x_the_first_failure_ends_it_and_what_ran_is_interrupted(project: Project) -> None:
     project.matrix(
         project.entry("fails", "--exit 1 --sleep 1"),
-        *(project.entry(f"long{number}", "--sleep 60") for number in range(3)),
+        *(project.entry(f"long{number}", "--sleep 600", timeout_s=900) for number in range(3)),
     )
-    began = time.monotonic()
-    outcome = project.run(*TWO_CPUS, "-x")
+    outcome = project.run(*TWO_CPUS, "-x")  # whose patience is shorter than that
     assert outcome.code == 1, outcome.output
-    assert time.monotonic() - began < 45
     assert outcome.json("long0", "results.json")["verdict"] == "interrupted"
     assert gone(project)
 
@@ -224,7 +249,8 @@ def under_way(project: Project, *names: str) -> None:
 
 
 def test_ctrl_c_once_records_what_ran_as_interrupted_and_leaves_nothing(project: Project) -> None:
-    project.matrix(*(project.entry(f"long{number}", "--sleep 60 --daemon") for number in range(3)))
+    project.write("listens.py", LISTENS)
+    project.matrix(*({"name": f"long{number}", "script": "listens.py", "args": f"told{number}"} for number in range(3)))
     process = project.start(*TWO_CPUS, "--benchmark", "--benchmark-db", "runs.db")
     under_way(project, "long0", "long1")
     process.send_signal(signal.SIGINT)
@@ -233,52 +259,8 @@ def test_ctrl_c_once_records_what_ran_as_interrupted_and_leaves_nothing(project:
     with sqlite3.connect(project.folder / "runs.db") as database:
         rows = database.execute("SELECT name, verdict FROM test_run ORDER BY name").fetchall()
     assert rows == [("long0", "interrupted"), ("long1", "interrupted")]
+    assert sorted(file.name for file in project.folder.glob("told*")) == ["told0", "told1"]
     assert gone(project)
-
-
-def pids_of(project: Project, words: str) -> list[int]:
-    def command(pid: int) -> str:
-        try:
-            with open(f"/proc/{pid}/cmdline", "rb") as file:
-                return file.read().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:
-            return ""
-
-    return [process.pid for process in project.processes() if words in command(process.pid)]
-
-
-@pytest.mark.parametrize("whom", ["pytest", "driver", "worker", "raylet"])
-def test_whoever_is_killed_nothing_of_a_run_outlives_it(project: Project, whom: str) -> None:
-    ray = {"num_cpus": 1, "num_gpus": 0, "object_store_size": 100_000_000} if whom in ("pytest", "worker") else False
-    project.matrix(
-        project.entry("long", "--sleep 50 --daemon --stubborn", ray=ray), project.entry("other", "--sleep 3")
-    )
-    process = project.start(*TWO_CPUS, output=project.write("output", "").open("w"))
-    under_way(project, "long")
-    scripts = [pid for words in ("--stubborn", "sleep 600") for pid in pids_of(project, words)]
-    assert len(scripts) >= 2
-    victims = {
-        "pytest": [process.pid],
-        "driver": pids_of(project, "driver_program"),
-        "worker": pids_of(project, "ray::long"),
-        "raylet": pids_of(project, "/raylet/raylet")[:1],
-    }[whom]
-    assert victims
-    os.kill(victims[0], signal.SIGKILL)
-    deadline = time.monotonic() + 3 * NOTHING_LEFT_WITHIN_S  # of a machine that has other work too
-
-    def is_left() -> bool:
-        return bool(project.processes()) if whom == "pytest" else _any_lives(scripts)
-
-    while is_left() and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert not is_left()
-    process.wait(90)
-    assert gone(project)
-    if whom != "pytest":
-        assert project.outcome_of("long")["verdict"] == "error"
-        assert project.outcome_of("long")["cause"] == "node"
-        assert project.outcome_of("other")["verdict"] in ("passed", "error")
 
 
 def gone(project: Project) -> bool:
@@ -287,17 +269,6 @@ def gone(project: Project) -> bool:
     while project.processes() and time.monotonic() < deadline:
         time.sleep(0.1)
     return not project.processes()
-
-
-def _any_lives(pids: list[int]) -> bool:
-    def lives(pid: int) -> bool:
-        try:
-            with open(f"/proc/{pid}/stat") as file:
-                return file.read().rpartition(") ")[2][0] != "Z"
-        except OSError:
-            return False
-
-    return any(map(lives, pids))
 
 
 def test_a_worker_that_died_is_tried_again(project: Project) -> None:
@@ -320,21 +291,7 @@ def test_a_worker_that_died_is_tried_again(project: Project) -> None:
     outcome = project.run(*TWO_CPUS, "--benchmark", "--benchmark-db", "runs.db")
     assert outcome.code == 0, outcome.output
     assert outcome.json("one", "results.json")["attempt"] == 2
+    assert outcome.has("Once more one: attempt 1: its worker on ")
     with sqlite3.connect(project.folder / "runs.db") as database:
         rows = database.execute("SELECT name, attempt, verdict FROM test_run ORDER BY name, attempt").fetchall()
     assert rows == [("beside", 1, "passed"), ("one", 1, "error"), ("one", 2, "passed")]
-
-
-def test_max_runs_is_kept(project: Project) -> None:
-    project.matrix(*(project.entry(f"e{number}", "--sleep 0.5") for number in range(3)))
-    outcome = project.run(*TWO_CPUS, "--bench-max-runs", "1")
-    spans = sorted(
-        (found["started_at"], found["ended_at"])
-        for found in (json.loads(path.read_text()) for path in _results(outcome.session_dir))
-    )
-    assert len(spans) == 3
-    assert all(earlier[1] <= later[0] for earlier, later in itertools.pairwise(spans))
-
-
-def _results(folder: Path) -> list[Path]:
-    return sorted(folder.glob("*/results.json"))

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import deque
+from collections.abc import Mapping
 from pathlib import Path
+from typing import cast
+from unittest.mock import Mock
 
 import pytest
 
+from curator_bench.execution.failed import failed_before_it_began
 from curator_bench.execution.fleet.baggage import Found, _collected, digest_of, pack, relocated, runtime_env
+from curator_bench.execution.fleet.board import Board
+from curator_bench.execution.fleet.gpus import GpuWatch
 from curator_bench.execution.fleet.left_out import LeftOut
 from curator_bench.execution.fleet.model import Node, Slice, Where
 from curator_bench.execution.fleet.slices import capacity, fits, largest, slice_of, within
-from curator_bench.values import Cause, Plan, RaySettings
+from curator_bench.fixtures.fleet_loop import FleetLoop
+from curator_bench.fixtures.flights import Flight
+from curator_bench.values import Cause, Plan, RaySettings, RunResult, Verdict
 
 GIB = 1 << 30
+STAMP = "2026-01-23T14:30:00+00:00"
 
 
 def node(name: str = "n", **resources: float) -> Node:
@@ -63,6 +74,18 @@ def test_capacity_is_by_what_runs_out_first() -> None:
     assert largest([]) is None
 
 
+def test_messages_tell_memory_in_gib() -> None:
+    assert str(Slice(1, 0, 1 << 40)) == "CPU: 1, memory: 1024 GiB"
+    assert str(node(CPU=2, memory=21.5 * GIB)) == "n (CPU: 2, memory: 21.5 GiB)"
+
+
+@pytest.mark.skipif(Path("/dev/nvidiactl").exists(), reason="there is a driver")
+def test_a_gpu_that_nobody_could_look_at_is_a_warning() -> None:
+    watch = GpuWatch({"CUDA_VISIBLE_DEVICES": "0"}, is_shared=False, threshold=None)
+    watch.check()
+    assert "no NVIDIA driver answers" in watch.seen(failed_before_it_began(plan(), "", Cause.GPU)).warnings[0]
+
+
 @pytest.mark.parametrize("count", [1, 2, 8])
 def test_clusters_that_share_a_node_do_not_overfill_it(count: int) -> None:
     wanted = Slice(num_cpus=8 / count)
@@ -102,10 +125,23 @@ def test_a_gpu_is_left_out_once_and_its_node_is_not() -> None:
     assert not left_out.nodes
 
 
+def test_the_board_knows_at_once_which_gpus_two_entries_were_refused() -> None:
+    async def told() -> list[frozenset[str]]:
+        board = Board()
+        for entry in ("one", "one", "two"):
+            await board.refused("a", ["3"], entry)
+        await board.refused("a", ["4"], "one")
+        return [await board.gpus_left_out("a"), await board.gpus_left_out("b")]
+
+    assert asyncio.run(told()) == [{"3"}, frozenset()]
+
+
 def test_paths_of_a_plan_are_those_of_the_machine_and_come_back() -> None:
     moved = {"/work": "/tmp/ray/work", "/results/s": "/tmp/away"}
     there = relocated(plan(), moved)
     assert (there.script, there.args) == ("/tmp/ray/work/x.py", ("/tmp/ray/work/in", "-o", "/tmp/away/e"))
+    stays = relocated(plan(), {"/results": "/away", "/results/s": "/results/s"})
+    assert stays.args == ("/work/in", "-o", "/results/s/e")
     assert relocated(there, {new: old for old, new in moved.items()}) == plan()
 
 
@@ -121,6 +157,18 @@ def test_only_what_is_lacking_is_sent_and_too_much_is_refused(tmp_path: Path) ->
         file.truncate(101 << 20)
     with pytest.raises(ValueError, match="too much to send"):
         runtime_env(own, {"b": Found(True, False, True)})
+
+
+def test_what_is_too_much_to_send_is_left_to_nodes_that_nobody_asked(tmp_path: Path) -> None:
+    own = pack([str(tmp_path)], tmp_path / "results" / "s", "token")
+    env, words = runtime_env(own, {"a": Found(True, True, True)}, "nodes to come")
+    assert env.keys() == {"py_modules", "working_dir", "excludes"}
+    assert all("sent to nodes to come" in text for text in words)
+    with (tmp_path / "huge").open("wb") as file:
+        file.truncate(101 << 20)
+    env, words = runtime_env(own, {"a": Found(True, True, True)}, "nodes to come")
+    assert env.keys() == {"py_modules"}
+    assert "nodes to come must have" in words[1]
 
 
 def test_the_folder_is_the_same_while_a_session_writes_beside_it(tmp_path: Path) -> None:
@@ -144,3 +192,35 @@ def test_what_comes_back_leaves_scratch_and_large_files(tmp_path: Path) -> None:
     files, too_large = _collected(tmp_path)
     assert sorted(files) == ["artifacts/model", "logs/out.log"]
     assert too_large == ["artifacts/huge"]
+
+
+def loop_of(*flights: Flight, nodes: tuple[Node, ...] = (), machines: Mapping[str, str] | None = None) -> FleetLoop:
+    """One that has these in flight; what it judges is kept in `judged`."""
+    loop = FleetLoop.__new__(FleetLoop)
+    loop._flights = {flight.plan.uid: flight for flight in flights if flight.plan}
+    loop._failed, loop._elsewhere, loop._machines = deque(), deque(), dict(machines or {})
+    loop._fleet, loop.left_out = Mock(nodes=nodes), LeftOut()
+    loop._judge = Mock()  # type: ignore[method-assign]
+    return loop
+
+
+def test_a_run_that_cannot_be_measured_again_is_judged_by_what_was_measured() -> None:
+    before = RunResult("e", Verdict.PASSED, STAMP, STAMP, 1.0, metrics={"sort_time_s": 1.4})
+    again = Flight(Mock(), Mock(), Slice(), 2, only_on=frozenset({"gone"}), measured=before, plan=plan())
+    loop = loop_of(again)
+    loop._lose(again, "its node died")
+    loop._finish_failed()
+    judged, result = cast(Mock, loop._judge).call_args.args
+    assert judged is again
+    assert (result.verdict, result.metrics) == (Verdict.PASSED, before.metrics)
+    assert result.warnings == ("it could not be measured again where it was: its node died",)
+
+
+def test_what_is_measured_again_is_measured_on_the_same_node_else_on_one_like_it() -> None:
+    machines = {"first": "big", "second": "small", "third": "big"}
+    where = Where("first", "host", machine_id="big")
+    there = loop_of(nodes=tuple(map(node, ("first", "second", "third", "unknown"))), machines=machines)
+    assert there._like(where) == {"first"}
+    gone = loop_of(nodes=tuple(map(node, ("second", "third", "unknown"))), machines=machines)
+    assert gone._like(where) == {"third"}
+    assert not loop_of(nodes=tuple(map(node, ("second", "unknown"))), machines=machines)._like(where)

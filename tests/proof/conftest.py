@@ -5,11 +5,12 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from proof.killing import Killing
 
 if TYPE_CHECKING:
     from end_to_end.conftest import Project
@@ -36,3 +37,11 @@ def new_project(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Projec
 @pytest.fixture
 def project(new_project: Callable[[], Project]) -> Project:
     return new_project()
+
+
+@pytest.fixture
+def killing(project: Project) -> Iterator[Killing]:
+    killing = Killing(project)
+    yield killing
+    for path in Path("/dev/shm").glob(f"{project.mark.value}*"):
+        path.unlink()

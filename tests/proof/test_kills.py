@@ -2,200 +2,17 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-import random
 import signal
-import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from proof.killing import FULL, NOTHING_LEFT_WITHIN_S, RAY, Killing, at_random, command, sleep
 
-if TYPE_CHECKING:
-    from end_to_end.conftest import Project
-
-NOTHING_LEFT_WITHIN_S = 5.0
-FULL = os.environ.get("CURATOR_BENCH_PROOF") == "full"
 MOMENTS = range(25 if FULL else 2)
 FEW_MOMENTS = range(5 if FULL else 1)
-RAY = {"num_cpus": 1, "num_gpus": 0, "object_store_size": 100_000_000, "start_retries": 0}
-
-# Works with its cluster for so many seconds; leaves a daemon, and shared memory when it is killed.
-WORKS = """
-import json, mmap, os, subprocess, sys, time
-from pathlib import Path
-
-subprocess.Popen(["sleep", "600"], start_new_session=True)
-seconds = float(sys.argv[1])
-
-def hold(name):
-    with open(f"/dev/shm/{name}", "a+b") as file:
-        file.truncate(4096)
-        return mmap.mmap(file.fileno(), 4096)
-
-name = f"{os.environ['CURATOR_BENCH_TEST']}-{os.getpid()}"
-held = hold(name) if "--share" in sys.argv else None
-if "RAY_ADDRESS" in os.environ:
-    import ray
-    ray.init(log_to_driver=False)
-
-    @ray.remote
-    class Holder:
-        def __init__(self, name):
-            self.held = name and hold(name)
-
-        def work(self):
-            time.sleep(0.05)
-
-    holder = Holder.remote(f"{name}-worker" if "--share" in sys.argv else None)
-    work = lambda: ray.get(holder.work.remote())
-else:
-    work = lambda: time.sleep(0.05)
-work()
-
-print("at work", flush=True)
-end = time.monotonic() + seconds
-while time.monotonic() < end:
-    work()
-Path(sys.argv[-1], "metrics.json").write_text("{}")
-Path(sys.argv[-1], "params.json").write_text("{}")
-if held:
-    os.unlink(f"/dev/shm/{name}")
-os._exit(0)
-"""
-MAKES = """
-import sys, time
-from pathlib import Path
-for number in range(10):
-    Path(sys.argv[1], str(number)).touch()
-    time.sleep(0.05)
-"""
-
-
-class Killing:
-    """A project that has all there is to leave behind, and a look at what is left."""
-
-    def __init__(self, project: Project) -> None:
-        self.project = project
-        self.pids: set[int] = set()
-        self.folders: set[Path] = set()
-        project.write("works.py", WORKS)
-        project.write("make.py", MAKES)
-        project.write("prepare.py", "import time; time.sleep(0.3)")
-
-    def matrix(self, *entries: dict[str, Any], ray: dict[str, Any] | bool) -> None:
-        generate = {"script": "make.py", "args": "{dataset_dir}"}
-        corpus = {"name": "corpus", "formats": [{"type": "jsonl", "path": "data/corpus"}], "generate": generate}
-        setups = [{"name": "prepare", "script": "prepare.py"}]
-        self.project.matrix(*entries, ray=ray, datasets=[corpus], data_setups=setups)
-
-    @staticmethod
-    def entry(name: str, seconds: float, more: str = "--share", **keys: Any) -> dict[str, Any]:
-        return {"name": name, "script": "works.py", "args": f"{seconds} {{dataset:corpus,jsonl}} {more}", **keys}
-
-    @contextmanager
-    def running(self, *options: str, background: bool = False) -> Iterator[subprocess.Popen[str]]:
-        with (self.project.folder / "output").open("w") as output:
-            process = self.project.start(*options, output=output, background=background)
-        try:
-            yield process
-        finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-
-    @property
-    def output(self) -> str:
-        return (self.project.folder / "output").read_text()
-
-    def look(self) -> None:
-        """At who is there and what they own; a folder's note of its owner may go before the rest of it."""
-        self.pids |= {process.pid for process in self.project.processes()}
-        self.folders |= self._folders()
-
-    def wait_for_work(self, entry: str = "one", within_s: float = 60) -> None:
-        log = self.project.session_dir / entry / "logs" / "stdouterr.log"
-        deadline = time.monotonic() + within_s
-        while not (log.exists() and "at work" in log.read_text()):
-            assert time.monotonic() < deadline, self.output
-            time.sleep(0.02)
-
-    def left(self) -> list[str]:
-        """What is there of this project's runs at this moment."""
-        processes = [f"process {process.pid} {_command(process.pid)}" for process in self.project.processes()]
-        shared = [str(path) for path in Path("/dev/shm").glob(f"{self.project.mark.value}*")]
-        folders = [str(folder) for folder in self.folders | self._folders() if folder.exists()]
-        locks = [str(path) for path in self._lock_files() if _is_held(path)]
-        return [*processes, *shared, *folders, *locks]
-
-    def _folders(self) -> set[Path]:
-        return {folder for folder in Path("/tmp").glob("cb-*") if _owner(folder) in self.pids}
-
-    def _lock_files(self) -> Iterator[Path]:
-        for pattern in ("**/.lock", "**/.*.lock", "results/*/env/.*"):
-            yield from self.project.folder.glob(pattern)
-
-    def wait_until_nothing_is_left(self) -> None:
-        began = time.monotonic()
-        while left := self.left():
-            assert time.monotonic() - began < NOTHING_LEFT_WITHIN_S, left
-            time.sleep(0.02)
-        print(f"nothing was left {time.monotonic() - began:.2f} s later")
-
-    def next_run_starts(self) -> None:
-        self.matrix(self.entry("next", 0, ""), ray=RAY if FULL else False)
-        outcome = self.project.run()
-        assert outcome.code == 0, outcome.output
-        assert len(list((self.project.folder / "data" / "corpus").iterdir())) == 10
-        self.wait_until_nothing_is_left()
-
-
-def _command(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
-    except OSError:
-        return ""
-
-
-def _owner(folder: Path) -> int | None:
-    try:
-        return int(json.loads((folder / "owner.json").read_text())["pid"])
-    except (OSError, ValueError, KeyError):
-        return None
-
-
-def _is_held(path: Path) -> bool:
-    try:
-        with path.open("a") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except FileNotFoundError:
-        return False
-    return False
-
-
-@pytest.fixture
-def killing(project: Project) -> Iterator[Killing]:
-    killing = Killing(project)
-    yield killing
-    for path in Path("/dev/shm").glob(f"{project.mark.value}*"):
-        path.unlink()
-
-
-def _random(*seed: object) -> random.Random:
-    """Other moments each time; what they were stands in the failure."""
-    return random.Random(f"{time.time_ns()} {seed}")
-
-
-def _sleep(moment_s: float) -> None:
-    print(f"killed after {moment_s:.3f} s")
-    time.sleep(moment_s)
 
 
 @pytest.mark.parametrize("number", MOMENTS)
@@ -203,7 +20,7 @@ def test_sigkill_of_pytest_at_any_moment_leaves_nothing(killing: Killing, number
     """While it imports, prepares, makes the dataset, starts Ray, runs the script, stops Ray."""
     killing.matrix(killing.entry("one", 1, ""), killing.entry("two", 60), ray=RAY)
     with killing.running() as process:
-        _sleep(_random(number).uniform(0.3, 10))
+        sleep(at_random(number).uniform(0.3, 10))
         killing.look()
         process.kill()
         process.wait()
@@ -218,12 +35,12 @@ def test_sigkill_of_the_ray_head_at_any_moment_leaves_nothing_and_the_next_entry
     """Any of its three main processes, from the moment that it is there. What a worker has in shared memory is left
     out: it ends with its Ray before anybody can look, as it does when its script ends.
     """
-    chance = _random(number)
+    chance = at_random(number)
     killing.matrix(killing.entry("one", 3, "", timeout_s=8), killing.entry("two", 0, ""), ray=RAY)
     with killing.running() as process:
         victim = chance.choice(["head_program.py", "gcs_server", "raylet/raylet"])
         pid = _wait_for_process(killing, victim)
-        _sleep(chance.uniform(0, 5))
+        sleep(chance.uniform(0, 5))
         killing.look()
         print("killed:", victim)
         os.kill(pid, signal.SIGKILL)
@@ -240,7 +57,7 @@ def _wait_for_process(killing: Killing, name: str, within_s: float = 60) -> int:
     deadline = time.monotonic() + within_s
     while True:
         for process in killing.project.processes():
-            if name in _command(process.pid).split(" --")[0]:
+            if name in command(process.pid).split(" --")[0]:
                 return process.pid
         assert time.monotonic() < deadline, killing.output
         time.sleep(0.02)
@@ -255,7 +72,7 @@ def test_other_signals_to_pytest_leave_nothing_either(killing: Killing, number: 
         killing.look()
         os.killpg(process.pid, signal.Signals[name.split()[0]])
         if name.endswith("twice"):
-            time.sleep(_random(number).uniform(0.01, 0.5))
+            time.sleep(at_random(number).uniform(0.01, 0.5))
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGINT)
         killing.wait_until_nothing_is_left()
@@ -276,7 +93,7 @@ def test_what_ignores_other_signals_in_the_background_of_a_script_ends_as_well(
         killing.look()
         for ignored in (signal.SIGINT, signal.SIGHUP):
             os.killpg(process.pid, ignored)
-        time.sleep(_random(number).uniform(0.01, 0.5))
+        time.sleep(at_random(number).uniform(0.01, 0.5))
         assert process.poll() is None
         process.send_signal(signal.Signals[name])
         process.wait()
@@ -294,7 +111,7 @@ def test_sigkill_of_a_worker_of_xdist_leaves_nothing_of_it_and_the_others_go_on(
         killing.look()
         os.kill(worker, signal.SIGKILL)
         began = time.monotonic()
-        while any("works.py 60" in _command(one.pid) for one in killing.project.processes()):
+        while any("works.py 60" in command(one.pid) for one in killing.project.processes()):
             assert time.monotonic() - began < NOTHING_LEFT_WITHIN_S
             time.sleep(0.02)
         print(f"nothing was left {time.monotonic() - began:.2f} s later")

@@ -88,7 +88,7 @@ def test_nothing_that_is_finished_is_started_again(project: Project, fleet: tupl
         again = {name for name in done if started(project)[name] > before[name]}
         assert not again
     done, before = finished(project), started(project)
-    last = project.run("--bench-resume", *RECORDED, *fleet)
+    last = project.outcome(project.start("--bench-resume", *RECORDED, *fleet), within_s=entries + 60)
     assert last.code == 0, last.output
     assert {name for name in done if started(project)[name] > before[name]} == set()
     assert finished(project) == set(names)

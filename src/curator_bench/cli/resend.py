@@ -26,7 +26,8 @@ _BY_ANOTHER = "another `curator-bench resend` delivers it just now"
 @click.option(
     "--matrix", "files", multiple=True, type=click.Path(path_type=Path), help="where the sinks' blocks are now"
 )
-def command(session: Path, only: tuple[str, ...], results: Path, files: tuple[Path, ...]) -> None:
+@click.option("--copy-to", metavar="URL", help="where to, of what --bench-copy-to left")
+def command(session: Path, only: tuple[str, ...], results: Path, files: tuple[Path, ...], copy_to: str | None) -> None:
     """Deliver what the sinks of SESSION, a folder or a name below --results, could not deliver.
 
     Settings and secrets come from the matrix the session was run with, and from variables as they are now.
@@ -44,7 +45,8 @@ def command(session: Path, only: tuple[str, ...], results: Path, files: tuple[Pa
             wanted = [one for one in journal.read(path) if not only or one.source["sink"] in only]
             is_any = is_any or bool(wanted)
             for one in wanted:
-                problems += _resend(path, one, files) if is_alone else [f"{one.source['sink']}: {_BY_ANOTHER}"]
+                by_another = [f"{one.source['sink']}: {_BY_ANOTHER}"]
+                problems += _resend(path, one, files, copy_to) if is_alone else by_another
     if not is_any:
         shown = f" to {', '.join(only)}" if only else ""
         click.echo(f"{directory}: nothing is undelivered{shown}")
@@ -70,10 +72,11 @@ def _check_names(sinks: Sequence[str]) -> None:
             raise BenchError(f"--sink: {error}{nearest(name, error.known)}") from None
 
 
-def _resend(path: Path, left: Undelivered, files: tuple[Path, ...]) -> list[str]:
+def _resend(path: Path, left: Undelivered, files: tuple[Path, ...], copy_to: str | None) -> list[str]:
     """What went wrong."""
     from curator_bench.fixtures.sink_hooks import mask_of
     from curator_bench.fixtures.sinks import choose_one
+    from curator_bench.sinks.child import ChildError
     from curator_bench.sinks.resending import Resending
 
     name = left.source["sink"]
@@ -82,11 +85,11 @@ def _resend(path: Path, left: Undelivered, files: tuple[Path, ...]) -> list[str]
     matrix = _matrix(left.source, files)
     mask = mask_of(matrix.mask, os.environ)
     try:
-        chosen = choose_one(matrix, name, Path(left.source["working_dir"]))
+        chosen = choose_one(matrix, name, Path(left.source["working_dir"]), copy_to or _copied_to(left.source))
         resending = Resending(chosen, path, left, mask)
         count = resending.run()
     except Exception as error:  # whatever a sink raises, the next one is tried
-        said = str(error) if isinstance(error, BenchError) else f"{type(error).__name__}: {error}"
+        said = str(error) if isinstance(error, BenchError | ChildError) else f"{type(error).__name__}: {error}"
         return [f"{name}: not delivered: {mask.hide(said)}"]
     for line in resending.lines:
         click.echo(line)
@@ -94,6 +97,14 @@ def _resend(path: Path, left: Undelivered, files: tuple[Path, ...]) -> list[str]
     if "" in resending.links:
         click.echo(f"{name}: {resending.links['']}")
     return []
+
+
+def _copied_to(source: Mapping[str, Any]) -> str:
+    """What --bench-copy-to said; a password in it was not kept."""
+    said = str(source.get("copy_to") or "")
+    if source["sink"] == "copy" and "***" in said:
+        raise BenchError(f"--copy-to URL has to say where to: {said} was kept without its secret")
+    return said
 
 
 def _matrix(source: Mapping[str, Any], files: tuple[Path, ...]) -> Matrix:

@@ -50,11 +50,13 @@ class Stored:
 
 def find(url: str) -> Stored:
     """Looks what is there. Raises BenchError. How to get there is for the variables that fsspec and the store know."""
-    from curator_bench.sinks.jsonl import file_system_of
+    from curator_bench.sinks.file_systems import lacking, opened
 
     shown = Mask().hide(url)
+    if lacks := lacking(url):
+        raise BenchError(f"{shown} needs {lacks}")
     with _failing_in_one_line(shown):
-        files, path = file_system_of(url, shown, {})
+        files, path = opened(url, {})
         if not files.isdir(path):
             files.info(path)  # raises where there is nothing
             return Stored(shown, [path], files)

@@ -15,21 +15,18 @@ from curator_bench.errors import ClusterError
 from curator_bench.measure.processes import Mark, end_processes
 
 _ANSWERS_WITHIN_S = 30.0
-_RAY_CLIENT = "ray://"
 
 
 class AttachedCluster:
     """Looks whether the cluster is there and lets us in; the rest is the user's."""
 
     def start(self, request: ClusterRequest) -> Cluster:
-        address = request.settings.address or ""
+        address, said = request.settings.address or "", request.address_came_from
         env = {"RAY_ADDRESS": address, **users_own_authentication({**request.env, **request.entry_env})}
         if not address:
-            raise ClusterError("ray: address: is empty")
+            raise ClusterError(f"{said} is empty")
         if address != "auto" and not takes_connections(address):
-            raise ClusterError(f"ray: address: {address}: nothing takes connections there (is the cluster running?)")
-        if address.startswith(_RAY_CLIENT):
-            return Cluster(address=address, env=env, resources={})
+            raise ClusterError(f"{said} {address}: nothing takes connections there (is the cluster running?)")
         return _look(request, env)
 
     def stop(self, cluster: Cluster) -> None:
@@ -44,7 +41,7 @@ def _look(request: ClusterRequest, env: dict[str, str]) -> Cluster:
     python = interpreter_with_ray(request.python, base)
     facts = _ask(python, {**base, **env}, request)
     if "refused" in facts:
-        raise ClusterError(f"ray: address: {env['RAY_ADDRESS']}: cannot be used: {facts['refused']}")
+        raise ClusterError(f"{request.address_came_from} {env['RAY_ADDRESS']}: cannot be used: {facts['refused']}")
     return Cluster(
         address=facts["address"],
         env={**env, "RAY_ADDRESS": facts["address"]},
@@ -65,7 +62,7 @@ def _ask(python: str, env: dict[str, str], request: ClusterRequest) -> dict[str,
     except ChildFailed as failure:
         said = "\n".join(f"    {line}" for line in last_lines(request.log_path, None))
         raise ClusterError(
-            f"ray: address: {env['RAY_ADDRESS']}: asking what it has failed: {failure}\n{said}"
+            f"{request.address_came_from} {env['RAY_ADDRESS']}: asking what it has failed: {failure}\n{said}"
         ) from None
     finally:
         if not end_processes(mark, child.roots if child else (), grace_s=0) and child:

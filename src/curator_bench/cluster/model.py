@@ -37,6 +37,8 @@ class ClusterRequest:
     spill_dir: Path | None = None
     """Where objects that do not fit into memory go; by default into the cluster's temporary directory."""
     start_timeout_s: float = DEFAULT_START_TIMEOUT_S
+    address_came_from: str = "ray: address:"
+    """What a message about the address of the user's own cluster begins with."""
 
 
 @dataclass(frozen=True, slots=True)

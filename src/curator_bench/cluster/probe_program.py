@@ -13,6 +13,7 @@ import os
 import sys
 from typing import Any
 
+RAY_CLIENT = "ray://"
 ALIVE = 0
 ANSWERS_WITHIN_S = 10
 OWN_DIRECTORY = os.path.dirname(os.path.abspath(__file__))
@@ -21,7 +22,8 @@ OWN_DIRECTORY = os.path.dirname(os.path.abspath(__file__))
 def main() -> None:
     sys.path[:] = [path for path in sys.path if path != OWN_DIRECTORY]
     try:
-        answer = look(os.environ["RAY_ADDRESS"])
+        address = os.environ["RAY_ADDRESS"]
+        answer = knock(address) if address.startswith(RAY_CLIENT) else look(address)
     except Exception as error:  # whatever Ray raises is the answer
         answer = {"refused": f"{type(error).__name__}: {error}"}
     os.write(int(sys.argv[1]), json.dumps(answer).encode() + b"\n")
@@ -38,6 +40,33 @@ def look(address: str) -> dict[str, Any]:
         if node.state == ALIVE:
             resources.update(dict(node.resources_total))
     return {"address": found, "resources": dict(resources), "ray_version": ray.__version__}
+
+
+def knock(address: str) -> dict[str, Any]:
+    """At a Ray Client server. Ray's own client asks for half a minute, and then says that there was no answer."""
+    try:
+        grpc: Any = importlib.import_module("grpc")
+    except ImportError:
+        return {"refused": f"{sys.executable} lacks grpcio, which {RAY_CLIENT} needs: pip install 'ray[client]'"}
+    channel = importlib.import_module("ray._private.grpc_utils").init_grpc_channel(address[len(RAY_CLIENT) :])
+    messages: Any = importlib.import_module("ray.core.generated.ray_client_pb2")
+    server: Any = importlib.import_module("ray.core.generated.ray_client_pb2_grpc").RayletDriverStub(channel)
+    question = messages.ClusterInfoRequest(type=messages.ClusterInfoType.PING)
+    try:
+        server.ClusterInfo(question, timeout=ANSWERS_WITHIN_S)
+    except grpc.RpcError as error:
+        return {"refused": f"{in_words(error.code().name)}: {error.details()}"}
+    return {"address": address, "resources": {}, "ray_version": importlib.import_module("ray").__version__}
+
+
+def in_words(code: str) -> str:
+    told = {
+        "UNAUTHENTICATED": "its token is another, or none is there",
+        "DEADLINE_EXCEEDED": f"no answer within {ANSWERS_WITHIN_S} s",
+        "UNIMPLEMENTED": "no Ray Client server (a head listens for clients at port 10001 unless told otherwise)",
+        "UNAVAILABLE": "no Ray Client server (a head listens for clients at port 10001 unless told otherwise)",
+    }
+    return told.get(code, code)
 
 
 if __name__ == "__main__":

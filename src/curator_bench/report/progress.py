@@ -161,7 +161,8 @@ class Progress:
             )
 
     def _underway(self, nodeid: str, begun: _Begun, now: float) -> Underway:
-        status = begun.status or _read(self._planned[nodeid].directory / "status.json")
+        planned = self._planned.get(nodeid)
+        status = begun.status or (_read(planned.directory / "status.json") if planned else {})
         return Underway(
             name=nodeid.partition("::")[2],
             nodeid=nodeid,
@@ -184,7 +185,8 @@ class Progress:
         return max([sum(seconds) / max(1, len(running)), *seconds], default=0.0)
 
     def _gpus(self, nodeid: str, run: Mapping[str, Any] | None = None) -> float:
-        asked = self._planned[nodeid].num_gpus
+        planned = self._planned.get(nodeid)
+        asked = planned.num_gpus if planned else 0.0
         return float((run or {}).get("ray_num_gpus") or 0.0) if asked is None else asked
 
 

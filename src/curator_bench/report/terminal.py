@@ -79,9 +79,13 @@ class TerminalReport:
         """What a run in a fleet does, on whatever machine."""
         self._progress.note_status(nodeid, status)
 
-    def note_waiting(self, nodeid: str) -> None:
+    def note_waiting(self, nodeid: str, why: str) -> None:
         """An attempt in a fleet has ended, and its run waits for another."""
+        self._pause()
         self._progress.wait_again(nodeid)
+        if self._speaks_of(nodeid):
+            self._line(f"    Once more {nodeid.partition('::')[2]}: {why}")
+        self._resume()
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None]:
@@ -150,6 +154,13 @@ class TerminalReport:
     def runs(self) -> tuple[dict[str, Any], ...]:
         """Those that are known so far; at the end of the session also those that were interrupted."""
         return tuple(self._runs)
+
+    def say(self, text: str) -> None:
+        """A line at once, between two items or while one runs."""
+        self._pause()
+        if self._terminal.verbosity >= 0:
+            self._line(text)
+        self._resume()
 
     def note_interrupted(self, run: dict[str, Any]) -> None:
         """A run that Ctrl-C ended has no report of its own."""

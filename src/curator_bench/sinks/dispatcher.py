@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from curator_bench.values import Mask
 
 _LOOK_EVERY_S = 0.5
 _LOOK_AT_THE_END_S = 0.02
+_TELLS_AFTER_S = 3.0
 _SinkData = Mapping[str, Mapping[str, Any]]
 
 
@@ -52,16 +54,31 @@ class Dispatcher:
         for courier in self._couriers:
             courier.tell(replace(result, sink_data=sink_data.get(courier.name, {})))
 
-    def finish(self, summary: Summary, grace_s: float) -> None:
-        """The end: waits for each sink as long as its deliveries succeed."""
+    def finish(self, summary: Summary, grace_s: float, say: Callable[[str], None] = lambda _: None) -> None:
+        """The end: waits for each sink as long as its deliveries succeed, and as Ctrl-C does not end that.
+
+        `say`: shows people a line at once.
+        """
         for courier in self._couriers:
             courier.finish(summary)
         with suppress(KeyboardInterrupt):  # whoever does not want to wait still wants to be told what was left
-            while any(not one.is_done and time.monotonic() < one.has_until(grace_s) for one in self._couriers):
-                time.sleep(_LOOK_AT_THE_END_S)
+            self._wait(grace_s, say)
         for courier in self._couriers:
             courier.leave()
         self._ended.set()
+
+    def _wait(self, grace_s: float, say: Callable[[str], None]) -> None:
+        tells_at = time.monotonic() + _TELLS_AFTER_S
+        while left := [one for one in self._couriers if not one.is_done and time.monotonic() < one.has_until(grace_s)]:
+            if time.monotonic() > tells_at:
+                tells_at = math.inf
+                waiting = ", ".join(f"{one.name} ({len(one.account.left)} messages left)" for one in left)
+                say(f"Waiting for sinks: {waiting}. Ctrl-C leaves them to `{self._resend}`")
+            time.sleep(_LOOK_AT_THE_END_S)
+
+    @property
+    def _resend(self) -> str:
+        return f"curator-bench resend {self._session.directory}"
 
     @property
     def undelivered(self) -> int:
@@ -96,7 +113,7 @@ class Dispatcher:
         if lost == len(courier.account.left):
             return "they are lost"
         kept = f"they are in {courier.journal.path}{f', but for {lost} that are lost' if lost else ''}"
-        return f"{kept}: `curator-bench resend {self._session.directory}` delivers them"
+        return f"{kept}: `{self._resend}` delivers them"
 
     def _watch(self) -> None:
         while not self._ended.wait(_LOOK_EVERY_S):

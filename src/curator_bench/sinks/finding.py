@@ -23,6 +23,7 @@ BUILT_IN = {
     "gdrive": "curator_bench.sinks.gdrive:GdriveSink",
     "jsonl": "curator_bench.sinks.jsonl:JsonlSink",
     "github": "curator_bench.sinks.github:GithubSink",
+    "copy": "curator_bench.sinks.copying:CopySink",
 }
 
 

@@ -11,6 +11,7 @@ import functools
 import hashlib
 import importlib
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -66,8 +67,8 @@ def pack(folders: list[str], session_dir: Path, token: str) -> Baggage:
     return own
 
 
-def look(baggage: Baggage, version: str) -> Found:
-    """To be called on the machine in question. It is sent by value: our code need not be there."""
+def look(baggage: Baggage, version: str) -> tuple[bool, bool, bool]:
+    """What is found, to be called on the machine in question. It is sent by value: our code need not be there."""
     import importlib
 
     try:
@@ -78,7 +79,7 @@ def look(baggage: Baggage, version: str) -> Found:
         shares_results = baggage.token_file.read_text() == baggage.token
     except OSError:
         shares_results = False
-    return Found(has_bench, digest_of(baggage.folder, baggage.session_dir) == baggage.digest, shares_results)
+    return has_bench, digest_of(baggage.folder, baggage.session_dir) == baggage.digest, shares_results
 
 
 def code_digest() -> str:
@@ -111,27 +112,37 @@ def _is_code(path: Path) -> bool:
     return path.is_file() and not path.is_symlink() and not is_ours
 
 
-def runtime_env(baggage: Baggage, found: Mapping[str, Found]) -> tuple[dict[str, Any], list[str]]:
-    """What Ray has to send, and the same in words; ValueError where it is too much."""
+def runtime_env(baggage: Baggage, found: Mapping[str, Found], unasked: str = "") -> tuple[dict[str, Any], list[str]]:
+    """What Ray has to send, and the same in words; ValueError where it is too much.
+
+    `unasked`: the nodes of which nothing is known.
+    """
     env: dict[str, Any] = {}
     words = []
-    if lacking := sorted(host for host, has in found.items() if not has.has_bench):
+    others = [unasked] if unasked else []
+    if lacking := sorted(host for host, has in found.items() if not has.has_bench) + others:
         env["py_modules"] = [str(Path(__file__).parents[2])]
         words.append(f"curator_bench is sent to {', '.join(lacking)}")
-    if lacking := sorted(host for host, has in found.items() if not has.has_folder):
-        files = list(_files(baggage.folder, baggage.session_dir))
-        size = sum(path.stat().st_size for path in files)
-        if size > _MOST_SENT_BYTES or len(files) > _MOST_FILES:
-            raise ValueError(
-                f"{', '.join(lacking)} lack {baggage.folder}, which is too much to send"
-                f" ({len(files)} files, {size >> 20} MiB); put it there, under the same path"
-            )
-        env["working_dir"] = baggage.folder
-        env["excludes"] = _excludes(baggage)
-        words.append(f"{baggage.folder} ({len(files)} files) is sent to {', '.join(lacking)}")
+    lacking = sorted(host for host, has in found.items() if not has.has_folder)
+    if baggage.folder and (lacking or others):
+        sent, text = _folder_to_send(baggage, lacking, others)
+        env |= sent
+        words.append(text)
     if lacking := sorted(host for host, has in found.items() if not has.shares_results):
         words.append(f"results come back from {', '.join(lacking)}, which cannot see {baggage.session_dir}")
     return env, words
+
+
+def _folder_to_send(baggage: Baggage, lacking: list[str], others: list[str]) -> tuple[dict[str, Any], str]:
+    files = list(_files(baggage.folder, baggage.session_dir))
+    size = sum(path.stat().st_size for path in files)
+    if size <= _MOST_SENT_BYTES and len(files) <= _MOST_FILES:
+        told = f"{baggage.folder} ({len(files)} files) is sent to {', '.join([*lacking, *others])}"
+        return {"working_dir": baggage.folder, "excludes": _excludes(baggage)}, told
+    too_much = f"{baggage.folder}, which is too much to send ({len(files)} files, {size >> 20} MiB)"
+    if lacking:
+        raise ValueError(f"{', '.join(lacking)} lack {too_much}; put it there, under the same path")
+    return {}, f"{', '.join(others)} must have {too_much}"
 
 
 def _excludes(baggage: Baggage) -> list[str]:
@@ -149,10 +160,10 @@ class Unpacked:
     session_dir: str = ""
 
     def back(self, result: RunResult) -> tuple[RunResult, dict[str, bytes]]:
+        result = relocated(result, {there: here for here, there in self.moved.items()})
         if not self.session_dir:
             return result, {}
         files, left_behind = _collected(Path(self.plan.entry_dir))
-        result = relocated(result, {there: here for here, there in self.moved.items()})
         if left_behind:
             warning = f"too large to come back from {result.host}, and gone: {', '.join(left_behind[:10])}"
             result = dataclasses.replace(result, warnings=(*result.warnings, warning))
@@ -166,7 +177,9 @@ def unpacked(plan: Plan, baggage: Baggage) -> Iterator[Unpacked]:
     own_session = ""
     if baggage.folder and not found.has_folder:
         moved[baggage.folder] = os.getcwd()
-    if baggage.session_dir and not found.shares_results:
+    if baggage.session_dir and found.shares_results:
+        moved[baggage.session_dir] = baggage.session_dir  # which may stand in a folder that is another here
+    elif baggage.session_dir:
         own_session = moved[baggage.session_dir] = tempfile.mkdtemp(prefix="cbf-")
         plan = dataclasses.replace(plan, artifacts_dir=None)
     if baggage.home_python and not os.path.exists(baggage.home_python):
@@ -180,15 +193,15 @@ def unpacked(plan: Plan, baggage: Baggage) -> Iterator[Unpacked]:
 
 @functools.cache
 def _found_here(baggage: Baggage) -> Found:
-    return look(baggage, "")
+    return Found(*look(baggage, ""))
 
 
 def relocated(value: _T, moved: Mapping[str, str]) -> _T:
     """The value with every path in it that begins with one of these replaced, the longest first."""
     found: Any = value
     if isinstance(found, str):
-        for here in sorted(moved, key=len, reverse=True):
-            found = found.replace(here, moved[here]) if here in found else found
+        longest_first = "|".join(map(re.escape, sorted(moved, key=len, reverse=True)))
+        found = re.sub(longest_first, lambda here: moved[here[0]], found) if moved else found
         return found  # type: ignore[no-any-return]
     if isinstance(value, Mask):
         return value
@@ -221,7 +234,7 @@ def _collected(entry_dir: Path) -> tuple[dict[str, bytes], list[str]]:
     return files, too_large
 
 
-def choose(ray: Any, baggage: Baggage, nodes: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
+def choose(ray: Any, baggage: Baggage, nodes: Mapping[str, str], unasked: str) -> tuple[dict[str, Any], list[str]]:
     """Asks every node (id to host) what it has, and says what is to be sent. In the driver."""
     ours: Any = importlib.import_module(__name__)
     ray.cloudpickle.register_pickle_by_value(ours)
@@ -233,7 +246,7 @@ def choose(ray: Any, baggage: Baggage, nodes: Mapping[str, str]) -> tuple[dict[s
             ).remote(baggage, code_digest())
             for node, host in nodes.items()
         }
-        found = {host: ray.get(answer, timeout=60) for host, answer in answers.items()}
+        found = {host: Found(*ray.get(answer, timeout=60)) for host, answer in answers.items()}
     finally:
         ray.cloudpickle.unregister_pickle_by_value(ours)
-    return runtime_env(baggage, found)
+    return runtime_env(baggage, found, unasked)

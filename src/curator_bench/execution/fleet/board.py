@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
+
+from curator_bench.execution.fleet.left_out import ENOUGH
 
 
 class Board:
@@ -12,6 +15,8 @@ class Board:
     def __init__(self) -> None:
         self._news: dict[str, dict[str, Any]] = {}
         self._unwanted: set[str] = set()
+        self._refusals: dict[tuple[str, str], set[str]] = {}
+        """By node and GPU: the entries that were refused it."""
         self._there_is_news = asyncio.Event()
 
     async def note(self, uid: str, word: dict[str, Any]) -> bool:
@@ -26,6 +31,16 @@ class Board:
         self._there_is_news.clear()
         news, self._news = self._news, {}
         return news
+
+    async def refused(self, node: str, gpus: Sequence[str], entry: str) -> None:
+        """What waits for the GPU may have it within milliseconds, before pytest has heard of it."""
+        for gpu in gpus:
+            self._refusals.setdefault((node, gpu), set()).add(entry)
+
+    async def gpus_left_out(self, node: str) -> frozenset[str]:
+        return frozenset(
+            gpu for (where, gpu), entries in self._refusals.items() if where == node and len(entries) >= ENOUGH
+        )
 
     async def stop(self, uid: str) -> None:
         self._unwanted.add(uid)

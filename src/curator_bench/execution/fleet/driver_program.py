@@ -16,12 +16,13 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
-from curator_bench.execution.fleet.baggage import choose
+from curator_bench.execution.fleet.baggage import Baggage, choose, runtime_env
 from curator_bench.execution.fleet.board import Board
 from curator_bench.execution.fleet.model import (
     Ended,
     Event,
     Kill,
+    Leave,
     Lost,
     Node,
     Nodes,
@@ -39,6 +40,11 @@ from curator_bench.execution.fleet.node import run_on_node
 from curator_bench.execution.fleet.reserving import Reserving
 
 _LOOK_AT_NODES_EVERY_S = 2.0
+_TRIED_AGAIN_AFTER_S = 0.5
+_RAY_CLIENT = "ray://"
+_CLIENT_ATTEMPTS = 2
+_OF_A_CLIENT, _TO_COME = "all nodes", "nodes to come"
+_ON_THE_HEAD = {"node:__internal_head__": 0.001}
 _NAMESPACE = "curator-bench-fleet"
 
 
@@ -60,7 +66,8 @@ def main() -> None:
         os._exit(1)
     threading.Thread(target=driver.listen, args=(connection.recv,), daemon=True).start()
     driver.serve()
-    os._exit(0)  # saying good-bye takes long, and the cluster sees us go
+    driver.leave()
+    os._exit(0)
 
 
 class Driver:
@@ -70,13 +77,17 @@ class Driver:
         self._ray: Any = importlib.import_module("ray")
         self._tell = tell
         self._happenings: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._is_client = os.environ.get("RAY_ADDRESS", "").startswith(_RAY_CLIENT)
         self._tasks: dict[str, _Task] = {}
         self._told_nodes: tuple[Node, ...] = ()
-        self._baggage = request.baggage
-        self._connect()
-        if env := self._choose_what_to_send():  # Ray takes folders only when a driver connects
-            self._ray.shutdown()
-            self._connect(runtime_env=env)
+        self._baggage, self._unasked = request.baggage, _TO_COME if request.more_nodes_may_come else ""
+        if self._is_client:
+            self._connect_as_client()
+        else:
+            self._connect()
+            if env := self._choose_what_to_send():  # Ray takes folders only when a driver connects
+                self._ray.shutdown()
+                self._connect(runtime_env=env)
         self._run: Any = self._ray.remote(run_on_node)
         self._board: Any = self._ray.remote(Board).options(**self._beside_us()).remote()
         self._ray.get(self._board.stop.remote(""))  # it is there before the first run has something to tell
@@ -85,32 +96,50 @@ class Driver:
         self._ask_for_news()
 
     def _beside_us(self) -> dict[str, Any]:
-        """The board outlives other nodes, though not ours; its own death costs a few words only."""
+        """The board outlives other nodes, though not ours (as a client's, the head is); its own death costs a few
+        words only.
+        """
         options: dict[str, Any] = {"num_cpus": 0, "max_restarts": -1, "max_task_retries": -1, "max_concurrency": 10_000}
-        if not os.environ.get("RAY_ADDRESS", "").startswith("ray://"):
-            own = self._ray.get_runtime_context().get_node_id()
-            options["label_selector"] = {"ray.io/node-id": own}
-        return options
+        if self._is_client:
+            return {**options, "resources": _ON_THE_HEAD}
+        return {**options, "label_selector": {"ray.io/node-id": self._ray.get_runtime_context().get_node_id()}}
 
     def _choose_what_to_send(self) -> dict[str, Any]:
         """A `runtime_env`; empty where all machines have all they need."""
         if self._baggage is None:
             return {}
         nodes = {node["NodeID"]: node["NodeManagerHostname"] for node in self._ray.nodes() if node["Alive"]}
-        env, words = choose(self._ray, self._baggage, nodes)
+        env, words = choose(self._ray, self._baggage, nodes, self._unasked)
+        self._note(words)
+        return env
+
+    def _connect_as_client(self) -> None:
+        """Sends all there is: to ask first takes a second connection, in which Ray's server now and then breaks."""
+        env, words = runtime_env(self._baggage or Baggage(), {}, _OF_A_CLIENT)
+        for attempt in range(1, _CLIENT_ATTEMPTS + 1):
+            try:
+                self._connect(runtime_env=env)
+                break
+            except ConnectionAbortedError:
+                if attempt == _CLIENT_ATTEMPTS:
+                    raise
+        self._note(words)
+
+    def _note(self, words: list[str]) -> None:
         for text in words:
             self._tell(Noted(text))
-        return env
 
     def _connect(self, **options: Any) -> None:
         self._ray.init(namespace=_NAMESPACE, log_to_driver=False, logging_level="ERROR", **options)
 
     def listen(self, hear: Callable[[], Wish | Request]) -> None:
-        """In a thread of its own, until the connection breaks."""
+        """In a thread of its own, until the session is over or the connection breaks."""
         while True:
             try:
                 wish = hear()
             except (EOFError, OSError):
+                wish = Leave()
+            if isinstance(wish, Leave):
                 self._happenings.put(None)
                 return
             self._happenings.put(lambda wish=wish: self._grant(wish))  # type: ignore[misc]
@@ -124,6 +153,13 @@ class Driver:
             if happening is None:
                 return
             happening()
+
+    def leave(self) -> None:
+        """Saying good-bye takes long, and the cluster sees us go; but a client that says nothing is waited for, and
+        what is its own on the cluster is kept for so long.
+        """
+        if self._is_client:
+            self._ray.shutdown()
 
     def _grant(self, wish: Wish) -> None:
         match wish:
@@ -147,7 +183,9 @@ class Driver:
             "name": order.plan.name,
             "scheduling_strategy": "SPREAD",
         }
-        if order.not_on:
+        if order.only_on:
+            options["label_selector"] = {"ray.io/node-id": f"in({','.join(sorted(order.only_on))})"}
+        elif order.not_on:
             options["label_selector"] = {"ray.io/node-id": f"!in({','.join(sorted(order.not_on))})"}
         try:
             answer = self._run.options(**options).remote(order, self._board, self._baggage)
@@ -173,7 +211,7 @@ class Driver:
             return
         result, where, files = future.result()
         if result is None:
-            self._start(task.order)
+            self._later(_TRIED_AGAIN_AFTER_S, lambda: self._start(task.order))
             return
         self._tell(Ended(uid, result, where, files))
 

@@ -26,6 +26,7 @@ from curator_bench.execution.fleet.model import (
     Ended,
     Event,
     Kill,
+    Leave,
     Lost,
     Node,
     Nodes,
@@ -43,9 +44,16 @@ from curator_bench.values import RaySettings
 
 LOCAL = "local"
 _OBJECT_STORE_BYTES = 100_000_000
-_CONNECTED_WITHIN_S = 90.0
+_CONNECTED_WITHIN_S, _CLIENT_CONNECTED_WITHIN_S = 90.0, 180.0
 _SAYS_GOOD_BYE_WITHIN_S = 0.5
+_CLIENT_SAYS_GOOD_BYE_WITHIN_S = 10.0
 _LOG_LINES = 12
+_RUNS_ARE_NOT_RAYS = {
+    # A worker that Ray ended for want of memory would not be the one that took it.
+    "RAY_memory_monitor_refresh_ms": "0",
+    # The guard ends what ran under a worker, and first looks what that holds in shared memory.
+    "RAY_kill_child_processes_on_worker_exit": "0",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +70,10 @@ class FleetSettings:
     @property
     def is_local(self) -> bool:
         return self.address == LOCAL
+
+    @property
+    def is_client(self) -> bool:
+        return self.address.startswith("ray://")
 
 
 class Fleet:
@@ -129,12 +141,12 @@ class Fleet:
         why = self._why_broken()
         for uid in self._under_way:
             del self._under_way[uid]
-            return Lost(uid, why)
+            return Lost(uid, why, with_all=True)
         return Broken(why)
 
     def _why_broken(self) -> str:
-        if self._cluster.processes and not is_alive(self._cluster):
-            what, lines = "the fleet's Ray cluster has ended", last_log_lines(self._cluster)
+        if not is_alive(self._cluster):
+            what, lines = f"the fleet's cluster at {self._cluster.address} is gone", last_log_lines(self._cluster)
         else:
             what, lines = "the driver of the fleet has ended", tail(self._log_dir / "driver.log", _LOG_LINES)
         return "\n".join([what, *(f"    {line}" for line in lines)])
@@ -149,8 +161,8 @@ class Fleet:
             env=env,
             log_path=self._log_dir / "ray_startup.log",
             copy_logs_to=self._log_dir / "ray_cluster",
-            # Runs are not Ray's: a worker that Ray ended for want of memory would not be the one that took it.
-            entry_env={"RAY_memory_monitor_refresh_ms": "0"},
+            entry_env=_RUNS_ARE_NOT_RAYS,
+            address_came_from="--bench-fleet",
         )
 
     @contextmanager
@@ -174,11 +186,13 @@ class Fleet:
         try:
             yield ours, process
         finally:
-            ours.close()
+            with suppress(OSError):  # closing our end is not seen there while our thread listens to it
+                ours.send(Leave())
             with suppress(subprocess.TimeoutExpired):
-                process.wait(_SAYS_GOOD_BYE_WITHIN_S)
+                process.wait(_CLIENT_SAYS_GOOD_BYE_WITHIN_S if self._settings.is_client else _SAYS_GOOD_BYE_WITHIN_S)
             process.kill()
             process.wait()
+            ours.close()
 
     def _listen(self) -> None:
         """A thread of its own: what is received is received whole, whatever interrupts the main thread."""
@@ -189,7 +203,8 @@ class Fleet:
             self._events.put(None)
 
     def _await_nodes(self) -> None:
-        deadline = time.monotonic() + _CONNECTED_WITHIN_S
+        within_s = _CLIENT_CONNECTED_WITHIN_S if self._settings.is_client else _CONNECTED_WITHIN_S
+        deadline = time.monotonic() + within_s
         while not self.nodes:
             event = self.next_event(max(0.0, min(1.0, deadline - time.monotonic())))
             if isinstance(event, Refused):
@@ -198,7 +213,7 @@ class Fleet:
                 raise ClusterError(f"--bench-fleet {self._settings.address}: {event.reason}")
             if time.monotonic() > deadline:
                 raise ClusterError(
-                    f"--bench-fleet {self._settings.address}: no answer within {_CONNECTED_WITHIN_S:g} s;"
+                    f"--bench-fleet {self._settings.address}: no answer within {within_s:g} s;"
                     f" see {self._log_dir / 'driver.log'}"
                 )
 
@@ -220,6 +235,6 @@ def _ray_settings(settings: FleetSettings) -> RaySettings:
 
 
 def _advice(reason: str, settings: FleetSettings) -> str:
-    if settings.address.startswith("ray://") or settings.is_local:
+    if settings.is_client or settings.is_local:
         return reason
     return f"{reason}\n(HOST:PORT is for a cluster that this machine is a node of; else use ray://HOST:10001)"

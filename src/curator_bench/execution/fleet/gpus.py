@@ -25,12 +25,14 @@ class GpuWatch:
         self._environ, self._is_shared = environ, is_shared
         self._threshold = _IN_USE if threshold is None else threshold
         self._before: dict[str, int] = {}
+        self._is_blind = False
 
     def check(self) -> None:
         """Raises GpuError for the first thing that speaks against a run here."""
         wanted = [word for word in self._environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if word]
         found = gpu_health(self._environ)
         if not found and not busy_gpus(-1.0, {}):
+            self._is_blind = True
             return
         if len(found) < len(wanted):
             raise GpuError(f"GPU {','.join(wanted)}: the driver finds {len(found)} of {len(wanted)}")
@@ -50,7 +52,10 @@ class GpuWatch:
 
     def seen(self, result: RunResult) -> RunResult:
         """The result with the GPUs it was on, and a warning for memory that it did not give back."""
-        warnings = () if self._is_shared else tuple(self._not_given_back())
+        warnings = [] if self._is_shared else self._not_given_back()
+        if self._is_blind:
+            visible = self._environ.get("CUDA_VISIBLE_DEVICES", "")
+            warnings = [f"no NVIDIA driver answers: nobody has looked whether GPU {visible} is there"]
         gpus = tuple(word for word in self._environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if word)
         return replace(result, gpus=gpus, warnings=tuple(dict.fromkeys([*result.warnings, *warnings])))
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from curator_bench.execution.fleet.model import Node, Where
 from curator_bench.values import Cause
 
-_ENOUGH = 2
+ENOUGH = 2
 
 
 class LeftOut:
@@ -58,4 +58,4 @@ class LeftOut:
         """Whether it is enough by now."""
         entries = self._errors.setdefault((node, gpu), {})
         entries[entry] = None
-        return len(entries) >= _ENOUGH
+        return len(entries) >= ENOUGH

@@ -9,6 +9,8 @@ from typing import Any, TypeAlias
 from curator_bench.execution.fleet.baggage import Baggage
 from curator_bench.values import Plan, RunResult
 
+_GIB = 1 << 30
+
 
 @dataclass(frozen=True, slots=True)
 class Slice:
@@ -25,7 +27,7 @@ class Slice:
         return {name: amount for name, amount in asked.items() if amount}
 
     def __str__(self) -> str:
-        return ", ".join(f"{name}: {amount:g}" for name, amount in self.amounts().items()) or "nothing"
+        return ", ".join(_told(name, amount) for name, amount in self.amounts().items()) or "nothing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +40,12 @@ class Node:
     resources: Mapping[str, float] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        told = ", ".join(f"{name}: {amount:g}" for name, amount in self.resources.items() if _is_for_people(name))
+        told = ", ".join(_told(name, amount) for name, amount in self.resources.items() if _is_for_people(name))
         return f"{self.host} ({told})"
+
+
+def _told(name: str, amount: float) -> str:
+    return f"{name}: {amount / _GIB:.4g} GiB" if name == "memory" else f"{name}: {amount:g}"
 
 
 def _is_for_people(name: str) -> bool:
@@ -54,6 +60,8 @@ class Order:
     slice: Slice
     not_on: frozenset[str] = frozenset()
     """Nodes it must not run on, by id."""
+    only_on: frozenset[str] = frozenset()
+    """Where there are any, the nodes it must run on, by id."""
     shares_gpu: bool = False
     """Whether other runs may use its GPU at the same time."""
     gpus_left_out: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -81,6 +89,8 @@ class Request:
 
     baggage: Baggage | None = None
     """None where all nodes are this machine."""
+    more_nodes_may_come: bool = False
+    """As in a cluster that scales itself: what they have cannot be asked in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +115,12 @@ class Reserve:
     gpu: str
 
 
-Wish: TypeAlias = Order | Stop | Kill | Reserve
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """The session is over."""
+
+
+Wish: TypeAlias = Order | Stop | Kill | Reserve | Leave
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +177,8 @@ class Lost:
     uid: str
     reason: str
     by_us: bool = False
+    with_all: bool = False
+    """The driver or the cluster has ended; one that waited in the queue was not to blame, and can run yet."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import socket
 import tempfile
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +35,10 @@ _RAYS_ALLOCATOR = "ray/core/libjemalloc.so"
 
 def run_on_node(order: Order, board: Any, baggage: Baggage | None) -> tuple[RunResult | None, Where, dict[str, bytes]]:
     """No result where the task was given a GPU that nothing must run on any more. The last are files to bring home."""
+    # Ray starts its processes deaf to Ctrl-C, and a script would be, too.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     where = _where()
-    if order.gpus_left_out.get(where.node, frozenset()) & set(where.gpus):
+    if not _may_run(order, where, board):
         return None, where, {}
     with unpacked(order.plan, baggage or Baggage()) as here:
         bench = _workbench()
@@ -43,8 +46,25 @@ def run_on_node(order: Order, board: Any, baggage: Baggage | None) -> tuple[RunR
         plan = within(here.plan, order.slice, *_size_of_node(), _shared_memory())
         with Messenger(plan, where, board):
             result = _run(plan, order, where, bench)
+        if result.cause is Cause.GPU:
+            _answer(board.refused.remote(where.node, where.gpus, plan.name))
         result, files = here.back(result)
         return result, where, files
+
+
+def _may_run(order: Order, where: Where, board: Any) -> bool:
+    """Asks for what was left out while the order waited; a board that does not answer is no reason not to run."""
+    left_out = order.gpus_left_out.get(where.node, frozenset())
+    if where.gpus:
+        left_out |= _answer(board.gpus_left_out.remote(where.node)) or frozenset()
+    return not left_out & set(where.gpus)
+
+
+def _answer(answer: Any) -> Any:
+    ray: Any = importlib.import_module("ray")
+    with suppress(ray.exceptions.RayError):
+        return ray.get(answer, timeout=_ANSWERS_WITHIN_S)
+    return None
 
 
 def _run(plan: Plan, order: Order, where: Where, bench: Workbench) -> RunResult:
