@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -75,12 +79,36 @@ def test_a_dict_is_run_and_its_results_are_there(folder: Path, capsys: pytest.Ca
         "matrix", ".run_matrix.matrix.json", "--tree", "--results", "there"
     )
     assert "└─ 2: well ✓  full ✗ crashed" in bench("matrix", ".run_matrix.matrix.json", "--tree", "--results", "there")
+    (folder / "work.py").write_text(SCRIPT + "# another\n")
+    changed = bench("matrix", ".run_matrix.matrix.json", "--tree", "--results", "there")
+    assert "sweep: 4 entries = 2 sizes × 2 hows (4 changed)" in changed
+    assert "└─ 2: well ↻ changed  full ↻ changed" in changed
+    assert "so --bench-resume runs them again:\n  sweep[16-well] (failed): its script changed\n" in changed
+    several = ["--metric", "through", "--metric", "exec_time_s", "--format", "markdown"]
+    captions = bench("pivot", "first", "--results", "there", "--rows", "size", *several).splitlines()
+    assert [line.partition(",")[0] for line in captions if line and "|" not in line] == ["throughput", "exec_time_s"]
     printed = bench("pivot", "first", "--results", "there", "--rows", "size", "--columns", "how", "--metric", "through")
     assert [line.split() for line in printed.splitlines()[:3]] == [
         ["size", "full", "well"],
         ["2", "crashed", "5"],
         ["16", "crashed", "40*"],
     ]
+
+
+def test_values_that_break_a_line_are_quoted_in_the_tree(folder: Path) -> None:
+    entries = [{"name": "a", "script": "work.py", "ray": False, "matrix": {"text": ["new\nline", "", "plain"]}}]
+    (folder / "odd.json").write_text(json.dumps({"entries": entries}))
+    assert bench("matrix", "odd.json", "--tree").splitlines()[2:] == ["   └─ 'new\\nline'  ''  plain"]
+
+
+def test_what_is_no_session_has_no_pivot(folder: Path) -> None:
+    (folder / "results" / "s" / "e").mkdir(parents=True)
+    command = [sys.executable, "-c", "from curator_bench.cli import main; main()", "pivot", "results/s/e"]
+    outcome = subprocess.run(
+        [*command, "--rows", "entry", "--metric", "v"], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert outcome.returncode == 1
+    assert "no session 'results/s/e' in results" in outcome.stderr
 
 
 def test_a_file_is_run_quietly_where_it_says(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -126,6 +154,62 @@ def test_options_of_the_fleet_are_those_of_pytest() -> None:
     ]
     assert study._fleet_options(None, None, None, resume=True) == ["--bench-resume"]
     assert study._fleet_options(None, None, None, resume=False) == []
+
+
+def test_a_notebook_runs_a_fleet_and_goes_on_with_its_newest_session(folder: Path) -> None:
+    """Its cells run in an event loop."""
+
+    async def cells() -> tuple[Any, Any]:
+        options: dict[str, Any] = {"fleet": "local", "gpus": [0], "max_runs": 1, "quiet": True}
+        first = curator_bench.run_matrix(matrix("well", "full"), **options, pytest_args=["--bench-fleet-cpus", "2"])
+        return first, curator_bench.run_matrix(matrix("well", "full"), resume="finished", quiet=True)
+
+    first, second = asyncio.run(cells())
+    assert first.counts == {"passed": 2, "crashed": 2}
+    assert (second.session, second.counts) == (first.session, first.counts)
+    assert [run["uid"] for run in second.written] == [run["uid"] for run in first.written]
+    spans = sorted((run["started_at"], run["ended_at"]) for run in first.written)
+    assert all(earlier[1] <= later[0] for earlier, later in itertools.pairwise(spans))
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"gpus": 0}, "--bench-gpus is of use only with --bench-fleet"),
+        ({"fleet": "local", "gpus": []}, "--bench-gpus: found ''"),
+        ({"fleet": "local", "max_runs": 0}, "--bench-max-runs: found '0'"),
+        ({"max_runs": 2}, "--bench-max-runs is of use only with --bench-fleet"),
+        ({"resume": "failed"}, "resume: found 'failed', expected True, False or one of passed, finished"),
+        ({"pytest_args": "-k well"}, "pytest_args: found a text, expected a list of words"),
+        ({"name": "../evil"}, "name: found '../evil', expected letters"),
+        ({"name": ""}, "name: found ''"),
+        ({"path_or_dict": 3}, "found 3, expected a path, or a dict"),
+    ],
+)
+def test_what_cannot_be_meant_is_an_error_that_says_so(folder: Path, given: dict[str, Any], said: str) -> None:
+    with pytest.raises(BenchError, match=re.escape(said)):
+        curator_bench.run_matrix(**{"path_or_dict": matrix("well"), "quiet": True, **given})
+
+
+def test_two_matrices_of_one_name_are_not_taken_for_each_other(folder: Path) -> None:
+    outcomes: list[Any] = []
+
+    def run(how: str) -> None:
+        try:
+            outcomes.append(curator_bench.run_matrix(matrix(how), quiet=True, session=how))
+        except BenchError as error:
+            outcomes.append(str(error))
+
+    threads = [threading.Thread(target=run, args=(how,)) for how in ("well", "full")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    (refusal,) = [outcome for outcome in outcomes if isinstance(outcome, str)]
+    assert "another matrix runs at this moment as " in refusal
+    assert "run_matrix(…, name=…)" in refusal
+    (ran,) = [outcome for outcome in outcomes if not isinstance(outcome, str)]
+    assert {run.name for run in ran.runs} == {f"sweep[{size}-{ran.session}]" for size in (2, 16)}
 
 
 def test_importing_the_package_stays_light() -> None:

@@ -123,7 +123,8 @@ def may_report(config: pytest.Config) -> bool:
     """Whether this process may have sinks to tell: only a controller, and only where some are named."""
     benchmarks = config.stash[BENCHMARKS]
     files = benchmarks.loaded.files if benchmarks.loaded else ()
-    return not hasattr(config, "workerinput") and bool(benchmarks.settings.sinks or any(file.sinks for file in files))
+    wanted = benchmarks.settings.sinks or benchmarks.settings.copy_to or any(file.sinks for file in files)
+    return not hasattr(config, "workerinput") and bool(wanted)
 
 
 def hand_over(config: pytest.Config) -> dict[str, bytes]:
@@ -399,8 +400,6 @@ def deselect(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 
 RUN = pytest.StashKey[dict[str, Any]]()
-EARLIER = pytest.StashKey[list[dict[str, Any]]]()
-"""The runs of an item before that one: others followed, after an `error` or because more were asked for."""
 UNJUDGED = pytest.StashKey["tuple[Entry, RunResult]"]()
 """A run that nobody has judged yet."""
 
@@ -409,4 +408,3 @@ def attach_run(item: pytest.Item, report: pytest.TestReport) -> None:
     """Results travel on the report of the phase that judged them: builtin values, which pytest-xdist carries too."""
     if report.when == "call" and RUN in item.stash:
         report.curator_bench = item.stash[RUN]  # type: ignore[attr-defined]
-        report.curator_bench_earlier = item.stash.get(EARLIER, [])  # type: ignore[attr-defined]

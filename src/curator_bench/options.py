@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import math
 import os
 import re
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -67,6 +69,8 @@ class Settings:
     """Whether the user said which session."""
     runs: int = 1
     """How often each entry is run; each time is a run of its own."""
+    copy_to: str | None = None
+    """Where the folders of runs are copied to: a folder, or the URL of one."""
 
     def with_session(self, session: str) -> Settings:
         return replace(self, session=session)
@@ -92,6 +96,7 @@ def add_options(parser: pytest.Parser) -> None:
     parser.addini("bench_results", "as --bench-results", default="")
     parser.addini("bench_sink", "as --bench-sink", type="args", default=[])
     parser.addini("bench_sink_grace", "as --bench-sink-grace", default="30")
+    parser.addini("bench_copy_to", "as --bench-copy-to", default="")
     parser.addini("bench_progress", "as --bench-progress", default="30")
     parser.addini("bench_reason", "as --bench-reason", default="")
     parser.addini("bench_viewer_url", "as --bench-viewer-url", default="")
@@ -150,9 +155,14 @@ def _add_session_options(group: pytest.OptionGroup) -> None:
     )
     group.addoption(
         "--bench-sink-grace",
-        type=float,
         metavar="SECONDS",
         help="at the end, how long a sink may go without a delivery before it is left (30)",
+    )
+    group.addoption(
+        "--bench-copy-to",
+        metavar="URL",
+        help="copy the folder of each run that has ended, meanwhile, to URL/SESSION: a folder, or what fsspec knows"
+        " (s3://BUCKET/FOLDER)",
     )
     group.addoption(
         "--bench-runs",
@@ -244,6 +254,7 @@ def read_settings(config: pytest.Config) -> Settings:
         resume=config.getoption("bench_resume"),
         names_session=config.getoption("--bench-session") is not None,
         runs=_runs(config),
+        copy_to=_copy_to(config, path),
     )
 
 
@@ -279,6 +290,11 @@ def _fleet_options(config: pytest.Config) -> FleetOptions | None:
         runs_per_gpu=_whole(config, "--bench-runs-per-gpu") or 1,
         wait_s=_number(config, "--bench-fleet-wait", at_least=0, whole=False) or 0.0,
     )
+
+
+def _copy_to(config: pytest.Config, path: Callable[[str, str], Path | None]) -> str | None:
+    said = config.getoption("--bench-copy-to") or config.getini("bench_copy_to")
+    return said if "://" in said else str(path("--bench-copy-to", "bench_copy_to") or "") or None
 
 
 def _runs(config: pytest.Config) -> int:
@@ -341,10 +357,14 @@ def _confirm(config: pytest.Config) -> int:
 
 def _grace(config: pytest.Config) -> float:
     given = config.getoption("--bench-sink-grace")
+    said = config.getini("bench_sink_grace") if given is None else given
     try:
-        return float(config.getini("bench_sink_grace")) if given is None else float(given)
+        seconds = float(said)
     except ValueError:
-        raise BenchError(f"bench_sink_grace: found {config.getini('bench_sink_grace')!r}, expected seconds") from None
+        seconds = math.nan
+    if not seconds >= 0:
+        raise BenchError(f"bench_sink_grace: found {said!r}, expected seconds")
+    return seconds
 
 
 def _progress_every(config: pytest.Config) -> float:

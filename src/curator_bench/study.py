@@ -5,18 +5,21 @@ It is pytest underneath, in a child process; what it leaves is the same, and is 
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import re
 import secrets
 import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import IO, Any, TypeAlias
 
 from curator_bench.errors import BenchError
 from curator_bench.report.failures import category
@@ -26,6 +29,8 @@ from curator_bench.values import Scalar, Verdict
 
 Source: TypeAlias = str | os.PathLike[str] | Mapping[str, Any]
 _ALL_PASSED, _SOME_FAILED, _INTERRUPTED, _NOTHING_TO_RUN = 0, 1, 2, 5
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_RESUMES = ("passed", "finished")
 _RAN = (_ALL_PASSED, _SOME_FAILED)
 
 
@@ -87,7 +92,7 @@ def run_matrix(
     path_or_dict: Source,
     *,
     fleet: str | None = None,
-    gpus: str | Iterable[int | str] | None = None,
+    gpus: str | int | Iterable[int | str] | None = None,
     max_runs: int | None = None,
     resume: bool | str = False,
     session: str | None = None,
@@ -101,39 +106,75 @@ def run_matrix(
 
     `fleet="local"`, `gpus=[0, 1]`, `max_runs` and `resume` are the options `--bench-fleet`, `--bench-gpus`,
     `--bench-max-runs` and `--bench-resume`. `record=True` is `--benchmark`: the runs go into the database.
+    `resume=True` (or `"finished"`) without a `session` goes on with the newest one of this matrix.
     A dict is written to `.NAME.matrix.json` in the working folder, whose relative paths it means; its history goes by
     that name. A run that fails is in the results; a matrix that cannot be run is a BenchError.
     """
-    started = datetime.now(UTC)
-    chosen = session or f"benchmark-run__{started:%Y-%m-%d__%H-%M-%S}-{secrets.token_hex(2)}_UTC"
+    if isinstance(pytest_args, str):
+        raise BenchError(f"run_matrix: pytest_args: found a text, expected a list of words: {pytest_args.split()}")
+    options = _fleet_options(fleet, gpus, max_runs, resume)
+    chosen = session or ("" if resume else _new_session())
     folder = Path(os.path.abspath(results)) if results is not None else None
-    words = [str(_as_file(path_or_dict, name)), "--bench-session", chosen]
-    words += ["--bench-results", str(folder)] if folder else []
-    words += ["--benchmark"] if record else []
-    words += [*_fleet_options(fleet, gpus, max_runs, resume), *pytest_args]
-    exit_code, output = _run_pytest(words, quiet=quiet)
+    with _as_file(path_or_dict, name) as file:
+        words = [str(file), *(["--bench-session", chosen] if chosen else [])]
+        words += ["--bench-results", str(folder)] if folder else []
+        words += ["--benchmark"] if record else []
+        exit_code, output = _run_pytest([*words, *options, *pytest_args], quiet=quiet)
     _raise_for(exit_code, output, may_be_empty=bool(resume))
-    return _results(_session_dir(output, folder, chosen), chosen, exit_code)
+    return _results(_session_dir(output, folder, chosen), exit_code)
 
 
-def _as_file(source: Source, name: str) -> Path:
+def _new_session() -> str:
+    return f"benchmark-run__{datetime.now(UTC):%Y-%m-%d__%H-%M-%S}-{secrets.token_hex(2)}_UTC"
+
+
+@contextmanager
+def _as_file(source: Source, name: str) -> Iterator[Path]:
+    """While the block lasts nobody else puts another matrix of this name into the folder."""
     if not isinstance(source, Mapping):
+        if not isinstance(source, str | os.PathLike):
+            raise BenchError(f"run_matrix: found {source!r}, expected a path, or a dict that says what a matrix says")
         if not os.path.exists(source):
             raise BenchError(f"run_matrix: there is no {os.path.abspath(source)}")
-        return Path(source)
+        yield Path(source)
+        return
+    if not _NAME.fullmatch(name):
+        raise BenchError(f"run_matrix: name: found {name!r}, expected letters, digits and _ . -, as in a file's name")
     path = Path(f".{name}.matrix.json")
-    beside = path.with_suffix(f".{secrets.token_hex(4)}")
-    beside.write_text(json.dumps(source, indent=2, default=str) + "\n", "utf-8")
-    os.replace(beside, path)
-    return path
+    with path.open("a+", encoding="utf-8") as file:
+        _hold(file, json.dumps(source, indent=2, default=str) + "\n")
+        yield path
+
+
+def _hold(file: IO[str], text: str) -> None:
+    """The file with this text, locked against whoever wants another one there; with the same others may run it, too."""
+    with suppress(BlockingIOError):
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if _content(file) != text:
+            file.truncate(0)
+            file.write(text)
+            file.flush()
+    fcntl.flock(file, fcntl.LOCK_SH)
+    if _content(file) != text:
+        raise BenchError(
+            f"run_matrix: another matrix runs at this moment as {os.path.abspath(file.name)};"
+            " give one of them a name of its own: run_matrix(…, name=…)"
+        )
+
+
+def _content(file: IO[str]) -> str:
+    file.seek(0)
+    return file.read()
 
 
 def _fleet_options(
-    fleet: str | None, gpus: str | Iterable[int | str] | None, max_runs: int | None, resume: bool | str
+    fleet: str | None, gpus: str | int | Iterable[int | str] | None, max_runs: int | None, resume: bool | str
 ) -> list[str]:
+    if resume not in (False, True, *_RESUMES):
+        raise BenchError(f"run_matrix: resume: found {resume!r}, expected True, False or one of {', '.join(_RESUMES)}")
     words = ["--bench-fleet", fleet] if fleet else []
     if gpus is not None:
-        words += ["--bench-gpus", gpus if isinstance(gpus, str) else ",".join(map(str, gpus))]
+        words += ["--bench-gpus", ",".join(map(str, gpus)) if isinstance(gpus, Iterable) else str(gpus)]
     if max_runs is not None:
         words += ["--bench-max-runs", str(max_runs)]
     if resume:
@@ -187,12 +228,14 @@ def _raise_for(exit_code: int, output: str, *, may_be_empty: bool) -> None:
 def _session_dir(output: str, results: Path | None, session: str) -> Path:
     """Where --results says; else where the matrix says, which pytest has printed in its last lines."""
     said = [line.removeprefix("Session: ") for line in output.splitlines() if line.startswith("Session: ")]
+    if not said and not session:
+        raise BenchError(f"run_matrix: there is nothing to go on with:\n{output.strip()}")
     return Path(said[-1]) if said else (results or Path("results").absolute()) / session
 
 
-def _results(directory: Path, session: str, exit_code: int) -> MatrixResults:
+def _results(directory: Path, exit_code: int) -> MatrixResults:
     written = sorted(runs_of(directory), key=lambda run: (str(run.get("matrix")), run["name"]))
-    return MatrixResults(session, directory, tuple(map(_run, written)), exit_code, tuple(written))
+    return MatrixResults(directory.name, directory, tuple(map(_run, written)), exit_code, tuple(written))
 
 
 def _run(run: Mapping[str, Any]) -> MatrixRun:

@@ -84,11 +84,14 @@ def test_matrix_with_mistakes_prints_them_and_exits_with_one(folder: Path) -> No
 
 def test_matrix_knows_the_mistakes_in_a_sinks_block_that_pytest_knows(folder: Path) -> None:
     folder.joinpath("told.yaml").write_text(
-        "sinks: [{name: slack, channel_id: C1, token: x}]\nentries: [{name: x, script: y}]"
+        "sinks: [{name: slack, channel_id: C1, token: x}, {name: mlfow}]\n"
+        "entries: [{name: x, script: y, sink_data: [{name: slak}]}]"
     )
     result = bench(folder, "matrix", "told.yaml")
     assert result.returncode == 1
     assert "told.yaml:1: sinks[slack].token: unknown key; did you mean 'bot_token'?" in result.stderr
+    assert "told.yaml:2: entries[x].sink_data[slak].name: unknown sink 'slak'; did you mean 'slack'?" in result.stderr
+    assert "told.yaml:1: sinks[mlfow].name: unknown sink 'mlfow'; did you mean 'mlflow'?" in result.stderr
 
 
 def test_command_prints_what_runs_and_keeps_secrets(folder: Path) -> None:

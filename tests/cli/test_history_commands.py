@@ -38,6 +38,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lines.append({**lines[-1], "metric": "recall", "value": 0.9})
     made.joinpath("measured.jsonl").write_text("\n".join(map(json.dumps, lines)))
     assert "3 runs added" in answer(made, "import", "measured.jsonl")
+    made.joinpath("letter.txt").write_text("Dear reader,\n")
     return made
 
 
@@ -74,7 +75,9 @@ def test_sessions_and_show_for_programs(folder: Path) -> None:
         ),
         (("import", "none.jsonl"), "none.jsonl cannot be read: No such file or directory"),
         (("merge", "none.db", "--into", "new.db"), "none.db: there are no runs here yet"),
-        (("merge", "measured.jsonl", "--into", "new.db"), "file is not a database"),
+        (("merge", "letter.txt", "--into", "new.db"), "file is not a database"),
+        (("merge", "mysql://host/db", "--into", "new.db"), "mysql://host/db cannot be read"),
+        (("import", "measured.jsonl", "memory://nowhere/"), "memory://nowhere/: there is nothing"),
         (("prune", "--keep-days", "1"), "would be removed: say --yes where nobody can be asked"),
         (("export", "--format", "csv", "--out", "no/folder.csv"), "folder.csv cannot be written"),
     ],
@@ -94,6 +97,39 @@ def test_merging_twice_changes_nothing(folder: Path, tmp_path: Path) -> None:
     assert "0 runs added, 0 completed, 3 there already" in answer(tmp_path, "merge", source, "--into", "all.db")
     with closing(sqlite3.connect(tmp_path / "all.db")) as connection:
         assert connection.execute("select count(*) from metric").fetchone() == (4,)
+
+
+def test_a_history_in_a_store_is_imported_and_merged_as_a_whole(folder: Path, tmp_path: Path) -> None:
+    store = tmp_path / "bucket" / "history"
+    store.mkdir(parents=True)
+    answer(folder, "export", "--format", "jsonl", "--out", "runs.jsonl")
+    for name, line in zip(("a", "deep/b", "c"), (folder / "runs.jsonl").read_text().splitlines(), strict=True):
+        path = store / f"{name}.jsonl"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(line + "\n")
+    (store / "notes.txt").write_text("not a run")
+    url = store.as_uri()
+    assert f"{url}/ (3 files): 3 runs added" in answer(tmp_path, "import", f"{url}/")
+    assert f"{url}/: 0 runs added, 0 completed, 3 there already" in answer(
+        tmp_path, "merge", f"{url}/", "--into", "benchmark.db"
+    )
+    assert "1 run added" in answer(tmp_path, "merge", f"{url}/a.jsonl", "--into", "new.db")
+    said = answer(tmp_path, "merge", str(store / "a.jsonl"), f"{url}/deep/b.jsonl", "--into", "2.db")
+    assert said.count("1 run added") == 2
+    database = (folder / "benchmark.db").as_uri()
+    assert "2 runs added, 0 completed, 1 there already" in answer(tmp_path, "merge", database, "--into", "new.db")
+    assert f"{database} is a database with other tables" in bench(tmp_path, "import", database).stderr
+
+
+def test_a_mistake_in_a_file_of_a_store_says_in_which(folder: Path, tmp_path: Path) -> None:
+    answer(folder, "export", "--format", "jsonl", "--out", str(tmp_path / "runs.jsonl"))
+    with (tmp_path / "runs.jsonl").open("a") as file:
+        file.write("half a li")
+    url = (tmp_path / "runs.jsonl").as_uri()
+    done = bench(tmp_path, "merge", url, "--into", "new.db")
+    assert done.returncode == 1
+    assert f"{url}:4: no JSON" in done.stderr
+    assert "3 runs added" in done.stdout
 
 
 def test_what_is_old_is_removed_when_one_agrees(folder: Path, tmp_path: Path) -> None:

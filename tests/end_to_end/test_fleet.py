@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import json
 import os
 import signal
 import sqlite3
@@ -16,8 +14,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from end_to_end.conftest import Outcome, Project
 
 NOTHING_LEFT_WITHIN_S = 5.0
@@ -87,7 +83,7 @@ def outcome(new_project: Callable[[], Project]) -> Outcome:
     project.write("cluster.py", CLUSTER)
     project.write("test_after.py", "def test_python_benchmarks_come_last(): open('scopes', 'a').write('python\\n')")
     project.matrix(
-        project.entry("first", "--sleep 6"),
+        project.entry("first", "--sleep 5"),
         project.entry("second", "--sleep 1"),
         project.entry("fails", requirements=[{"metric": "is_success", "exact_value": False}]),
         project.entry("crashes", "--exit 3"),
@@ -100,9 +96,8 @@ def outcome(new_project: Callable[[], Project]) -> Outcome:
         {"name": "cluster", "script": "cluster.py", "ray": {"num_cpus": 1}},
         datasets=[{"name": "nowhere", "formats": [{"type": "jsonl", "path": "nowhere"}]}],
     )
-    found = project.run(
-        *TWO_CPUS, "test_after.py", "--benchmark", "--benchmark-db", "runs.db", "--junitxml", "junit.xml", FRUIT="pear"
-    )
+    recorded = ("--benchmark", "--benchmark-db", "runs.db", "--junitxml", "junit.xml", "--bench-copy-to", "copies")
+    found = project.run(*TWO_CPUS, "test_after.py", *recorded, FRUIT="pear")
     found.session_dir.joinpath("output").write_text(found.output)
     return found
 
@@ -169,7 +164,7 @@ def test_fixtures_of_wider_scope_are_set_up_once_and_python_benchmarks_come_last
 def test_junit_tells_how_long_the_runs_took(outcome: Outcome) -> None:
     junit = ET.parse(outcome.session_dir.parents[1] / "junit.xml")
     took = {case.get("name"): float(case.get("time", 0)) for case in junit.iter("testcase")}
-    assert took["first"] >= 6
+    assert took["first"] >= 5
     assert took["second"] >= 1
 
 
@@ -190,6 +185,15 @@ def test_the_cluster_of_an_entry_has_its_slice_of_the_machine(outcome: Outcome) 
     assert metrics["cpus"] == 1
     assert metrics["memory"] + metrics["store"] <= physical / 2
     assert metrics["store"] <= 0.3 * physical / 2
+
+
+def test_folders_are_copied_as_they_are(outcome: Outcome) -> None:
+    """With --bench-copy-to; more of it stands in tests/sinks/test_copying.py."""
+    copied = outcome.session_dir.parents[1] / "copies" / "s"
+    for name in ("first", "crashes", "cluster"):
+        kept = outcome.session_dir / name
+        assert (copied / name / "results.json").read_bytes() == (kept / "results.json").read_bytes()
+    assert (copied / "summary.json").read_bytes() == (outcome.session_dir / "summary.json").read_bytes()
 
 
 def test_lines_say_where_runs_are(outcome: Outcome) -> None:
@@ -225,12 +229,10 @@ def test_what_cannot_be_meant_is_one_message(project: Project, options: list[str
 def test_with_x_the_first_failure_ends_it_and_what_ran_is_interrupted(project: Project) -> None:
     project.matrix(
         project.entry("fails", "--exit 1 --sleep 1"),
-        *(project.entry(f"long{number}", "--sleep 60") for number in range(3)),
+        *(project.entry(f"long{number}", "--sleep 600", timeout_s=900) for number in range(3)),
     )
-    began = time.monotonic()
-    outcome = project.run(*TWO_CPUS, "-x")
+    outcome = project.run(*TWO_CPUS, "-x")  # whose patience is shorter than that
     assert outcome.code == 1, outcome.output
-    assert time.monotonic() - began < 45
     assert outcome.json("long0", "results.json")["verdict"] == "interrupted"
     assert gone(project)
 
@@ -293,18 +295,3 @@ def test_a_worker_that_died_is_tried_again(project: Project) -> None:
     with sqlite3.connect(project.folder / "runs.db") as database:
         rows = database.execute("SELECT name, attempt, verdict FROM test_run ORDER BY name, attempt").fetchall()
     assert rows == [("beside", 1, "passed"), ("one", 1, "error"), ("one", 2, "passed")]
-
-
-def test_max_runs_is_kept(project: Project) -> None:
-    project.matrix(*(project.entry(f"e{number}", "--sleep 0.5") for number in range(3)))
-    outcome = project.run(*TWO_CPUS, "--bench-max-runs", "1")
-    spans = sorted(
-        (found["started_at"], found["ended_at"])
-        for found in (json.loads(path.read_text()) for path in _results(outcome.session_dir))
-    )
-    assert len(spans) == 3
-    assert all(earlier[1] <= later[0] for earlier, later in itertools.pairwise(spans))
-
-
-def _results(folder: Path) -> list[Path]:
-    return sorted(folder.glob("*/results.json"))

@@ -192,6 +192,22 @@ def test_only_like_is_compared(gated: Gated, told: dict[str, str], why: str) -> 
     assert why in outcome.output
 
 
+OF_A_NODE = """
+from curator_bench.fixtures.run_keys import MACHINE
+
+def pytest_bench_run_started(item, plan):
+    item.stash[MACHINE] = "the node"
+"""
+
+
+def test_a_run_of_a_fleet_is_compared_with_those_of_its_node(gated: Gated) -> None:
+    gated.project.write("conftest.py", OF_A_NODE)
+    gated.entry(9.0)
+    gated.remember(LEVEL, machine_id="the node")
+    assert gated.run().code == 1
+    assert gated.verdict() == "failed"
+
+
 def test_the_level_of_another_branch_can_be_the_baseline(gated: Gated) -> None:
     """On the branch it has been slow for long; compared with main it still is."""
     slow = [1.5 * value for value in LEVEL]

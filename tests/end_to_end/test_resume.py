@@ -6,6 +6,8 @@ import json
 import os
 import signal
 import sqlite3
+import subprocess
+import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -104,6 +106,25 @@ def test_a_changed_definition_runs_again_and_says_what_changed(
     assert told in said(counting)
 
 
+def test_what_was_measured_is_held_against_the_requirements_there_are_now(counting: Project) -> None:
+    def demand(good: bool, bad: bool) -> None:
+        counting.matrix(
+            {**entry("good"), "requirements": [{"metric": "is_success", "exact_value": good}]},
+            {**entry("bad"), "requirements": [{"metric": "is_success", "exact_value": bad}]},
+            {**entry("often"), "repeat": 1 if good else 2},
+        )
+
+    demand(good=True, bad=False)
+    counting.run()
+    assert started_by(counting, "--bench-resume=finished") == []
+    demand(good=False, bad=True)
+    assert started_by(counting, "--bench-resume=finished") == ["good", "bad", "often", "often"]
+    missed = "its requirements changed, and what was measured misses that of is_success"
+    assert f"good runs again: {missed}" in said(counting)
+    assert "bad runs again: its requirements changed, and what was measured meets them" in said(counting)
+    assert "often runs again: it was measured 1 of 2 times" in said(counting)
+
+
 def test_a_changed_script_runs_again(counting: Project) -> None:
     counting.matrix(entry("good"))
     counting.run()
@@ -121,14 +142,36 @@ def test_where_directory_and_database_disagree_it_runs_again_and_that_is_said(co
     assert "a runs again: the directory says passed, the database interrupted" in said(counting)
     assert started_by(counting, "--bench-resume", "--benchmark", "--benchmark-db", "other.db") == ["a", "b"]
     assert "the database does not know of it" in said(counting)
+    counting.write("other.yaml", (counting.folder / "matrix.yaml").read_text())
+    command = [word.replace("matrix.yaml", "other.yaml") for word in counting.command("--bench-resume", *RECORDED)]
+    renamed = subprocess.run(
+        [*command, "--collect-only"], cwd=counting.folder, env=counting.environment(), capture_output=True, text=True
+    )
+    assert "the database knows it as one of matrix.yaml, not of other.yaml" in renamed.stdout
 
 
-@pytest.mark.parametrize("content", [b"", b"\0" * 512, b'{"name": "a", "verd', b"[]"])
-def test_a_result_file_that_a_power_cut_left_broken_counts_for_nothing(counting: Project, content: bytes) -> None:
-    counting.matrix(entry("a"), entry("b"))
-    counting.run()
-    (counting.session_dir / "a" / "results.json").write_bytes(content)
-    assert started_by(counting, "--bench-resume") == ["a"]
+BROKEN = {
+    "empty": b"",
+    "zeros": b"\0" * 512,
+    "cut": b'{"name": "a", "verd',
+    "list": b"[]",
+    "odd": b'{"name": "odd", "uid": "u", "verdict": ["passed"]}',
+    "nothing": b'{"name": "nothing", "uid": "u", "verdict": "passed", "metrics": null}',
+    "newer": b'{"name": "newer", "uid": "u", "verdict": "passed", "schema_version": 2}',
+}
+
+
+def test_a_result_file_that_is_broken_counts_for_nothing_and_the_database_alone_is_not_believed(
+    counting: Project,
+) -> None:
+    """As a power cut may leave it, or as nobody of ours has written it."""
+    counting.matrix(entry("good"), *map(entry, BROKEN))
+    counting.run(*RECORDED)
+    for name, content in BROKEN.items():
+        (counting.session_dir / name / "results.json").write_bytes(content)
+    assert started_by(counting, "--bench-resume", *RECORDED) == list(BROKEN)
+    line = "empty, zeros, cut and 4 more run again: the database says passed, the directory has no results"
+    assert line in said(counting)
 
 
 def test_without_a_name_the_newest_session_of_the_matrix_goes_on(counting: Project) -> None:
@@ -154,6 +197,7 @@ def test_it_works_in_workers_of_xdist(counting: Project) -> None:
     counting.matrix(*(entry(f"e{number}") for number in range(4)), entry("bad", code=1))
     counting.run("-n", "2")
     assert started_by(counting, "--bench-resume", "-n", "2") == ["bad"]
+    assert said(counting).count("resume: 4 of 5 entries are done") == 1
 
 
 def wait_for_starts(project: Project, count: int) -> None:
@@ -174,6 +218,40 @@ def test_after_a_kill_of_everything_it_goes_on_from_there(counting: Project) -> 
     with sqlite3.connect(counting.folder / "runs.db") as database:
         rows = database.execute("SELECT name, verdict FROM test_run ORDER BY id").fetchall()
     assert rows == [("a", "passed"), ("b", "interrupted"), ("b", "passed"), ("c", "passed")]
+
+
+@pytest.mark.parametrize("how", [(), ("--bench-fleet", "local", "--bench-fleet-cpus", "1")], ids=["here", "fleet"])
+def test_what_a_machine_that_died_had_claimed_comes_last_when_its_time_is_over(
+    counting: Project, how: tuple[str, ...]
+) -> None:
+    counting.matrix(entry("claimed"), entry("free"), entry("lives"))
+    now = time.time()
+    stop = threading.Event()
+    for name, age in (("claimed", 294), ("lives", 0)):
+        put_claim(counting, name, now - age)
+    heart = threading.Thread(target=renew, args=(counting.session_dir / "lives" / "claim.json", stop))
+    heart.start()
+    try:
+        assert started_by(counting, "--bench-resume", "-rs", *how) == ["free", "claimed"]
+    finally:
+        stop.set()
+        heart.join()
+    assert "claimed is claimed by process 12 on elsewhere, since 2026-01-23; taken over at " in said(counting)
+    assert "lives: it is being run by process 12 on elsewhere" in said(counting)
+
+
+def put_claim(project: Project, name: str, moment: float) -> None:
+    """As a process on another machine has it."""
+    file = project.session_dir / name / "claim.json"
+    file.parent.mkdir(parents=True)
+    claimant = {"invocation": "theirs", "host": "elsewhere", "boot_id": "b", "pid": 12, "process_start": 1.0}
+    file.write_text(json.dumps({**claimant, "since": "2026-01-23"}))
+    os.utime(file, (moment, moment))
+
+
+def renew(file: Path, stop: threading.Event) -> None:
+    while not stop.wait(0.5):
+        os.utime(file)
 
 
 def test_two_invocations_at_the_same_moment_share_the_session(counting: Project) -> None:

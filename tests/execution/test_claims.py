@@ -90,6 +90,52 @@ def test_a_claim_of_another_machine_holds_for_five_minutes_without_a_sign_of_lif
     claims.take(tmp_path / "entry")
 
 
+def test_another_machine_is_silent_until_it_renews_its_claim(claims: Claims, tmp_path: Path) -> None:
+    assert claims.silence(tmp_path / "entry") is None
+    text = _claim_text(tmp_path)
+    _put(tmp_path, another(text, invocation="other", process_start=1))
+    assert claims.silence(tmp_path / "entry") is None
+    claim = _put(tmp_path, another(text, invocation="other", host="elsewhere"))
+    before = claim.stat().st_mtime - 100
+    os.utime(claim, (before, before))
+    silence = claims.silence(tmp_path / "entry")
+    assert silence is not None
+    assert silence.left_s == pytest.approx(200, abs=20)
+    assert "on elsewhere" in str(silence.by)
+    os.utime(claim, (before + 30, before + 30))
+    assert claims.silence(tmp_path / "entry") is None
+
+
+def test_a_claim_is_never_seen_without_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    link = os.link
+
+    def look_and_link(source: Path, target: Path) -> None:
+        seen.append((source.read_text(), target.exists()))
+        link(source, target)
+
+    monkeypatch.setattr(os, "link", look_and_link)
+    create_exclusively(tmp_path / CLAIM, "whole")
+    with pytest.raises(FileExistsError):
+        create_exclusively(tmp_path / CLAIM, "second")
+    assert seen == [("whole", False), ("second", True)]
+    assert os.listdir(tmp_path) == [CLAIM]
+    assert (tmp_path / CLAIM).read_text() == "whole"
+
+
+def test_where_there_are_no_links_files_are_created_exclusively_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refuse)
+    create_exclusively(tmp_path / CLAIM, "whole")
+    with pytest.raises(FileExistsError):
+        create_exclusively(tmp_path / CLAIM, "second")
+    assert os.listdir(tmp_path) == [CLAIM]
+
+
 def test_where_files_cannot_be_created_exclusively_a_second_invocation_is_refused(tmp_path: Path) -> None:
     def create_anyway(path: Path, text: str) -> None:
         path.write_text(text)

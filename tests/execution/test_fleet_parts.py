@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
+from collections.abc import Mapping
 from pathlib import Path
+from typing import cast
+from unittest.mock import Mock
 
 import pytest
 
@@ -14,9 +18,12 @@ from curator_bench.execution.fleet.gpus import GpuWatch
 from curator_bench.execution.fleet.left_out import LeftOut
 from curator_bench.execution.fleet.model import Node, Slice, Where
 from curator_bench.execution.fleet.slices import capacity, fits, largest, slice_of, within
-from curator_bench.values import Cause, Plan, RaySettings, Verdict
+from curator_bench.fixtures.fleet_loop import FleetLoop
+from curator_bench.fixtures.flights import Flight
+from curator_bench.values import Cause, Plan, RaySettings, RunResult, Verdict
 
 GIB = 1 << 30
+STAMP = "2026-01-23T14:30:00+00:00"
 
 
 def node(name: str = "n", **resources: float) -> Node:
@@ -186,3 +193,35 @@ def test_what_comes_back_leaves_scratch_and_large_files(tmp_path: Path) -> None:
     files, too_large = _collected(tmp_path)
     assert sorted(files) == ["artifacts/model", "logs/out.log"]
     assert too_large == ["artifacts/huge"]
+
+
+def loop_of(*flights: Flight, nodes: tuple[Node, ...] = (), machines: Mapping[str, str] | None = None) -> FleetLoop:
+    """One that has these in flight; what it judges is kept in `judged`."""
+    loop = FleetLoop.__new__(FleetLoop)
+    loop._flights = {flight.plan.uid: flight for flight in flights if flight.plan}
+    loop._failed, loop._elsewhere, loop._machines = deque(), deque(), dict(machines or {})
+    loop._fleet, loop.left_out = Mock(nodes=nodes), LeftOut()
+    loop._judge = Mock()  # type: ignore[method-assign]
+    return loop
+
+
+def test_a_run_that_cannot_be_measured_again_is_judged_by_what_was_measured() -> None:
+    before = RunResult("e", Verdict.PASSED, STAMP, STAMP, 1.0, metrics={"sort_time_s": 1.4})
+    again = Flight(Mock(), Mock(), Slice(), 2, only_on=frozenset({"gone"}), measured=before, plan=plan())
+    loop = loop_of(again)
+    loop._lose(again, "its node died")
+    loop._finish_failed()
+    judged, result = cast(Mock, loop._judge).call_args.args
+    assert judged is again
+    assert (result.verdict, result.metrics) == (Verdict.PASSED, before.metrics)
+    assert result.warnings == ("it could not be measured again where it was: its node died",)
+
+
+def test_what_is_measured_again_is_measured_on_the_same_node_else_on_one_like_it() -> None:
+    machines = {"first": "big", "second": "small", "third": "big"}
+    where = Where("first", "host", machine_id="big")
+    there = loop_of(nodes=tuple(map(node, ("first", "second", "third", "unknown"))), machines=machines)
+    assert there._like(where) == {"first"}
+    gone = loop_of(nodes=tuple(map(node, ("second", "third", "unknown"))), machines=machines)
+    assert gone._like(where) == {"third"}
+    assert not loop_of(nodes=tuple(map(node, ("second", "unknown"))), machines=machines)._like(where)

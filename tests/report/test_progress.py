@@ -185,7 +185,8 @@ def test_progress_that_cannot_be_written_stops_nothing_and_the_last_word_is_that
         if len(written) == 1:
             raise OSError("disk full")
 
-    progress = Progress(planned(tmp_path, "a"))
+    progress = Progress(planned(tmp_path, "a", "never"), lambda: {"m.yaml::a": 5.0, "m.yaml::never": 60.0})
+    progress.expect(["m.yaml::a", "m.yaml::never"])
     told = ProgressTold(progress, write, {"session": "s"}, line_every_s=0)
     progress.begin("m.yaml::a")
     told.start()
@@ -196,6 +197,8 @@ def test_progress_that_cannot_be_written_stops_nothing_and_the_last_word_is_that
     told.close()
     assert [each["state"] for each in written][-2:] == ["running", "ended"]
     assert written[-1]["counts"] == {"passed": 1}
+    assert written[-1]["waiting"] == 1
+    assert [each["left_s"] is None for each in written][-2:] == [False, True]
     json.dumps(written[-1], allow_nan=False)
 
 

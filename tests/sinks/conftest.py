@@ -30,6 +30,7 @@ RECORDING_SINK = """
         fail: int = 0
         sleep: float = 0.0
         hang_on: str = ""
+        exit_on: str = ""
 
     class Recording(Sink[Config]):
         config_model = Config
@@ -42,6 +43,8 @@ RECORDING_SINK = """
 
         def put(self, *said):
             time.sleep(self.config.sleep)
+            if self.config.exit_on == said[0]:
+                raise SystemExit("no more \x1b[31m")
             if self.config.hang_on == said[0]:
                 time.sleep(1000)
             if self.failed < self.config.fail:
@@ -71,12 +74,12 @@ FAILS_ONCE = """
 """
 
 
-def tried_twice(project: Project, *entries: dict[str, Any], **keys: Any) -> None:
+def tried_twice(project: Project, *entries: dict[str, Any], args: str = "", **keys: Any) -> None:
     """A matrix with the entry `again`, whose dataset cannot be made at first: an `error`, then another attempt."""
     project.write("make.py", FAILS_ONCE)
     made = {"script": "make.py", "args": ""}
     corpus = {"name": "corpus", "formats": [{"type": "jsonl", "path": "corpus"}], "generate": made}
-    again = project.entry("again", "--say {dataset:corpus,jsonl}", retries=1)
+    again = project.entry("again", f"--say {{dataset:corpus,jsonl}} {args}", retries=1)
     project.matrix(again, *entries, datasets=[corpus], **keys)
 
 
@@ -157,7 +160,14 @@ class Slack:
     answers: list[tuple[int, dict[str, str], Any]] = field(default_factory=list)
     """To be given before the normal ones."""
     silent_s: float = 0.0
+    silent_calls: int = 10_000
+    """How many calls of the next ones are answered that late."""
+    fails_once: list[str] = field(default_factory=list)
+    """A message whose text has one of these is answered with an error, once."""
+    at_once: int = 0
+    most_at_once: int = 0
     tokens: set[str] = field(default_factory=set)
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
     def of(self, method: str) -> list[dict[str, Any]]:
         return [payload for name, payload in self.calls if name == method]
@@ -171,9 +181,22 @@ class Slack:
         return [payload for payload in self.of("chat.postMessage") if "thread_ts" in payload]
 
     def answer(self, method: str, payload: dict[str, Any]) -> tuple[int, dict[str, str], Any]:
-        time.sleep(self.silent_s)
+        with self.lock:
+            self.at_once += 1
+            self.most_at_once = max(self.most_at_once, self.at_once)
+            self.silent_calls -= 1
+            is_silent = self.silent_calls >= 0
+        time.sleep(self.silent_s if is_silent else 0.0)
+        with self.lock:
+            self.at_once -= 1
+            return self._answer(method, payload)
+
+    def _answer(self, method: str, payload: dict[str, Any]) -> tuple[int, dict[str, str], Any]:
         if self.answers:
             return self.answers.pop(0)
+        if fails := [text for text in self.fails_once if text in payload["text"]]:
+            self.fails_once.remove(fails[0])
+            return 500, {}, "oh"
         self.calls.append((method, payload))
         if found := list(wrong_with(payload)):
             self.problems += found

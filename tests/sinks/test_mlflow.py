@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import signal
 import sqlite3
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +18,13 @@ import pytest
 from end_to_end.conftest import Outcome, Project
 from sinks.conftest import MlflowServer, tried_twice, wait_for
 from sinks.test_seam import resend, undelivered
+
+from curator_bench.sinks.mlflow import MlflowConfig
+from curator_bench.sinks.mlflow_logging import MlflowLogging
+from curator_bench.sinks.mlflow_values import Logged, Point, time_series
+from curator_bench.sinks.sink import Context
+from curator_bench.sinks.told import Result, Session
+from curator_bench.values import Verdict
 
 mlflow = pytest.importorskip("mlflow")
 
@@ -33,7 +44,7 @@ def sink(server: MlflowServer, experiment: str, **more: Any) -> dict[str, Any]:
     return {"name": "mlflow", "tracking_uri": server.url, "experiment": experiment, **more}
 
 
-ENTRIES = ("good", "bad", "slow", "twice", "long", "again")
+ENTRIES = ("good", "bad", "slow", "twice", "long", "loud", "again")
 LONG = '"text": "t" * 20_000'
 
 
@@ -63,10 +74,11 @@ def read_back(tmp_path_factory: pytest.TempPathFactory, mlflow_server: MlflowSer
         project.entry("slow", "--sleep 30", timeout_s=2),
         project.entry("twice", repeat=2),
         {"name": "long", "script": "long.py"},
+        project.entry("loud", "--say ${LOUD_TOKEN}"),
         sinks=[sink(mlflow_server, "all")],
         run_reason="to see",
     )
-    outcome = project.run("--benchmark", "--benchmark-db", "b.db")
+    outcome = project.run("--benchmark", "--benchmark-db", "b.db", LOUD_TOKEN="planted-in-a-log")
     return ReadBack(mlflow_server, project.folder, outcome, runs_of(mlflow_server, "all"))
 
 
@@ -81,7 +93,10 @@ def test_a_session_and_its_runs_are_there(read_back: ReadBack) -> None:
         "slow": "KILLED",
     }
     assert {runs[name].data.tags["mlflow.parentRunId"] for name in ("good", "bad", "twice")} == {parent.info.run_id}
-    assert runs["twice repeat 2"].data.tags["mlflow.parentRunId"] == runs["twice"].info.run_id
+    first, second = (runs[f"twice repeat {number}"] for number in (1, 2))
+    assert second.data.tags["mlflow.parentRunId"] == runs["twice"].info.run_id
+    assert first.info.start_time < first.info.end_time <= second.info.start_time < second.info.end_time
+    assert second.data.tags["session"] == "s"
     assert good.data.metrics["m199"] == 199
     assert good.data.metrics["docs/s _peak_ _"] == 12.5
     assert good.data.tags["metric_name.docs/s _peak_ _"] == "docs/s (peak) %"
@@ -120,6 +135,12 @@ def test_each_attempt_is_a_run_with_its_own_files(read_back: ReadBack) -> None:
     assert "results.json" not in files["again (attempt 1)"]
 
 
+def test_secrets_that_a_script_printed_are_masked_in_the_log_that_is_sent(read_back: ReadBack) -> None:
+    run = read_back.runs["loud"].info.run_id
+    sent = Path(read_back.client.download_artifacts(run, "stdouterr.log")).read_text()
+    assert ("***" in sent, "planted" in sent) == (True, False)
+
+
 def test_memory_over_time_is_a_series_with_steps(read_back: ReadBack) -> None:
     run = read_back.runs["slow"]
     points = read_back.client.get_metric_history(run.info.run_id, "system/memory_bytes")
@@ -143,6 +164,104 @@ def test_invocations_of_one_session_share_its_run(project: Project, mlflow_serve
     client = mlflow.MlflowClient(mlflow_server.url)
     found = client.search_runs([client.get_experiment_by_name("shared").experiment_id])
     assert sorted(run.info.run_name for run in found) == ["a", "b", "s"]
+
+
+class _Counting:
+    """A client that only counts how often it is asked to log."""
+
+    def __init__(self) -> None:
+        self.sizes: list[tuple[int, int, int]] = []
+
+    def log_batch(self, run: str, metrics: list[Any], params: list[Any], tags: list[Any], synchronous: bool) -> None:
+        self.sizes.append((len(metrics), len(params), len(tags)))
+
+    def log_artifact(self, run: str, path: str) -> None:
+        pass
+
+    def set_terminated(self, run: str, status: str, ended: int) -> None:
+        pass
+
+
+def test_two_hundred_metrics_are_one_request(tmp_path: Path) -> None:
+    ignored = lambda *given: None  # noqa: E731
+    logging = MlflowLogging(MlflowConfig(tracking_uri="x"), Context("mlflow", tmp_path, tmp_path, ignored, ignored))
+    vars(logging)["_client"] = counting = _Counting()
+    found = Logged({f"p{n}": "1" for n in range(50)}, [Point(f"m{n}", n, 0) for n in range(200)], {"t": "1"})
+    logging._log("run", found, ())
+    assert counting.sizes == [(200, 50, 1)]
+
+
+def test_what_gets_on_slowly_shows_signs_of_life(tmp_path: Path) -> None:
+    signs: list[bool] = []
+    ignored = lambda *given: None  # noqa: E731
+    context = Context("mlflow", tmp_path, tmp_path, ignored, ignored, alive=lambda: signs.append(True))
+    logging = MlflowLogging(MlflowConfig(tracking_uri="x"), context)
+    vars(logging).update(_client=_Counting(), _session=Session("s", str(tmp_path), "i"), _experiment="1")
+    with context.state.changing() as state:
+        state["runs"] = {"": "parent", "u": "run"}
+    log = tmp_path / "stdouterr.log"
+    log.touch()
+    moment = "2026-01-23T14:30:00+00:00"
+    logging.run_finished(Result("a", "a", "m::a", Verdict.PASSED, moment, moment, 1.0, uid="u", log_path=str(log)))
+    assert len(signs) == 2
+
+
+def test_gpus_over_time_are_a_series_of_each(tmp_path: Path) -> None:
+    lines = ["time,gpu,utilization_percent,memory_used_bytes,power_w"]
+    lines += [f"2026-01-23T14:30:0{second}+00:00,{gpu},{second * 10},5,n/a" for second in range(3) for gpu in (0, 1)]
+    (tmp_path / "gpustats.csv").write_text("\n".join(lines))
+    points = list(time_series(tmp_path))
+    of_first = [point for point in points if point.name == "system/gpu_0_utilization_percentage"]
+    assert [(point.step, point.value) for point in of_first] == [(0, 0.0), (1, 10.0), (2, 20.0)]
+    assert {point.name.partition("gpu_")[2] for point in points} == {
+        f"{gpu}_{what}" for gpu in (0, 1) for what in ("utilization_percentage", "memory_usage_bytes")
+    }
+
+
+class _TakesLong:
+    """A client whose server takes half a second to make a run."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    def create_run(self, *given: Any) -> Any:
+        time.sleep(0.5)
+        return self._client.create_run(*given)
+
+
+def test_invocations_that_start_at_the_same_moment_make_one_run(tmp_path: Path, mlflow_server: MlflowServer) -> None:
+    def joined(invocation: str) -> None:
+        ignored = lambda *given: None  # noqa: E731
+        context = Context("mlflow", tmp_path, tmp_path, link=ignored, say=ignored)
+        config = MlflowConfig(tracking_uri=mlflow_server.url, experiment="at once")
+        logging = MlflowLogging(config, context)
+        vars(logging)["_client"] = _TakesLong(mlflow.MlflowClient(mlflow_server.url))
+        logging.start_session(Session("s", str(tmp_path), invocation, started_at="2026-01-23T14:30:00+00:00"))
+
+    with ThreadPoolExecutor() as together:
+        list(together.map(joined, "abc"))
+    client = mlflow.MlflowClient(mlflow_server.url)
+    assert len(client.search_runs([client.get_experiment_by_name("at once").experiment_id])) == 1
+
+
+def test_what_was_interrupted_is_killed_and_its_earlier_attempt_is_there(
+    project: Project, mlflow_server: MlflowServer
+) -> None:
+    tried_twice(project, project.entry("never"), args="--sleep 60", sinks=[sink(mlflow_server, "interrupted")])
+    process = project.start("--benchmark", "--bench-sink-grace", "60")
+    wait_for(lambda: (project.session_dir / "again" / "attempt_2" / "logs" / "stdouterr.log").exists())
+    os.kill(process.pid, signal.SIGINT)
+    assert project.outcome(process).code == 2
+    runs = runs_of(mlflow_server, "interrupted")
+    assert {name: run.info.status for name, run in runs.items()} == {
+        "s": "KILLED",
+        "again (attempt 1)": "FAILED",
+        "again": "KILLED",
+    }
+    assert runs["again"].data.tags["verdict"] == "interrupted"
 
 
 def test_a_server_that_is_restarted_gets_everything(project: Project, mlflow_server: MlflowServer) -> None:

@@ -7,21 +7,31 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from end_to_end.conftest import Project
 from sinks.conftest import told, tried_twice, wait_for
 
-from curator_bench.sinks import journal
+from curator_bench.sinks import Sink, SinkConfig, journal
+from curator_bench.sinks.courier import Courier
+from curator_bench.sinks.sink import Context
+from curator_bench.sinks.state import keep_newest
+from curator_bench.sinks.told import Result, Session
+from curator_bench.values import Mask, Verdict
 
 SINK = {"name": "./my_sink.py:Recording"}
 
 
-def resend(project: Project, *options: str, **variables: str) -> subprocess.CompletedProcess[str]:
+def resend(
+    project: Project, *options: str, name: str = "results/s", **variables: str
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", "from curator_bench.cli import main; main()", "resend", "results/s", *options],
+        [sys.executable, "-c", "from curator_bench.cli import main; main()", "resend", name, *options],
         cwd=project.folder,
         env=project.environment(**variables),
         stdout=subprocess.PIPE,
@@ -89,19 +99,28 @@ def test_a_mistake_in_a_sinks_block_is_a_mistake_of_the_matrix(project: Project)
             tracking_uri: http://127.0.0.1:1
           - name: slak
           - name: slack
-            webhook_url: http://127.0.0.1:1/
+            webhook_url: hooks.slack.com/planted
             default_metrics: {a: 1}
+          - name: "./my_sink.py:Recording"
+            file: 5
+          - name: "./a_script.py:Sink"
+          - name: "./odd.py:Odd"
         entries:
           - {name: a, script: script.py, sink_data: [{name: slack, additional_metric: [x]}]}
         """,
     )
+    project.write("odd.py", "from curator_bench.sinks import Sink\n\nclass Odd(Sink):\n    config_model = dict\n")
+    project.write("a_script.py", "import argparse; argparse.ArgumentParser().error('no words')")
     outcome = project.run("--benchmark")
     assert outcome.code == 4
     assert outcome.has(
         "matrix.yaml:4: sinks[mlflow].tracking_ur: unknown key; did you mean 'tracking_uri'?",
         "matrix.yaml:6: sinks[slak].name: unknown sink 'slak'; did you mean 'slack'?",
+        "matrix.yaml:8: sinks[slack].webhook_url: is no URL that begins with https://",
         "matrix.yaml:9: sinks[slack].default_metrics: found a mapping, expected a list",
-        "matrix.yaml:11: entries[a].sink_data[slack].additional_metric: unknown key; did you mean",
+        "matrix.yaml:12: sinks[./a_script.py:Sink].name: the sink './a_script.py:Sink' cannot be loaded: SystemExit: 2",
+        "matrix.yaml:13: sinks[./odd.py:Odd].name: the sink './odd.py:Odd' has <class 'dict'> as config_model",
+        "matrix.yaml:15: entries[a].sink_data[slack].additional_metric: unknown key; did you mean",
     )
 
 
@@ -118,6 +137,22 @@ def test_a_sink_that_nobody_told_where_it_is_is_off_unless_it_is_named(
     outcome = project.run("--collect-only", "--bench-sink", "slack")
     assert outcome.code == 4
     assert outcome.has("the sink slack needs bot_token and channel_id")
+
+
+def test_all_sinks_that_lack_something_are_told_at_once(project: Project) -> None:
+    project.matrix(project.entry("a"))
+    nowhere = dict.fromkeys(("SLACK_BOT_TOKEN", "SLACK_WEBHOOK_URL", "MLFLOW_TRACKING_URI"), "")
+    outcome = project.run("--bench-sink", "slack", "--bench-sink", "mlflow", **nowhere)
+    assert outcome.code == 4
+    assert outcome.has("the sink slack needs bot_token and channel_id", "the sink mlflow needs tracking_uri")
+
+
+@pytest.mark.parametrize("seconds", ["-1", "nan", "soon"])
+def test_the_grace_is_a_time(project: Project, seconds: str) -> None:
+    project.matrix(project.entry("a"))
+    outcome = project.run("--bench-sink-grace", seconds)
+    assert outcome.code == 4
+    assert outcome.has(f"bench_sink_grace: found {seconds!r}, expected seconds")
 
 
 def test_an_unknown_sink_on_the_command_line_is_a_usage_error(project: Project) -> None:
@@ -139,6 +174,23 @@ def test_a_sink_is_told_of_the_attempts_before_the_one_that_counts(project: Proj
         ["run_finished", "again (attempt 1)", "error"],
         ["run_finished", "again", "passed"],
         ["end_session", {"passed": 1}],
+    ]
+
+
+@pytest.mark.parametrize("options", [(), ("-n", "1"), FLEET], ids=["here", "in a worker", "in a fleet"])
+def test_a_sink_is_told_of_the_attempts_of_a_run_that_was_interrupted(
+    project: Project, options: tuple[str, ...]
+) -> None:
+    tried_twice(project, args="--sleep 60", sinks=[SINK])
+    process = project.start("--benchmark", *options)
+    wait_for(lambda: (project.session_dir / "again" / "attempt_2" / "logs" / "stdouterr.log").exists())
+    os.kill(process.pid, signal.SIGINT)
+    outcome = project.outcome(process)
+    assert outcome.code == 2, outcome.output
+    assert [line for line in told(project) if line[0] not in ("start_session", "run_started")] == [
+        ["run_finished", "again (attempt 1)", "error"],
+        ["run_finished", "again", "interrupted"],
+        ["end_session", {"interrupted": 1}],
     ]
 
 
@@ -177,6 +229,84 @@ def test_a_sink_that_hangs_delays_nothing(project: Project) -> None:
     assert time.monotonic() - began < 60
     assert outcome.has("3 of 3 messages not delivered (a call took longer than 0.5 s")
     assert undelivered(project)
+
+
+def test_a_journal_that_cannot_be_written_keeps_nothing_back(project: Project) -> None:
+    project.session_dir.mkdir(parents=True)
+    (project.session_dir / "undelivered").write_text("in the way")
+    project.matrix(project.entry("a"), sinks=[SINK])
+    outcome = project.run("--benchmark")
+    assert ["run_finished", "a", "passed"] in told(project)
+    assert outcome.has("delivered in the end, after: what is undelivered cannot be kept")
+    project.matrix(project.entry("a"), sinks=[{**SINK, "fail": 1000}])
+    assert "; they are lost" in project.run("--benchmark").output
+
+
+def test_a_queue_that_is_full_keeps_nobody_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stuck(Sink[SinkConfig]):
+        def start_session(self, session: Session) -> None:
+            go_on.wait(60)
+
+    go_on = threading.Event()
+    monkeypatch.setattr("curator_bench.sinks.courier._MOST_WAITING", 3)
+    ignored = lambda *given: None  # noqa: E731
+    context = Context("stuck", tmp_path, tmp_path, ignored, ignored)
+    kept = journal.Journal(tmp_path / "stuck.jsonl", "i")
+    courier = Courier("stuck", lambda _: Stuck(SinkConfig(), context), kept, 60, Mask())
+    courier.start(Session("s", str(tmp_path), "i"), {})
+    for name in "abcdef":
+        courier.tell(Result(name, name, name, Verdict.PASSED, "", "", 1.0))
+    courier.leave()
+    go_on.set()
+    assert "more than 3 messages are waiting; further ones are left for later" in courier.account.reasons
+    (left,) = journal.read(tmp_path / "stuck.jsonl")
+    assert [one.name for one in left.told.values()] == list("abcdef")  # type: ignore[union-attr]
+
+
+def test_what_is_resent_later_does_not_replace_what_came_of_the_entry_since() -> None:
+    state: dict[str, Any] = {}
+    for verdict, ended_at in ((Verdict.PASSED, "2026-01-23T15"), (Verdict.INTERRUPTED, "2026-01-23T14")):
+        result = Result("a", "a", "m.yaml::a", verdict, ended_at, ended_at, 1.0)
+        keep_newest(state, result, str(verdict))
+    assert state["verdicts"] == {"m.yaml::a": "passed"}
+
+
+def test_a_library_that_exits_ends_no_run(project: Project) -> None:
+    project.matrix(project.entry("a"), project.entry("b"), sinks=[{**SINK, "exit_on": "run_finished"}])
+    outcome = project.run("--benchmark", "-W", "error")
+    assert outcome.code == 0, outcome.output
+    assert outcome.has("3 of 3 messages not delivered (SystemExit: no more [31m); they are in")
+
+
+def test_who_does_not_want_to_wait_for_a_sink_is_told_what_is_left(project: Project) -> None:
+    project.matrix(project.entry("a"), sinks=[{**SINK, "sleep": 60}])
+    process = project.start("--benchmark", "--bench-sink-grace", "100")
+    wait_for(lambda: (project.session_dir / "summary.json").exists())
+    time.sleep(1)
+    os.kill(process.pid, signal.SIGINT)
+    outcome = project.outcome(process)
+    assert outcome.code == 0
+    assert outcome.has("2 of 2 messages not delivered (took too long to finish)", "1 passed")
+    assert "Traceback" not in outcome.output
+
+
+def test_two_resends_at_once_deliver_once(project: Project) -> None:
+    project.matrix(project.entry("a"), sinks=[{**SINK, "fail": 1000}])
+    assert project.run("--benchmark").code == 0
+    project.matrix(project.entry("a"), sinks=[{**SINK, "sleep": 5}])
+    with ThreadPoolExecutor() as together:
+        done = list(together.map(lambda _: resend(project), range(2)))
+    assert sorted(one.returncode for one in done) == [0, 1]
+    assert "another `curator-bench resend` delivers it just now" in "".join(one.stdout for one in done)
+    assert [line[0] for line in told(project)] == ["start_session", "run_finished", "end_session"]
+
+
+def test_resend_knows_what_is_no_session_and_no_sink(project: Project) -> None:
+    project.matrix(project.entry("a"), sinks=[SINK])
+    assert project.run("--benchmark").code == 0
+    assert "--sink: unknown sink 'slak'; did you mean 'slack'?" in resend(project, "--sink", "slak").stdout
+    assert "results/s: nothing is undelivered to slack" in resend(project, "--sink", "slack").stdout
+    assert "there is no session in" in resend(project, name="results").stdout
 
 
 def test_a_slow_sink_has_time_as_long_as_it_delivers(project: Project) -> None:

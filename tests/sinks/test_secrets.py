@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -23,7 +24,16 @@ PLANTED = {
     "AWS_SECRET_ACCESS_KEY": "planted-0006-secret",
     "REASON_TOKEN": "planted-0007-reason",
     "VIEWER_KEY": "planted-0008-viewer",
+    "S3_ID": "AKIA-an-id-that-stands-in-every-request-and-is-no-secret",
+    "S3_SECRET": "planted-0013-secret",
 }
+ACCOUNT = {
+    "type": "service_account",
+    "client_email": "bench@example",
+    "private_key_id": "planted0014",
+    "private_key": "-----BEGIN PRIVATE KEY-----\nplanted0015\n-----END PRIVATE KEY-----\n",
+}
+IN_FULL = ("--junitxml=junit.xml", "--log-file=log.txt", "--log-level=DEBUG", "-v")
 
 
 def test_no_secret_is_written_anywhere(project: Project, slack: Slack) -> None:
@@ -42,6 +52,7 @@ def test_no_secret_is_written_anywhere(project: Project, slack: Slack) -> None:
                 raise RuntimeError(f"no way in with {self.config.model_extra}")
         """,
     )
+    project.write("account.json", json.dumps({**ACCOUNT, "token_uri": f"http://127.0.0.1:{away}/token"}))
     project.matrix(
         project.entry("a", "--exit 1"),
         project.entry("b", "--say ${REASON_TOKEN}", env={"MY_API_KEY": "planted-0009-entry"}),
@@ -52,8 +63,13 @@ def test_no_secret_is_written_anywhere(project: Project, slack: Slack) -> None:
             {
                 "name": "jsonl",
                 "path": f"s3://bucket/{'x' * 5}/",
-                "options": {"endpoint_url": f"http://127.0.0.1:{away}"},
+                "options": {
+                    "endpoint_url": f"http://127.0.0.1:{away}",
+                    "key": "${S3_ID}",
+                    "secret": "${S3_SECRET}",
+                },
             },
+            {"name": "gdrive", "drive_folder_id": "F", "service_account_file": "account.json"},
             {
                 "name": "./failing.py:Failing",
                 "api_token": "planted-0010-literal",
@@ -63,15 +79,34 @@ def test_no_secret_is_written_anywhere(project: Project, slack: Slack) -> None:
         run_reason="because ${REASON_TOKEN}",
         viewer_url_template="http://viewer/{session_name_url}?key=${VIEWER_KEY}",
     )
-    outcome = project.run("--benchmark", "--bench-sink-grace", "20", **variables)
+    outcome = project.run("--benchmark", *IN_FULL, "--bench-sink-grace", "20", **variables)
     assert outcome.code == 1
-    outputs = [outcome.output, resend(project, **variables).stdout]
-    own = {project.folder / "matrix.yaml", project.session_dir / "b" / "logs" / "stdouterr.log"}
-    written = [path for path in project.folder.rglob("*") if path.is_file() and path not in own]
-    assert len(written) > 20
-    for text in ("planted", "T1planted"):
-        assert [line for output in outputs for line in output.splitlines() if text in line] == []
-        assert [path for path in written if text.encode() in path.read_bytes()] == []
+    own = {"matrix.yaml", "account.json", "results/s/b/logs/stdouterr.log"}
+    assert_nothing_planted(project, own, outcome.output, resend(project, **variables).stdout)
+
+
+def test_no_secret_of_a_bot_a_database_or_an_option_is_written_anywhere(project: Project, slack: Slack) -> None:
+    token = PLANTED["SLACK_BOT_TOKEN"]
+    slack.answers = [(200, {}, {"ok": False, "error": f"what is {token}?"}) for _ in range(4)]
+    project.matrix(project.entry("a"), sinks=[{"name": "slack", "channel_id": "C", "api_url": f"{slack.url}/api/"}])
+    database = f"postgresql://me:planted0016@127.0.0.1:{free_port()}/bench"
+    viewer = ("-o", "bench_viewer_url=http://viewer/?token=planted0017")
+    outcome = project.run("--benchmark", *IN_FULL, *viewer, SLACK_BOT_TOKEN=token)
+    again = resend(project, SLACK_BOT_TOKEN=token)
+    assert "Slack refuses: what is ***?" in again.stdout
+    assert "Slack refuses: what is ***?" in outcome.output
+    refused = project.run("--benchmark", "-o", f"benchmark_db={database}", SLACK_BOT_TOKEN=token)
+    assert "://me:***@" in refused.output
+    assert_nothing_planted(project, {"matrix.yaml"}, outcome.output, again.stdout, refused.output)
+
+
+def assert_nothing_planted(project: Project, own: set[str], *outputs: str) -> None:
+    """In what was printed and in all that was written, but for the files that are the user's or a script's own."""
+    written = [path for path in project.folder.rglob("*") if path.is_file()]
+    written = [path for path in written if str(path.relative_to(project.folder)) not in own]
+    assert len(written) > 15
+    assert [line for output in outputs for line in output.splitlines() if "planted" in line] == []
+    assert [path for path in written if b"planted" in path.read_bytes()] == []
 
 
 def test_a_missing_extra_is_one_line_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:

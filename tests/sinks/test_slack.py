@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
 import time
 from typing import Any
 
 import pytest
 from end_to_end.conftest import Project
-from sinks.conftest import Slack, tried_twice
+from sinks.conftest import Slack, tried_twice, wait_for
 from sinks.test_seam import resend, undelivered
 
 TOKEN = "xoxb-1234-planted"
@@ -30,7 +33,7 @@ def test_one_message_is_updated_and_each_run_is_a_reply(project: Project, slack:
         project.entry("good", f"--metrics '{metrics}'", sink_data=[{"name": "slack", "additional_metrics": ["docs"]}]),
         project.entry(
             "bad",
-            requirements=[{"metric": "m", "min_value": 5}],
+            requirements=[{"metric": "m", "min_value": 5e9}],
             sink_data=[{"name": "slack", "ping_on_failure": ["U2"]}],
         ),
         sinks=[sink(slack, default_metrics=["done_s", "size_bytes"], ping_users_on_failure=["U1"])],
@@ -45,6 +48,7 @@ def test_one_message_is_updated_and_each_run_is_a_reply(project: Project, slack:
     assert {reply["thread_ts"] for reply in slack.replies} == {last["ts"]}
     assert all(text in texts(good) for text in ("1 h 02 min", "1.50 GiB", "1,234,567"))
     assert "not met" in texts(bad)
+    assert "m ≥ 5,000,000,000" in texts(bad)
     assert "<@U1> <@U2>" in texts(bad)
     assert "<@U1>" not in texts(good)
     assert "stdouterr.log" in texts(bad)
@@ -91,6 +95,29 @@ def test_invocations_of_one_session_share_one_message(project: Project, slack: S
     assert "2 of 2 runs: 2 passed" in texts(slack.of("chat.update")[-1])
 
 
+def test_a_session_that_was_killed_is_no_success_and_is_one_when_it_was_gone_on_with(
+    project: Project, slack: Slack
+) -> None:
+    def matrix(seconds: int) -> None:
+        project.write("wait.py", f"import time; time.sleep({seconds})\n" + (project.folder / "script.py").read_text())
+        waiting = {"name": "b", "script": "wait.py"}
+        project.matrix(project.entry("a"), waiting, project.entry("c"), sinks=[sink(slack)])
+
+    matrix(60)
+    process = project.start("--benchmark", output=subprocess.DEVNULL)
+    wait_for(lambda: slack.replies and (project.session_dir / "b" / "logs" / "stdouterr.log").exists())
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    wait_for(lambda: not project.processes())
+    assert resend(project).returncode == 0
+    killed = slack.of("chat.update")[-1]
+    assert killed["text"] == "✋ s: 1 of 3 runs: 1 passed"
+    assert "interrupted" in texts(killed)
+    matrix(0)
+    assert project.run("--benchmark", "--bench-resume").code == 0
+    assert slack.of("chat.update")[-1]["text"] == "✅ s: 3 of 3 runs: 3 passed"
+
+
 def test_a_pause_that_slack_asks_for_is_kept(project: Project, slack: Slack) -> None:
     slack.answers = [(429, {"Retry-After": "2"}, {"ok": False, "error": "ratelimited"}), (500, {}, "oh")]
     project.matrix(project.entry("a"), sinks=[sink(slack)])
@@ -101,6 +128,15 @@ def test_a_pause_that_slack_asks_for_is_kept(project: Project, slack: Slack) -> 
     assert not undelivered(project)
 
 
+def test_resend_does_not_wait_for_an_hour(project: Project, slack: Slack) -> None:
+    slack.answers = [(429, {"Retry-After": "3600"}, {"ok": False, "error": "ratelimited"}) for _ in range(2)]
+    project.matrix(project.entry("a"), sinks=[sink(slack)])
+    assert project.run("--benchmark", "--bench-sink-grace", "1").code == 0
+    assert "Slack asks for a pause of 1 h 00 min; resend what is left then" in resend(project).stdout
+    assert resend(project).returncode == 0
+    assert len(slack.replies) == 1
+
+
 def test_a_slack_that_does_not_answer_delays_no_run_and_is_told_later(project: Project, slack: Slack) -> None:
     slack.silent_s = HANGS_S
     project.matrix(project.entry("a"), project.entry("b"), sinks=[sink(slack, call_timeout_s=1)])
@@ -109,10 +145,31 @@ def test_a_slack_that_does_not_answer_delays_no_run_and_is_told_later(project: P
     assert outcome.code == 0
     assert time.monotonic() - began < HANGS_S / 5
     assert (slack.calls, len(undelivered(project))) == ([], 1)
-    assert outcome.has("3 of 3 messages not delivered (a call took longer than 1 s")
+    assert outcome.has("3 of 3 messages not delivered (TimeoutError: ")
     slack.silent_s = 0
     assert resend(project).returncode == 0
     assert [reply["text"].split()[1] for reply in slack.replies] == ["a:", "b:"]
+
+
+def test_a_slack_that_hangs_for_a_while_is_asked_again(project: Project, slack: Slack) -> None:
+    slack.silent_s, slack.silent_calls = HANGS_S, 1
+    project.matrix(project.entry("a", "--sleep 3"), sinks=[sink(slack, call_timeout_s=2)])
+    outcome = project.run("--benchmark")
+    assert outcome.has("delivered in the end, after: TimeoutError")
+    assert [reply["text"].split()[1] for reply in slack.replies] == ["a:"]
+    assert not undelivered(project)
+
+
+def test_where_slack_is_slow_two_replies_are_under_way_and_none_comes_twice(project: Project, slack: Slack) -> None:
+    names = "abcdef"
+    slack.silent_s, slack.fails_once = 0.7, ["c: passed", "d: passed"]
+    project.matrix(*(project.entry(name) for name in names), sinks=[sink(slack)])
+    assert project.run("--benchmark").code == 0
+    assert slack.most_at_once == 2
+    assert len(slack.of("chat.update")) <= 3
+    assert sorted(reply["text"].split()[1] for reply in slack.replies) == [f"{name}:" for name in names]
+    assert "6 of 6 runs: 6 passed" in texts(slack.of("chat.update")[-1])
+    assert not undelivered(project)
 
 
 def test_what_slack_refuses_is_not_tried_again(project: Project, slack: Slack) -> None:

@@ -23,9 +23,10 @@ from end_to_end.conftest import Project
 from sinks.test_seam import resend, undelivered
 
 
-def bench(project: Project, *words: str) -> str:
+def bench(project: Project, *words: str, **variables: str) -> str:
     command = [sys.executable, "-c", "from curator_bench.cli import main; main()", *words]
-    done = subprocess.run(command, cwd=project.folder, capture_output=True, text=True, check=False)
+    environment = project.environment(**variables)
+    done = subprocess.run(command, cwd=project.folder, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -68,11 +69,14 @@ def test_history_is_kept_in_a_bucket(project: Project, s3: str) -> None:
     assert project.run("--benchmark", "--bench-entries", "a", **variables).code == 0
     assert project.run("--benchmark", "--bench-entries", "b", **variables).code == 0
     assert not undelivered(project)
-    objects = store.ls("bucket/history", detail=False)
-    assert len(objects) == 2
-    (project.folder / "fetched.jsonl").write_bytes(b"".join(store.cat_file(name) for name in objects))
-    bench(project, "import", "fetched.jsonl", "--db", "other.db")
+    assert len(store.ls("bucket/history", detail=False)) == 2
+    way = {"FSSPEC_S3_KEY": keys["key"], "FSSPEC_S3_SECRET": keys["secret"], "FSSPEC_S3_ENDPOINT_URL": s3}
+    said = bench(project, "import", "s3://bucket/history/", "--db", "other.db", **way)
+    assert "s3://bucket/history/ (2 files): 2 runs added" in said
     assert verdicts(project.folder / "other.db") == [("a", "passed"), ("b", "passed")]
+    usual = {"AWS_ACCESS_KEY_ID": keys["key"], "AWS_SECRET_ACCESS_KEY": keys["secret"], "AWS_ENDPOINT_URL": s3}
+    said = bench(project, "merge", "s3://bucket/history/", "--into", "benchmark.db", **usual)
+    assert "s3://bucket/history/: 0 runs added, 0 completed, 2 there already" in said
 
 
 def test_github_gets_a_summary_and_annotations(project: Project) -> None:
@@ -83,7 +87,15 @@ def test_github_gets_a_summary_and_annotations(project: Project) -> None:
     summary = (project.folder / "summary.md").read_text()
     assert "## Benchmarks: 1 passed, 1 failed" in summary
     assert "| bad | ❌ failed |" in summary
-    assert outcome.has("::error file=matrix.yaml,title=bad%3A failed::speed is 1, min_value 5.0")
+    assert outcome.has("::error file=matrix.yaml,title=bad%3A failed::speed is 1, min_value 5")
+
+
+def test_github_outside_of_actions_is_off_unless_it_is_named(project: Project) -> None:
+    away = {"GITHUB_ACTIONS": "", "GITHUB_STEP_SUMMARY": ""}
+    project.matrix(project.entry("a"), sinks=[{"name": "github"}])
+    outcome = project.run("--collect-only", "--benchmark", **away)
+    assert (outcome.code, outcome.has("the sink github needs step_summary")) == (0, True)
+    assert project.run("--collect-only", "--bench-sink", "github", **away).code == 4
 
 
 WANDB_HEADER = 7

@@ -7,14 +7,18 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from math import prod
 from pathlib import Path
+from typing import Any
 
 from curator_bench.cli import tables
+from curator_bench.matrix import Definitions
 from curator_bench.report.session_runs import RESULTS, read_run
 from curator_bench.values import Entry, Matrix, Verdict
 
 Mark = Callable[[Entry], str | None]
-"""The verdict of an entry that has run; None for one that has not."""
-_PASSED, _OTHER = "✓", "✗"
+"""The verdict of an entry that has run, or that it has changed since; None for one that has not."""
+CHANGED = "changed"
+_PASSED, _OTHER, _AGAIN = "✓", "✗", "↻"
+_MOST_CHANGES = 20
 
 
 def newest_session(results: Path, matrix: Matrix) -> Path | None:
@@ -34,18 +38,43 @@ def marks_of(session_dir: Path | None) -> Mark:
     """What the session's folder says of entries."""
 
     known: dict[str, str | None] = {}
+    definitions = Definitions()
 
     def mark(entry: Entry) -> str | None:
         if entry.id not in known:
-            known[entry.id] = _verdict(session_dir, entry) if session_dir else None
+            known[entry.id] = _came_of(session_dir, entry, definitions) if session_dir else None
         return known[entry.id]
 
     return mark
 
 
-def _verdict(session_dir: Path, entry: Entry) -> str | None:
+def _came_of(session_dir: Path, entry: Entry, definitions: Definitions) -> str | None:
+    run = _run_of(session_dir, entry)
+    if not run:
+        return None
+    return CHANGED if _why_again(entry, run, definitions) else str(run["verdict"])
+
+
+def _why_again(entry: Entry, run: dict[str, Any], definitions: Definitions) -> str | None:
+    """As --bench-resume has it."""
+    from curator_bench.fixtures.done_before import KEPT, why_again
+
+    return why_again(entry, run, KEPT["finished"], definitions.hash_of(entry))
+
+
+def _run_of(session_dir: Path, entry: Entry) -> dict[str, Any]:
     run = read_run(session_dir.joinpath(*entry.folder, RESULTS))
-    return str(run["verdict"]) if run.get("matrix") == entry.file.file else None
+    return run if run.get("matrix") == entry.file.file else {}
+
+
+def changes(matrix: Matrix, session_dir: Path, mark: Mark) -> Iterator[str]:
+    """A line for each entry that is not what it was, which --bench-resume runs again."""
+    changed, definitions = [entry for entry in matrix.entries if mark(entry) == CHANGED], Definitions()
+    for entry in changed[:_MOST_CHANGES]:
+        run = _run_of(session_dir, entry)
+        yield f"  {entry.id} ({run.get('verdict')}): {_why_again(entry, run, definitions)}"
+    if len(changed) > _MOST_CHANGES:
+        yield f"  … and {len(changed) - _MOST_CHANGES} more"
 
 
 def draw(matrix: Matrix, mark: Mark) -> Iterator[str]:
@@ -108,14 +137,18 @@ def _count(count: int) -> str:
 
 
 def _path(entry: Entry) -> tuple[str, ...]:
-    return tuple(value.text for value in entry.axes if value.named)
+    """Texts that would break a line, or are none, in quotes."""
+    texts = (value.text for value in entry.axes if value.named)
+    return tuple(text if text.strip() and text.isprintable() else repr(text) for text in texts)
 
 
 def _marked(text: str, entry: Entry, mark: Mark) -> str:
     verdict = mark(entry)
     if verdict is None:
         return text
-    return f"{text} {_PASSED}" if verdict == Verdict.PASSED else f"{text} {_OTHER} {verdict}"
+    if verdict == Verdict.PASSED:
+        return f"{text} {_PASSED}"
+    return f"{text} {_AGAIN if verdict == CHANGED else _OTHER} {verdict}"
 
 
 def _done(entries: Sequence[Entry], mark: Mark) -> str:

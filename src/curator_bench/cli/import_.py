@@ -2,67 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from curator_bench.cli import tables
+from curator_bench.cli import tables, taking_in
 from curator_bench.cli.databases import db_option, writing
-from curator_bench.errors import BenchError, Mistake
-
-if TYPE_CHECKING:
-    from curator_bench.store.imports.taking import TakenIn
-
-_MISTAKES_SHOWN = 20
+from curator_bench.cli.stores import Stored, find, is_store
+from curator_bench.errors import Mistake
 
 
 @click.command("import")
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("files", nargs=-1, required=True)
 @db_option
-def command(files: tuple[Path, ...], database: str) -> None:
+def command(files: tuple[str, ...], database: str) -> None:
     """Take in runs from FILES. Taking a file in again adds nothing.
 
-    They may be unrecorded.jsonl or results.jsonl of a session, what `curator-bench export --format jsonl` wrote, lines
-    with name, metric, value, time and commit, JSON of pytest-benchmark, or a benchmark.db of coiled/benchmarks.
+    They may be unrecorded.jsonl or results.jsonl of a session, what the sink jsonl or `curator-bench export --format
+    jsonl` wrote, lines with name, metric, value, time and commit, JSON of pytest-benchmark, or a benchmark.db of
+    coiled/benchmarks. A URL of fsspec will do, such as s3://bucket/history/: of a folder, all .jsonl in it.
     """
-    from curator_bench.execution.repeats import combine
-    from curator_bench.store.imports.forms import form_of
     from curator_bench.store.imports.taking import Taker
 
-    forms = []
-    for file in files:
-        with _readable(file):
-            forms.append(form_of(file, combine))
+    sources = [find(file) if is_store(file) else (Path(file), taking_in.form(Path(file), file)) for file in files]
     mistakes: list[Mistake] = []
     with writing(database) as opened:
         taker = Taker(opened)
-        for file, form in zip(files, forms, strict=True):
-            with _readable(file):
-                taken = taker.take_in(form.read(file))
-            tables.say(f"{file} ({form.name}): {_said(taken)}")
-            _tell(taken.mistakes)
+        for source in sources:
+            if isinstance(source, Stored):
+                what = f"{source.shown} ({tables.how_many(len(source.names), 'file')})"
+                found = taking_in.found_in_store(source)
+            else:
+                path, form = source
+                what = f"{path} ({form.name})"
+                found = taking_in.found_in(path, form, str(path))
+            taken = taker.take_in(found)
+            tables.say(f"{what}: {taking_in.said(taken.added, taken.completed, taken.known)}")
+            taking_in.tell(taken.mistakes)
             mistakes += taken.mistakes
-    if mistakes:
-        raise BenchError(f"{tables.how_many(len(mistakes), 'mistake')}; what was right has been taken in")
-
-
-def _said(taken: TakenIn) -> str:
-    return f"{tables.how_many(taken.added, 'run')} added, {taken.completed:,} completed, {taken.known:,} there already"
-
-
-def _tell(mistakes: Sequence[Mistake]) -> None:
-    for mistake in mistakes[:_MISTAKES_SHOWN]:
-        click.echo(str(mistake), err=True)
-    if len(mistakes) > _MISTAKES_SHOWN:
-        click.echo(f"… and {len(mistakes) - _MISTAKES_SHOWN:,} more", err=True)
-
-
-@contextmanager
-def _readable(file: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise BenchError(f"{file} cannot be read: {error.strerror or error}") from error
+    taking_in.fail_for(mistakes)

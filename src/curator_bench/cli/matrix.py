@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from curator_bench.cli.entry_tree import draw, marks_of, newest_session
+from curator_bench.cli.entry_tree import changes, draw, marks_of, newest_session
 from curator_bench.cli.loading import datasets_option, load_files, overlay_option, repo_option
 from curator_bench.cli.tables import say
 from curator_bench.errors import BenchError
@@ -57,8 +57,13 @@ def _print_tree(matrix: Matrix, session: str | None, results: Path | None) -> No
         raise BenchError(f"no session {session!r} in {folder}; --results says where sessions are")
     if session_dir is not None:
         say(f"done in session {session_dir.name}: ✓ passed, ✗ otherwise")
-    for line in draw(matrix, marks_of(session_dir)):
+    mark = marks_of(session_dir)
+    for line in draw(matrix, mark):
         say(matrix.mask.hide(line))
+    if session_dir is not None and (changed := list(changes(matrix, session_dir, mark))):
+        say("↻ changed since, so --bench-resume runs them again:")
+        for line in changed:
+            say(matrix.mask.hide(line))
 
 
 def _json(matrix: Matrix) -> str:

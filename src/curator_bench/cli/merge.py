@@ -1,14 +1,29 @@
-"""`curator-bench merge`: puts databases together."""
+"""`curator-bench merge`: puts databases together, and the histories that the sink jsonl writes."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
+from curator_bench.cli import taking_in
 from curator_bench.cli.databases import reading, writing
 from curator_bench.cli.progress import progress
-from curator_bench.cli.tables import how_many, say
+from curator_bench.cli.stores import Stored, find, is_store
+from curator_bench.cli.tables import say
+from curator_bench.errors import Mistake
+
+if TYPE_CHECKING:
+    from curator_bench.store.database import Database
+    from curator_bench.store.imports.found import Found
+    from curator_bench.store.merge import Merged
+
+Merging: TypeAlias = "Callable[[Database, list[Mistake]], Merged]"
+"""Into a database; mistakes in files are added to the list."""
 
 
 @click.command("merge")
@@ -17,19 +32,55 @@ from curator_bench.cli.tables import how_many, say
 def command(databases: tuple[str, ...], target: str) -> None:
     """Add to --into what it lacks of databases A, B, …: files or URLs, of this or an older curator-bench.
 
-    They are not changed, and merging them again adds nothing.
+    One may also be a file that ends in .jsonl, as `import` takes it; or be in a store, such as s3://bucket/history/ for
+    all .jsonl in that folder, or s3://bucket/record.db. They are not changed, and merging them again adds nothing.
     """
+    mistakes: list[Mistake] = []
+    with ExitStack() as opened:
+        sources = [_open(named, opened) for named in databases]  # all of them, before anything is made
+        into = opened.enter_context(writing(target))
+        for shown, merge in sources:
+            merged = merge(into, mistakes)
+            say(f"{shown}: {taking_in.said(merged.added, merged.renewed, merged.known)}")
+    taking_in.tell(mistakes)
+    taking_in.fail_for(mistakes)
+
+
+def _open(named: str, opened: ExitStack) -> tuple[str, Merging]:
+    """How it is shown, and how it is merged. Raises BenchError where it cannot be read."""
+    if is_store(named):
+        stored = find(named)
+        if stored.is_lines:
+            return stored.shown, partial(_of_runs, taking_in.found_in_store(stored))
+        return stored.shown, partial(_of_stored_database, stored)
+    if named.endswith(".jsonl"):
+        form = taking_in.form(Path(named), named)
+        return named, partial(_of_runs, taking_in.found_in(Path(named), form, named))
+    database = opened.enter_context(reading(named))
+    return database.shown, partial(_of_database, database)
+
+
+def _of_database(source: Database, into: Database, mistakes: list[Mistake]) -> Merged:
     from curator_bench.store.merge import merge
 
-    with ExitStack() as opened:
-        sources = [
-            opened.enter_context(reading(database)) for database in databases
-        ]  # all of them, before anything is made
-        into = opened.enter_context(writing(target))
-        for source in sources:
-            with progress(source.shown) as tell:
-                merged = merge(source, into, tell)
-            say(
-                f"{source.shown}: {how_many(merged.added, 'run')} added, {merged.renewed:,} completed,"
-                f" {merged.known:,} there already"
-            )
+    with progress(source.shown) as tell:
+        return merge(source, into, tell)
+
+
+def _of_stored_database(stored: Stored, into: Database, mistakes: list[Mistake]) -> Merged:
+    from curator_bench.store.merge import Merged
+
+    total = Merged()
+    for _, path in stored.fetched():
+        with reading(str(path)) as source:
+            total += _of_database(source, into, mistakes)
+    return total
+
+
+def _of_runs(found: Iterator[Found], into: Database, mistakes: list[Mistake]) -> Merged:
+    from curator_bench.store.imports.taking import Taker
+    from curator_bench.store.merge import Merged
+
+    taken = Taker(into).take_in(found)
+    mistakes += taken.mistakes
+    return Merged(taken.added, taken.completed, taken.known)

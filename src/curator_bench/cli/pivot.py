@@ -13,6 +13,8 @@ from curator_bench.errors import BenchError
 from curator_bench.report import pivot as pivots
 from curator_bench.report.session_runs import runs_of
 
+_OF_A_SESSION = ("session.json", "summary.json", ".session-uid")
+
 
 @click.command("pivot")
 @click.argument("session")
@@ -42,18 +44,19 @@ def command(
         table = pivots.pivot(runs, metric=metric, rows=_names(rows), columns=_names(columns), summary=summary)
         if number:
             tables.say("")
-        _print(table, form)
+        _print(table, form, is_one_of_several=len(metrics) > 1)
 
 
 def _names(said: str) -> list[str]:
     return [name.strip() for name in said.split(",") if name.strip()]
 
 
-def _print(table: pivots.Pivot, form: str) -> None:
+def _print(table: pivots.Pivot, form: str, *, is_one_of_several: bool) -> None:
     if form == "csv":
         tables.say(table.as_csv())
     elif form == "markdown":
-        tables.say(table.as_markdown())
+        notes = f"\n\n{'; '.join(table.notes())}" if is_one_of_several else ""
+        tables.say(f"{table.as_markdown()}{notes}")
     else:
         heads = [*(tables.Column(axis) for axis in table.rows)]
         heads += [tables.Column(title, right=True) for title in table.heads()[len(table.rows) :]]
@@ -65,7 +68,7 @@ def _print(table: pivots.Pivot, form: str) -> None:
 def find_session(said: str, results: Path, database: str) -> Path:
     """The folder of a session."""
     for folder in (Path(said), results / said):
-        if folder.is_dir():
+        if any((folder / name).exists() for name in _OF_A_SESSION):
             return folder
     recorded = _recorded_folder(said, database)
     if recorded is not None and recorded.is_dir():

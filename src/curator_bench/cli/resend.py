@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from curator_bench.sinks.journal import Undelivered
     from curator_bench.values import Matrix
 
+_BY_ANOTHER = "another `curator-bench resend` delivers it just now"
+
 
 @click.command("resend")
 @click.argument("session", type=click.Path(path_type=Path))
@@ -24,32 +26,57 @@ if TYPE_CHECKING:
 @click.option(
     "--matrix", "files", multiple=True, type=click.Path(path_type=Path), help="where the sinks' blocks are now"
 )
-def command(session: Path, only: tuple[str, ...], results: Path, files: tuple[Path, ...]) -> None:
+@click.option("--copy-to", metavar="URL", help="where to, of what --bench-copy-to left")
+def command(session: Path, only: tuple[str, ...], results: Path, files: tuple[Path, ...], copy_to: str | None) -> None:
     """Deliver what the sinks of SESSION, a folder or a name below --results, could not deliver.
 
     Settings and secrets come from the matrix the session was run with, and from variables as they are now.
     """
     from curator_bench.sinks import journal
-    from curator_bench.sinks.resending import files_of
+    from curator_bench.sinks.resending import alone, files_of
 
-    directory = session if session.is_dir() else results / session
-    if not directory.is_dir():
+    directory = next((path for path in (session, results / session) if _is_session(path)), None)
+    if directory is None:
         raise BenchError(f"there is no session in {session} and none in {results / session}")
-    problems = []
-    left = [(path, one) for path in files_of(directory) for one in journal.read(path)]
-    wanted = [(path, one) for path, one in left if not only or one.source["sink"] in only]
-    for path, one in wanted:
-        problems += _resend(path, one, files)
-    if not wanted:
-        click.echo(f"{directory}: nothing is undelivered")
+    _check_names(only)
+    problems, is_any = [], False
+    for path in files_of(directory):
+        with alone(directory, path) as is_alone:  # what another has delivered is then not read any more
+            wanted = [one for one in journal.read(path) if not only or one.source["sink"] in only]
+            is_any = is_any or bool(wanted)
+            for one in wanted:
+                by_another = [f"{one.source['sink']}: {_BY_ANOTHER}"]
+                problems += _resend(path, one, files, copy_to) if is_alone else by_another
+    if not is_any:
+        shown = f" to {', '.join(only)}" if only else ""
+        click.echo(f"{directory}: nothing is undelivered{shown}")
     if problems:
-        raise BenchError("\n".join(problems))
+        raise BenchError("\n".join(dict.fromkeys(problems)))
 
 
-def _resend(path: Path, left: Undelivered, files: tuple[Path, ...]) -> list[str]:
+def _is_session(directory: Path) -> bool:
+    from curator_bench.execution.session_file import FILE_NAME
+    from curator_bench.sinks.journal import FOLDER
+
+    return (directory / FILE_NAME).is_file() or (directory / FOLDER).is_dir()
+
+
+def _check_names(sinks: Sequence[str]) -> None:
+    from curator_bench.matrix.placeholders import nearest
+    from curator_bench.sinks.finding import UnknownSink, check_known
+
+    for name in sinks:
+        try:
+            check_known(name)
+        except UnknownSink as error:
+            raise BenchError(f"--sink: {error}{nearest(name, error.known)}") from None
+
+
+def _resend(path: Path, left: Undelivered, files: tuple[Path, ...], copy_to: str | None) -> list[str]:
     """What went wrong."""
     from curator_bench.fixtures.sink_hooks import mask_of
     from curator_bench.fixtures.sinks import choose_one
+    from curator_bench.sinks.child import ChildError
     from curator_bench.sinks.resending import Resending
 
     name = left.source["sink"]
@@ -58,11 +85,11 @@ def _resend(path: Path, left: Undelivered, files: tuple[Path, ...]) -> list[str]
     matrix = _matrix(left.source, files)
     mask = mask_of(matrix.mask, os.environ)
     try:
-        chosen = choose_one(matrix, name, Path(left.source["working_dir"]))
+        chosen = choose_one(matrix, name, Path(left.source["working_dir"]), copy_to or _copied_to(left.source))
         resending = Resending(chosen, path, left, mask)
         count = resending.run()
     except Exception as error:  # whatever a sink raises, the next one is tried
-        said = str(error) if isinstance(error, BenchError) else f"{type(error).__name__}: {error}"
+        said = str(error) if isinstance(error, BenchError | ChildError) else f"{type(error).__name__}: {error}"
         return [f"{name}: not delivered: {mask.hide(said)}"]
     for line in resending.lines:
         click.echo(line)
@@ -70,6 +97,14 @@ def _resend(path: Path, left: Undelivered, files: tuple[Path, ...]) -> list[str]
     if "" in resending.links:
         click.echo(f"{name}: {resending.links['']}")
     return []
+
+
+def _copied_to(source: Mapping[str, Any]) -> str:
+    """What --bench-copy-to said; a password in it was not kept."""
+    said = str(source.get("copy_to") or "")
+    if source["sink"] == "copy" and "***" in said:
+        raise BenchError(f"--copy-to URL has to say where to: {said} was kept without its secret")
+    return said
 
 
 def _matrix(source: Mapping[str, Any], files: tuple[Path, ...]) -> Matrix:

@@ -42,6 +42,15 @@ class Claimant:
         return f"process {self.pid} on {self.host}, since {self.since}"
 
 
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """Of a process on another machine that has a claim, and of which nothing has been heard since we first looked."""
+
+    by: Claimant
+    left_s: float
+    """Until its claim is void."""
+
+
 class Taken(Exception):
     """Somebody else runs this entry."""
 
@@ -50,9 +59,18 @@ class Taken(Exception):
 
 
 def create_exclusively(path: Path, text: str) -> None:
-    """FileExistsError where it is there already."""
-    with path.open("x", encoding="utf-8") as file:
-        file.write(text)
+    """FileExistsError where it is there already. Nobody sees it empty, unless its file system has no links."""
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    beside.write_text(text, encoding="utf-8")
+    try:
+        os.link(beside, path)
+    except FileExistsError:
+        raise
+    except OSError:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    finally:
+        beside.unlink(missing_ok=True)
 
 
 class Claims:
@@ -68,6 +86,8 @@ class Claims:
         self._own = Claimant(invocation, socket.gethostname(), boot_id(), process.pid, process.started, now)
         self._text = json.dumps(asdict(self._own))
         self._touched: set[Path] = set()
+        self._first_seen: dict[Path, tuple[Claimant, int]] = {}
+        """Claims of other machines, as they were when they were first looked at."""
         self._ended = threading.Event()
         self._heart: threading.Thread | None = None
 
@@ -86,6 +106,20 @@ class Claims:
                 self._touched.add(claim)
                 return
         raise Taken(_read(claim) or self._own)
+
+    def silence(self, directory: Path) -> Silence | None:
+        """None where there is no claim, where it is ours or this machine's, and where it was renewed since."""
+        claim = directory / CLAIM
+        found = _read(claim)
+        if found is None or found.host == self._own.host:
+            return None
+        try:
+            seen = found, claim.stat().st_mtime_ns
+        except FileNotFoundError:
+            return None
+        if self._first_seen.setdefault(claim, seen) != seen:
+            return None
+        return Silence(found, max(0.0, _SILENCE_S - _age_s(claim)))
 
     def release(self, directory: Path) -> None:
         """To be called when what came of the run is written."""

@@ -1,7 +1,14 @@
 """Text to Entry: reads matrix files, merges them, fills in what stands for something else, validates, expands axes."""
 
 from curator_bench.matrix.command import Command, command_of, dataset_need
-from curator_bench.matrix.definition import Definition, Definitions, definition_hash, definition_of, function_hash
+from curator_bench.matrix.definition import (
+    Definition,
+    Definitions,
+    definition_hash,
+    definition_of,
+    function_hash,
+    what_changed,
+)
 from curator_bench.matrix.loading import LoadRequest, load
 
 __all__ = [
@@ -15,4 +22,5 @@ __all__ = [
     "definition_of",
     "function_hash",
     "load",
+    "what_changed",
 ]

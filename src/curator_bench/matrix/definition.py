@@ -22,6 +22,12 @@ from curator_bench.values import Dataset, Entry, RaySettings, is_secret_name
 
 _LENGTH = 32
 _SHORT = 12
+_IN_WORDS = {
+    "args": "its arguments",
+    "script": "its script",
+    "env": "its environment",
+    "datasets": "its datasets",
+}
 # How a cluster is reached and how often its start is tried says nothing about the benchmark.
 _NOT_OF_RAY = ("address", "start_retries")
 
@@ -42,6 +48,18 @@ class Definition:
 def definition_of(entry: Entry) -> Definition:
     parts = _parts(entry, _content)
     return Definition(_digest(parts), {name: _digest({name: part})[:_SHORT] for name, part in parts.items()})
+
+
+def what_changed(before: object, entry: Entry) -> str:
+    """In words; `before` is what its results say it was, as `parts` of a definition."""
+    if not isinstance(before, Mapping):
+        return "its results do not say what it was"
+    changed = [
+        _IN_WORDS.get(name, f"its {name}")
+        for name, part in definition_of(entry).parts.items()
+        if before.get(name) != part
+    ]
+    return f"{' and '.join(changed) or 'its definition'} changed"
 
 
 class Definitions:

@@ -80,7 +80,9 @@ class ProgressTold:
     def _write_file(self, state: str) -> None:
         """A disk that is full now may not be so the next time."""
         try:
-            self._write({**self._facts, "state": state, **document(self.progress.now())})
+            now = document(self.progress.now())
+            over = {"left_s": None} if state == "ended" else {}
+            self._write({**self._facts, "state": state, **now, **over})
         except OSError as error:
             logging.getLogger(__name__).debug("progress.json could not be written: %s", error)
 

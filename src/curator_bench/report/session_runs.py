@@ -8,8 +8,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from curator_bench.values import Verdict
+
 SUMMARY = "summary.json"
 RESULTS = "results.json"
+_SCHEMA_VERSION = 1
+_VERDICTS = frozenset(map(str, Verdict))
+_MAPPINGS = ("metrics", "params", "axes")
 _NO_ENTRIES_IN = frozenset(["env", "data_setup", "standing_clusters", "undelivered"])
 _OF_ONE_RUN = frozenset(["logs", "scratch", "ray_cluster", "artifacts", "benchmark_results"])
 _NUMBERED = ("repeat_", "warmup_", "attempt_")
@@ -71,4 +76,8 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _is_run(run: Any) -> bool:
-    return isinstance(run, dict) and "name" in run and "verdict" in run
+    """Whether it is one we may have written: nothing of another kind is believed."""
+    if not isinstance(run, dict) or run.get("schema_version", _SCHEMA_VERSION) != _SCHEMA_VERSION:
+        return False
+    texts = isinstance(run.get("name"), str) and isinstance(run.get("verdict"), str)
+    return texts and run["verdict"] in _VERDICTS and all(isinstance(run.get(key, {}), dict) for key in _MAPPINGS)

@@ -155,6 +155,13 @@ class TerminalReport:
         """Those that are known so far; at the end of the session also those that were interrupted."""
         return tuple(self._runs)
 
+    def say(self, text: str) -> None:
+        """A line at once, between two items or while one runs."""
+        self._pause()
+        if self._terminal.verbosity >= 0:
+            self._line(text)
+        self._resume()
+
     def note_interrupted(self, run: dict[str, Any]) -> None:
         """A run that Ctrl-C ended has no report of its own."""
         self._runs.append(run)

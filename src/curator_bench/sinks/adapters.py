@@ -25,6 +25,8 @@ def adapted(found: Any, name: str) -> type[Sink[Any]]:
     Older interfaces know one result of an entry: they are told of its last run.
     """
     if isinstance(found, type) and issubclass(found, Sink):
+        if not (isinstance(found.config_model, type) and issubclass(found.config_model, SinkConfig)):
+            raise BenchError(f"the sink {name!r} has {found.config_model!r} as config_model, expected a SinkConfig")
         return found
     if hasattr(found, "process_result"):
         return type("ProcessingSink", (_ProcessingSink,), {"theirs": found})

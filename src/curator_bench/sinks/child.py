@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import IO, Any, ClassVar
 
+from curator_bench.errors import BenchError
 from curator_bench.sinks.sink import Config, Refused, Sink, TryLater
 from curator_bench.sinks.told import Result, Run, Session, Summary, Told, line_of, to_document
 
@@ -72,7 +73,8 @@ class ChildSink(Sink[Config]):
     def _new_child(self) -> _Child:
         child = _Child({**os.environ, **self.environment()})
         context = {name: str(getattr(self.context, name)) for name in ("name", "session_dir", "matrix_dir")}
-        child.ask({"worker": self.worker, "config": self.config.model_dump(mode="json"), "context": context})
+        start = {"worker": self.worker, "config": self.config.model_dump(mode="json"), "context": context}
+        child.ask({**start, "secrets": sorted(self.context.mask.values)})
         return child
 
     def _tell(self, child: _Child, method: str, told: Sequence[Told]) -> None:
@@ -96,7 +98,7 @@ def _error(error: Mapping[str, Any]) -> Exception:
     return ChildError(error["text"])
 
 
-class ChildError(Exception):
+class ChildError(BenchError):
     """What went wrong in the child, in its words."""
 
 
@@ -104,6 +106,7 @@ class _Child:
     """The process, and the lines of JSON that go back and forth."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
+        self._was_ended = False
         self._printed: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
         self._process = subprocess.Popen(
             [sys.executable, "-m", _PROGRAM],
@@ -131,6 +134,8 @@ class _Child:
         line = self._process.stdout.readline()
         if not line:
             code = self._process.wait()
+            if self._was_ended:
+                raise ChildError("its process was ended for that")
             raise ChildError(f"its process ended with exit code {code}{self._last_lines()}")
         answer: dict[str, Any] = json.loads(line)
         return answer
@@ -149,6 +154,7 @@ class _Child:
     def kill(self) -> None:
         """With all it has started. Its number is its own until it is waited for."""
         if self._process.poll() is None:
+            self._was_ended = True
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
 

@@ -17,6 +17,7 @@ from typing import IO, Any
 
 from curator_bench.sinks.sink import Context, Refused, Sink, TryLater
 from curator_bench.sinks.told import from_document, line_of
+from curator_bench.values import Mask
 
 _YIELDS = 10
 """How nice it is: benchmarks run at the same time."""
@@ -78,6 +79,7 @@ def _make(start: dict[str, Any], answers: _Answers) -> Sink[Any]:
         link=lambda uid, url: answers.links.append((uid, url)),
         say=lambda text: answers.said.append(text),
         alive=answers.send_sign_of_life,
+        mask=Mask(frozenset(start["secrets"])),
     )
     return kind(kind.config_model.model_validate(start["config"]), context)
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from curator_bench.errors import BenchError
 from curator_bench.sinks.journal import Journal
 from curator_bench.sinks.sink import Refused, Sink, TryLater
 from curator_bench.sinks.told import Result, Run, Session, Summary, Told
@@ -22,6 +25,8 @@ _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 30.0
 _TRIES_AT_THE_END = 3
 _LAST_WORDS_S = 0.5
+UNKEPT = "unkept "
+"""So begin the keys of what the journal did not take."""
 _LONGEST_REASON = 300
 
 
@@ -34,6 +39,10 @@ class _Letter:
 
 _Bundle = list[_Letter]
 """Letters that are delivered together: one, or several results."""
+
+
+class Stopping(Exception):
+    """What is no Exception, such as SystemExit, in words."""
 
 
 class _GivenUp(Exception):
@@ -68,6 +77,7 @@ class Courier:
         self._waiting: queue.Queue[_Letter | None] = queue.Queue(_MOST_WAITING)
         self._ended: set[str] = set()
         """Node ids of runs whose results are told: that they have started is no news."""
+        self._numbers = itertools.count()
         self._sink: Sink[Any] | None = None
         self._call_began: float | None = None
         self._hangs = False
@@ -97,12 +107,12 @@ class Courier:
             return
         if isinstance(told, Result):
             self._ended.add(told.nodeid)
-        key = ""
         try:
             key = self.journal.keep(told)
         except OSError as error:
             self.note(f"what is undelivered cannot be kept: {error}")
-        self.account.left.add(key or f"unkept {told!r:.60}")
+            key = f"{UNKEPT}{next(self._numbers)}"
+        self.account.left.add(key)
         self._put(_Letter(key, told))
 
     def _put(self, letter: _Letter) -> None:
@@ -135,7 +145,8 @@ class Courier:
         if self._thread.is_alive():
             self.note("took too long to finish")
             self._abandon()
-            self._thread.join(_LAST_WORDS_S)
+            with suppress(KeyboardInterrupt):
+                self._thread.join(_LAST_WORDS_S)
         try:
             self.journal.close()
         except OSError as error:
@@ -155,7 +166,9 @@ class Courier:
 
     def note(self, reason: str) -> None:
         """Each reason once."""
-        shown = " ".join(self._mask.hide(reason).split())[:_LONGEST_REASON]
+        shown = "".join(letter if letter.isprintable() else " " for letter in self._mask.hide(reason))
+        shown = " ".join(shown.split())
+        shown = shown if len(shown) <= _LONGEST_REASON else f"{shown[:_LONGEST_REASON]} …"
         if shown not in self.account.reasons:
             logger.debug("sink %s: %s", self.name, shown)
             self.account.reasons[shown] = None
@@ -173,6 +186,8 @@ class Courier:
                 self._deliver(bundle)
         except _GivenUp:
             pass
+        except Exception as error:  # a sink never fails a run, nor does what is around it
+            self.note(_said(error))
         finally:
             self._close_sink()
 
@@ -263,7 +278,8 @@ class Courier:
 
     def _hand_over(self, bundle: _Bundle) -> None:
         if self._sink is None:
-            self._sink = self._make(self)
+            with _stopping_nobody():
+                self._sink = self._make(self)
         told = bundle[0].told
         if len(bundle) > 1:
             results = [letter.told for letter in bundle if isinstance(letter.told, Result)]
@@ -280,7 +296,8 @@ class Courier:
     def _timed(self, call: Callable[[], None]) -> None:
         self._call_began = time.monotonic()
         try:
-            call()
+            with _stopping_nobody():
+                call()
         finally:
             self._call_began = None
             self._hangs = False
@@ -297,6 +314,8 @@ class Courier:
     def _note_delivery(self, key: str) -> None:
         self.account.delivered += 1
         self.account.left.discard(key)
+        if key.startswith(UNKEPT):
+            return
         try:
             self.journal.delivered(key)
         except OSError as error:
@@ -315,10 +334,22 @@ class Courier:
     def _close_sink(self) -> None:
         try:
             if self._sink is not None:
-                self._sink.close()
+                with _stopping_nobody():
+                    self._sink.close()
         except Exception as error:  # a sink never fails a run
             self.note(_said(error))
 
 
+@contextmanager
+def _stopping_nobody() -> Iterator[None]:
+    """A library that calls sys.exit ends neither the thread of its sink nor, by pytest's warning of that, a run."""
+    try:
+        yield
+    except Exception:
+        raise
+    except BaseException as error:
+        raise Stopping(f"{type(error).__name__}: {error}") from error
+
+
 def _said(error: Exception) -> str:
-    return str(error) if isinstance(error, Refused | TryLater) else f"{type(error).__name__}: {error}"
+    return str(error) if isinstance(error, BenchError | Stopping) else f"{type(error).__name__}: {error}"

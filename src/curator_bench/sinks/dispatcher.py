@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from curator_bench.sinks.courier import Courier
+from curator_bench.sinks.courier import UNKEPT, Courier
 from curator_bench.sinks.journal import FOLDER, Journal
 from curator_bench.sinks.sink import Context, Sink, SinkConfig
 from curator_bench.sinks.told import Result, Run, Session, Summary
@@ -17,6 +19,7 @@ from curator_bench.values import Mask
 
 _LOOK_EVERY_S = 0.5
 _LOOK_AT_THE_END_S = 0.02
+_TELLS_AFTER_S = 3.0
 _SinkData = Mapping[str, Mapping[str, Any]]
 
 
@@ -51,15 +54,31 @@ class Dispatcher:
         for courier in self._couriers:
             courier.tell(replace(result, sink_data=sink_data.get(courier.name, {})))
 
-    def finish(self, summary: Summary, grace_s: float) -> None:
-        """The end: waits for each sink as long as its deliveries succeed."""
+    def finish(self, summary: Summary, grace_s: float, say: Callable[[str], None] = lambda _: None) -> None:
+        """The end: waits for each sink as long as its deliveries succeed, and as Ctrl-C does not end that.
+
+        `say`: shows people a line at once.
+        """
         for courier in self._couriers:
             courier.finish(summary)
-        while any(not courier.is_done and time.monotonic() < courier.has_until(grace_s) for courier in self._couriers):
-            time.sleep(_LOOK_AT_THE_END_S)
+        with suppress(KeyboardInterrupt):  # whoever does not want to wait still wants to be told what was left
+            self._wait(grace_s, say)
         for courier in self._couriers:
             courier.leave()
         self._ended.set()
+
+    def _wait(self, grace_s: float, say: Callable[[str], None]) -> None:
+        tells_at = time.monotonic() + _TELLS_AFTER_S
+        while left := [one for one in self._couriers if not one.is_done and time.monotonic() < one.has_until(grace_s)]:
+            if time.monotonic() > tells_at:
+                tells_at = math.inf
+                waiting = ", ".join(f"{one.name} ({len(one.account.left)} messages left)" for one in left)
+                say(f"Waiting for sinks: {waiting}. Ctrl-C leaves them to `{self._resend}`")
+            time.sleep(_LOOK_AT_THE_END_S)
+
+    @property
+    def _resend(self) -> str:
+        return f"curator-bench resend {self._session.directory}"
 
     @property
     def undelivered(self) -> int:
@@ -82,14 +101,19 @@ class Dispatcher:
                 yield f"{courier.name}: {account.links['']}"
             why = "; ".join(account.reasons)
             if account.left:
-                file = courier.journal.path
                 yield (
                     f"warning: sink {courier.name}: {len(account.left)} of {account.delivered + len(account.left)} "
-                    f"messages not delivered{f' ({why})' if why else ''}; they are in {file}: "
-                    f"`curator-bench resend {self._session.directory}` delivers them"
+                    f"messages not delivered{f' ({why})' if why else ''}; {self._where(courier)}"
                 )
             elif why:
                 yield f"warning: sink {courier.name}: delivered in the end, after: {why}"
+
+    def _where(self, courier: Courier) -> str:
+        lost = sum(key.startswith(UNKEPT) for key in courier.account.left)
+        if lost == len(courier.account.left):
+            return "they are lost"
+        kept = f"they are in {courier.journal.path}{f', but for {lost} that are lost' if lost else ''}"
+        return f"{kept}: `{self._resend}` delivers them"
 
     def _watch(self) -> None:
         while not self._ended.wait(_LOOK_EVERY_S):
@@ -109,6 +133,7 @@ def _courier(chosen: Chosen, session: Session, mask: Mask) -> Courier:
             link=lambda uid, url: account.links.__setitem__(uid, mask.hide(url)),
             say=lambda text: account.said.append(mask.hide(text)),
             alive=courier.note_progress,
+            mask=mask,
         )
         return chosen.kind(chosen.config, context)
 

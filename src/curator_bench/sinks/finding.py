@@ -23,6 +23,7 @@ BUILT_IN = {
     "gdrive": "curator_bench.sinks.gdrive:GdriveSink",
     "jsonl": "curator_bench.sinks.jsonl:JsonlSink",
     "github": "curator_bench.sinks.github:GithubSink",
+    "copy": "curator_bench.sinks.copying:CopySink",
 }
 
 
@@ -38,15 +39,21 @@ def is_built_in(name: str) -> bool:
     return name in BUILT_IN
 
 
+def check_known(name: str) -> None:
+    """Raises UnknownSink for a name nobody has; nothing is imported, nor is a module looked for that is named."""
+    known = [*BUILT_IN, *(entry.name for entry in entry_points(group=GROUP))]
+    if ":" not in name and name not in known:
+        raise UnknownSink(name, known)
+
+
 def find(name: str, folder: Path) -> type[Sink[Any]]:
     """The class of a sink; files are looked for in `folder`. Raises BenchError with what is wrong with the name."""
     if name in BUILT_IN:
         return adapted(_load(BUILT_IN[name], folder), name)
     if ":" in name:
         return adapted(_load(name, folder), name)
+    check_known(name)
     found = {entry.name: entry for entry in entry_points(group=GROUP)}
-    if name not in found:
-        raise UnknownSink(name, [*BUILT_IN, *found])
     return adapted(_load(found[name].value, folder), name)
 
 
@@ -69,7 +76,7 @@ def _load(where: str, folder: Path) -> Any:
         found: Any = _file(folder / module) if module.endswith(".py") else importlib.import_module(module)
         for part in attribute.split("."):
             found = getattr(found, part)
-    except Exception as error:  # whatever the module of a user raises when it is imported
+    except (Exception, SystemExit) as error:  # whatever the module of a user raises when it is imported
         raise BenchError(f"the sink {where!r} cannot be loaded: {type(error).__name__}: {error}") from error
     return found
 

@@ -30,9 +30,14 @@ class GithubConfig(SinkConfig):
     default_metrics: list[str] = Field(default_factory=lambda: ["exec_time_s"], description="Shown of every run.")
     annotations: bool = Field(True, description="Whether runs that did not pass are annotated.")
 
+    def lacks(self) -> str:
+        if self.step_summary or (self.annotations and _is_in_actions()):
+            return ""
+        return "step_summary, or the variable GITHUB_STEP_SUMMARY, which GitHub Actions sets"
+
 
 class GithubSink(Sink[GithubConfig]):
-    """Outside of GitHub Actions it does nothing."""
+    """Outside of GitHub Actions it writes the summary only."""
 
     config_model = GithubConfig
     _session: Session
@@ -49,7 +54,7 @@ class GithubSink(Sink[GithubConfig]):
 
     def end_session(self, summary: Summary) -> None:
         results = list(self._results.values())
-        if self.config.annotations and os.environ.get("GITHUB_ACTIONS") == "true":
+        if self.config.annotations and _is_in_actions():
             for result in results:
                 if result.verdict not in (Verdict.PASSED, Verdict.SKIPPED):
                     self.context.say(annotation(result))
@@ -59,9 +64,13 @@ class GithubSink(Sink[GithubConfig]):
                 file.write(_cut(markdown(self._session, results, summary, self.config.default_metrics)))
 
 
+def _is_in_actions() -> bool:
+    return os.environ.get("GITHUB_ACTIONS") == "true"
+
+
 def annotation(result: Result) -> str:
     """One workflow command; what would end it early is written as GitHub wants it."""
-    why = "; ".join(f"{one.metric} is {one.actual}, {one.bound} {one.limit}" for one in result.unmet) or result.error
+    why = _unmet(result) or result.error
     file = result.nodeid.partition("::")[0]
     title = f"{result.name}: {result.verdict}"
     return f"::error file={_property(file)},title={_property(title)}::{_data(why or title)}"
@@ -84,16 +93,23 @@ def _row(result: Result, metrics: list[str]) -> str:
     wanted = [*metrics, *(check.metric for check in result.requirements)]
     shown = [name for name in dict.fromkeys(wanted) if name in result.metrics][:_MOST_METRICS]
     figures = ", ".join(f"{name} = {readable(name, result.metrics[name])}" for name in shown)
-    unmet = "; ".join(f"{one.metric} is {one.actual}, {one.bound} {one.limit}" for one in result.unmet)
     mark = "✅" if result.passed else "⏭" if result.verdict is Verdict.SKIPPED else "❌"
     cells = (
         result.name,
         f"{mark} {result.verdict}",
         readable_seconds(result.duration_s),
         figures,
-        unmet or result.error,
+        _unmet(result) or result.error,
     )
     return "| " + " | ".join(_cell(cell) for cell in cells) + " |"
+
+
+def _unmet(result: Result) -> str:
+    return "; ".join(
+        f"{one.metric} is {'missing' if one.missing else readable(one.metric, one.actual)}, "
+        f"{one.bound} {readable(one.metric, one.limit)}"
+        for one in result.unmet
+    )
 
 
 def _cell(text: str) -> str:

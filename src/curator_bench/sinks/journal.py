@@ -83,7 +83,7 @@ def read(path: Path) -> list[Undelivered]:
         try:
             _take(found, document)
         except (KeyError, ValueError, TypeError) as error:
-            logger.warning("%s:%s is passed over: %r", path, number, error)
+            logger.warning("%s:%s is passed over, it is no line of ours: %r", path, number, error)
     return list(found.values())
 
 
@@ -138,6 +138,8 @@ def _take(found: dict[str, Undelivered], document: Mapping[str, Any]) -> None:
             raise ValueError("expected a session")
         found[invocation] = Undelivered(invocation, session, document.get("source") or {})
         return
+    if invocation not in found:
+        raise ValueError(f"the invocation {invocation} has no beginning")
     left = found[invocation]
     if what == "told":
         left.told[document["id"]] = from_document(document["told"])

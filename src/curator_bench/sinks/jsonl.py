@@ -7,19 +7,16 @@ import fcntl
 import json
 import os
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar
 
 from pydantic import Field, field_validator
 
-from curator_bench.errors import MissingExtra
+from curator_bench.sinks.file_systems import lacking, opened
 from curator_bench.sinks.sink import Sink, SinkConfig
 from curator_bench.sinks.told import Result, Session, line_of, to_document
 
 _SCHEMA_VERSION = 1
-_SCHEMES = {"s3": ("s3fs", "s3")}
-"""The module a scheme needs beside fsspec, and the extra that brings it."""
 
 
 class JsonlConfig(SinkConfig):
@@ -38,6 +35,9 @@ class JsonlConfig(SinkConfig):
                 "expected a URL that ends in /, for a folder: nothing can be added to an object of a store"
             )
         return value
+
+    def lacks(self) -> str:
+        return lacking(self.path) if "://" in self.path else ""
 
 
 class JsonlSink(Sink[JsonlConfig]):
@@ -65,7 +65,7 @@ class JsonlSink(Sink[JsonlConfig]):
         lines = {result.uid or result.nodeid: line_of(_document(result, self._session)) for result in results}
         if self._object:
             self._lines |= lines
-            file_system, path = self._file_system()
+            file_system, path = opened(self._object, self.config.options)
             file_system.pipe_file(path, b"".join(self._lines.values()))
         else:
             self._append(b"".join(lines.values()))
@@ -83,21 +83,12 @@ class JsonlSink(Sink[JsonlConfig]):
             os.fsync(file.fileno())
 
     def _read_object(self) -> dict[str, bytes]:
-        file_system, path = self._file_system()
+        file_system, path = opened(self._object, self.config.options)
         try:
             text: bytes = file_system.cat_file(path)
         except FileNotFoundError:
             return {}
         return {json.loads(line)["start"]["uid"]: line for line in text.splitlines(keepends=True)}
-
-    def _file_system(self) -> tuple[Any, str]:
-        module, extra = _SCHEMES.get(self.config.path.partition("://")[0], ("fsspec", "s3"))
-        if find_spec("fsspec") is None or find_spec(module) is None:
-            raise MissingExtra(f"the sink jsonl with {self.config.path}", extra)
-        import fsspec
-
-        file_system, path = fsspec.url_to_fs(self._object, skip_instance_cache=True, **self.config.options)
-        return file_system, path
 
 
 def _document(result: Result, session: Session) -> dict[str, Any]:

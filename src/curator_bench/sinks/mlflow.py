@@ -17,6 +17,7 @@ class MlflowConfig(SinkConfig):
 
     tracking_uri: str = Field(
         default_factory=lambda: os.environ.get("MLFLOW_TRACKING_URI", ""),
+        coerce_numbers_to_str=False,
         description="The server, as MLflow has it; otherwise MLFLOW_TRACKING_URI.",
     )
     experiment: str = Field(

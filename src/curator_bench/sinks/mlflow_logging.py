@@ -6,7 +6,6 @@ with the same runs; what is told twice is logged into the run it was logged into
 
 from __future__ import annotations
 
-import shutil
 import socket
 import tempfile
 import urllib.request
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
+from curator_bench.sinks.copies import copy_masked
 from curator_bench.sinks.mlflow import MlflowConfig
 from curator_bench.sinks.mlflow_values import (
     Logged,
@@ -31,8 +31,9 @@ from curator_bench.sinks.mlflow_values import (
     time_series,
 )
 from curator_bench.sinks.sink import Refused, Sink
+from curator_bench.sinks.state import keep_newest
 from curator_bench.sinks.told import Result, Run, Session, Summary
-from curator_bench.values import Verdict
+from curator_bench.values import Repeat, Verdict
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -54,7 +55,7 @@ class MlflowLogging(Sink[MlflowConfig]):
 
     def start_session(self, session: Session) -> None:
         self._check_server()
-        with _explained():
+        with _explained(), self.context.state.alone():  # one invocation makes the run, and others find it
             self._session = session
             self._experiment = self._find_experiment()
             tags = {**session_tags(session), **self.config.tags, "curator_bench.session": session.directory}
@@ -75,14 +76,15 @@ class MlflowLogging(Sink[MlflowConfig]):
                 work = [together.submit(self._log, run, found, self._series(result))]
                 work += [together.submit(self._upload, run, path) for path in self._files(result)]
                 work += [together.submit(self._log_repeat, run, result, index) for index in self._repeats(result)]
-            for done in work:
-                done.result()
+                for done in work:
+                    done.result()
+                    self.context.alive()  # where each answer takes long, all of them together may
             for name, text in found.long_texts.items():
                 self._client.log_text(run, text, f"full/{name}.txt")
             self._client.set_terminated(run, status_of(result.verdict), milliseconds(result.ended_at))
             if result.is_last:
                 with self.context.state.changing() as state:
-                    state.setdefault("verdicts", {})[result.uid or result.nodeid] = str(result.verdict)
+                    keep_newest(state, result, str(result.verdict))
             self._tell_link(result.uid, run)
 
     def runs_finished(self, results: Sequence[Result]) -> None:
@@ -208,8 +210,11 @@ class MlflowLogging(Sink[MlflowConfig]):
         """A run nested below the run."""
         repeat, ended = result.repeats[index], milliseconds(result.ended_at)
         key = f"{result.uid or result.nodeid} repeat {repeat.index}"
-        tags = {"mlflow.parentRunId": run, "repeat": str(repeat.index), "entry": result.entry}
-        made = self._ensure_run(key, f"{result.title} repeat {repeat.index}", milliseconds(result.started_at), tags)
+        tags = {**session_tags(self._session), **self.config.tags, "entry": result.entry, "repeat": str(repeat.index)}
+        tags |= {"mlflow.parentRunId": run, "exit_code": str(repeat.exit_code)}
+        ended -= _milliseconds_of(result.repeats[index + 1 :])  # they ran one after the other
+        started = ended - _milliseconds_of([repeat])
+        made = self._ensure_run(key, f"{result.title} repeat {repeat.index}", started, tags)
         self._log(made, logged_repeat({"exec_time_s": repeat.exec_time_s, **repeat.metrics}, ended), ())
         self._client.set_terminated(made, "FAILED" if repeat.exit_code else "FINISHED", ended)
 
@@ -236,9 +241,7 @@ class MlflowLogging(Sink[MlflowConfig]):
             return
         with tempfile.TemporaryDirectory() as folder:
             copy = Path(folder, name)
-            with path.open("rb") as source, copy.open("wb") as target:
-                source.seek(max(0, path.stat().st_size - most))
-                shutil.copyfileobj(source, target)
+            copy_masked(path, copy, self.context.mask, most)
             self._client.log_artifact(run, str(copy))
 
     def _end_what_runs(self, summary: Summary) -> None:
@@ -256,6 +259,10 @@ class MlflowLogging(Sink[MlflowConfig]):
             host = server.netloc.rpartition("@")[2]
             page = f"/experiments/{self._experiment}/runs/{run}"
             self.context.link(uid, urlunsplit((server.scheme, host, f"{server.path.rstrip('/')}/", "", page)))
+
+
+def _milliseconds_of(repeats: Sequence[Repeat]) -> int:
+    return round(sum(repeat.exec_time_s for repeat in repeats) * 1000)
 
 
 def _status(counts: Mapping[str, int], summary: Summary) -> str:

@@ -19,6 +19,7 @@ LONGEST_PARAM = 6000
 LONGEST_TAG = 5000
 _FORBIDDEN = re.compile(r"[^A-Za-z0-9_\-. :/]")
 _MOST_POINTS = 500
+_NO_NAME = "(empty)"
 _STATUS = {
     Verdict.PASSED: "FINISHED",
     Verdict.SKIPPED: "FINISHED",
@@ -122,7 +123,7 @@ def _add_param(found: Logged, name: str, value: str) -> None:
     key = _free_name(name, found.params)
     found.params[key] = value
     if key != name:
-        found.tags[f"param_name.{key}"[:LONGEST_NAME]] = name
+        found.tags[f"param_name.{key}"[:LONGEST_NAME]] = name or _NO_NAME
 
 
 def _add_metrics(found: Logged, metrics: Mapping[str, Scalar], at_ms: int) -> None:
@@ -136,7 +137,7 @@ def _add_metrics(found: Logged, metrics: Mapping[str, Scalar], at_ms: int) -> No
         elif value is not None:
             found.tags[f"metric.{key}"[:LONGEST_NAME]] = str(value)
         if key != name:
-            found.tags[f"metric_name.{key}"[:LONGEST_NAME]] = name
+            found.tags[f"metric_name.{key}"[:LONGEST_NAME]] = name or _NO_NAME
 
 
 def _number(value: Scalar) -> float | None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,13 +16,29 @@ from curator_bench.sinks.journal import FOLDER, Journal, Undelivered, forget
 from curator_bench.sinks.sink import Context, Refused, Sink, TryLater
 from curator_bench.sinks.told import Result, Summary, Told
 from curator_bench.values import Mask
+from curator_bench.words import readable_seconds
 
 _PAUSES_S = (1.0, 3.0)
+_LONGEST_PAUSE_S = 60.0
 
 
 def files_of(session_dir: Path) -> list[Path]:
     """One per sink that has something left."""
     return sorted((session_dir / FOLDER).glob("*.jsonl"))
+
+
+@contextmanager
+def alone(session_dir: Path, journal: Path) -> Iterator[bool]:
+    """Whether nobody else resends from this file; nobody does until the block is left."""
+    lock = session_dir / "sinks" / f"{journal.stem}.resend.lock"
+    lock.parent.mkdir(exist_ok=True)
+    with lock.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
 
 
 class Resending:
@@ -39,6 +58,7 @@ class Resending:
             matrix_dir=chosen.matrix_dir,
             link=lambda uid, url: self.links.__setitem__(uid, mask.hide(url)),
             say=lambda text: self.lines.append(mask.hide(text)),
+            mask=mask,
         )
         self._sink: Sink[Any] = chosen.kind(chosen.config, context)
 
@@ -63,8 +83,8 @@ class Resending:
             except Refused:
                 raise
             except TryLater as later:
-                if pause_s is None:
-                    raise
+                if pause_s is None or later.after_s > _LONGEST_PAUSE_S:
+                    raise Refused(f"{later} of {readable_seconds(later.after_s)}; resend what is left then") from later
                 time.sleep(later.after_s)
             except Exception:  # whatever it is, a second try may do
                 if pause_s is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Generic, TypeVar
 
@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from curator_bench.errors import BenchError
 from curator_bench.sinks.state import State
 from curator_bench.sinks.told import Result, Run, Session, Summary
+from curator_bench.values import Mask
 
 
 class Refused(BenchError):
@@ -55,6 +56,8 @@ class Context:
     """A line for the end of pytest's output."""
     alive: Callable[[], None] = lambda: None
     """Tells in the middle of a long call that it gets on: its time limit and the grace at the end begin anew."""
+    mask: Mask = field(default_factory=Mask)
+    """What a sink is told is masked; files that scripts wrote are not."""
 
     @property
     def state(self) -> State:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
-from collections.abc import Iterable, Mapping
+import socket
+import threading
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from curator_bench.sinks import slack_blocks as blocks
 from curator_bench.sinks.sink import Refused, Sink, SinkConfig, TryLater
+from curator_bench.sinks.state import keep_newest
 from curator_bench.sinks.told import Result, Run, Session, Summary
 from curator_bench.values import Verdict
 
@@ -19,7 +24,9 @@ if TYPE_CHECKING:
     from slack_sdk import WebClient
     from slack_sdk.webhook import WebhookClient
 
-_TIMEOUT_S = 20
+_TIMEOUT_S = 20.0
+_HEAD_START_S = 0.25
+"""For each reply before the next, so that they arrive in order, and one after the other where Slack is quick."""
 _LATER = ("ratelimited", "rate_limited", "service_unavailable", "internal_error", "fatal_error", "request_timeout")
 _MESSAGE_GONE = ("message_not_found", "cant_update_message", "edit_window_closed")
 
@@ -54,6 +61,13 @@ class SlackConfig(SinkConfig):
             found["webhook_url"] = os.environ.get("SLACK_WEBHOOK_URL", "")
         return found
 
+    @field_validator("webhook_url", "api_url")
+    @classmethod
+    def _is_url(cls, value: str) -> str:
+        if value and not value.startswith(("http://", "https://")):
+            raise ValueError("is no URL that begins with https://")  # it may be a secret: what was found is not said
+        return value
+
     def lacks(self) -> str:
         if self.webhook_url or (self.bot_token and self.channel_id):
             return ""
@@ -77,7 +91,14 @@ class SlackSink(Sink[SlackConfig]):
     config_model = SlackConfig
     data_model = SlackData
     needs = ("slack_sdk", "")
+    at_once: ClassVar[int] = 2
+    """Slack takes about a message a second in a channel: no more than that goes out where it answers in two."""
     _session: Session
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self._replied: list[Result] = []
+        """Of those that are delivered together just now: if another one fails, these are not sent again."""
 
     @property
     def _by_bot(self) -> bool:
@@ -86,10 +107,11 @@ class SlackSink(Sink[SlackConfig]):
     def start_session(self, session: Session) -> None:
         self._session = session
         with self.context.state.changing() as state:
-            expected = state.setdefault("expected", {})
-            expected[session.invocation] = session.runs_expected
+            _expect_no_more(state, {session.invocation})
+            state.setdefault("expected", {})[session.invocation] = session.runs_expected
             state.setdefault("started_at", session.started_at)
             state.setdefault("open", {})[session.invocation] = {}
+            state.setdefault("processes", {})[session.invocation] = [socket.gethostname(), os.getpid()]
             if self._by_bot and "ts" not in state:  # the lock is held: other invocations wait, and then find it
                 state["ts"] = self._post(blocks.parent(session, state), None)["ts"]
             elif not self._by_bot and "told" not in state:
@@ -101,13 +123,22 @@ class SlackSink(Sink[SlackConfig]):
             state.setdefault("open", {}).setdefault(self._session.invocation, {})[run.nodeid] = run.name
 
     def run_finished(self, result: Result) -> None:
-        thread = self.context.state.read().get("ts")
-        if self._wants_reply(result):
+        self.runs_finished([result])
+
+    def runs_finished(self, results: Sequence[Result]) -> None:
+        _all_at_once(self._tell_of, results)
+        self._replied.clear()
+
+    def _tell_of(self, result: Result) -> None:
+        if self._wants_reply(result) and not any(result is done for done in self._replied):
+            thread = self.context.state.read().get("ts")
             self._post(blocks.reply(result, self._metrics_of(result), self._pinged(result)), thread)
+            self._replied.append(result)
         if not result.is_last:
             return
         with self.context.state.changing() as state:
-            state.setdefault("verdicts", {})[result.uid or result.nodeid] = [result.name, str(result.verdict)]
+            told = [result.name, str(result.verdict), self._session.invocation]
+            keep_newest(state, result, told)
             state.setdefault("open", {}).setdefault(self._session.invocation, {}).pop(result.nodeid, None)
 
     def catch_up(self) -> None:
@@ -117,6 +148,8 @@ class SlackSink(Sink[SlackConfig]):
     def end_session(self, summary: Summary) -> None:
         with self.context.state.changing() as state:
             state.setdefault("open", {}).pop(self._session.invocation, None)
+            if summary.exit_status is None:  # it was killed, and others may have gone on since
+                _expect_no_more(state, set(state["expected"]) if len(state["expected"]) == 1 else set())
         self._update(summary)
 
     def _update(self, summary: Summary | None) -> None:
@@ -151,13 +184,19 @@ class SlackSink(Sink[SlackConfig]):
     def _web(self) -> WebClient:
         from slack_sdk import WebClient
 
-        return WebClient(token=self.config.bot_token, base_url=self.config.api_url, timeout=_TIMEOUT_S)
+        return WebClient(token=self.config.bot_token, base_url=self.config.api_url, **self._manners())
 
     @cached_property
     def _webhook(self) -> WebhookClient:
         from slack_sdk.webhook import WebhookClient
 
-        return WebhookClient(self.config.webhook_url, timeout=_TIMEOUT_S)
+        return WebhookClient(self.config.webhook_url, **self._manners())
+
+    def _manners(self) -> dict[str, Any]:
+        """The limit of an answer is below that of a call: a server that hangs is an error then, and is asked again.
+        Trying again is ours, and so is what is logged: the library would log a webhook's address, which is a secret."""
+        silent = logging.Logger("slack_sdk", logging.CRITICAL + 1)
+        return {"timeout": min(_TIMEOUT_S, self.config.call_timeout_s / 2), "retry_handlers": [], "logger": silent}
 
     def _post(self, message: Mapping[str, Any], thread: str | None) -> Any:
         if self._by_bot:
@@ -189,6 +228,49 @@ class SlackSink(Sink[SlackConfig]):
             raise ConnectionError(f"Slack answers {response.status_code}")
         if response.status_code != 200:
             raise Refused(f"Slack refuses: {response.status_code} {response.body[:100]}")
+
+
+def _expect_no_more(state: dict[str, Any], but_of: Container[str]) -> None:
+    """What invocations were to run that are over, and did not, is no longer expected: others do it now."""
+    done = Counter(invocation for *_, invocation in state.get("verdicts", {}).values())
+    still_open, processes = state.setdefault("open", {}), state.setdefault("processes", {})
+    for invocation in state.get("expected", {}):
+        if invocation in still_open and not _is_there(*processes[invocation]):
+            del still_open[invocation]
+        if invocation not in but_of and invocation not in still_open:
+            state["expected"][invocation] = done[invocation]
+
+
+def _is_there(host: str, pid: int) -> bool:
+    """Of another host it is not known, and taken for granted."""
+    try:
+        if host == socket.gethostname():
+            os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _all_at_once(call: Callable[[Result], None], results: Sequence[Result]) -> None:
+    """In threads that pytest's process does not wait for when it ends. Raises the first error, when all are done."""
+    failed: dict[int, Exception] = {}
+
+    def do(index: int) -> None:
+        try:
+            call(results[index])
+        except Exception as error:  # raised again below
+            failed[index] = error
+
+    threads = [threading.Thread(target=do, args=(index,), daemon=True) for index in range(len(results))]
+    for thread in threads:
+        thread.start()
+        thread.join(_HEAD_START_S)
+    for thread in threads:
+        thread.join()
+    if failed:
+        raise failed[min(failed)]
 
 
 def vars_of(config: SlackConfig) -> Mapping[str, Any]:

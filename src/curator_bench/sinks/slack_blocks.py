@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from curator_bench.sinks.told import Result, Session, Summary
-from curator_bench.values import Verdict
+from curator_bench.values import Check, Verdict
 from curator_bench.words import readable, readable_seconds
 
 MOST_BLOCKS = 50
@@ -25,25 +25,26 @@ _WIDEST_VALUE = 60
 def parent(session: Session, state: Mapping[str, Any], summary: Summary | None = None) -> dict[str, Any]:
     """The message of a session: how many runs came to what, over all its invocations."""
     verdicts = state.get("verdicts", {}).values()
-    counts = Counter(verdict for _, verdict in verdicts)
+    counts = Counter(verdict for _, verdict, *_ in verdicts)
     running = [name for names in state.get("open", {}).values() for name in names.values()]
     is_over = summary is not None and not state.get("open")
     line = _counts(counts, len(running), sum(state.get("expected", {}).values()))
-    title = f"{_sign(counts, is_over)} {session.name}"
+    is_cut_short = summary is not None and is_over and (summary.interrupted or bool(counts.get(Verdict.INTERRUPTED)))
+    title = f"{_sign(counts, is_over, is_cut_short)} {session.name}"
     seconds = _seconds_since(state.get("started_at") or session.started_at, summary)
     lines = [f"*{line}*" + (f" · {readable_seconds(seconds)}" if seconds is not None else "")]
-    if summary is not None and summary.interrupted:
+    if is_cut_short:
         lines.append("interrupted")
     if running:
         lines.append(
             f"running: {escaped(', '.join(running[:_MOST_RUNNING]))}{' …' if len(running) > _MOST_RUNNING else ''}"
         )
-    failed = [f"{_mark(verdict)} {name}: {verdict}" for name, verdict in verdicts if verdict not in _MARKS]
+    failed = [f"{_mark(verdict)} {name}: {verdict}" for name, verdict, *_ in verdicts if verdict not in _MARKS]
     lines += [escaped(one) for one in failed[:_MOST_FAILED]]
     if len(failed) > _MOST_FAILED:
         lines.append(f"… and {len(failed) - _MOST_FAILED} more")
     found = [_header(title), _section("\n".join(lines)), *_context(_about(session))]
-    return _message(f"{title}: {line}", found)
+    return _message(escaped(f"{title}: {line}"), found)
 
 
 def reply(result: Result, metrics: Iterable[str], pinged: Iterable[str]) -> dict[str, Any]:
@@ -55,7 +56,7 @@ def reply(result: Result, metrics: Iterable[str], pinged: Iterable[str]) -> dict
         found.append(_section(users))
     if rows:
         found.append(_section(_table(rows)))
-    unmet = [(f"{one.metric} {_BOUNDS.get(one.bound, one.bound)} {one.limit}", _actual(one)) for one in result.unmet]
+    unmet = [(f"{one.metric} {_bound(one)}", _actual(one)) for one in result.unmet]
     if unmet:
         found.append(_section("*not met*\n" + _table(unmet)))
     if result.error and not result.unmet:
@@ -64,7 +65,7 @@ def reply(result: Result, metrics: Iterable[str], pinged: Iterable[str]) -> dict
         found.append(_section("\n".join(f"⚠ {escaped(warning)}" for warning in result.warnings[:10])))
     if path := result.shown_log_path or result.log_path:
         found += _context([f"log: `{escaped(path)}`"])
-    return _message(f"{title} {users}".strip(), found)
+    return _message(f"{escaped(title)} {users}".strip(), found)
 
 
 def escaped(text: str) -> str:
@@ -75,14 +76,18 @@ def escaped(text: str) -> str:
 _BOUNDS = {"min_value": "≥", "max_value": "≤", "exact_value": "="}
 
 
-def _actual(check: Any) -> str:
+def _bound(check: Check) -> str:
+    return f"{_BOUNDS.get(check.bound, check.bound)} {readable(check.metric, check.limit)}"
+
+
+def _actual(check: Check) -> str:
     return "missing" if check.missing else readable(check.metric, check.actual)
 
 
-def _sign(counts: Mapping[str, int], is_over: bool) -> str:
+def _sign(counts: Mapping[str, int], is_over: bool, is_cut_short: bool) -> str:
     if set(counts) - set(map(str, _MARKS)):
         return "❌"
-    return "✅" if is_over and not counts.get(Verdict.INTERRUPTED) else "✋" if is_over else "⏳"
+    return "✋" if is_cut_short else "✅" if is_over else "⏳"
 
 
 def _mark(verdict: str) -> str:
@@ -122,6 +127,7 @@ def _in_link(url: str) -> str:
 
 
 def _mention(user: str) -> str:
+    user = escaped(user)
     if user in ("here", "channel", "everyone"):
         return f"<!{user}>"
     return f"<!subteam^{user}>" if user.startswith("S") else f"<@{user.lstrip('@')}>"

@@ -11,6 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from curator_bench.sinks.told import Result
+
+
+def keep_newest(state: dict[str, Any], result: Result, verdict: Any) -> None:
+    """What came of an entry, unless a later run of it is known: results may be resent long afterwards."""
+    ended = state.setdefault("ended", {})
+    if ended.get(result.nodeid, "") <= result.ended_at:
+        ended[result.nodeid] = result.ended_at
+        state.setdefault("verdicts", {})[result.nodeid] = verdict
+
 
 @dataclass(frozen=True, slots=True)
 class State:
@@ -24,6 +34,14 @@ class State:
         except (OSError, ValueError):
             return {}
         return found if isinstance(found, dict) else {}
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """What takes long and only one of several invocations may do at a time; the object can be changed meanwhile."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.with_suffix(".alone").open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
 
     @contextmanager
     def changing(self) -> Iterator[dict[str, Any]]:

@@ -13,6 +13,8 @@ from typing import Any, TypeVar
 from curator_bench.values import Check, Repeat, Scalar, Verdict
 
 _Value = TypeVar("_Value")
+_INTERRUPTED = 2
+"""The exit status of pytest when it was stopped."""
 _NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
@@ -137,7 +139,7 @@ class Summary:
 
     @property
     def interrupted(self) -> bool:
-        return self.exit_status is None or bool(self.counts.get(Verdict.INTERRUPTED))
+        return self.exit_status in (None, _INTERRUPTED) or bool(self.counts.get(Verdict.INTERRUPTED))
 
 
 Told = Session | Run | Result | Summary

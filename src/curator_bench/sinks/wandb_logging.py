@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from curator_bench.sinks.copies import copy_masked
 from curator_bench.sinks.sink import Refused, Sink
 from curator_bench.sinks.told import Result, Session
 from curator_bench.sinks.wandb import WandbConfig
@@ -86,6 +88,9 @@ class WandbLogging(Sink[WandbConfig]):
         paths = [path for path in paths if path.stat().st_size <= self.config.max_artifact_mb * _MEBIBYTE]
         if paths:
             artifact = wandb.Artifact(f"run-{result.uid or run.id}", type="benchmark_results")
-            for path in paths:
-                artifact.add_file(str(path), name=path.name)
+            with tempfile.TemporaryDirectory() as folder:
+                for path in paths:
+                    copy = Path(folder, path.name)
+                    copy_masked(path, copy, self.context.mask, path.stat().st_size)
+                    artifact.add_file(str(copy), name=path.name)
             run.log_artifact(artifact)

@@ -183,7 +183,9 @@ class Driver:
             "name": order.plan.name,
             "scheduling_strategy": "SPREAD",
         }
-        if order.not_on:
+        if order.only_on:
+            options["label_selector"] = {"ray.io/node-id": f"in({','.join(sorted(order.only_on))})"}
+        elif order.not_on:
             options["label_selector"] = {"ray.io/node-id": f"!in({','.join(sorted(order.not_on))})"}
         try:
             answer = self._run.options(**options).remote(order, self._board, self._baggage)

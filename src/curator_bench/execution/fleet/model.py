@@ -60,6 +60,8 @@ class Order:
     slice: Slice
     not_on: frozenset[str] = frozenset()
     """Nodes it must not run on, by id."""
+    only_on: frozenset[str] = frozenset()
+    """Where there are any, the nodes it must run on, by id."""
     shares_gpu: bool = False
     """Whether other runs may use its GPU at the same time."""
     gpus_left_out: Mapping[str, frozenset[str]] = field(default_factory=dict)

@@ -1,0 +1,17 @@
+"""Files as they leave the machine: a log may hold secrets that a script printed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from curator_bench.values import Mask
+
+
+def copy_masked(path: Path, target: Path, mask: Mask, most: int) -> None:
+    """The last bytes of a file, at most so many, with its secrets masked. Raises OSError."""
+    with path.open("rb") as source, target.open("wb") as copy:
+        source.seek(max(0, os.fstat(source.fileno()).st_size - most))
+        for line in source:
+            text = line.decode("utf-8", "surrogateescape")
+            copy.write(mask.hide(text).encode("utf-8", "surrogateescape"))

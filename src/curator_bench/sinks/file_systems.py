@@ -1,0 +1,56 @@
+"""Places that fsspec knows, by their URL. What one of them needs is told without importing it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+_EXTRAS = {"fsspec": "s3", "s3fs": "s3"}
+"""Libraries that come with an extra of ours."""
+
+
+def scheme_of(url: str) -> str:
+    """`file` where it is a path."""
+    return url.rpartition("::")[2].partition("://")[0] if "://" in url else "file"
+
+
+def lacking(url: str) -> str:
+    """What a URL needs that is not there; empty where all is."""
+    if find_spec("fsspec") is None:
+        return _install("fsspec", url)
+    from fsspec.registry import get_filesystem_class, known_implementations
+
+    if scheme_of(url) not in known_implementations:
+        return f"a folder, or a URL that fsspec knows; it knows no {scheme_of(url)}://"
+    module = str(known_implementations[scheme_of(url)]["class"]).partition(".")[0]
+    if find_spec(module) is None:
+        return _install(module, url)
+    try:
+        if module == "fsspec":
+            get_filesystem_class(scheme_of(url))
+    except ImportError as error:
+        return f"what fsspec lacks for {scheme_of(url)}://: {error}"
+    return ""
+
+
+def _install(module: str, url: str) -> str:
+    what = f"'curator-bench[{_EXTRAS[module]}]'" if module in _EXTRAS else module
+    return f"{module} for {scheme_of(url)}://: pip install {what}"
+
+
+def opened(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
+    """Its file system, and the path there."""
+    import fsspec
+
+    file_system, path = fsspec.url_to_fs(url, skip_instance_cache=True, **options)
+    return file_system, path
+
+
+def local_folder(url: str, base: Path) -> Path | None:
+    """Where it is on this machine; None for any other place. A path is relative to `base`."""
+    if scheme_of(url) not in ("file", "local") or "::" in url:
+        return None
+    return base / os.path.expanduser(url.partition("://")[2] if "://" in url else url)

@@ -1,0 +1,38 @@
+"""--bench-confirm in a fleet: a run whose gates fail is measured again on the node it was on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from end_to_end.ray_nodes import QuickHead
+from end_to_end.test_gates import COUNTING, LEVEL, TEN_PERCENT, Gated
+
+if TYPE_CHECKING:
+    from end_to_end.conftest import Project
+
+SAYS_WHERE = f"""{COUNTING}
+import os
+with pathlib.Path(__file__).with_name("where").open("a") as file:
+    file.write(os.environ.get("NODE", "head") + "\\n")
+"""
+
+
+def test_a_run_is_measured_again_where_it_was_measured_while_others_go_on(project: Project) -> None:
+    """Its node is busy for long, the other one is not."""
+    gated = Gated(project)
+    project.write("says.py", SAYS_WHERE)
+    sort = {"name": "sort", "script": "says.py", "args": "1.4 1.01", "requirements": [TEN_PERCENT]}
+    project.matrix(sort)
+    gated.remember(LEVEL)
+    project.matrix(project.entry("short", "--sleep 1.5"), sort, project.entry("long", "--sleep 5"))
+    confirming = ("--benchmark-db", "benchmark.db", "--bench-confirm", "2")
+    with QuickHead() as nodes:
+        nodes.join(NODE="joined")
+        nodes.wait_for(2)
+        outcome = project.run("--bench-fleet", nodes.address, *confirming, NODE="here", **nodes.variables())
+    assert outcome.code == 0, outcome.output
+    first, second = (project.folder / "where").read_text().split()
+    assert first == second in ("head", "joined")
+    ended = {name: project.outcome_of(name)["ended_at"] for name in ("short", "sort", "long")}
+    assert ended["short"] < ended["long"] < ended["sort"]
+    assert project.outcome_of("sort")["attempt"] == 2
