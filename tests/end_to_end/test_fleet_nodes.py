@@ -74,7 +74,8 @@ def test_a_node_that_dies_while_busy_costs_no_entry_its_verdict(nodes: RayNodes,
     nodes.join()
     names = [f"e{number}" for number in range(8)]
     project.matrix(*(project.entry(name, "--sleep 4", retries=2) for name in names))
-    process = run_on(nodes, project, "--bench-fleet-wait", "60")
+    nodes.wait_for(3)
+    process = run_on(nodes, project)
     wait_for_log_lines(project, 3)
     nodes.kill_the_last()
     outcome = project.outcome(process)
