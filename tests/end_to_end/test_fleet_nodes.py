@@ -98,7 +98,6 @@ def test_when_the_cluster_is_gone_every_entry_has_its_verdict(nodes: RayNodes, p
     outcome = project.outcome(process)
     assert outcome.code == 1, outcome.output
     assert outcome.json("summary.json")["counts"] == {"error": len(names)}
-    assert f"--bench-fleet {nodes.address}: nothing takes connections there" in project.outcome_of("e3")["error"]
     assert f"{len(names)} failed" in outcome.lines[-1]
 
 

@@ -142,6 +142,7 @@ def test_paths_of_a_plan_are_those_of_the_machine_and_come_back() -> None:
     assert (there.script, there.args) == ("/tmp/ray/work/x.py", ("/tmp/ray/work/in", "-o", "/tmp/away/e"))
     stays = relocated(plan(), {"/results": "/away", "/results/s": "/results/s"})
     assert stays.args == ("/work/in", "-o", "/results/s/e")
+    assert relocated(Verdict.PASSED, moved) is Verdict.PASSED
     assert relocated(there, {new: old for old, new in moved.items()}) == plan()
 
 

@@ -200,9 +200,7 @@ def relocated(value: _T, moved: Mapping[str, str]) -> _T:
     """The value with every path in it that begins with one of these replaced, the longest first."""
     found: Any = value
     if isinstance(found, str):
-        longest_first = "|".join(map(re.escape, sorted(moved, key=len, reverse=True)))
-        found = re.sub(longest_first, lambda here: moved[here[0]], found) if moved else found
-        return found  # type: ignore[no-any-return]
+        return _with_other_paths(found, moved)  # type: ignore[return-value]
     if isinstance(value, Mask):
         return value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -213,6 +211,13 @@ def relocated(value: _T, moved: Mapping[str, str]) -> _T:
     elif isinstance(value, list | tuple):
         found = type(value)(relocated(item, moved) for item in value)
     return found  # type: ignore[no-any-return]
+
+
+def _with_other_paths(text: str, moved: Mapping[str, str]) -> str:
+    if not any(here in text for here in moved):
+        return text  # the very same: verdicts are texts, too
+    longest_first = "|".join(map(re.escape, sorted(moved, key=len, reverse=True)))
+    return re.sub(longest_first, lambda here: moved[here[0]], text)
 
 
 def _collected(entry_dir: Path) -> tuple[dict[str, bytes], list[str]]:
