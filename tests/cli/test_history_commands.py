@@ -76,7 +76,7 @@ def test_sessions_and_show_for_programs(folder: Path) -> None:
         (("import", "none.jsonl"), "none.jsonl cannot be read: No such file or directory"),
         (("merge", "none.db", "--into", "new.db"), "none.db: there are no runs here yet"),
         (("merge", "letter.txt", "--into", "new.db"), "file is not a database"),
-        (("merge", "mysql://host/db", "--into", "new.db"), "mysql://host/db cannot be read"),
+        (("merge", "mysql://host/db", "--into", "new.db"), "it knows no mysql://"),
         (("import", "measured.jsonl", "memory://nowhere/"), "memory://nowhere/: there is nothing"),
         (("prune", "--keep-days", "1"), "would be removed: say --yes where nobody can be asked"),
         (("export", "--format", "csv", "--out", "no/folder.csv"), "folder.csv cannot be written"),
@@ -118,7 +118,7 @@ def test_a_history_in_a_store_is_imported_and_merged_as_a_whole(folder: Path, tm
     assert said.count("1 run added") == 2
     database = (folder / "benchmark.db").as_uri()
     assert "2 runs added, 0 completed, 1 there already" in answer(tmp_path, "merge", database, "--into", "new.db")
-    assert f"{database} is a database with other tables" in bench(tmp_path, "import", database).stderr
+    assert f"{database} is a database of curator-bench" in bench(tmp_path, "import", database).stderr
 
 
 def test_a_mistake_in_a_file_of_a_store_says_in_which(folder: Path, tmp_path: Path) -> None:
