@@ -254,7 +254,8 @@ def test_what_was_interrupted_is_killed_and_its_earlier_attempt_is_there(
     process = project.start("--benchmark", "--bench-sink-grace", "60")
     wait_for(lambda: (project.session_dir / "again" / "attempt_2" / "logs" / "stdouterr.log").exists())
     os.kill(process.pid, signal.SIGINT)
-    assert project.outcome(process).code == 2
+    ended = project.outcome(process)
+    assert ended.code == 2, ended.output
     runs = runs_of(mlflow_server, "interrupted")
     assert {name: run.info.status for name, run in runs.items()} == {
         "s": "KILLED",

@@ -147,6 +147,17 @@ def test_data_survives_tables_that_are_made_anew(bench: Bench, alembic_folder: P
             assert len(plain.execute("PRAGMA foreign_key_list('metric')").fetchall()) == 1
 
 
+def test_a_revision_may_follow_several_in_either_quotes(tmp_path: Path) -> None:
+    versions = tmp_path / "versions"
+    versions.mkdir()
+    (versions / "a.py").write_text("revision: str = 'a'\ndown_revision: str | None = None\n")
+    (versions / "b.py").write_text('revision = "b"\ndown_revision = None\n')
+    (versions / "c.py").write_text("""revision: str = "c"\ndown_revision: tuple[str, ...] = ('a', "b")\n""")
+    migrations = Migrations(tmp_path)
+    assert migrations.revisions == {"a": (), "b": (), "c": ("a", "b")}
+    assert migrations.head == "c"
+
+
 def test_opening_at_head_does_not_even_import_alembic(sqlite_bench: Bench) -> None:
     fill(sqlite_bench)
     code = (

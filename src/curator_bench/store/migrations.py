@@ -5,11 +5,10 @@ Alembic itself is imported only when there is a way to go: a look at the first l
 
 from __future__ import annotations
 
-import ast
+import re
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from sqlalchemy import Connection
 
@@ -17,6 +16,7 @@ from curator_bench.errors import BenchError
 
 _VERSIONS = "alembic_version"
 _OUR_TABLE = "bench_session"
+_TEXT = re.compile("[\"']([^\"']*)[\"']")
 
 
 class Migrations:
@@ -78,13 +78,13 @@ def is_ours(connection: Connection) -> bool:
 
 def _revision_of(script: Path) -> tuple[str, tuple[str, ...]]:
     said = dict(_assignments(script))
-    parents = said.get("down_revision") or ()
-    return str(said.get("revision", script.stem)), (parents,) if isinstance(parents, str) else tuple(parents)
+    return next(iter(said.get("revision", ())), script.stem), said.get("down_revision", ())
 
 
-def _assignments(script: Path) -> Iterator[tuple[str, Any]]:
-    """What the script sets its revision and its parents to; read, not run."""
+def _assignments(script: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """What the script sets its revision and its parents to; read, not run. Not by `ast` either: Python 3.11 gets that
+    wrong where two threads use it at once, and a thread that looks back would trip pytest up."""
     for line in script.read_text(encoding="utf-8").splitlines():
         name = line.partition(":")[0].partition("=")[0].strip()
         if name in ("revision", "down_revision"):
-            yield name, ast.literal_eval(line.partition("=")[2].strip())
+            yield name, tuple(_TEXT.findall(line.partition("=")[2]))
