@@ -26,6 +26,7 @@ from curator_bench.values import RaySettings
 RAY = Path(sys.executable).with_name("ray")
 _SIZES = ("--num-gpus=0", "--object-store-memory=100000000", "--disable-usage-stats")
 _READY_WITHIN_S = 90.0
+_STARTED = b"Ray runtime started"
 
 
 class RayNodes:
@@ -41,6 +42,15 @@ class RayNodes:
     def join(self, *without: Path, options: Sequence[str] = (), **variables: str) -> None:
         """`without`: folders that are empty for this node, as they are on another machine."""
         self._start(without, [f"--address={self.address}", *_one_cpu(options), *_SIZES, *options], variables)
+        self._wait_for_the_last()  # two that join at the same moment would choose the same names
+
+    def _wait_for_the_last(self) -> None:
+        log = self.folder / f"node{len(self._started) - 1}.log"
+        deadline = time.monotonic() + _READY_WITHIN_S
+        while _STARTED not in log.read_bytes():
+            assert time.monotonic() < deadline, log.read_text()
+            assert self._started[-1][0].poll() is None, log.read_text()
+            time.sleep(0.1)
 
     def kill_the_last(self) -> None:
         """As when its plug is pulled."""

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from curator_bench.cluster.shared_memory import Segments
 from curator_bench.cluster.temp_dirs import remove_leftovers
+from curator_bench.measure.brands import shed_brand
 from curator_bench.measure.processes import Mark, ProcessId, identify, is_running
 
 IN_GOOD_ORDER = b"."
@@ -31,6 +32,7 @@ def main() -> None:
     descriptor, marker, watched = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
+    shed_brand()  # of the cluster that the watched process may be a worker of: its end must not be ours
     names = sys.stdin.buffer.read().split(b"\0")
     segments = Segments(frozenset(Path(os.fsdecode(name)) for name in names if name))
     process = identify(watched)

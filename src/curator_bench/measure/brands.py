@@ -36,6 +36,14 @@ if sys.platform == "linux":
             _, most = resource.prlimit(pid, _RLIMIT_LOCKS)
             resource.prlimit(pid, _RLIMIT_LOCKS, (number, most))
 
+    def shed_brand() -> None:
+        """This process serves others than what it descends from, and is to outlive that."""
+        import resource
+
+        with suppress(OSError, ValueError):
+            _, most = resource.getrlimit(_RLIMIT_LOCKS)
+            resource.setrlimit(_RLIMIT_LOCKS, (most, most))
+
     def _read(pid: int) -> int:
         """0 where there is none."""
         try:
@@ -50,6 +58,9 @@ else:
 
     def brand(pid: int, *, run: str, own: str) -> None:
         """Nothing here passes to descendants unseen."""
+
+    def shed_brand() -> None:
+        """There is none."""
 
     def _read(pid: int) -> int:
         return 0
