@@ -45,8 +45,9 @@ def test_it_is_what_is_found_of_a_cluster_of_ours(cluster: Cluster, ray: Any) ->
     ours.start()
     peak = peak_of(cluster)
     ours.stop()
-    # Ours also sees the worker of the actor that samples.
-    assert peak == pytest.approx(ours.metrics()["peak_memory_bytes"], rel=0.4)
+    # Ours also sees the worker of the actor that samples, and workers that are there for a moment only.
+    of_ours = ours.metrics()["peak_memory_bytes"]
+    assert 0.4 * of_ours < peak < 1.2 * of_ours
 
 
 def test_objects_count_and_so_do_workers(cluster: Cluster, ray: Any) -> None:
