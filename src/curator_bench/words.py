@@ -50,7 +50,12 @@ def readable(metric: str, value: Scalar) -> str:
         return readable_seconds(value)
     if isinstance(value, int):
         return f"{value:,}"
-    return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:,.4g}"
+    return f"{value:,.0f}" if 10_000 <= abs(value) < 1e15 else f"{value:,.4g}"
+
+
+def printable(text: str) -> str:
+    """The text without anything a terminal, or who reads what it shows, would act on: on one line."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def markdown_cell(text: str) -> str:

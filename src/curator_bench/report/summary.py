@@ -13,12 +13,13 @@ from typing import Any
 from curator_bench.report.failures import failures
 from curator_bench.report.pivot import axes_of
 from curator_bench.report.session_runs import SUMMARY, merged, runs_of
-from curator_bench.words import readable_seconds
+from curator_bench.words import printable, readable_seconds
 
 SCHEMA_VERSION = 1
 _MOST_METRICS = 3
 _MOST_ROWS = 60
 _LONGEST_TEXT = 24
+_HUGE = 1e15
 _PREFERRED = ("throughput", "per_sec", "per_s", "time", "_s")
 _SPREAD = ("min", "max", "std", "n")
 _OWN = frozenset(
@@ -44,7 +45,7 @@ def summary_table(runs: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def warning_lines(runs: Sequence[dict[str, Any]]) -> list[str]:
-    return [f"warning: {run['name']}: {text}" for run in runs for text in run["warnings"]]
+    return [printable(f"warning: {run['name']}: {text}") for run in runs for text in run["warnings"]]
 
 
 def _row(run: dict[str, Any]) -> tuple[str, str, str, str]:
@@ -57,7 +58,7 @@ def _metrics(run: dict[str, Any]) -> str:
     chosen = [name for name in names if name in run["metrics"] and name not in ("is_success", "success")][
         :_MOST_METRICS
     ]
-    return ", ".join(f"{name}={_short(run['metrics'][name])}" for name in chosen)
+    return printable(", ".join(f"{name}={_short(run['metrics'][name])}" for name in chosen))
 
 
 def _telling(metrics: dict[str, Any]) -> list[str]:
@@ -78,7 +79,9 @@ def _short(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float):
         text = str(value)
         return text if len(text) <= _LONGEST_TEXT else text[: _LONGEST_TEXT - 1] + "…"
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}" if abs(value) < 10_000 else f"{value:,.0f}"
+    if isinstance(value, int) and abs(value) < _HUGE:
+        return f"{value:,}"
+    return f"{value:,.0f}" if 10_000 <= abs(value) < _HUGE else f"{value:,.4g}"
 
 
 def write_summary(session_dir: Path, runs: Sequence[dict[str, Any]]) -> None:

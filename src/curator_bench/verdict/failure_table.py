@@ -10,6 +10,7 @@ from decimal import Decimal
 from itertools import zip_longest
 
 from curator_bench.values import Check, Scalar
+from curator_bench.words import printable
 
 _HEADER = ("metric", "bound", "actual", "off by")
 _REGRESSION = "max_regression"
@@ -33,7 +34,7 @@ def failure_table(checks: Sequence[Check], *, width: int = 80) -> str:
     lines = _lines_of(_HEADER, widths)
     for check, row in zip(ordered, rows, strict=True):
         lines += _lines_of(row, widths)
-        lines += textwrap.wrap(_printable(check.note), width, initial_indent="    ", subsequent_indent="    ")
+        lines += textwrap.wrap(printable(check.note), width, initial_indent="    ", subsequent_indent="    ")
     return "\n".join(lines)
 
 
@@ -44,7 +45,7 @@ def readable(value: Scalar) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
-        return _printable(f'"{value}"' if len(value) <= _LONGEST_TEXT else f'"{value[:_LONGEST_TEXT]}…"')
+        return printable(f'"{value}"' if len(value) <= _LONGEST_TEXT else f'"{value[:_LONGEST_TEXT]}…"')
     return _readable_whole(value) if isinstance(value, int) else _readable_float(value)
 
 
@@ -72,7 +73,7 @@ def _cells(check: Check) -> tuple[str, str, str, str]:
         limit = f"{percent(check.limit) if check.limit else '0 %'} worse"
     around = "" if check.tolerance is None else f" ± {readable(check.tolerance)}"
     bound = f"{_SIGNS.get(check.bound, check.bound)} {limit}{around}"
-    return (_printable(check.metric) or '""', bound, "missing" if check.missing else actual, _off_by(check))
+    return (printable(check.metric) or '""', bound, "missing" if check.missing else actual, _off_by(check))
 
 
 def _off_by(check: Check) -> str:
@@ -115,8 +116,3 @@ def _lines_of(row: Sequence[str], widths: Sequence[int]) -> list[str]:
 def _pieces(text: str, width: int) -> list[str]:
     """The text in pieces of at most `width`, which end where a word of a name does, if they can."""
     return re.findall(rf".{{1,{width}}}$|.{{1,{width}}}(?<=[_. ])|.{{1,{width}}}", text)
-
-
-def _printable(text: str) -> str:
-    """The text without anything a terminal would act on."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
