@@ -40,8 +40,9 @@ def test_entries_in_a_row_grow_neither_processes_nor_descriptors_nor_memory(proj
     held = [json.loads(line) for line in (project.folder / "held.jsonl").read_text().splitlines()]
     assert len(held) == ENTRIES
     settled = held[ENTRIES // 2 :]  # by then all that is imported once has been, also on other threads
-    for what in ("descriptors", "threads", "children"):
-        assert {one[what] for one in settled} == {settled[0][what]}, what
+    early, late = settled[: len(settled) // 2], settled[len(settled) // 2 :]
+    for what in ("descriptors", "threads", "children"):  # a thread may hold one more for a moment
+        assert min(one[what] for one in late) <= min(one[what] for one in early), what
     growth = settled[-1]["memory"] - settled[0]["memory"]
     print(f"{ENTRIES} entries: {growth / len(settled) / 1000:.1f} kB each, {settled[-1]}")
     assert growth < UNEVEN_BYTES + BYTES_PER_ENTRY * len(settled)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO
 from urllib.parse import quote
 
+import psutil
 import pytest
 
 TO_INSTALL = "PostgreSQL's server programs (initdb, postgres) are not here: apt-get install postgresql"
@@ -95,9 +96,11 @@ class PostgresServer:
     def stop(self, number: signal.Signals = signal.SIGINT) -> None:
         """SIGINT ends all connections first, SIGQUIT leaves everything as it is, SIGKILL is a crash."""
         if self.process is not None:
+            its_own = psutil.Process(self.process.pid).children(recursive=True)
             self.process.send_signal(number)
             self.process.wait(_PATIENCE_S)
             self.process = None
+            psutil.wait_procs(its_own, timeout=_PATIENCE_S)  # they serve on until they notice
 
     def pause(self) -> None:
         """All of its processes stand still, as on a machine that hangs."""
@@ -115,8 +118,6 @@ class PostgresServer:
             shutil.rmtree(self.directory, ignore_errors=True)
 
     def _signal_all(self, number: signal.Signals) -> None:
-        import psutil
-
         assert self.process is not None
         server = psutil.Process(self.process.pid)
         for process in (server, *server.children(recursive=True)):
