@@ -9,7 +9,7 @@ import random
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -137,11 +137,7 @@ class Killing:
             yield from self.project.folder.glob(pattern)
 
     def wait_until_nothing_is_left(self) -> None:
-        began = time.monotonic()
-        while left := self.left():
-            assert time.monotonic() - began < NOTHING_LEFT_WITHIN_S, left
-            time.sleep(0.02)
-        print(f"nothing was left {time.monotonic() - began:.2f} s later")
+        wait_until_empty(self.left, "nothing was left")
 
     def next_run_starts(self) -> None:
         self.matrix(self.entry("next", 0, ""), ray=RAY if FULL else False)
@@ -184,3 +180,11 @@ def at_random(*seed: object) -> random.Random:
 def sleep(moment_s: float) -> None:
     print(f"killed after {moment_s:.3f} s")
     time.sleep(moment_s)
+
+
+def wait_until_empty(left: Callable[[], list[str]], what: str) -> None:
+    began = time.monotonic()
+    while found := left():
+        assert time.monotonic() - began < NOTHING_LEFT_WITHIN_S, found
+        time.sleep(0.02)
+    print(f"{what} {time.monotonic() - began:.2f} s later")

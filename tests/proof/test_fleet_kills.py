@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 from end_to_end.ray_nodes import HeadByHand
-from proof.killing import FULL, NOTHING_LEFT_WITHIN_S, RAY, Killing, at_random, command, sleep
+from proof.killing import FULL, RAY, Killing, at_random, command, sleep, wait_until_empty
 
 from curator_bench.measure.processes import RUN_VARIABLE, Mark, find_processes, identify
 
@@ -37,11 +37,7 @@ class Run:
         return [*(f"process {one.pid} {command(one.pid)}" for one in find_processes(self.mark)), *shared]
 
     def wait_until_nothing_is_left(self) -> None:
-        began = time.monotonic()
-        while left := self.left():
-            assert time.monotonic() - began < NOTHING_LEFT_WITHIN_S, left
-            time.sleep(0.02)
-        print(f"nothing was left of the run {time.monotonic() - began:.2f} s later")
+        wait_until_empty(self.left, "nothing was left of the run")
 
     def victim(self, whom: str, pytest_itself: int) -> int:
         """The raylet and the head are the fleet's, not those of the run's own cluster."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections import Counter, defaultdict
@@ -10,6 +9,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from curator_bench.report.session_runs import read_object
 
 _FINE = frozenset(["passed", "skipped"])
 _HOUR_S = 3600.0
@@ -162,7 +163,7 @@ class Progress:
 
     def _underway(self, nodeid: str, begun: _Begun, now: float) -> Underway:
         planned = self._planned.get(nodeid)
-        status = begun.status or (_read(planned.directory / "status.json") if planned else {})
+        status = begun.status or (read_object(planned.directory / "status.json") if planned else {})
         return Underway(
             name=nodeid.partition("::")[2],
             nodeid=nodeid,
@@ -225,11 +226,3 @@ class _Times:
 def _kin(nodeid: str) -> str:
     """What all combinations of an entry's axes have in common."""
     return nodeid.partition("[")[0]
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}

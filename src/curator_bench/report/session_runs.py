@@ -41,7 +41,7 @@ def _began(run: dict[str, Any]) -> str:
 
 
 def _runs_in_summary(path: Path) -> list[dict[str, Any]]:
-    found = _read(path).get("runs")
+    found = read_object(path).get("runs")
     return [run for run in found if _is_run(run)] if isinstance(found, list) else []
 
 
@@ -62,11 +62,11 @@ def _holds_no_entry(name: str, *, top: bool, in_entry: bool) -> bool:
 
 def read_run(path: Path) -> dict[str, Any]:
     """What a results.json says; empty where there is none, or none that says it."""
-    run = _read(path)
+    run = read_object(path)
     return run if _is_run(run) else {}
 
 
-def _read(path: Path) -> dict[str, Any]:
+def read_object(path: Path) -> dict[str, Any]:
     """Empty where there is none, or none that can be read: whoever wrote it may have been killed."""
     try:
         found = json.loads(path.read_text("utf-8"))
