@@ -16,8 +16,9 @@ from curator_bench.execution.fleet.baggage import Found, _collected, digest_of, 
 from curator_bench.execution.fleet.board import Board
 from curator_bench.execution.fleet.gpus import GpuWatch
 from curator_bench.execution.fleet.left_out import LeftOut
-from curator_bench.execution.fleet.model import Node, Slice, Where
+from curator_bench.execution.fleet.model import Lost, Node, Slice, Where
 from curator_bench.execution.fleet.slices import capacity, fits, largest, slice_of, within
+from curator_bench.fixtures import fleet_loop
 from curator_bench.fixtures.fleet_loop import FleetLoop
 from curator_bench.fixtures.flights import Flight
 from curator_bench.values import Cause, Plan, RaySettings, RunResult, Verdict
@@ -199,6 +200,7 @@ def loop_of(*flights: Flight, nodes: tuple[Node, ...] = (), machines: Mapping[st
     """One that has these in flight; what it judges is kept in `judged`."""
     loop = FleetLoop.__new__(FleetLoop)
     loop._flights = {flight.plan.uid: flight for flight in flights if flight.plan}
+    loop._waiting = {}
     loop._failed, loop._elsewhere, loop._machines = deque(), deque(), dict(machines or {})
     loop._fleet, loop.left_out = Mock(nodes=nodes), LeftOut()
     loop._judge = Mock()  # type: ignore[method-assign]
@@ -215,6 +217,18 @@ def test_a_run_that_cannot_be_measured_again_is_judged_by_what_was_measured() ->
     assert judged is again
     assert (result.verdict, result.metrics) == (Verdict.PASSED, before.metrics)
     assert result.warnings == ("it could not be measured again where it was: its node died",)
+
+
+@pytest.mark.parametrize("attempt", [1, 2])
+def test_what_waits_again_because_its_cluster_is_gone_stays_claimed(
+    attempt: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    released, flight = Mock(), Flight(Mock(), Mock(), Slice(), attempt, plan=plan())
+    monkeypatch.setattr(fleet_loop, "release", released)
+    loop = loop_of(flight)
+    loop._take(Lost(flight.plan.uid if flight.plan else "", "the cluster is gone", with_all=True))
+    assert [(again.item, again.attempt) for again in loop._waiting[str(Slice())]] == [(flight.item, attempt)]
+    released.assert_not_called()
 
 
 def test_what_is_measured_again_is_measured_on_the_same_node_else_on_one_like_it() -> None:
