@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sqlite3
@@ -131,6 +132,21 @@ def test_each_entry_has_its_verdict_in_files_and_in_the_database(outcome: Outcom
             "SELECT name, verdict, attempt FROM test_run WHERE path = 'matrix.yaml' AND name NOT LIKE 'speaks%'"
         ).fetchall()
     assert sorted(rows) == sorted([*((name, verdict, 1) for name, verdict in expected.items()), ("misses", "error", 2)])
+
+
+def test_each_attempt_has_its_line_in_results_jsonl(outcome: Outcome) -> None:
+    """Also of those that never came to run: `huge` fits nowhere."""
+    with sqlite3.connect(outcome.session_dir.parents[1] / "runs.db") as database:
+        rows = database.execute(
+            "SELECT uid, verdict FROM test_run WHERE name NOT LIKE 'speaks%' AND path = 'matrix.yaml'"
+        )
+        recorded = dict(rows.fetchall())
+    lines = [json.loads(line) for file in outcome.session_dir.glob("*/results.jsonl") for line in file.open()]
+    told = {line["uid"]: line["verdict"] for line in lines}
+    assert len(lines) == len(told) == len(recorded)
+    assert {verdict for uid, verdict in recorded.items() if told[uid] != verdict} == {
+        "failed"
+    }  # which requirements say
 
 
 def test_axis_values_may_hold_any_letter(outcome: Outcome) -> None:

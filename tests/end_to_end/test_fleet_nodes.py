@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import sqlite3
 import subprocess
 import time
@@ -83,6 +85,10 @@ def test_a_node_that_dies_while_busy_costs_no_entry_its_verdict(nodes: RayNodes,
     found = rows(project)
     assert [name for name, _, verdict in found if verdict == "passed"] == names
     assert {verdict for _, _, verdict in found} == {"passed", "error"}
+    lines = [json.loads(line) for file in project.session_dir.glob("*/results.jsonl") for line in file.open()]
+    assert sorted((line["name"], line["attempt"], line["verdict"]) for line in lines) == found
+    lost = [line["error"] for line in lines if line["verdict"] == "error"]
+    assert all(re.match(r"its worker on \S+/[0-9a-f]{8} \(", error) for error in lost)  # of three nodes of this host
     summary = outcome.json("summary.json")
     assert summary["counts"] == {"passed": len(names)}
     left = find_processes(project.mark) - find_processes(nodes.mark)

@@ -148,7 +148,7 @@ def test_where_files_cannot_be_created_exclusively_a_second_invocation_is_refuse
 
 
 def test_a_void_claim_is_put_aside_by_one_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While one is about to, another does and claims it; and a third comes when the first has, who takes the wrong one."""
+    """While one is about to, another does, and claims it; a third comes when the first has taken away the wrong one."""
     text, won, rename = _claim_text(tmp_path), [], os.rename
     _put(tmp_path, another(text, process_start=1))
     others = [threading.Thread(target=lambda name=name: take(name)) for name in ("second", "third")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 from unittest.mock import Mock
@@ -12,11 +13,12 @@ from unittest.mock import Mock
 import pytest
 
 from curator_bench.execution.failed import failed_before_it_began
-from curator_bench.execution.fleet.baggage import Found, _collected, digest_of, pack, relocated, runtime_env
+from curator_bench.execution.fleet.baggage import Found, _collected, bring_home, digest_of, pack, relocated, runtime_env
 from curator_bench.execution.fleet.board import Board
+from curator_bench.execution.fleet.fleet import Fleet, FleetSettings
 from curator_bench.execution.fleet.gpus import GpuWatch
 from curator_bench.execution.fleet.left_out import LeftOut
-from curator_bench.execution.fleet.model import Lost, Node, Slice, Where
+from curator_bench.execution.fleet.model import Lost, Node, Nodes, Slice, Where
 from curator_bench.execution.fleet.slices import capacity, fits, largest, slice_of, within
 from curator_bench.fixtures import fleet_loop
 from curator_bench.fixtures.fleet_loop import FleetLoop
@@ -194,6 +196,32 @@ def test_what_comes_back_leaves_scratch_and_large_files(tmp_path: Path) -> None:
     files, too_large = _collected(tmp_path)
     assert sorted(files) == ["artifacts/model", "logs/out.log"]
     assert too_large == ["artifacts/huge"]
+
+
+def test_what_comes_home_takes_the_place_of_an_earlier_run_but_for_its_lines(tmp_path: Path) -> None:
+    home = replace(plan(), session_dir=str(tmp_path), entry_dir=str(tmp_path / "e"))
+    result = RunResult("e", Verdict.PASSED, STAMP, STAMP, 1.0)
+    for name, content in (("logs/out.log", "old"), ("repeat_2/logs/out.log", "old"), ("results.jsonl", "first\n")):
+        (tmp_path / "e" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "e" / name).write_text(content)
+    assert bring_home(home, result, {"logs/out.log": b"new", "results.jsonl": b"second\n"}) is result
+    kept = {path.relative_to(tmp_path / "e").as_posix(): path.read_text() for path in tmp_path.rglob("*.*")}
+    assert kept == {"logs/out.log": "new", "results.jsonl": "first\nsecond\n"}
+    assert not (tmp_path / "e" / "scratch").exists()
+    warned = bring_home(replace(home, entry_dir=str(tmp_path / "e" / "results.jsonl")), result, {"a": b""})
+    assert "could not be brought home" in warned.warnings[0]
+
+
+def test_nodes_of_one_host_are_told_apart_also_when_one_has_died() -> None:
+    fleet = Fleet(FleetSettings(), Mock(), Path("/nowhere"))
+    one, two, alone = (
+        Node(id, host, "", {"CPU": 1}) for id, host in (("a" * 56, "h"), ("b" * 56, "h"), ("c" * 56, "i"))
+    )
+    for nodes in ((one, two, alone), (two, alone)):
+        fleet._events.put(Nodes(nodes))
+        fleet.next_event(1)
+    assert list(map(str, fleet.nodes)) == ["h/bbbbbbbb (CPU: 1)", "i (CPU: 1)"]
+    assert [fleet.name_of(Where(node.id, node.host)) for node in (one, alone)] == ["h/aaaaaaaa", "i"]
 
 
 def loop_of(*flights: Flight, nodes: tuple[Node, ...] = (), machines: Mapping[str, str] | None = None) -> FleetLoop:

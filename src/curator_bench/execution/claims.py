@@ -139,7 +139,7 @@ class Claims:
                     file.unlink()
 
     def _put_aside(self, claim: Path) -> None:
-        """A claim of our own, or a void one. Of several that take a void one away, none takes what the next has made."""
+        """A claim of our own, or a void one. Of several that do so none takes away what another has just made."""
         with _alone(self._session_dir / _INVOCATIONS / _LOCK):
             self._put_aside_alone(claim)
 

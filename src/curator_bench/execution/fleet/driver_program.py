@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -35,6 +36,7 @@ from curator_bench.execution.fleet.model import (
     Stop,
     Told,
     Wish,
+    name_of_node,
 )
 from curator_bench.execution.fleet.node import run_on_node
 from curator_bench.execution.fleet.reserving import Reserving
@@ -52,7 +54,6 @@ _NAMESPACE = "curator-bench-fleet"
 class _Task:
     order: Order
     answer: Any
-    withdrawn: bool = False
 
 
 def main() -> None:
@@ -108,8 +109,12 @@ class Driver:
         """A `runtime_env`; empty where all machines have all they need."""
         if self._baggage is None:
             return {}
-        nodes = {node["NodeID"]: node["NodeManagerHostname"] for node in self._ray.nodes() if node["Alive"]}
-        env, words = choose(self._ray, self._baggage, nodes, self._unasked)
+        hosts = {node["NodeID"]: node["NodeManagerHostname"] for node in filter(_lives, self._ray.nodes())}
+        names = {
+            node: name_of_node(host, node, [other for other in hosts if hosts[other] == host])
+            for node, host in hosts.items()
+        }
+        env, words = choose(self._ray, self._baggage, names, self._unasked)
         self._note(words)
         return env
 
@@ -142,7 +147,7 @@ class Driver:
             if isinstance(wish, Leave):
                 self._happenings.put(None)
                 return
-            self._happenings.put(lambda wish=wish: self._grant(wish))  # type: ignore[misc]
+            self._happenings.put(partial(self._grant, wish))
 
     def serve(self) -> None:
         while True:
@@ -161,7 +166,7 @@ class Driver:
         if self._is_client:
             self._ray.shutdown()
 
-    def _grant(self, wish: Wish) -> None:
+    def _grant(self, wish: Wish | Request) -> None:
         match wish:
             case Order():
                 self._start(wish)
@@ -207,7 +212,7 @@ class Driver:
         task = self._tasks.pop(uid)
         error = future.exception()
         if error is not None:
-            self._tell(Lost(uid, _in_words(error), by_us=task.withdrawn))
+            self._tell(Lost(uid, _in_words(error)))
             return
         result, where, files = future.result()
         if result is None:
@@ -221,7 +226,6 @@ class Driver:
 
     def _end(self, uid: str, force: bool) -> None:
         if task := self._tasks.get(uid):
-            task.withdrawn = True
             self._ray.cancel(task.answer, force=force)
 
     def _ask_for_news(self) -> None:
