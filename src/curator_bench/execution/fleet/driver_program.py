@@ -195,7 +195,7 @@ class Driver:
         try:
             answer = self._run.options(**options).remote(order, self._board, self._baggage)
         except Exception as error:  # an order that Ray does not take is that run's error and nobody else's
-            self._tell(Lost(order.uid, f"Ray does not take it: {type(error).__name__}: {error}"))
+            self._tell(Lost(order.uid, f"Ray does not take it: {_in_words(error)}"))
             return
         self._tasks[order.uid] = _Task(order, answer)
         self._when_done(answer, lambda future: self._done(order.uid, future))
