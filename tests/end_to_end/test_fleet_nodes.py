@@ -34,12 +34,13 @@ out = pathlib.Path(sys.argv[-1])
 
 
 ASKS = """
-import json, pathlib, sys
+import json, os, pathlib, sys
 print("at work", flush=True)
 out = pathlib.Path(sys.argv[-1])
 (out / "params.json").write_text("{}")
 helped = pathlib.Path(sys.argv[1]).read_text() == "helped"
-(out / "metrics.json").write_text(json.dumps({"helped": helped, "folder": pathlib.Path.cwd().name}))
+fruits = [os.environ.get(name) for name in ("FRUIT", "OTHER_FRUIT")]
+(out / "metrics.json").write_text(json.dumps({"helped": helped, "folder": pathlib.Path.cwd().name, "fruits": fruits}))
 (out.parent / "artifacts" / "kept.txt").write_text("kept")
 """
 
@@ -50,10 +51,10 @@ def nodes() -> Iterator[RayNodes]:
         yield started
 
 
-def run_on(nodes: RayNodes, project: Project, *options: str) -> subprocess.Popen[str]:
+def run_on(nodes: RayNodes, project: Project, *options: str, **variables: str) -> subprocess.Popen[str]:
     recorded = ("--benchmark", "--benchmark-db", "runs.db")
     words = ("--bench-fleet", nodes.address, *recorded, *options)
-    return project.start(*words, output=subprocess.PIPE, **nodes.variables())  # type: ignore[arg-type]
+    return project.start(*words, output=subprocess.PIPE, **nodes.variables(), **variables)  # type: ignore[arg-type]
 
 
 def rows(project: Project) -> list[tuple[str, int, str]]:
@@ -137,14 +138,15 @@ def test_what_a_machine_lacks_is_sent_to_it_and_results_come_back(nodes: RayNode
     ray = {"num_cpus": 1, "num_gpus": 0, "object_store_size": 100_000_000, "resources": {"away": 1}}
     project.matrix(
         {"name": "here", "script": "asks.py", "args": "helper.txt"},
-        {"name": "there", "script": "asks.py", "args": "helper.txt", "ray": ray},
+        {"name": "there", "script": "asks.py", "args": "helper.txt", "ray": ray, "env": {"FRUIT": "${FRUIT}"}},
     )
     project.write("helper.txt", "helped")
-    outcome = project.outcome(run_on(nodes, project))
+    outcome = project.outcome(run_on(nodes, project, FRUIT="pear", OTHER_FRUIT="plum"))
     assert outcome.code == 0, outcome.output
     assert outcome.has("curator_bench is sent to ", "is sent to ", "results come back from ")
     here, there = (outcome.json(name, "results.json") for name in ("here", "there"))
     assert here["metrics"]["helped"] is there["metrics"]["helped"] is True
+    assert (there["metrics"]["fruits.0"], there["metrics"]["fruits.1"]) == ("pear", None)  # what env: hands on, no more
     assert here["metrics"]["folder"] == project.folder.name != there["metrics"]["folder"]
     assert there["log_path"].startswith(str(project.session_dir))
     assert Path(there["log_path"]).read_text() == "at work\n"
