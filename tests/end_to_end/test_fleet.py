@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 NOTHING_LEFT_WITHIN_S = 5.0
 TWO_CPUS = ("--bench-fleet", "local", "--bench-fleet-cpus", "2")
 CONFTEST = """
+import sys
 import pytest
 from pathlib import Path
 
@@ -41,6 +43,9 @@ def of_the_module(request):
 
 def pytest_bench_run_finished(item, result):
     note(f"finished {result.name} attempt {result.attempt}")
+
+def pytest_sessionfinish():
+    Path("has_ray").write_text(str("ray" in sys.modules))
 """
 ENVIRONMENT = """
 import json, os, sys
@@ -177,6 +182,10 @@ def test_fixtures_of_wider_scope_are_set_up_once_and_python_benchmarks_come_last
     assert lines.index("matrix.yaml ends") < lines.index("test_after.py begins")
 
 
+def test_the_pytest_process_does_not_speak_to_ray(outcome: Outcome) -> None:
+    assert (outcome.session_dir.parents[1] / "has_ray").read_text() == "False"
+
+
 def test_junit_tells_how_long_the_runs_took(outcome: Outcome) -> None:
     junit = ET.parse(outcome.session_dir.parents[1] / "junit.xml")
     took = {case.get("name"): float(case.get("time", 0)) for case in junit.iter("testcase")}
@@ -251,6 +260,20 @@ def test_with_x_the_first_failure_ends_it_and_what_ran_is_interrupted(project: P
     assert outcome.code == 1, outcome.output
     assert outcome.json("long0", "results.json")["verdict"] == "interrupted"
     assert gone(project)
+
+
+def test_no_more_run_at_once_than_asked_for_and_lf_runs_what_failed(project: Project) -> None:
+    project.matrix(*(project.entry(name, "--sleep 0.5 --exit 1" if name == "b" else "--sleep 0.5") for name in "abc"))
+    own = project.command
+    project.command = lambda *options: [word for word in own(*options) if "cacheprovider" not in word]  # type: ignore[method-assign]
+    outcome = project.run(*TWO_CPUS, "--bench-max-runs", "1")
+    assert outcome.code == 1, outcome.output
+    runs = sorted(outcome.json("summary.json")["runs"], key=lambda run: run["started_at"])
+    assert all(before["ended_at"] <= after["started_at"] for before, after in itertools.pairwise(runs))
+    again = project.run(*TWO_CPUS, "--lf")
+    assert "1 failed, 2 deselected" in again.lines[-1] or "1 failed in" in again.lines[-1]
+    assert again.output.count("Running ") == 1
+    assert again.has("Running b on ")
 
 
 def under_way(project: Project, *names: str) -> None:

@@ -9,7 +9,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from end_to_end.ray_nodes import QuickHead, RayNodes, can_hide_folders
@@ -55,6 +55,12 @@ def run_on(nodes: RayNodes, project: Project, *options: str, **variables: str) -
     recorded = ("--benchmark", "--benchmark-db", "runs.db")
     words = ("--bench-fleet", nodes.address, *recorded, *options)
     return project.start(*words, output=subprocess.PIPE, **nodes.variables(), **variables)  # type: ignore[arg-type]
+
+
+def left_by(run: dict[str, Any]) -> set[str]:
+    """Files and folders, but for what only one of them with a cluster leaves."""
+    top = Path(run["directory"])
+    return {name for path in top.rglob("*") if "ray_" not in (name := path.relative_to(top).as_posix())}
 
 
 def rows(project: Project) -> list[tuple[str, int, str]]:
@@ -150,4 +156,5 @@ def test_what_a_machine_lacks_is_sent_to_it_and_results_come_back(nodes: RayNode
     assert here["metrics"]["folder"] == project.folder.name != there["metrics"]["folder"]
     assert there["log_path"].startswith(str(project.session_dir))
     assert Path(there["log_path"]).read_text() == "at work\n"
+    assert left_by(there) == left_by(here)
     assert Path(there["directory"], "artifacts", "kept.txt").read_text() == "kept"

@@ -49,7 +49,11 @@ class Node:
 
 def name_of_node(host: str, node: str, others: Collection[str]) -> str:
     """For people. `others`: all nodes of that host, by id."""
-    return f"{host}/{node[:_SHOWN_OF_AN_ID]}" if len({node, *others}) > 1 else host
+    beside = {*others} - {node}
+    if not beside:
+        return host
+    start = node[:_SHOWN_OF_AN_ID]
+    return f"{host}/{node if any(other.startswith(start) for other in beside) else start}"
 
 
 def _told(name: str, amount: float) -> str:
