@@ -13,7 +13,7 @@ import secrets
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -203,9 +203,9 @@ class Claims:
 @contextmanager
 def _alone(lock: Path) -> Iterator[None]:
     """One process at a time, where the file system has locks."""
-    with lock.open("a") as file:
+    with ExitStack() as held:
         with suppress(OSError):
-            fcntl.flock(file, fcntl.LOCK_EX)
+            fcntl.flock(held.enter_context(lock.open("a")), fcntl.LOCK_EX)
         yield
 
 
