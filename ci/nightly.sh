@@ -23,7 +23,7 @@ work=${WORK:-results/nightly-$(date -u +%Y%m%dT%H%M%SZ)}
 mkdir -p "$work"
 "$clone/ci/combine_databases.sh" --fetch "$record" "$work/benchmark.db"
 ended=0
-"$bin/python" -m pytest "$@" --benchmark --benchmark-db "$work/benchmark.db" --bench-results "$work" \
+"$bin/python" -m pytest "$@" --benchmark --benchmark-db="$work/benchmark.db" --bench-results="$work" \
     --bench-fail-on regression --bench-confirm "$confirm" --bench-reason "${REASON:-nightly}" || ended=$?
 # 0 and 1 are nights that ran to their end; what others recorded counts as well.
 if [[ -e "$work/benchmark.db" ]]; then
