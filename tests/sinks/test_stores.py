@@ -140,10 +140,10 @@ def test_wandb_works_offline(project: Project) -> None:
     pytest.importorskip("wandb")
     project.matrix(
         project.entry("a", """--metrics '{"docs_per_s": 123.5}'"""),
-        project.entry("b", "--exit 2"),
+        project.entry("b", "--exit 2 --say ${LOUD_TOKEN}"),
         sinks=[{"name": "wandb", "mode": "offline", "project": "tried"}],
     )
-    outcome = project.run("--benchmark", "--bench-sink-grace", "60")
+    outcome = project.run("--benchmark", "--bench-sink-grace", "60", LOUD_TOKEN="planted-in-a-log")
     assert outcome.code == 1
     assert not undelivered(project), outcome.output
     files = sorted((project.session_dir / "wandb").glob("offline-run-*/run-*.wandb"))
@@ -157,6 +157,8 @@ def test_wandb_works_offline(project: Project) -> None:
     config = runs["a"]["config"]
     assert (config["sleep"], config["curator_bench"]["nodeid"]) == (0.0, "matrix.yaml::a")
     assert set(runs["a"]["files"]) == {"results.json", "stdouterr.log"}
+    kept = [path.read_bytes() for path in (project.session_dir / "wandb").rglob("*") if path.is_file()]
+    assert (b"***\n" in kept, any(b"planted" in content for content in kept)) == (True, False)
 
 
 class Drive:
