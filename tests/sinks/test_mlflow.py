@@ -78,6 +78,7 @@ def read_back(tmp_path_factory: pytest.TempPathFactory, mlflow_server: MlflowSer
         project.entry("loud", "--say ${LOUD_TOKEN}"),
         sinks=[sink(mlflow_server, "all")],
         run_reason="to see",
+        subjects=["pytest"],
     )
     outcome = project.run("--benchmark", "--benchmark-db", "b.db", LOUD_TOKEN="planted-in-a-log")
     return ReadBack(mlflow_server, project.folder, outcome, runs_of(mlflow_server, "all"))
@@ -107,6 +108,7 @@ def test_a_session_and_its_runs_are_there(read_back: ReadBack) -> None:
         "nightly",
         "to see",
     )
+    assert good.data.tags["subject.pytest"] == pytest.__version__
     assert good.data.params["sleep"] == "0.0"
     assert {"results.json", "stdouterr.log"} <= {file.path for file in client.list_artifacts(good.info.run_id)}
     assert {"env.json", "packages.txt", "summary.json"} <= {
@@ -205,6 +207,26 @@ def test_what_gets_on_slowly_shows_signs_of_life(tmp_path: Path) -> None:
     moment = "2026-01-23T14:30:00+00:00"
     logging.run_finished(Result("a", "a", "m::a", Verdict.PASSED, moment, moment, 1.0, uid="u", log_path=str(log)))
     assert len(signs) == 2
+
+
+def test_of_a_log_that_is_too_long_the_end_is_sent_and_other_files_are_left_out(tmp_path: Path) -> None:
+    class Keeping(_Counting):
+        def log_artifact(self, run: str, path: str) -> None:
+            sent.append(Path(path).read_bytes())
+
+        def set_tag(self, run: str, name: str, why: str) -> None:
+            tags[name] = why
+
+    sent: list[bytes] = []
+    tags: dict[str, str] = {}
+    ignored = lambda *given: None  # noqa: E731
+    config = MlflowConfig(tracking_uri="x", max_artifact_mb=1)
+    logging = MlflowLogging(config, Context("mlflow", tmp_path, tmp_path, ignored, ignored))
+    vars(logging)["_client"] = Keeping()
+    for name in ("stdouterr.log", "results.json"):
+        (tmp_path / name).write_bytes(b"beginning" + b"x" * 2**20)
+        logging._upload("run", tmp_path / name)
+    assert (sent, list(tags)) == ([b"x" * 2**20], ["left_out.results.json"])
 
 
 def test_gpus_over_time_are_a_series_of_each(tmp_path: Path) -> None:

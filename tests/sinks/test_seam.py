@@ -439,11 +439,12 @@ def test_sinks_of_older_runners_work(project: Project, text: str, expected: list
     assert (project.folder / "old.txt").read_text().splitlines() == expected
 
 
-def test_a_sink_may_be_offered_by_another_package(project: Project) -> None:
+def test_a_sink_may_be_offered_by_another_package_or_be_of_a_module(project: Project) -> None:
     package = project.folder / "offered-1.0.dist-info"
     package.mkdir()
     (package / "METADATA").write_text("Metadata-Version: 2.1\nName: offered\nVersion: 1.0\n")
     (package / "entry_points.txt").write_text("[curator_bench.sinks]\nours = my_sink:Recording\n")
-    project.matrix(project.entry("a"), sinks=[{"name": "ours"}])
+    of_a_module = {"name": "my_sink:Recording", "file": "also.jsonl"}
+    project.matrix(project.entry("a"), sinks=[{"name": "ours"}, of_a_module])
     assert project.run("--benchmark", PYTHONPATH=str(project.folder)).code == 0
-    assert told(project)
+    assert told(project) == told(project, "also.jsonl") != []

@@ -82,8 +82,10 @@ def test_history_is_kept_in_a_bucket(project: Project, s3: str) -> None:
 def test_github_gets_a_summary_and_annotations(project: Project) -> None:
     bad = project.entry("bad", """--metrics '{"speed": 1}'""", requirements=[{"metric": "speed", "min_value": 5}])
     project.matrix(project.entry("good"), bad, sinks=[{"name": "github"}])
-    outcome = project.run("--benchmark", GITHUB_ACTIONS="true", GITHUB_STEP_SUMMARY="summary.md")
+    job = {"GITHUB_SERVER_URL": "https://github.com", "GITHUB_REPOSITORY": "me/mine", "GITHUB_RUN_ID": "7"}
+    outcome = project.run("--benchmark", GITHUB_ACTIONS="true", GITHUB_STEP_SUMMARY="summary.md", **job)
     assert outcome.code == 1
+    assert "https://github.com/me/mine/actions/runs/7" in bench(project, "show", "s")
     summary = (project.folder / "summary.md").read_text()
     assert "## Benchmarks: 1 passed, 1 failed" in summary
     assert "| bad | ❌ failed |" in summary
