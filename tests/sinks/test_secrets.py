@@ -55,7 +55,12 @@ def test_no_secret_is_written_anywhere(project: Project, slack: Slack) -> None:
     project.write("account.json", json.dumps({**ACCOUNT, "token_uri": f"http://127.0.0.1:{away}/token"}))
     project.matrix(
         project.entry("a", "--exit 1"),
-        project.entry("b", "--say ${REASON_TOKEN}", env={"MY_API_KEY": "planted-0009-entry"}),
+        project.entry(
+            "b",
+            "--say ${REASON_TOKEN}",
+            env={"MY_API_KEY": "planted-0009-entry"},
+            sink_data=[{"name": "mlflow", "in": ["${REASON_TOKEN}"], "deeper": {"password": "planted-0018-data"}}],
+        ),
         sinks=[
             {"name": "slack", "webhook_url": "${MY_WEBHOOK}"},
             {"name": "mlflow", "tracking_uri": f"http://me:${{MLFLOW_PASSWORD}}@127.0.0.1:{away}"},
