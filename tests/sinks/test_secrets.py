@@ -72,6 +72,7 @@ def test_no_secret_is_written_anywhere(project: Project, slack: Slack) -> None:
                     "endpoint_url": f"http://127.0.0.1:{away}",
                     "key": "${S3_ID}",
                     "secret": "${S3_SECRET}",
+                    "config_kwargs": {"retries": {"total_max_attempts": 1}},
                 },
             },
             {"name": "gdrive", "drive_folder_id": "F", "service_account_file": "account.json"},
