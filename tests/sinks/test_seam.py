@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -356,6 +357,15 @@ def test_resend_knows_what_is_no_session_and_no_sink(project: Project) -> None:
     assert "--sink: unknown sink 'slak'; did you mean 'slack'?" in resend(project, "--sink", "slak").stdout
     assert "results/s: nothing is undelivered to slack" in resend(project, "--sink", "slack").stdout
     assert "there is no session in" in resend(project, name="results").stdout
+
+
+def test_resend_says_what_is_not_known_any_more(project: Project, new_port: Callable[[], int]) -> None:
+    project.matrix(project.entry("a"))
+    hook = f"http://127.0.0.1:{new_port()}/services/planted-hook"
+    assert project.run("--bench-sink", "slack", SLACK_WEBHOOK_URL=hook).code == 0
+    again = resend(project, **dict.fromkeys(("SLACK_WEBHOOK_URL", "SLACK_BOT_TOKEN", "SLACK_CHANNEL_ID"), ""))
+    assert (again.returncode, "the sink slack needs bot_token and channel_id" in again.stdout) == (1, True)
+    assert undelivered(project)
 
 
 def test_a_slow_sink_has_time_as_long_as_it_delivers(project: Project) -> None:
