@@ -23,13 +23,18 @@ mkdir -p "$work"
 if [[ ! -d "$work/clone/.git" ]]; then
     git clone --quiet "$repository" "$work/clone"
 fi
-git -C "$work/clone" fetch --quiet --tags origin
+git -C "$work/clone" fetch --quiet --tags --force --prune origin
+git -C "$work/clone" remote set-head origin --auto >/dev/null 2>&1 || true # a detached HEAD has no branch
+
+commit_of() { # NAME: what it stands for in the repository now; branches of the clone stay where they were at first
+    git -C "$work/clone" rev-parse --verify --quiet "origin/$1^{commit}" || echo "$1"
+}
 
 # Where the benchmarks are in the repository, pytest is to be started in it.
 cd "$work/clone"
 ended=0
-"$bin/curator-bench" bisect --repo "$work/clone" --good "$good" --bad "$bad" --entry "$entry" --metric "$metric" \
-    --db "${CURATOR_BENCH_DB:-$work/benchmark.db}" "$@" | tee "$work/answer.txt" || ended=$?
+"$bin/curator-bench" bisect --repo "$work/clone" --good "$(commit_of "$good")" --bad "$(commit_of "$bad")" \
+    --entry "$entry" --metric "$metric" --db "${CURATOR_BENCH_DB:-$work/benchmark.db}" "$@" | tee "$work/answer.txt" || ended=$?
 if [[ -n "${GITHUB_STEP_SUMMARY:-}" ]]; then
     {
         echo "### $entry: $metric from $good to $bad"

@@ -37,7 +37,7 @@ add() { # DATABASE FILE
     case $1 in
         *.jsonl) "$bin/curator-bench" import "$1" --db "$2" ;;
         *) "$bin/curator-bench" merge "$1" --into "$2" ;;
-    esac
+    esac 2> >(sed "s|$2|the record|" >&2) # nobody knows the file it was fetched into
 }
 
 (($# >= 2)) || usage

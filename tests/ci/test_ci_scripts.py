@@ -123,6 +123,22 @@ def test_a_night_is_recorded_gated_and_published(tmp_path: Path) -> None:
     assert "work_time_s is worse than before" in night.stdout
 
 
+def test_a_night_that_ran_nothing_leaves_no_trace_in_the_record(tmp_path: Path) -> None:
+    project = make_repository(tmp_path / "project", seed=5, slower_at=None, commits=1).folder
+    night = script("nightly.sh", "benchmarks", "-k", "nosuch", cwd=project, RECORD=str(tmp_path / "record.db"))
+    assert night.returncode == 5, night.stdout + night.stderr
+    assert not (tmp_path / "record.db").exists()
+
+
+def test_what_is_no_record_is_told_in_a_line(tmp_path: Path) -> None:
+    (tmp_path / "record.db").write_text("no database")
+    done = script("combine_databases.sh", "record.db", database(tmp_path, "job"), cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (1, "the record cannot be opened: file is not a database\n")
+    done = script("combine_databases.sh", "s4://bucket/record.db", "job.db", cwd=tmp_path)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "fetch s4://bucket/record.db: Protocol not known: s4" in done.stderr
+
+
 def test_a_dashboard_without_a_record_says_so(tmp_path: Path) -> None:
     done = script("publish_dashboard.sh", "none.db", "site", cwd=tmp_path)
     assert (done.returncode, "there is no record at none.db yet" in done.stderr) == (1, True)
@@ -131,13 +147,15 @@ def test_a_dashboard_without_a_record_says_so(tmp_path: Path) -> None:
 def test_a_hunt_of_ci_leaves_the_checkout_alone(tmp_path: Path) -> None:
     repository = make_repository(tmp_path / "project", seed=6, slower_at=2, by=1.0, commits=3)
     noise = tmp_path / "work" / "clone" / "noise"
+    repository.git("branch", "moving", "c1")
     subprocess.run(["git", "clone", "--quiet", repository.folder, noise.parent], check=True)
+    repository.git("branch", "--force", "moving", "c3")
     shutil.copytree(repository.folder / "noise", noise)
     before = repository.stands()
     summary = tmp_path / "summary.md"
     done = script(
         "bisect.sh",
-        *(repository.folder, "c1", "c3", "work", "work_time_s", "--runs", "5"),
+        *(repository.folder, "c1", "moving", "work", "work_time_s", "--runs", "5"),
         cwd=tmp_path,
         WORK=str(tmp_path / "work"),
         GITHUB_STEP_SUMMARY=str(summary),

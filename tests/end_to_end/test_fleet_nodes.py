@@ -149,7 +149,7 @@ def test_what_a_machine_lacks_is_sent_to_it_and_results_come_back(nodes: RayNode
     project.write("helper.txt", "helped")
     outcome = project.outcome(run_on(nodes, project, FRUIT="pear", OTHER_FRUIT="plum"))
     assert outcome.code == 0, outcome.output
-    assert outcome.has("curator_bench is sent to ", "is sent to ", "results come back from ")
+    assert outcome.has("curator_bench is sent to ", "is sent to ", "results come back from "), outcome.output
     here, there = (outcome.json(name, "results.json") for name in ("here", "there"))
     assert here["metrics"]["helped"] is there["metrics"]["helped"] is True
     assert (there["metrics"]["fruits.0"], there["metrics"]["fruits.1"]) == ("pear", None)  # what env: hands on, no more

@@ -13,7 +13,16 @@ from unittest.mock import Mock
 import pytest
 
 from curator_bench.execution.failed import failed_before_it_began
-from curator_bench.execution.fleet.baggage import Found, _collected, bring_home, digest_of, pack, relocated, runtime_env
+from curator_bench.execution.fleet.baggage import (
+    Found,
+    _collected,
+    bring_home,
+    digest_of,
+    pack,
+    relocated,
+    runtime_env,
+    unpacked,
+)
 from curator_bench.execution.fleet.board import Board
 from curator_bench.execution.fleet.fleet import Fleet, FleetSettings
 from curator_bench.execution.fleet.gpus import GpuWatch
@@ -161,6 +170,16 @@ def test_only_what_is_lacking_is_sent_and_too_much_is_refused(tmp_path: Path) ->
         file.truncate(101 << 20)
     with pytest.raises(ValueError, match="too much to send"):
         runtime_env(own, {"b": Found(True, False, True)})
+
+
+def test_a_folder_that_every_node_has_stays_the_one_also_when_a_script_writes_into_it(tmp_path: Path) -> None:
+    here = replace(plan(), script=str(tmp_path / "x.py"), entry_dir=str(tmp_path / "results" / "s" / "e"))
+    own = pack([str(tmp_path)], tmp_path / "results" / "s", "token")
+    env, _ = runtime_env(own, {"a": Found(True, True, True)})
+    (tmp_path / "written.txt").write_text("by a script")
+    with unpacked(here, own.as_sent(env)) as there:
+        assert there.plan == here
+    assert own.as_sent({"working_dir": str(tmp_path)}) == own
 
 
 def test_what_is_too_much_to_send_is_left_to_nodes_that_nobody_asked(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ class Bench:
         import sys
 
         chosen = [] if "::" in self.entry else ["--bench-entries", self.entry]
-        recording = ["--benchmark", "--benchmark-db", self.database, "--bench-session", session]
+        recording = ["--benchmark", f"--benchmark-db={self.database}", "--bench-session", session]
         runs = ["--bench-runs", str(count), "--bench-reason", self.reason]
         return [sys.executable, "-m", "pytest", *self._places(), *chosen, *recording, *runs, *QUIET]
 

@@ -112,8 +112,13 @@ class Comparison:
                 return ended_in_order(connection, f"{self.session}-", _ENDS_OF_A_RUN)
 
     def _run(self, side: Environment, round_number: int) -> None:
-        overlays = [word for overlay in side.overlays for word in ("--bench-matrix", overlay)]
-        recording = ["--benchmark", "--benchmark-db", self.database, "--bench-session", self._name(side, round_number)]
+        overlays = [f"--bench-matrix={overlay}" for overlay in side.overlays]
+        recording = [
+            "--benchmark",
+            f"--benchmark-db={self.database}",
+            "--bench-session",
+            self._name(side, round_number),
+        ]
         words = [side.python, "-m", "pytest", *self.pytest_args, *overlays, *recording, *QUIET]
         with tempfile.TemporaryDirectory(prefix="curator-bench-") as scratch:
             log = Path(scratch, "pytest.log")

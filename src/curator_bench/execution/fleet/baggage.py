@@ -47,6 +47,10 @@ class Baggage:
     """What stands in the file `token` of the session's fleet folder: who can read it sees our results directory."""
     home_python: str = ""
 
+    def as_sent(self, env: Mapping[str, Any]) -> Baggage:
+        """Where the folder is not sent, every node has it, and keeps to it when scripts write into it meanwhile."""
+        return self if "working_dir" in env else dataclasses.replace(self, folder="")
+
     @property
     def token_file(self) -> Path:
         return Path(self.session_dir, "fleet", "token")
@@ -202,17 +206,17 @@ def relocated(value: _T, moved: Mapping[str, str]) -> _T:
     """The value with every path in it that begins with one of these replaced, the longest first."""
     found: Any = value
     if isinstance(found, str):
-        return cast("_T", _with_other_paths(found, moved))
-    if isinstance(value, Mask):
+        found = _with_other_paths(found, moved)
+    elif isinstance(value, Mask):
         return value
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         changes = {item.name: relocated(getattr(value, item.name), moved) for item in dataclasses.fields(value)}
         found = dataclasses.replace(value, **changes)
     elif isinstance(value, Mapping):
         found = {key: relocated(item, moved) for key, item in value.items()}
     elif isinstance(value, list | tuple):
         found = type(value)(relocated(item, moved) for item in value)
-    return cast("_T", found)
+    return cast(_T, found)
 
 
 def _with_other_paths(text: str, moved: Mapping[str, str]) -> str:

@@ -115,6 +115,7 @@ class Driver:
             for node, host in hosts.items()
         }
         env, words = choose(self._ray, self._baggage, names, self._unasked)
+        self._baggage = self._baggage.as_sent(env)
         self._note(words)
         return env
 

@@ -80,6 +80,12 @@ class Built:
     sessions: int
 
 
+def _first_reason(error: OSError) -> str:
+    """What copies a folder tries all its files, and lists why each could not be copied."""
+    listed = error.args[0] if isinstance(error, shutil.Error) else None
+    return str(listed[0][2] if listed else error.strerror or error)
+
+
 def write_site(out: Path, history: History, settings: Settings, now: datetime | None = None) -> Built:
     """Raises BenchError where `out` is a folder of something else, or cannot be written."""
     _refuse_to_replace(out)
@@ -90,7 +96,7 @@ def write_site(out: Path, history: History, settings: Settings, now: datetime | 
         (building / MARKER).touch()
         _put_in_place(building, out)
     except OSError as error:
-        raise BenchError(f"{out} cannot be written: {error.strerror or error}") from error
+        raise BenchError(f"{out} cannot be written: {_first_reason(error)}") from error
     finally:
         shutil.rmtree(building, ignore_errors=True)
     return built
@@ -210,7 +216,7 @@ class _Builder:
         self._pages.write(
             "index.html",
             "overview",
-            latest=self._sessions[-1] if self._sessions else None,
+            latest=next((one for one in reversed(self._sessions) if one.runs), None),
             recent=self._sessions[-_SESSIONS_ON_OVERVIEW:],
             worse=worse[:_SHIFTS_ON_OVERVIEW],
             worse_count=len(worse),
