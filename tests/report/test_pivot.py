@@ -92,3 +92,63 @@ def test_an_unknown_axis_or_metric_names_those_there_are() -> None:
 
 def test_rows_may_be_entries() -> None:
     assert drawn([run("a", "dense", 5)], rows=["entry", "model"])[1] == ["reading", "a", "5"]
+
+
+def test_an_entry_whose_runs_all_crashed_has_its_row() -> None:
+    """Also where the axis is one that every run has, and where a study has an entry for each model."""
+    crashed = {**run("b", "dense", None, "crashed"), "name": "other[b-dense]", "entry": "other"}
+    assert drawn([run("a", "dense", 5), crashed], rows=["entry"], columns=[])[1:] == [
+        ["other", "crashed"],
+        ["reading", "5"],
+    ]
+    table = pivot([run("a", "dense", 5), crashed], metric="tokens_per_s", rows=["model"])
+    assert table.lines(str) == [["a", "5.0"], ["b", "crashed"]]
+    assert "no run of other came to any number; they stand where no other entry does" in table.notes()
+    required = {"metric": "tokens_per_s", "met": False, "missing": True}
+    failed = {**run("b", "dense", None, "failed"), "entry": "another", "requirements": [required]}
+    assert drawn([run("a", "dense", 5), failed], columns=[])[1:] == [["a", "5"], ["b", "failed"]]
+
+
+def test_an_entry_of_which_nothing_is_known_takes_nothing_from_the_numbers_of_others() -> None:
+    crashed = {**run("a", "dense", None, "crashed"), "name": "needle[a-dense]", "entry": "needle"}
+    table = pivot([run("a", "dense", 5), crashed], metric="tokens_per_s", rows=["model"])
+    assert (table.lines(str), table.notes()[0]) == ([["a", "5.0"]], "tokens_per_s")
+    assert table.notes()[1].startswith("no run of needle came to any number")
+
+
+def test_what_has_no_number_does_not_count_as_one_and_is_told_apart() -> None:
+    def of(context: str, model: str, speed: Any, verdict: str = "passed") -> dict[str, Any]:
+        return run(model, "dense", speed, verdict, axes={"context": context})
+
+    runs = [of("1k", "a", 90), of("2k", "a", "NaN"), of("1k", "b", None, "crashed"), of("2k", "b", None, "timeout")]
+    runs += [of("1k", "c", "NaN"), of("1k", "d", None)]
+    table = pivot(runs, metric="tokens_per_s", rows=["model"], columns=["context"], summary="mean")
+    assert table.lines(str) == [
+        ["a", "90.0", "NaN"],
+        ["b", "crashed", "timeout"],
+        ["c", "NaN", ""],
+        ["d", "passed", ""],
+    ]
+    assert table.as_csv().splitlines() == ["model,1k,2k", "a,90.0,NaN", "b,crashed,timeout", "c,NaN,", "d,passed,"]
+    table = pivot(runs, metric="tokens_per_s", rows=["attention"], summary="mean")
+    assert table.lines(str) == [["dense", "90.0*"]]
+    assert table.notes() == [
+        "tokens_per_s",
+        "a cell takes all of model, context together",
+        "* not all of its runs passed with a number; those without one do not count",
+    ]
+
+
+def test_axes_that_no_run_has_together_are_a_mistake_that_says_so() -> None:
+    other = {"name": "x[2]", "entry": "x", "axes": {"cpus": "2"}, "verdict": "passed", "metrics": {"other": 1}}
+    said = (
+        "no run that measures tokens_per_s has both model and cpus; the axes of those that do: model, attention, entry"
+    )
+    with pytest.raises(BenchError, match=said):
+        drawn([run("a", "dense", 5), other], columns=["cpus"])
+
+
+def test_names_with_line_ends_stay_in_their_row() -> None:
+    table = pivot([run("a\nb", "x\ny", 5)], metric="tokens_per_s", rows=["model"], columns=["attention"])
+    assert table.as_markdown().splitlines() == ["| model | x\\\\ny |", "| --- | ---: |", "| a\\\\nb | 5 |"]
+    assert [table.heads(), *table.lines(str)] == [["model", "x\\ny"], ["a\\nb", "5.0"]]

@@ -15,11 +15,15 @@ from typing import Any
 
 from curator_bench.errors import BenchError
 from curator_bench.values import Verdict
+from curator_bench.words import markdown_cell, printable
 
 _OF_EVERY_RUN = ("entry", "verdict", "host")
 _HAVE_METRICS = (Verdict.PASSED, Verdict.FAILED)
 _DIGITS = re.compile(r"(\d+(?:\.\d+)?)")
-_NOT_PASSED = "*"
+_NOT_ALL = "*"
+_NOT_FINITE = ("NaN", "Infinity", "-Infinity")
+"""As results.json has them."""
+_MOST_NAMES = 5
 SUMMARIES: dict[str, Callable[[Sequence[float]], float]] = {
     "median": statistics.median,
     "mean": statistics.fmean,
@@ -36,15 +40,25 @@ class Cell:
 
     value: float | None
     """None where no run has the metric."""
-    runs: int
+    numbers: int
+    """Of how many runs it is."""
     not_passed: tuple[str, ...] = ()
     """The verdicts of those that did not pass."""
+    not_finite: tuple[str, ...] = ()
+    """What the others say that no number can be made of."""
+    without: int = 0
+    """Runs that passed and say nothing."""
 
     def text(self, number: Callable[[float], str]) -> str:
-        """The number, with a star when not all of it passed; without one, what became of the runs instead."""
-        if self.value is None:
-            return ", ".join(sorted(set(self.not_passed))) or "-"
-        return number(self.value) + (_NOT_PASSED if self.not_passed else "")
+        """The number, with a star when not all runs passed with one; without it, what became of the runs instead."""
+        return self.words() if self.value is None else number(self.value) + (_NOT_ALL if self.is_of_some else "")
+
+    def words(self) -> str:
+        return ", ".join(sorted({*self.not_finite, *self.not_passed})) or str(Verdict.PASSED)
+
+    @property
+    def is_of_some(self) -> bool:
+        return bool(self.not_passed or self.not_finite or self.without)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +75,18 @@ class Pivot:
     cells: Mapping[tuple[Key, Key], Cell]
     merged: tuple[str, ...] = ()
     """The axes that differ within a cell."""
+    unmeasured: tuple[str, ...] = ()
+    """Entries none of whose runs came as far as to tell whether they measure it."""
 
     def heads(self) -> list[str]:
+        return [printable(head) for head in self._heads()]
+
+    def _heads(self) -> list[str]:
         return [*self.rows, *(" / ".join(key) or self.metric for key in self.column_keys)]
 
     def lines(self, number: Callable[[float], str]) -> list[list[str]]:
         """Below the heads: what the row stands for, and its cells."""
-        return [[*row, *self._texts(row, number)] for row in self.row_keys]
+        return [[*map(printable, row), *self._texts(row, number)] for row in self.row_keys]
 
     def _texts(self, row: Key, number: Callable[[float], str]) -> list[str]:
         found = (self.cells.get((row, column)) for column in self.column_keys)
@@ -75,28 +94,36 @@ class Pivot:
 
     def notes(self) -> list[str]:
         """What has to be known to read the numbers."""
-        most = max((cell.runs for cell in self.cells.values()), default=0)
+        most = max((cell.numbers for cell in self.cells.values()), default=0)
         notes = [f"{self.metric}, {self.summary} of up to {most} runs in a cell"] if most > 1 else [self.metric]
         if self.merged:
             notes.append(f"a cell takes all of {', '.join(self.merged)} together")
-        if any(cell.not_passed and cell.value is not None for cell in self.cells.values()):
-            notes.append(f"{_NOT_PASSED} not all of its runs passed")
+        starred = [cell for cell in self.cells.values() if cell.value is not None and cell.is_of_some]
+        if any(cell.not_finite or cell.without for cell in starred):
+            notes.append(f"{_NOT_ALL} not all of its runs passed with a number; those without one do not count")
+        elif starred:
+            notes.append(f"{_NOT_ALL} not all of its runs passed")
+        if self.unmeasured:
+            more = len(self.unmeasured) - _MOST_NAMES
+            names = ", ".join(map(printable, self.unmeasured[:_MOST_NAMES])) + (f" and {more} more" if more > 0 else "")
+            notes.append(f"no run of {names} came to any number; they stand where no other entry does")
         return notes
 
     def as_markdown(self) -> str:
-        lines = [self.heads(), *self.lines(_short)]
         ruler = ["---"] * len(self.rows) + ["---:"] * len(self.column_keys)
-        rows = [lines[0], ruler, *lines[1:]]
-        return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows)
+        lines = [[*map(markdown_cell, [*map(printable, row)]), *self._texts(row, _short)] for row in self.row_keys]
+        rows = [[markdown_cell(head) for head in self.heads()], ruler, *lines]
+        return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
     def as_csv(self) -> str:
-        """Numbers in full; empty where there is none."""
+        """Numbers in full and without stars; without one, what became of the runs; empty where there was none."""
         written = io.StringIO()
         writer = csv.writer(written, lineterminator="\n")
-        writer.writerow(self.heads())
+        writer.writerow(self._heads())
         for row in self.row_keys:
             found = (self.cells.get((row, column)) for column in self.column_keys)
-            writer.writerow([*row, *("" if cell is None or cell.value is None else cell.value for cell in found)])
+            cells = ("" if cell is None else cell.words() if cell.value is None else cell.value for cell in found)
+            writer.writerow([*row, *cells])
         return written.getvalue().rstrip("\n")
 
     def _repr_markdown_(self) -> str:
@@ -112,15 +139,22 @@ def pivot(
     columns: Sequence[str] = (),
     summary: str = "median",
 ) -> Pivot:
-    """Runs that do not have one of the axes are left out, as are runs of entries that do not measure the metric."""
+    """Runs that do not have one of the axes are left out, as are runs of entries that do not measure the metric.
+
+    Whether an entry measures it is not known when none of its runs came to an end; those stand in cells of their own.
+    """
+    asked = [*rows, *columns]
     all_runs = [run for run in runs if run["verdict"] != Verdict.SKIPPED]
-    _check_axes([*rows, *columns], all_runs)
+    _check_axes(asked, all_runs)
     metric = find_metric(metric, all_runs)
-    measuring = {run.get("entry") for run in all_runs if metric in run["metrics"]}
-    chosen = [run for run in all_runs if run.get("entry") in measuring and _has(run, [*rows, *columns])]
-    groups: dict[tuple[Key, Key], list[Mapping[str, Any]]] = defaultdict(list)
-    for run in chosen:
-        groups[_key(run, rows), _key(run, columns)].append(run)
+    measuring = {run.get("entry") for run in all_runs if _is_to_have(run, metric)}
+    groups = _grouped((run for run in all_runs if run.get("entry") in measuring), rows, columns)
+    if not groups:
+        raise BenchError(_no_run_with(metric, asked, [run for run in all_runs if run.get("entry") in measuring]))
+    ended = {run.get("entry") for run in all_runs if run["verdict"] in _HAVE_METRICS}
+    unknown = [run for run in all_runs if run.get("entry") not in measuring | ended]
+    unmeasured = _grouped(unknown, rows, columns)
+    groups = {**unmeasured, **groups}
     return Pivot(
         metric=metric,
         summary=summary,
@@ -129,8 +163,35 @@ def pivot(
         row_keys=tuple(sorted({row for row, _ in groups}, key=_naturally)),
         column_keys=tuple(sorted({column for _, column in groups}, key=_naturally)),
         cells={place: _cell(group, metric, summary) for place, group in groups.items()},
-        merged=_differing(groups.values(), {*rows, *columns}),
+        merged=_differing(groups.values(), set(asked)),
+        unmeasured=() if "entry" in asked else _entries_of(unmeasured.values()),
     )
+
+
+def _grouped(
+    runs: Iterable[Mapping[str, Any]], rows: Sequence[str], columns: Sequence[str]
+) -> dict[tuple[Key, Key], list[Mapping[str, Any]]]:
+    """The runs that have all of the axes."""
+    groups: dict[tuple[Key, Key], list[Mapping[str, Any]]] = defaultdict(list)
+    for run in runs:
+        if _has(run, [*rows, *columns]):
+            groups[_key(run, rows), _key(run, columns)].append(run)
+    return dict(groups)
+
+
+def _is_to_have(run: Mapping[str, Any], metric: str) -> bool:
+    """It has the metric, or is required to."""
+    return metric in run["metrics"] or any(check.get("metric") == metric for check in run.get("requirements") or ())
+
+
+def _entries_of(groups: Iterable[Sequence[Mapping[str, Any]]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(str(_value(run, "entry")) for group in groups for run in group))
+
+
+def _no_run_with(metric: str, axes: Sequence[str], measuring: Sequence[Mapping[str, Any]]) -> str:
+    asked = f"both {' and '.join(axes)}" if len(axes) > 1 else f"the axis {axes[0]}"
+    known = ", ".join([*axes_of(measuring), *_OF_EVERY_RUN])
+    return f"no run that measures {metric} has {asked}; the axes of those that do: {known}"
 
 
 def axes_of(runs: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -140,7 +201,9 @@ def axes_of(runs: Iterable[Mapping[str, Any]]) -> list[str]:
 def find_metric(said: str, runs: Iterable[Mapping[str, Any]]) -> str:
     """The metric of this name, or the only one that has it as a part."""
     measured = (item for run in runs for item in run["metrics"].items())
-    names: list[str] = list(dict.fromkeys(name for name, value in measured if _is_number(value)))
+    names: list[str] = list(
+        dict.fromkeys(name for name, value in measured if _is_number(value) or value in _NOT_FINITE)
+    )
     if said in names:
         return said
     found = [name for name in names if said in name]
@@ -174,10 +237,16 @@ def _key(run: Mapping[str, Any], axes: Iterable[str]) -> Key:
 
 def _cell(group: Sequence[Mapping[str, Any]], metric: str, summary: str) -> Cell:
     """Of a run that crashed or was stopped, no number counts: it did not do the work."""
-    values = [run["metrics"].get(metric) for run in group if run["verdict"] in _HAVE_METRICS]
-    numbers = [float(value) for value in values if _is_number(value)]
-    not_passed = tuple(str(run["verdict"]) for run in group if run["verdict"] != Verdict.PASSED)
-    return Cell(SUMMARIES[summary](numbers) if numbers else None, len(group), not_passed)
+    ended = [(run["verdict"], run["metrics"].get(metric)) for run in group if run["verdict"] in _HAVE_METRICS]
+    numbers = [float(value) for _, value in ended if _is_number(value)]
+    others = [(verdict, value) for verdict, value in ended if not _is_number(value)]
+    return Cell(
+        value=SUMMARIES[summary](numbers) if numbers else None,
+        numbers=len(numbers),
+        not_passed=tuple(str(run["verdict"]) for run in group if run["verdict"] != Verdict.PASSED),
+        not_finite=tuple(value for _, value in others if value in _NOT_FINITE),
+        without=sum(verdict == Verdict.PASSED and value not in _NOT_FINITE for verdict, value in others),
+    )
 
 
 def _is_number(value: Any) -> bool:
