@@ -57,7 +57,7 @@ def bench(*words: str) -> str:
     command = [sys.executable, "-c", "from curator_bench.cli import main; main()", *words]
     outcome = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert outcome.returncode == 0, outcome.stderr
-    return outcome.stdout
+    return outcome.stdout + outcome.stderr
 
 
 def test_a_dict_is_run_and_its_results_are_there(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -71,7 +71,7 @@ def test_a_dict_is_run_and_its_results_are_there(folder: Path, capsys: pytest.Ca
         "sweep[16-well]": "requirement",
     }
     table = results.pivot("throughput", rows="size", columns="how")
-    assert table.as_csv().splitlines() == ["size,full,well", "2,,5.0", "16,,40.0"]
+    assert table.as_csv().splitlines() == ["size,full,well", "2,crashed,5.0", "16,crashed,40.0"]
     assert {record["size"] for record in results.records()} == {"2", "16"}
     assert results.directory == folder / "there" / "first"
     assert "sweep[2-well]: passed" in capsys.readouterr().out
@@ -86,13 +86,20 @@ def test_a_dict_is_run_and_its_results_are_there(folder: Path, capsys: pytest.Ca
     assert "so --bench-resume runs them again:\n  sweep[16-well] (failed): its script changed\n" in changed
     several = ["--metric", "through", "--metric", "exec_time_s", "--format", "markdown"]
     captions = bench("pivot", "first", "--results", "there", "--rows", "size", *several).splitlines()
-    assert [line.partition(",")[0] for line in captions if line and "|" not in line] == ["throughput", "exec_time_s"]
+    assert [line.partition(";")[0] for line in captions if line and "|" not in line] == ["throughput", "exec_time_s"]
     printed = bench("pivot", "first", "--results", "there", "--rows", "size", "--columns", "how", "--metric", "through")
     assert [line.split() for line in printed.splitlines()[:3]] == [
         ["size", "full", "well"],
         ["2", "crashed", "5"],
         ["16", "crashed", "40*"],
     ]
+    broken = folder / "there" / "first" / "sweep" / "2" / "full" / "results.json"
+    broken.write_text(broken.read_text()[:100])
+    assert "└─ 2: well ↻ changed  full ✗ broken" in bench(
+        "matrix", ".run_matrix.matrix.json", "--tree", "--results", "there"
+    )
+    said = bench("pivot", "first", "--results", "there", "--rows", "how", "--metric", "through")
+    assert "sweep/2/full/results.json is broken; of its entry stands what summary.json says" in said
 
 
 def test_values_that_break_a_line_are_quoted_in_the_tree(folder: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from curator_bench.report.session_runs import runs_of
+from curator_bench.report.session_runs import broken_below, runs_of
 from curator_bench.report.summary import write_summary
 
 
@@ -47,6 +47,11 @@ def test_a_torn_file_is_no_run(tmp_path: Path, torn: str) -> None:
     (tmp_path / "a" / "results.json").write_text(torn)
     (tmp_path / "summary.json").write_text(torn)
     assert verdicts(tmp_path) == {"b": "passed"}
+    assert broken_below(tmp_path) == [f"{tmp_path}/a/results.json is broken"]
+    (tmp_path / "a" / "results.json").write_text(json.dumps(run("a", schema_version=99)))
+    assert broken_below(tmp_path) == [
+        f"{tmp_path}/a/results.json is of another version of curator-bench (schema_version 99)"
+    ]
 
 
 def test_the_run_that_began_last_counts(tmp_path: Path) -> None:

@@ -11,12 +11,12 @@ from typing import Any
 
 from curator_bench.cli import tables
 from curator_bench.matrix import Definitions
-from curator_bench.report.session_runs import RESULTS, read_run
+from curator_bench.report.session_runs import RESULTS, read_run, why_broken
 from curator_bench.values import Entry, Matrix, Verdict
 
 Mark = Callable[[Entry], str | None]
-"""The verdict of an entry that has run, or that it has changed since; None for one that has not."""
-CHANGED = "changed"
+"""The verdict of an entry that has run, or why it is none; None for one that has not."""
+CHANGED, BROKEN = "changed", "broken"
 _PASSED, _OTHER, _AGAIN = "✓", "✗", "↻"
 _MOST_CHANGES = 20
 
@@ -51,7 +51,7 @@ def marks_of(session_dir: Path | None) -> Mark:
 def _came_of(session_dir: Path, entry: Entry, definitions: Definitions) -> str | None:
     run = _run_of(session_dir, entry)
     if not run:
-        return None
+        return BROKEN if why_broken(session_dir.joinpath(*entry.folder, RESULTS)) else None
     return CHANGED if _why_again(entry, run, definitions) else str(run["verdict"])
 
 

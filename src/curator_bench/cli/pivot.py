@@ -11,7 +11,7 @@ from curator_bench.cli import tables
 from curator_bench.cli.databases import db_option, reading
 from curator_bench.errors import BenchError
 from curator_bench.report import pivot as pivots
-from curator_bench.report.session_runs import runs_of
+from curator_bench.report.session_runs import broken_below, runs_of
 
 _OF_A_SESSION = ("session.json", "summary.json", ".session-uid")
 
@@ -39,7 +39,10 @@ def command(
 
     A session is looked for in --results, then where the database says it was left.
     """
-    runs = runs_of(find_session(session, results, database))
+    folder = find_session(session, results, database)
+    runs = runs_of(folder)
+    for why in broken_below(folder):
+        click.echo(f"warning: {why}; of its entry stands what summary.json says, if anything", err=True)
     for number, metric in enumerate(metrics):
         table = pivots.pivot(runs, metric=metric, rows=_names(rows), columns=_names(columns), summary=summary)
         if number:

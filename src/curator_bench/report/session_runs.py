@@ -46,12 +46,23 @@ def _runs_in_summary(path: Path) -> list[dict[str, Any]]:
 
 
 def _results_below(session_dir: Path) -> Iterator[dict[str, Any]]:
+    for path in _files_below(session_dir):
+        if run := read_run(path):
+            yield run
+
+
+def broken_below(session_dir: Path) -> list[str]:
+    """What is wrong with the results.json of entries, a line for each that is not believed."""
+    return [why for path in _files_below(session_dir) if (why := why_broken(path))]
+
+
+def _files_below(session_dir: Path) -> Iterator[Path]:
     for folder, folders, names in os.walk(session_dir):
         top = Path(folder) == session_dir
         is_entry = RESULTS in names
         folders[:] = sorted(name for name in folders if not _holds_no_entry(name, top=top, in_entry=is_entry))
-        if is_entry and (run := read_run(Path(folder, RESULTS))):
-            yield run
+        if is_entry:
+            yield Path(folder, RESULTS)
 
 
 def _holds_no_entry(name: str, *, top: bool, in_entry: bool) -> bool:
@@ -64,6 +75,16 @@ def read_run(path: Path) -> dict[str, Any]:
     """What a results.json says; empty where there is none, or none that says it."""
     run = read_object(path)
     return run if _is_run(run) else {}
+
+
+def why_broken(path: Path) -> str:
+    """Why a results.json is not believed; empty where there is none, or nothing is wrong with it."""
+    if not os.path.lexists(path) or read_run(path):
+        return ""
+    version = read_object(path).get("schema_version", _SCHEMA_VERSION)
+    if version != _SCHEMA_VERSION:
+        return f"{path} is of another version of curator-bench (schema_version {version!r})"
+    return f"{path} is broken"
 
 
 def read_object(path: Path) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -113,7 +114,7 @@ class TerminalReport:
     def _speaks_of(self, nodeid: str) -> bool:
         return self._speaks and nodeid in self._entry_dirs
 
-    def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
+    def pytest_terminal_summary(self, terminalreporter: TerminalReporter, exitstatus: int) -> None:
         if not self._runs and not self.done_before:
             return
         from curator_bench.report.summary import summary_table, warning_lines
@@ -129,6 +130,9 @@ class TerminalReport:
             for line in warning_lines(self._runs):
                 terminalreporter.write_line(line)
         terminalreporter.write_line(f"Session: {self._session_dir}")
+        if exitstatus == pytest.ExitCode.INTERRUPTED and self._entry_dirs:
+            session = shlex.quote(self._session_dir.name)
+            terminalreporter.write_line(f"To go on: the same command with --bench-resume --bench-session {session}")
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self) -> None:
