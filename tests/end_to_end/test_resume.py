@@ -123,6 +123,10 @@ def test_what_was_measured_is_held_against_the_requirements_there_are_now(counti
     assert f"good runs again: {missed}" in said(counting)
     assert "bad runs again: its requirements changed, and what was measured meets them" in said(counting)
     assert "often runs again: it was measured 1 of 2 times" in said(counting)
+    demand(good=True, bad=False)
+    assert started_by(counting, "--bench-resume=finished", "-k", "bad") == ["bad"]
+    assert "bad runs again: its requirements changed" in said(counting)
+    assert "good runs again" not in said(counting)
 
 
 def test_a_changed_script_runs_again(counting: Project) -> None:
@@ -244,7 +248,9 @@ def test_what_a_machine_that_died_had_claimed_comes_last_when_its_time_is_over(
         stop.set()
         heart.join()
     assert "claimed is claimed by process 12 on elsewhere, since 2026-01-23; taken over at " in said(counting)
-    assert "lives: it is being run by process 12 on elsewhere" in said(counting)
+    assert "\n    Not run here: lives: it is being run by process 12 on elsewhere" in said(counting)
+    assert "Running lives" not in said(counting)
+    assert "\n1 of the session was left to other invocations\n" in said(counting)
 
 
 def put_claim(project: Project, name: str, moment: float) -> None:
@@ -268,6 +274,7 @@ def test_two_invocations_at_the_same_moment_share_the_session(counting: Project,
     outcomes = [counting.outcome(process) for process in both]
     assert [outcome.code for outcome in outcomes] == [0, 0], outcomes
     assert sorted(starts(counting)) == [f"e{number}" for number in range(6)]
+    assert sum(outcome.output.count("    Running e") for outcome in outcomes) == 6
     assert all(_verdict(counting.session_dir / f"e{number}") == "passed" for number in range(6))
 
 

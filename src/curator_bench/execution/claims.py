@@ -99,6 +99,8 @@ class Claims:
             self._begin()
         directory.mkdir(parents=True, exist_ok=True)
         claim = directory / CLAIM
+        if claim in self._touched and _read(claim) == self._own:
+            return
         for _ in range(3):  # others may be at it too
             try:
                 self._create(claim, self._text)

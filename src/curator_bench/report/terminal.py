@@ -48,6 +48,8 @@ class TerminalReport:
         self._runs: list[dict[str, Any]] = []
         self.done_before: list[dict[str, Any]] = []
         """Runs of the session that are not run again."""
+        self._elsewhere: dict[str, str] = {}
+        """By node id: why another invocation of the session has them."""
         self._open: dict[str, datetime] = {}
         """The runs that have begun and not ended, and when."""
         self._started = False
@@ -76,6 +78,10 @@ class TerminalReport:
         self._pause()
         self._begin(nodeid, host, gpus)
 
+    def note_elsewhere(self, nodeid: str, why: str) -> None:
+        """Before its item begins: it is left to another invocation, and the item will be skipped."""
+        self._elsewhere[nodeid] = why
+
     def note_status(self, nodeid: str, status: Mapping[str, Any]) -> None:
         """What a run in a fleet does, on whatever machine."""
         self._progress.note_status(nodeid, status)
@@ -103,6 +109,8 @@ class TerminalReport:
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
         """A run that did not pass is shown by its verdict, as word and letter; what pytest has words for, by those."""
         run: dict[str, Any] | None = getattr(report, "curator_bench", None)
+        if run is None and report.skipped and report.nodeid in self._elsewhere and self._speaks_of(report.nodeid):
+            return "skipped", "", "SKIPPED"
         if run is None or report.when in ("setup", "teardown") or _is_subtest(report):
             return None
         if report.nodeid not in self._entry_dirs and not report.failed:  # a Python benchmark, maybe an expected failure
@@ -115,7 +123,7 @@ class TerminalReport:
         return self._speaks and nodeid in self._entry_dirs
 
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter, exitstatus: int) -> None:
-        if not self._runs and not self.done_before:
+        if not self._runs and not self.done_before and not self._elsewhere:
             return
         from curator_bench.report.summary import summary_table, warning_lines
 
@@ -126,6 +134,9 @@ class TerminalReport:
                 terminalreporter.write_line(line)
             if self.done_before:
                 terminalreporter.write_line(f"{len(self.done_before)} of the session were done before")
+            if self._elsewhere:
+                left = f"{len(self._elsewhere)} of the session {'was' if len(self._elsewhere) == 1 else 'were'} left"
+                terminalreporter.write_line(f"{left} to other invocations")
         elif terminalreporter.verbosity == -1:
             for line in warning_lines(self._runs):
                 terminalreporter.write_line(line)
@@ -200,10 +211,15 @@ class TerminalReport:
         self._progress.begin(nodeid, host, gpus)
         self._start()
         if is_new and self._speaks_of(nodeid):
-            from curator_bench.report.progress_told import where
-
-            self._line(f"    Running {nodeid.partition('::')[2]}{where(host, gpus)}")
+            self._line(f"    {self._what_begins(nodeid, host, gpus)}")
         self._resume()
+
+    def _what_begins(self, nodeid: str, host: str, gpus: Sequence[str]) -> str:
+        from curator_bench.report.progress_told import where
+
+        if nodeid in self._elsewhere:
+            return f"Not run here: {self._elsewhere[nodeid]}"
+        return f"Running {nodeid.partition('::')[2]}{where(host, gpus)}"
 
     def _start(self) -> None:
         if self._started:
