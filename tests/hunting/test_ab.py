@@ -44,6 +44,8 @@ def project(tmp_path: Path) -> Path:
     """Whose benchmark takes twice as long with a variable, and three times with a package."""
     folder = make_repository(tmp_path / "project", seed=1, slower_at=None, commits=1).folder
     (folder / "package.py").write_text(PACKAGE)
+    script = folder / "benchmarks" / "work.py"
+    script.write_text(script.read_text().replace('"level": 1', '"endless_s": float("inf")'))
     (tmp_path / "slower").mkdir()
     (tmp_path / "slower" / "pyproject.toml").write_text(SLOWER)
     (tmp_path / "slower" / "slower.py").write_text("FACTOR = 3.0\n")
@@ -65,10 +67,13 @@ def environment() -> dict[str, str]:
 
 
 def test_three_environments_and_a_null_test(project: Path) -> None:
-    words = ("a.yaml", "b.yaml", "c.yaml", "--repeat", "3", "--metric", "work_time_s", "--fail", "--json")
-    done = ab(project, *words, "--", "benchmarks")
+    metrics = ("--metric", "work_time_s", "--metric", "endless_s")
+    done = ab(project, "a.yaml", "b.yaml", "c.yaml", "--repeat", "3", *metrics, "--fail", "--json", "--", "benchmarks")
     assert done.returncode == 1, done.stderr
-    answers = {one["environment"]: one for one in json.loads(done.stdout)["answers"]}
+    document = json.loads(done.stdout)
+    assert document["not_compared"] == [{"entry": "work", "metric": "endless_s"}]
+    assert "Warning" not in done.stderr
+    answers = {one["environment"]: one for one in document["answers"]}
     assert {name: one["verdict"] for name, one in answers.items() if name != "a-again"} == {"b": "worse", "c": "worse"}
     assert answers["b"]["change"] == pytest.approx(1.0, abs=0.2)
     assert answers["c"]["change"] == pytest.approx(2.0, abs=0.3)
@@ -130,3 +135,4 @@ def test_mistakes_in_a_file_are_named(tmp_path: Path, text: str, problem: str) -
 def test_only_rounds_that_all_sides_have_are_compared() -> None:
     series = Series("work", "time_s")
     assert common_rounds([{series: {1: 1.0, 2: 2.0}}, {series: {2: 4.0, 3: 5.0}}]) == [{series: [2.0]}, {series: [4.0]}]
+    assert common_rounds([{}, {series: {1: 1.0}}]) == [{series: []}, {series: []}]

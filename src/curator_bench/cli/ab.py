@@ -19,7 +19,7 @@ from curator_bench.errors import BenchError
 
 if TYPE_CHECKING:
     from curator_bench.hunting.environments import Environment
-    from curator_bench.hunting.in_turns import Answer, Comparison
+    from curator_bench.hunting.in_turns import Answer, Comparison, Series
 
 _FEWEST = 3
 
@@ -76,8 +76,8 @@ def command(
     except Stopped as stopped:
         _tell(f"{stopped}; what was measured is in sessions {comparison.session}-…; the same command goes on")
         sys.exit(stopped.exit_code)
-    found = _answers(comparison, repeat, metrics, better, min_effect)
-    _report(found, comparison, min_effect, as_json=as_json)
+    found, without = _answers(comparison, repeat, metrics, better, min_effect)
+    _report(found, without, comparison, min_effect, as_json=as_json)
     if fail and any(_verdict(one, found) == "worse" for one in found if not _is_null(one)):
         sys.exit(1)
 
@@ -105,20 +105,23 @@ def _begun(asked: Comparison, rounds: int, *, fresh: bool) -> Comparison:
 
 def _answers(
     comparison: Comparison, rounds: int, metrics: Sequence[str], better: str | None, min_effect: float
-) -> list[Answer]:
+) -> tuple[list[Answer], list[Series]]:
+    """The answers, and what there is no answer about: not every environment has measured it in enough rounds."""
     from curator_bench.hunting.in_turns import answers, directions
     from curator_bench.verdict.direction import Better
 
     first, *others = comparison.measured(rounds)
     chosen = directions(list(first), metrics, Better(better) if better else None)
-    if not chosen:
-        known = ", ".join(sorted({series.metric for series in first})[:20]) or "nothing"
-        raise BenchError(f"nothing to compare: what all environments measured is {known}")
     found = [
-        answers(first, other, side.name, chosen, min_effect)
+        answer
         for side, other in zip(comparison.sides[1:], others, strict=True)
+        for answer in answers(first, other, side.name, chosen, min_effect)
     ]
-    return [one for several in found for one in several]
+    if not found:
+        known = ", ".join(sorted({series.metric for series, values in first.items() if len(values) >= _FEWEST})[:20])
+        raise BenchError(f"nothing to compare: what all environments measured is {known or 'nothing'}")
+    answered = {one.series for one in found}
+    return found, [series for series in chosen if series not in answered]
 
 
 def _is_null(one: Answer) -> bool:
@@ -136,9 +139,11 @@ def _verdict(one: Answer, found: Sequence[Answer]) -> str:
     return "A differs from A" if null and one.compared in told else str(one.compared)
 
 
-def _report(found: Sequence[Answer], comparison: Comparison, min_effect: float, *, as_json: bool) -> None:
+def _report(
+    found: Sequence[Answer], without: Sequence[Series], comparison: Comparison, min_effect: float, *, as_json: bool
+) -> None:
     if as_json:
-        click.echo(tables.as_json(_document(found, comparison)))
+        click.echo(tables.as_json(_document(found, without, comparison)))
         return
     first = comparison.environments[0].name
     heads = tables.columns(
@@ -148,18 +153,21 @@ def _report(found: Sequence[Answer], comparison: Comparison, min_effect: float, 
     tables.say("")
     for line in _null_test(found, first):
         tables.say(line)
+    for series in without:
+        tables.say(f"not compared: {series.entry} {series.metric}: not a number in {_FEWEST} rounds of every environment")
     tables.say(f"Changes of less than {min_effect:.0%} do not count. Sessions: {comparison.session}-…")
 
 
 def _row(one: Answer, found: Sequence[Answer]) -> tuple[str, ...]:
-    paired, (low, high) = one.paired, sorted(one.paired.interval)
-    numbers = (tables.number(paired.before), tables.number(paired.after), f"{paired.change:+.1%}")
+    paired = one.paired
     return (
         one.series.entry,
         one.series.metric,
         one.environment,
-        *numbers,
-        f"{low:+.1%} to {high:+.1%}",
+        tables.number(paired.before),
+        tables.number(paired.after),
+        tables.change(paired.change),
+        tables.interval(paired.interval),
         _verdict(one, found),
     )
 
@@ -169,10 +177,10 @@ def _null_test(found: Sequence[Answer], first: str) -> Iterator[str]:
     differ = [one for one in null if _verdict(one, found) == "A differs from A"]
     fine = "" if differ else ", as it should be"
     yield f"{first} against {first}: {len(differ)} of {len(null)} metrics differ{fine}"
-    yield from (f"  {one.series.entry} {one.series.metric} {one.paired.change:+.1%}" for one in differ)
+    yield from (f"  {one.series.entry} {one.series.metric} {tables.change(one.paired.change)}" for one in differ)
 
 
-def _document(found: Sequence[Answer], comparison: Comparison) -> dict[str, Any]:
+def _document(found: Sequence[Answer], without: Sequence[Series], comparison: Comparison) -> dict[str, Any]:
     return {
         "schema_version": 1,
         "sessions": f"{comparison.session}-",
@@ -192,4 +200,5 @@ def _document(found: Sequence[Answer], comparison: Comparison) -> dict[str, Any]
             }
             for one in found
         ],
+        "not_compared": [{"entry": series.entry, "metric": series.metric} for series in without],
     }

@@ -6,6 +6,7 @@ interrupted goes on.
 
 from __future__ import annotations
 
+import math
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -140,7 +141,7 @@ class Comparison:
         return f"{self.session}-{side.name}-{round_number}"
 
     def measured(self, rounds: int) -> list[dict[Series, list[float]]]:
-        """For each side what its rounds measured; a round that any side lacks is left out of all of them."""
+        """For each side what its rounds measured; a round in which any side has no number is left out of all of them."""
         return common_rounds([self._measured(side, rounds) for side in self.sides])
 
     def _measured(self, side: Environment, rounds: int) -> dict[Series, dict[int, float]]:
@@ -150,8 +151,12 @@ class Comparison:
         for number_of_round in range(1, rounds + 1):
             for one in self._runs(side, number_of_round):
                 for series, value in _numbers(one) if one.verdict in MEASURED else ():
-                    found[series][number_of_round].append(value)
-        return {series: {r: float(np.median(v)) for r, v in by_round.items()} for series, by_round in found.items()}
+                    finite = found[series][number_of_round]
+                    finite += [value] if math.isfinite(value) else []
+        return {
+            series: {r: float(np.median(values)) for r, values in by_round.items() if values}
+            for series, by_round in found.items()
+        }
 
 
 def _numbers(one: HuntedRun) -> Iterator[tuple[Series, float]]:
@@ -162,14 +167,10 @@ def _numbers(one: HuntedRun) -> Iterator[tuple[Series, float]]:
 
 
 def common_rounds(sides: Sequence[Mapping[Series, Mapping[int, float]]]) -> list[dict[Series, list[float]]]:
-    """Round is compared with round: of each series the rounds that all sides have."""
-    shared = {
-        series: sorted(set(rounds).intersection(*(side.get(series, {}) for side in sides[1:])))
-        for series, rounds in sides[0].items()
-    }
-    return [
-        {series: [side[series][r] for r in rounds] for series, rounds in shared.items() if rounds} for side in sides
-    ]
+    """Round is compared with round: of each series the rounds that all sides have, which may be none."""
+    every = dict.fromkeys(series for side in sides for series in side)
+    shared = {series: sorted(set.intersection(*(set(side.get(series, {})) for side in sides))) for series in every}
+    return [{series: [side[series][r] for r in rounds] for series, rounds in shared.items()} for side in sides]
 
 
 def directions(series: Sequence[Series], metrics: Sequence[str], better: Better | None) -> dict[Series, Better | None]:
