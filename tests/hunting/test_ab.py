@@ -41,7 +41,7 @@ only-include = ["slower.py"]
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """Whose benchmark takes twice as long with a variable, and three times with a package."""
+    """Whose benchmark takes twice as long in b, which has an interpreter of its own, and three times with a package."""
     folder = make_repository(tmp_path / "project", seed=1, slower_at=None, commits=1).folder
     (folder / "package.py").write_text(PACKAGE)
     script = folder / "benchmarks" / "work.py"
@@ -50,7 +50,10 @@ def project(tmp_path: Path) -> Path:
     (tmp_path / "slower" / "pyproject.toml").write_text(SLOWER)
     (tmp_path / "slower" / "slower.py").write_text("FACTOR = 3.0\n")
     (folder / "a.yaml").write_text("{}\n")
-    (folder / "b.yaml").write_text("env: {SLOWER: 2}\nmatrix: overlay.yaml\n")
+    (folder / "b.yaml").write_text("python: noise/python\nenv: {SLOWER: 2}\nmatrix: overlay.yaml\n")
+    python = folder / "noise" / "python"
+    python.write_text(f'#!/bin/sh\ntouch "{folder}/noise/used"\nexec "{sys.executable}" "$@"\n')
+    python.chmod(0o755)
     (folder / "overlay.yaml").write_text("entries: [{name: work, repeat: 2}]\n")
     (folder / "c.yaml").write_text(f"requirements: ['--no-build-isolation', '--no-index', '{tmp_path / 'slower'}']\n")
     return folder
@@ -73,6 +76,7 @@ def test_three_environments_and_a_null_test(project: Path) -> None:
     document = json.loads(done.stdout)
     assert document["not_compared"] == [{"entry": "work", "metric": "endless_s"}]
     assert "Warning" not in done.stderr
+    assert (project / "noise" / "used").exists()
     answers = {one["environment"]: one for one in document["answers"]}
     assert {name: one["verdict"] for name, one in answers.items() if name != "a-again"} == {"b": "worse", "c": "worse"}
     assert answers["b"]["change"] == pytest.approx(1.0, abs=0.2)
@@ -107,6 +111,9 @@ def test_what_was_interrupted_goes_on_unless_the_code_is_another(project: Path) 
 
 
 def test_what_measures_nothing_is_told_after_its_first_round(project: Path) -> None:
+    done = ab(project, "a.yaml", "b.yaml", "--metric", "work_times", "--fail", "--", "benchmarks")
+    assert (done.returncode, done.stderr.count("round")) == (2, 1)
+    assert "a: there is no metric 'work_times'; nearest: work_time_s" in done.stderr
     (project / "package.py").write_text("raise SystemExit(1)\n")
     done = ab(project, "a.yaml", "b.yaml", "--fail", "--", "benchmarks")
     assert (done.returncode, done.stderr.count("round")) == (2, 1)
@@ -122,6 +129,9 @@ def test_what_measures_nothing_is_told_after_its_first_round(project: Path) -> N
         ("env: [A]", "env: found ['A'], expected variables with their values"),
         ("- a", "found a list, expected keys of"),
         ("name: a b", "name: found 'a b'"),
+        ("env: {A=B: x}", "env: 'A=B' can be no variable"),
+        ('env: {A: "\\0"}', "env: A: a variable cannot hold a zero byte"),
+        ("env: [1,\n", ", line 2: no YAML: "),
     ],
 )
 def test_mistakes_in_a_file_are_named(tmp_path: Path, text: str, problem: str) -> None:
@@ -130,6 +140,8 @@ def test_mistakes_in_a_file_are_named(tmp_path: Path, text: str, problem: str) -
     with pytest.raises(BenchError) as raised:
         read(file)
     assert problem in str(raised.value)
+    assert str(raised.value).startswith(str(file))
+    assert str(raised.value).count("\n") == 0
 
 
 def test_only_rounds_that_all_sides_have_are_compared() -> None:

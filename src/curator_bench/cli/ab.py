@@ -15,6 +15,7 @@ from curator_bench.cli import tables
 from curator_bench.cli.after_dashes import WithPytestArgs
 from curator_bench.cli.answering import Answering
 from curator_bench.cli.databases import absolute, db_option
+from curator_bench.cli.parameters import min_effect_option
 from curator_bench.errors import BenchError
 
 if TYPE_CHECKING:
@@ -33,9 +34,7 @@ class _Command(Answering, WithPytestArgs):
 @click.option("--repeat", type=click.IntRange(_FEWEST), default=5, show_default=True, help="rounds of each environment")
 @click.option("--metric", "metrics", multiple=True, help="this metric (repeatable); otherwise all with a direction")
 @click.option("--better", type=click.Choice(["less", "more"]), help="of --metric, where its name does not tell")
-@click.option(
-    "--min-effect", type=click.FloatRange(0.0), default=0.03, show_default=True, help="smaller does not count"
-)
+@min_effect_option("changes")
 @click.option("--fail", is_flag=True, help="exit with 1 when anything is worse than in A")
 @click.option("--fresh", is_flag=True, help="begin anew where the same comparison was interrupted")
 @click.option("--json", "as_json", is_flag=True, help="print JSON instead of a table")
@@ -68,7 +67,7 @@ def command(
         raise click.UsageError("name two environments or more: curator-bench ab A.yaml B.yaml -- benchmarks")
     wanted = [read(file) for file in files]
     _refuse_namesakes(wanted)
-    comparison = _begun(Comparison(wanted, "", absolute(database), pytest_args), repeat, fresh=fresh)
+    comparison = _begun(Comparison(wanted, "", absolute(database), pytest_args, metrics), repeat, fresh=fresh)
     try:
         with stoppable(), tempfile.TemporaryDirectory(prefix="curator-bench-ab-") as folder:
             comparison = replace(comparison, environments=[ready(one, Path(folder)) for one in wanted])
@@ -154,8 +153,10 @@ def _report(
     for line in _null_test(found, first):
         tables.say(line)
     for series in without:
-        tables.say(f"not compared: {series.entry} {series.metric}: not a number in {_FEWEST} rounds of every environment")
-    tables.say(f"Changes of less than {min_effect:.0%} do not count. Sessions: {comparison.session}-…")
+        tables.say(
+            f"not compared: {series.entry} {series.metric}: not a number in {_FEWEST} rounds of every environment"
+        )
+    tables.say(f"Changes of less than {tables.share(min_effect)} do not count. Sessions: {comparison.session}-…")
 
 
 def _row(one: Answer, found: Sequence[Answer]) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ import click
 from curator_bench.cli import tables
 from curator_bench.cli.answering import Answering
 from curator_bench.cli.databases import db_option, reading
-from curator_bench.cli.parameters import Share
+from curator_bench.cli.parameters import min_effect_option
 from curator_bench.errors import BenchError
 from curator_bench.words import markdown_cell
 
@@ -40,7 +40,7 @@ class _Row:
 @db_option
 @click.option("--metric", help="this metric only")
 @click.option("--better", type=click.Choice(["less", "more"]), help="of metrics that tell no direction by their name")
-@click.option("--min-effect", type=Share(), default="3%", show_default=True, help="smaller changes are level")
+@min_effect_option("changes")
 @click.option("--fail", is_flag=True, help="exit code 1 when there is a regression")
 @click.option("--markdown", "as_markdown", is_flag=True, help="print a table for a pull request")
 @click.option("--json", "as_json", is_flag=True, help="print JSON instead of a table")

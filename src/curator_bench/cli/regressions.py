@@ -13,7 +13,7 @@ import click
 from curator_bench.cli import tables
 from curator_bench.cli.answering import Answering
 from curator_bench.cli.databases import db_option, reading
-from curator_bench.cli.parameters import Moment, Share
+from curator_bench.cli.parameters import Moment, min_effect_option
 
 if TYPE_CHECKING:
     from curator_bench.cli.found_shifts import Found, FoundShift
@@ -27,7 +27,7 @@ _COMMITS_SHOWN = 20
 @click.option("--metric", help="this metric only")
 @click.option("--branch", help="only runs of this branch; otherwise all runs are one history")
 @click.option("--better", type=click.Choice(["less", "more"]), help="of metrics that tell no direction by their name")
-@click.option("--min-effect", type=Share(), default="3%", show_default=True, help="smaller shifts are left out")
+@min_effect_option("shifts")
 @click.option("--all", "everything", is_flag=True, help="also those that were accepted")
 @click.option("--repo", type=click.Path(path_type=Path), help="where commits are looked up; otherwise here")
 @click.option("--json", "as_json", is_flag=True, help="print JSON instead of tables")

@@ -10,7 +10,7 @@ import click
 
 from curator_bench.cli import tables
 from curator_bench.cli.databases import db_option, reading
-from curator_bench.cli.parameters import Share
+from curator_bench.cli.parameters import min_effect_option
 from curator_bench.errors import BenchError, MissingExtra
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _SITE = "site"
 @click.option("--log-url", help="where the results directory is served; otherwise logs are linked where they are")
 @click.option("--copy-logs", is_flag=True, help="put the logs that are here into the site (of each the last 256 KiB)")
 @click.option("--better", type=click.Choice(["less", "more"]), help="of metrics that tell no direction by their name")
-@click.option("--min-effect", type=Share(), default="3%", show_default=True, help="smaller shifts are left out")
+@min_effect_option("shifts")
 def command(
     database: str,
     out: Path | None,

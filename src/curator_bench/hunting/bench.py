@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -95,17 +96,18 @@ class Bench:
             raise BenchError(f"{self.entry!r} is {len(names)} benchmarks; name one of: {', '.join(names)}")
 
     def _value(self, one: HuntedRun) -> float | None:
-        return number(one.metrics.get(self.metric)) if one.verdict in MEASURED else None
+        value = number(one.metrics.get(self.metric)) if one.verdict in MEASURED else None
+        return value if value is not None and math.isfinite(value) else None
 
     def _problem(self, one: HuntedRun) -> str:
         if one.verdict not in MEASURED:
             return f"{one.verdict}: {one.error or 'it said nothing'}".splitlines()[0]
         if self._value(one) is None:
-            return _no_metric(self.metric, one.metrics)
+            return no_metric(self.metric, one.metrics)
         return ""
 
 
-def _no_metric(metric: str, metrics: dict[str, Scalar]) -> str:
+def no_metric(metric: str, metrics: Mapping[str, Scalar]) -> str:
     if metric in metrics:
         return f"{metric} is no number"
     near = nearest_names(metric, [name for name, value in metrics.items() if number(value) is not None])

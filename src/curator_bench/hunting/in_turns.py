@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from curator_bench.errors import BenchError
-from curator_bench.hunting.bench import MEASURED, QUIET
+from curator_bench.hunting.bench import MEASURED, QUIET, no_metric
 from curator_bench.hunting.children import environment, run, tail_of
 from curator_bench.hunting.environments import Environment
 from curator_bench.hunting.known_hunts import key_of
@@ -67,6 +67,8 @@ class Comparison:
     session: str
     database: str
     pytest_args: tuple[str, ...]
+    metrics: tuple[str, ...] = ()
+    """Those that are asked for by name."""
     folder: Path = field(default_factory=Path.cwd)
 
     @property
@@ -129,6 +131,9 @@ class Comparison:
         if not any(one.verdict in MEASURED for one in runs):
             why = "; ".join(f"{one.entry.name}: {one.verdict}: {one.error or ''}" for one in runs) or "no benchmark ran"
             raise BenchError(f"{side.name}: nothing was measured: {why}")
+        measured = {name: value for one in runs if one.verdict in MEASURED for name, value in one.metrics.items()}
+        if missing := [name for name in self.metrics if number(measured.get(name)) is None]:
+            raise BenchError(f"{side.name}: {'; '.join(no_metric(name, measured) for name in missing)}")
 
     def _runs(self, side: Environment, round_number: int) -> list[HuntedRun]:
         from curator_bench.store.hunts import hunted_runs
@@ -141,7 +146,7 @@ class Comparison:
         return f"{self.session}-{side.name}-{round_number}"
 
     def measured(self, rounds: int) -> list[dict[Series, list[float]]]:
-        """For each side what its rounds measured; a round in which any side has no number is left out of all of them."""
+        """For each side what its rounds measured, without those in which any side has no number."""
         return common_rounds([self._measured(side, rounds) for side in self.sides])
 
     def _measured(self, side: Environment, rounds: int) -> dict[Series, dict[int, float]]:

@@ -34,7 +34,7 @@ class Compared(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Paired:
-    """From the first environment to the second, each the mean of its rounds on their scale; fractions are of the first."""
+    """From the mean of the first environment to that of the second, on their scale; fractions are of the first."""
 
     before: float
     after: float
