@@ -274,6 +274,17 @@ def test_branches_are_compared(history: History) -> None:
     assert sort["interval"][0] < 0.2 < sort["interval"][1]
 
 
+def test_commits_are_compared_and_what_only_one_measured_is_named(history: History) -> None:
+    history.nights({("sort", "time_s"): noisy((1.0, 20))}, commits=[commit(1)] * 20)
+    series = {("sort", "time_s"): noisy((1.3, 6), seed=2), ("load", "time_s"): [1.0], ("load", "widgets"): [1.0]}
+    history.nights(series, commits=["abcdef12" + "0" * 32] * 6, session="after")
+    result = history.ask("compare", commit(1), "abcdef12", "--fail")
+    assert result.exit_code == 1, result.output
+    assert result.output.splitlines()[1].split()[-1] == "regression"
+    assert result.output.splitlines()[-1] == "only abcdef12 measured load time_s"
+    assert "\nonly after measured load time_s\n" in history.ask("compare", commit(1), "after", "--markdown").output
+
+
 def test_a_comparison_is_a_table_for_a_pull_request(history: History) -> None:
     history.nights({("so|rt<b>", "time_s"): noisy((1.0, 20))}, session="a")
     history.nights({("so|rt<b>", "time_s"): noisy((1.3, 6), seed=2)}, session="b")

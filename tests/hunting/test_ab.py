@@ -10,11 +10,13 @@ from pathlib import Path
 from subprocess import PIPE
 
 import pytest
+from click.testing import CliRunner
 from scratch_repository import make_repository
 
+from curator_bench.cli import group
 from curator_bench.errors import BenchError
 from curator_bench.hunting.environments import read
-from curator_bench.hunting.in_turns import Series, common_rounds
+from curator_bench.hunting.in_turns import Comparison, Series, answers
 
 COMMAND = Path(sys.executable).with_name("curator-bench")
 PACKAGE = """
@@ -74,7 +76,7 @@ def test_three_environments_and_a_null_test(project: Path) -> None:
     done = ab(project, "a.yaml", "b.yaml", "c.yaml", "--repeat", "3", *metrics, "--fail", "--json", "--", "benchmarks")
     assert done.returncode == 1, done.stderr
     document = json.loads(done.stdout)
-    assert document["not_compared"] == [{"entry": "work", "metric": "endless_s"}]
+    assert document["not_compared"] == [{"entry": "work", "metric": "endless_s", "environment": name} for name in "bc"]
     assert "Warning" not in done.stderr
     assert (project / "noise" / "used").exists()
     answers = {one["environment"]: one for one in document["answers"]}
@@ -144,7 +146,32 @@ def test_mistakes_in_a_file_are_named(tmp_path: Path, text: str, problem: str) -
     assert str(raised.value).count("\n") == 0
 
 
-def test_only_rounds_that_all_sides_have_are_compared() -> None:
-    series = Series("work", "time_s")
-    assert common_rounds([{series: {1: 1.0, 2: 2.0}}, {series: {2: 4.0, 3: 5.0}}]) == [{series: [2.0]}, {series: [4.0]}]
-    assert common_rounds([{}, {series: {1: 1.0}}]) == [{series: []}, {series: []}]
+def test_only_rounds_that_both_have_are_compared() -> None:
+    series, other = Series("work", "time_s"), Series("load", "time_s")
+    first = {series: {1: 9.0, 2: 2.0, 3: 2.0, 4: 2.0}, other: {1: 1.0, 2: 1.0, 3: 1.0}}
+    (found,) = answers(
+        first,
+        {series: {2: 4.0, 3: 4.0, 4: 4.0, 5: 9.0}, other: {1: 1.0, 2: 1.0}},
+        "b",
+        {series: None, other: None},
+        0.03,
+    )
+    assert found.series == series
+    assert found.paired.change == pytest.approx(1.0)
+
+
+def test_what_only_a_has_measured_is_no_success(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when a benchmark crashed in each round of B; what only B measures is told, and no reason to fail."""
+    rounds = dict.fromkeys(range(1, 4), 1.0)
+    sound, crashed, added = (Series(name, "time_s") for name in ("sound", "crashed", "added"))
+    sides = [{sound: rounds, crashed: rounds}, {sound: rounds, added: rounds}, {sound: rounds, crashed: rounds}]
+    monkeypatch.setattr(Comparison, "measure", lambda *_: None)
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.yaml", "b.yaml"):
+        Path(name).write_text("{}")
+    for shown, code in ((sides, 2), ([{sound: rounds}, sides[1], {sound: rounds}], 0)):
+        monkeypatch.setattr(Comparison, "measured", lambda *_, found=shown: found)
+        result = CliRunner().invoke(group, ["ab", "a.yaml", "b.yaml", "--fail", "--db", "x.db"])
+        assert result.exit_code == code, result.output
+        assert ("not compared: crashed time_s" in result.output) == (code == 2)
+        assert "not compared: added time_s: fewer than 3 rounds of both a and b measured a number" in result.output

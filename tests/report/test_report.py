@@ -53,6 +53,8 @@ def test_markdown_is_safe_from_what_calls_itself_a_commit(tmp_path: Path) -> Non
 def test_json_is_for_programs(project: Path) -> None:
     document = json.loads(report(project, "--format", "json", "--session", "nightly_30"))
     assert (document["schema_version"], document["session"]["name"], len(document["runs"])) == (1, "nightly_30", 5)
+    assert document["runs"][0]["metrics"].keys() == {nights.METRIC, "peak_memory_bytes", "recall"}
+    assert [run["why"] for run in document["runs"]] == [""] * 5
     (worse,) = document["worse"]
     assert (worse["entry"]["name"], worse["metric"], worse["is_new"]) == (nights.SLOWED, nights.METRIC, True)
     assert worse["first"]["commit"] == nights.commit_of(nights.SLOWER_FROM)
@@ -64,6 +66,19 @@ def test_junit_has_a_case_per_run_and_per_open_regression(project: Path) -> None
     assert [case.get("name") for case in runs if case.find("error") is not None] == [nights.BROKEN]
     assert [case.get("name") for case in runs][-1] == nights.EVIL
     assert [case.get("name") for case in regressions] == [nights.METRIC]
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (("--commit-url", "https://git.example/commit/"), "expected an address with {commit} in it"),
+        (("--commit-url", "javascript:alert({commit})"), "expected an address of the web"),
+        (("--log-url", "results/"), "expected an address of the web"),
+    ],
+)
+def test_addresses_that_lead_nowhere_are_refused(project: Path, words: tuple[str, ...], problem: str) -> None:
+    assert problem in report(project, "--out", "nowhere", *words)
+    assert not (project / "nowhere").exists()
 
 
 def test_logs_are_linked_where_they_are_or_where_they_are_served(project: Path) -> None:

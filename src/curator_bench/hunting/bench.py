@@ -34,6 +34,8 @@ class Runs:
     origin: Origin | None = None
     problem: str = ""
     """Why the newest run gave no value; empty when it did."""
+    is_final: bool = False
+    """It ended well, and measured no such thing: it would not the next time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,11 @@ class Bench:
         values = [value for one in found if (value := self._value(one)) is not None]
         measured = [one for one in found if self._value(one) is not None]
         origin = Origin(measured[-1].entry.name, *_kind(measured[-1])) if measured else None
-        return Runs(tuple(values), origin, self._problem(found[-1]) if found else "it was not run")
+        if not found:
+            return Runs(problem="it was not run")
+        newest = found[-1]
+        is_final = newest.verdict in MEASURED and self._value(newest) is None
+        return Runs(tuple(values), origin, self._problem(newest), is_final)
 
     def _refuse_several(self, found: Sequence[HuntedRun]) -> None:
         names = sorted({f"{one.entry.path}::{one.entry.name}" for one in found})

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from curator_bench.errors import BenchError
 from curator_bench.hunting.bench import MEASURED, QUIET, no_metric
@@ -47,6 +47,10 @@ class Series:
 
     entry: str
     metric: str
+
+
+Measured: TypeAlias = Mapping[Series, Mapping[int, float]]
+"""By round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,11 +149,11 @@ class Comparison:
     def _name(self, side: Environment, round_number: int) -> str:
         return f"{self.session}-{side.name}-{round_number}"
 
-    def measured(self, rounds: int) -> list[dict[Series, list[float]]]:
-        """For each side what its rounds measured, without those in which any side has no number."""
-        return common_rounds([self._measured(side, rounds) for side in self.sides])
+    def measured(self, rounds: int) -> list[Measured]:
+        """For each side what its rounds measured."""
+        return [self._measured(side, rounds) for side in self.sides]
 
-    def _measured(self, side: Environment, rounds: int) -> dict[Series, dict[int, float]]:
+    def _measured(self, side: Environment, rounds: int) -> Measured:
         import numpy as np
 
         found: dict[Series, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
@@ -171,13 +175,6 @@ def _numbers(one: HuntedRun) -> Iterator[tuple[Series, float]]:
             yield Series(one.entry.name, name), found
 
 
-def common_rounds(sides: Sequence[Mapping[Series, Mapping[int, float]]]) -> list[dict[Series, list[float]]]:
-    """Round is compared with round: of each series the rounds that all sides have, which may be none."""
-    every = dict.fromkeys(series for side in sides for series in side)
-    shared = {series: sorted(set.intersection(*(set(side.get(series, {})) for side in sides))) for series in every}
-    return [{series: [side[series][r] for r in rounds] for series, rounds in shared.items()} for side in sides]
-
-
 def directions(series: Sequence[Series], metrics: Sequence[str], better: Better | None) -> dict[Series, Better | None]:
     """What is compared: the metrics that are named, otherwise all that tell by their name which direction is good."""
     from curator_bench.verdict.direction import better_of
@@ -196,25 +193,36 @@ def directions(series: Sequence[Series], metrics: Sequence[str], better: Better 
 
 
 def answers(
-    first: Mapping[Series, list[float]],
-    other: Mapping[Series, list[float]],
+    first: Measured,
+    other: Measured,
     name: str,
     chosen: Mapping[Series, Better | None],
     min_effect: float,
 ) -> list[Answer]:
-    """How one environment differs from the first, metric by metric; of all that differs only few may be noise."""
-    import numpy as np
+    """How one environment differs from the first, metric by metric; of all that differs only few may be noise.
 
-    from curator_bench.verdict.bootstrap import compared, paired_change
+    Nothing is said of a metric that not enough rounds of both have measured.
+    """
+    from curator_bench.verdict.bootstrap import compared
     from curator_bench.verdict.false_discovery import discoveries
 
     found = [
         (series, paired)
         for series in chosen
-        if (paired := paired_change(np.array(first.get(series, [])), np.array(other.get(series, [])))) is not None
+        if (paired := _paired(first.get(series, {}), other.get(series, {}))) is not None
     ]
     sure = discoveries([paired.p_value for _, paired in found], rate=RATE)
     return [
         Answer(series, name, paired, compared(paired, chosen[series], is_sure=bool(is_sure), min_effect=min_effect))
         for (series, paired), is_sure in zip(found, sure, strict=True)
     ]
+
+
+def _paired(first: Mapping[int, float], other: Mapping[int, float]) -> Paired | None:
+    """Round is compared with round: those that both have."""
+    import numpy as np
+
+    from curator_bench.verdict.bootstrap import paired_change
+
+    both = sorted(first.keys() & other.keys())
+    return paired_change(*(np.array([side[number] for number in both]) for side in (first, other)))
