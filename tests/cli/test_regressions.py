@@ -182,6 +182,7 @@ def test_only_what_is_open_can_be_accepted(history: History) -> None:
     for words in (("sort", "time_s"), ("sort", "tmie_s"), ("srot", "time_s")):
         assert history.ask("accept", *words, "--why", "x").exit_code == 1
     assert "did you mean 'time_s'" in str(history.ask("accept", "sort", "tmie_s", "--why", "x").exception)
+    assert history.ask("accept", "sort", "time_s", "--why", " ").exit_code == 2
 
 
 def test_an_acceptance_survives_a_merge(history: History) -> None:
@@ -322,3 +323,18 @@ def test_an_unknown_side_names_the_nearest(history: History) -> None:
     result = history.ask("compare", "nihgtly", "main")
     assert result.exit_code == 2
     assert "did you mean 'nightly'" in result.output
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (("a", "a"), "every session of a is one of a, too"),
+        (("a", "b", "--metric", "tmie_s"), "no run has measured 'tmie_s'; did you mean 'time_s'?"),
+    ],
+)
+def test_what_cannot_be_compared_says_why(history: History, words: tuple[str, ...], problem: str) -> None:
+    for session in "ab":
+        history.nights({("sort", "time_s"): noisy((1.0, 5))}, session=session)
+    result = history.ask("compare", *words)
+    assert result.exit_code == 2
+    assert problem in result.output

@@ -12,10 +12,16 @@ from curator_bench.cli.parameters import min_effect_option
 from curator_bench.errors import BenchError
 
 
+def _said(_context: click.Context, _option: click.Parameter, why: str) -> str:
+    if not why.strip():
+        raise click.BadParameter("found nothing, expected a reason")
+    return why
+
+
 @click.command("accept")
 @click.argument("entry")
 @click.argument("metric")
-@click.option("--why", required=True, help="kept with it in the database")
+@click.option("--why", required=True, callback=_said, help="kept with it in the database")
 @click.option("--better", type=click.Choice(["less", "more"]), help="as for `curator-bench regressions`")
 @click.option("--branch", help="as for `curator-bench regressions`")
 @min_effect_option("shifts")

@@ -70,12 +70,14 @@ def command(
     from curator_bench.hunting.repository import Repository
     from curator_bench.verdict.sequential import Hunt, steps_between
 
+    if runs > max_runs:
+        raise BenchError(f"--runs {runs} is more than --max-runs {max_runs}")
     direction = _direction(metric, better)
     repository = Repository(repo)
     wish = Wish(good, bad, install, skip_build_failures)
     ends = repository.commit(good), repository.commit(bad)
     commits = repository.between(*ends)
-    hunt = Hunt(direction, min_effect, steps_between(len(commits)), runs, max(runs, max_runs))
+    hunt = Hunt(direction, min_effect, steps_between(len(commits)), runs, max_runs)
     reason = f"bisect of {metric} between {ends[0].short} and {ends[1].short}"
     bench = Bench(entry, metric, absolute(database), pytest_args, reason)
     session = _session(bench, wish, ends, fresh=fresh)

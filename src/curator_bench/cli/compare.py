@@ -121,6 +121,8 @@ def _sides(a: str, b: str, database: str, metric: str | None) -> _Sides:
     with reading(database) as opened, opened.reading() as connection:
         everything, declared = _known(connection, metric)
         in_a, in_b = (set(sessions_meant(connection, named)) for named in (a, b))
+    if in_a <= in_b:
+        raise BenchError(f"every session of {a} is one of {b}, too: there is nothing to compare")
     history = _only(everything, None, without=in_b)
     return _Sides(_only(everything, in_a - in_b), _only(everything, in_b), history, declared)
 
