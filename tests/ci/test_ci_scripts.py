@@ -57,6 +57,10 @@ def recorded(file: Path) -> set[str]:
     return {entry["name"] for entry in json.loads(done.stdout)["entries"]}
 
 
+def files_of(folder: Path) -> set[Path]:
+    return {path.relative_to(folder) for path in folder.rglob("*") if path.is_file()}
+
+
 def combined_at_once(record: str, folder: Path, jobs: int, **variables: str) -> set[str]:
     """As many jobs at the same moment, each with a database of its own; what the record then holds."""
     databases = [database(folder, f"job{number}") for number in range(jobs)]
@@ -132,6 +136,10 @@ def test_a_night_is_recorded_gated_and_published(tmp_path: Path) -> None:
     assert night.returncode == 0, night.stdout + night.stderr
     assert recorded(tmp_path / "record.db") == {"work"}
     assert (tmp_path / "site" / "index.html").exists()
+    there = tmp_path / "there"
+    published = script("publish_dashboard.sh", tmp_path / "record.db", f"local://{there}", cwd=tmp_path)
+    assert published.returncode == 0, published.stderr
+    assert files_of(there) == files_of(tmp_path / "site")
     slower = project / "package.py"
     slower.write_text(slower.read_text().replace("0.05", "0.09"))
     night = script("nightly.sh", "benchmarks", cwd=project, **variables)

@@ -60,6 +60,13 @@ def test_json_is_for_programs(project: Path) -> None:
     assert worse["first"]["commit"] == nights.commit_of(nights.SLOWER_FROM)
 
 
+def test_regressions_name_the_commits_of_every_subject_between(project: Path) -> None:
+    done = subprocess.run([COMMAND, "regressions"], cwd=project, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    before, since = (nights.commit_of(1000 + nights.SLOWER_FROM + step)[:12] for step in (-1, 0))
+    assert f"{nights.SLOWED} {nights.METRIC}: {before}..{since} of nemo_curator" in done.stdout
+
+
 def test_junit_has_a_case_per_run_and_per_open_regression(project: Path) -> None:
     runs, regressions = ElementTree.fromstring(report(project, "--format", "junit").encode())
     assert [runs.get(name) for name in ("tests", "failures", "errors")] == ["5", "0", "1"]
