@@ -224,6 +224,16 @@ def test_a_branch_can_be_looked_at_by_itself(history: History) -> None:
     assert history.regressions("--branch", "topic") == []
 
 
+def test_what_is_no_longer_measured_is_said(history: History) -> None:
+    ended = [*noisy((1.0, 20), seed=1), *[float("nan")] * 3, *[float("inf")] * 2]
+    history.nights({("sort", "time_s"): noisy((1.0, 25)), ("load", "time_s"): ended})
+    result = history.ask("regressions")
+    assert (result.exit_code, result.output) == (
+        0,
+        "No shifts; 2 series looked at.\nNot comparable, as the newest runs measured no number: load time_s (5 runs)\n",
+    )
+
+
 def test_what_cannot_be_said_is_no_regression(history: History) -> None:
     assert history.ask("regressions").exit_code == 2
     assert history.ask("compare", "a", "b", "--fail").exit_code == 2

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from curator_bench.cli.found_shifts import Found, FoundShift
 
 _COMMITS_SHOWN = 20
+_NAMED = 5
 
 
 @click.command("regressions", cls=Answering)
@@ -94,10 +95,16 @@ def _print(found: Found, shown: Sequence[FoundShift], repo: Path | None) -> None
         for line in _ranges(shown, repo):
             tables.say(line)
         tables.say(f"\n{tables.how_many(len(shown), 'shift')}; {looked_at}.")
+    if found.ended:
+        ended = [f"{one.entry.name} {one.metric} ({tables.how_many(one.runs_without, 'run')})" for one in found.ended]
+        tables.say(f"Not comparable, as the newest runs measured no number: {_first_of(ended)}")
     if found.without_direction:
-        names = ", ".join(sorted(found.without_direction)[:5])
-        more = ", …" if len(found.without_direction) > 5 else ""
-        tables.say(f"Not judged, as no name or `better` says which direction is good: {names}{more}")
+        names = sorted(found.without_direction)
+        tables.say(f"Not judged, as no name or `better` says which direction is good: {_first_of(names)}")
+
+
+def _first_of(names: Sequence[str]) -> str:
+    return ", ".join([*names[:_NAMED], *(["…"] if len(names) > _NAMED else [])])
 
 
 def _row(one: FoundShift) -> tuple[str, ...]:
