@@ -55,7 +55,10 @@ trap 'rm -rf "$folder"' EXIT
 for ((try = 1; try <= tries; try++)); do
     fetch "$record" "$folder/record.db"
     for database in "$@"; do
-        add "$database" "$folder/record.db"
+        add "$database" "$folder/record.db" || {
+            echo "${0##*/}: $database could not be added to $record (a copy of it: $folder/record.db)" >&2
+            exit 1
+        }
     done
     ended=0
     shared_record store "$record" "$folder/record.db" || ended=$?

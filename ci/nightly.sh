@@ -15,6 +15,10 @@
 set -euo pipefail
 # shellcheck source=ci/programs.sh
 source "$(dirname "${BASH_SOURCE[0]}")/programs.sh"
+if [[ "${1:-}" == -h || "${1:-}" == --help ]]; then
+    sed -n '2,14p' "${BASH_SOURCE[0]}" | cut -c3-
+    exit
+fi
 bin=$(bench_bin)
 record=${RECORD:-record.db} site=${SITE-site} confirm=${CONFIRM:-2}
 work=${WORK:-results/nightly-$(date -u +%Y%m%dT%H%M%SZ)}
@@ -25,6 +29,8 @@ mkdir -p "$work"
 ended=0
 "$bin/python" -m pytest "$@" --benchmark --benchmark-db "$work/benchmark.db" --bench-results "$work" \
     --bench-fail-on regression --bench-confirm "$confirm" --bench-reason "${REASON:-nightly}" || ended=$?
+# With a usage error (4), and where there was nothing to run (5), there is nothing to add either.
+((ended != 4 && ended != 5)) || exit "$ended"
 # 0 and 1 are nights that ran to their end; what others recorded counts as well.
 if [[ -e "$work/benchmark.db" ]]; then
     "$clone/ci/combine_databases.sh" "$record" "$work/benchmark.db"

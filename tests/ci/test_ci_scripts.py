@@ -147,6 +147,25 @@ def test_a_night_is_recorded_gated_and_published(tmp_path: Path) -> None:
     assert "work_time_s is worse than before" in night.stdout
 
 
+def test_nothing_is_recorded_of_a_night_on_which_nothing_ran(tmp_path: Path) -> None:
+    project = make_repository(tmp_path / "project", seed=5, slower_at=None, commits=1).folder
+    variables = {"RECORD": str(tmp_path / "record.db"), "SITE": str(tmp_path / "site")}
+    assert script("nightly.sh", "benchmarks", "-k", "nothing", cwd=project, **variables).returncode == 5
+    told = script("nightly.sh", "--help", cwd=project, **variables)
+    assert (told.returncode, told.stdout.startswith("One night: "), "CONFIRM" in told.stdout) == (0, True, True)
+    assert {path.name for path in tmp_path.iterdir()} == {"project"}
+
+
+def test_a_record_that_cannot_be_reached_or_read_is_named(tmp_path: Path) -> None:
+    job = database(tmp_path, "job")
+    done = script("combine_databases.sh", "nosuch://x/y", job, cwd=tmp_path)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
+    assert "Protocol not known: nosuch" in done.stderr
+    (tmp_path / "broken.db").write_text("this is no database, but it is long enough to be taken for one " * 9)
+    done = script("combine_databases.sh", "broken.db", job, cwd=tmp_path)
+    assert (done.returncode, f"{job} could not be added to broken.db" in done.stderr) == (1, True)
+
+
 def test_a_dashboard_without_a_record_says_so(tmp_path: Path) -> None:
     done = script("publish_dashboard.sh", "none.db", "site", cwd=tmp_path)
     assert (done.returncode, "there is no record at none.db yet" in done.stderr) == (1, True)
