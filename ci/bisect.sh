@@ -23,12 +23,17 @@ mkdir -p "$work"
 if [[ ! -d "$work/clone/.git" ]]; then
     git clone --quiet "$repository" "$work/clone"
 fi
-git -C "$work/clone" fetch --quiet --tags origin
+git -C "$work/clone" fetch --quiet --tags --prune origin
+
+# A branch is that of REPOSITORY as it is now, not that of the clone as it was when it was made.
+commit_of() {
+    git -C "$work/clone" rev-parse --verify --quiet "refs/remotes/origin/$1^{commit}" || echo "$1"
+}
 
 # Where the benchmarks are in the repository, pytest is to be started in it.
 cd "$work/clone"
 ended=0
-"$bin/curator-bench" bisect --repo "$work/clone" --good "$good" --bad "$bad" --entry "$entry" --metric "$metric" \
+"$bin/curator-bench" bisect --repo "$work/clone" --good "$(commit_of "$good")" --bad "$(commit_of "$bad")" --entry "$entry" --metric "$metric" \
     --db "${CURATOR_BENCH_DB:-$work/benchmark.db}" "$@" | tee "$work/answer.txt" || ended=$?
 if [[ -n "${GITHUB_STEP_SUMMARY:-}" ]]; then
     {

@@ -27,7 +27,7 @@ work=${WORK:-results/nightly-$(date -u +%Y%m%dT%H%M%SZ)}
 mkdir -p "$work"
 "$clone/ci/combine_databases.sh" --fetch "$record" "$work/benchmark.db"
 ended=0
-"$bin/python" -m pytest "$@" --benchmark --benchmark-db "$work/benchmark.db" --bench-results "$work" \
+"$bin/python" -m pytest "$@" --benchmark --benchmark-db="$work/benchmark.db" --bench-results="$work" \
     --bench-fail-on regression --bench-confirm "$confirm" --bench-reason "${REASON:-nightly}" || ended=$?
 # With a usage error (4), and where there was nothing to run (5), there is nothing to add either.
 ((ended != 4 && ended != 5)) || exit "$ended"

@@ -117,7 +117,7 @@ def run_matrix(
     folder = Path(os.path.abspath(results)) if results is not None else None
     with _as_file(path_or_dict, name) as file:
         words = [str(file), *(["--bench-session", chosen] if chosen else [])]
-        words += ["--bench-results", str(folder)] if folder else []
+        words += [f"--bench-results={folder}"] if folder else []
         words += ["--benchmark"] if record else []
         exit_code, output = _run_pytest([*words, *options, *pytest_args], quiet=quiet)
     _raise_for(exit_code, output, may_be_empty=bool(resume))

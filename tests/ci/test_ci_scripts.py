@@ -171,16 +171,17 @@ def test_a_dashboard_without_a_record_says_so(tmp_path: Path) -> None:
     assert (done.returncode, "there is no record at none.db yet" in done.stderr) == (1, True)
 
 
-def test_a_hunt_of_ci_leaves_the_checkout_alone(tmp_path: Path) -> None:
-    repository = make_repository(tmp_path / "project", seed=6, slower_at=2, by=1.0, commits=3)
+def test_a_hunt_of_ci_leaves_the_checkout_alone_and_knows_branches_as_they_are_now(tmp_path: Path) -> None:
+    repository = make_repository(tmp_path / "project", seed=6, slower_at=2, by=1.0, commits=3, ini=False)
     noise = tmp_path / "work" / "clone" / "noise"
     subprocess.run(["git", "clone", "--quiet", repository.folder, noise.parent], check=True)
     shutil.copytree(repository.folder / "noise", noise)
+    repository.git("branch", "topic", "c3")
     before = repository.stands()
     summary = tmp_path / "summary.md"
     done = script(
         "bisect.sh",
-        *(repository.folder, "c1", "c3", "work", "work_time_s", "--runs", "5"),
+        *(repository.folder, "c1", "topic", "work", "work_time_s", "--runs", "5"),
         cwd=tmp_path,
         WORK=str(tmp_path / "work"),
         GITHUB_STEP_SUMMARY=str(summary),
