@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from curator_bench.errors import BenchError, MissingExtra
+from curator_bench.rootdir import root_of
 
 _PORT = r"([1-9]\d{0,3}|[1-5]\d{4}|6[0-4]\d{3}|65[0-4]\d{2}|655[0-2]\d|6553[0-5])"
 _FLEET = re.compile(rf"(local|auto|(ray://)?\S+:{_PORT})\Z")
@@ -337,7 +338,7 @@ def _database(config: pytest.Config) -> str:
     if said:
         return said if "://" in said else os.path.normpath(config.invocation_params.dir / os.path.expanduser(said))
     said = str(config.getini("benchmark_db"))
-    return said if "://" in said else os.path.normpath(config.rootpath / said)
+    return said if "://" in said else os.path.normpath(root_of(config) / said)
 
 
 def _fail_on(config: pytest.Config) -> str:
