@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -14,6 +16,9 @@ import pytest
 
 from curator_bench.report.site.data_files import as_json, numbers
 from curator_bench.report.site.links import commit_address, slug, web_address
+from curator_bench.store.database import database_url, open_for_writing
+from curator_bench.store.recorder import Recorder
+from curator_bench.store.records import InvocationRecord, SessionRecord
 
 COMMAND = Path(sys.executable).with_name("curator-bench")
 
@@ -110,6 +115,18 @@ def test_a_site_replaces_the_one_before_as_a_whole(project: Path) -> None:
         assert not (project / "again" / "entries" / "gone.html").exists()
         (project / "again" / "entries" / "gone.html").touch()
     assert [path.name for path in project.glob(".*unfinished*")] == []
+
+
+def test_a_session_that_ran_nothing_is_not_the_latest(project: Path, tmp_path: Path) -> None:
+    shutil.copy(project / "benchmark.db", tmp_path)
+    with open_for_writing(database_url(tmp_path / "benchmark.db")) as database:
+        began = nights.BEGAN + timedelta(days=nights.NIGHTS)
+        invocation = InvocationRecord("f" * 32, began, host="bench-1")
+        Recorder(database, SessionRecord("nothing", str(tmp_path)), invocation).start_invocation()
+    report(tmp_path, "--out", "site")
+    overview = (tmp_path / "site" / "index.html").read_text()
+    hero = overview.partition('id="latest"')[2].partition("</p>")[0]
+    assert nights.session_of(nights.NIGHTS - 1) in hero
 
 
 def test_older_sessions_may_go_without_a_page(project: Path) -> None:

@@ -85,7 +85,9 @@ def write_site(out: Path, history: History, settings: Settings, now: datetime | 
     _refuse_to_replace(out)
     building = out.with_name(f".{out.name}.unfinished-{os.getpid()}")
     try:
-        shutil.copytree(_ASSETS, building / "assets")
+        (building / "assets").mkdir(parents=True)
+        for asset in _ASSETS.iterdir():
+            shutil.copyfile(asset, building / "assets" / asset.name)
         built = _Builder(building, out, history, settings, now or datetime.now(UTC)).build()
         (building / MARKER).touch()
         _put_in_place(building, out)
@@ -210,7 +212,7 @@ class _Builder:
         self._pages.write(
             "index.html",
             "overview",
-            latest=self._sessions[-1] if self._sessions else None,
+            latest=next((one for one in reversed(self._sessions) if one.runs), None),
             recent=self._sessions[-_SESSIONS_ON_OVERVIEW:],
             worse=worse[:_SHIFTS_ON_OVERVIEW],
             worse_count=len(worse),
