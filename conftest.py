@@ -2,7 +2,7 @@
 
 import signal
 
-pytest_plugins = ["pytester", "stand_ins.nvidia_driver"]
+pytest_plugins = ["pytester", "stand_ins.nvidia_driver", "stand_ins.object_store"]
 
 
 def pytest_configure() -> None:

@@ -16,6 +16,11 @@ case "$*" in
     *.installed*) echo $$ >installer; [ -z "$HANGS" ] || exec sleep 600 ;;
     *) while [ ! -s installer ]; do sleep 0.01; done; echo "$*" >>made ;;
 esac
+[ "$*" = test ] && [ "$DOUBTFUL" -gt 0 ] && {
+    mkdir -p .pytest_cache/v/cache
+    { echo "{"; seq -f '  "tests/test_%g.py::test_it": true,' "$DOUBTFUL"; echo "}"; } >.pytest_cache/v/cache/lastfailed
+    exit 2
+}
 case "$*" in *"$FAILS"*) echo "the disk is full"; exit 2 ;; esac
 """
 
@@ -32,8 +37,9 @@ def clone(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(clone: Path, fails: str, hangs: str = "") -> subprocess.CompletedProcess[str]:
-    own = {"PATH": f"{clone / 'bin'}:{os.environ['PATH']}", "FAILS": fails, "HANGS": hangs}
+def run(clone: Path, fails: str, hangs: str = "", doubtful: int = 0) -> subprocess.CompletedProcess[str]:
+    path = f"{clone / 'bin'}:{os.environ['PATH']}"
+    own = {"PATH": path, "FAILS": fails, "HANGS": hangs, "DOUBTFUL": str(doubtful)}
     return subprocess.run([clone / ".ci" / "run"], env=own, capture_output=True, text=True, timeout=60, check=False)
 
 
@@ -41,6 +47,22 @@ def test_all_is_made_in_order(clone: Path) -> None:
     outcome = run(clone, fails="nothing")
     assert (outcome.returncode, outcome.stdout.splitlines()[-1]) == (0, "== all of it holds")
     assert (clone / "made").read_text().split() == ["check", "test", "test-attention", "test-curator", "dist"]
+
+
+def test_a_few_tests_that_fail_are_tried_once_more_alone_and_named(clone: Path) -> None:
+    outcome = run(clone, fails="nothing", doubtful=5)
+    assert outcome.returncode == 0
+    assert '"tests/test_5.py::test_it": true' in outcome.stdout
+    again = "test TEST_WORKERS=0 PYTEST_ARGS=--last-failed --last-failed-no-failures none"
+    assert (clone / "made").read_text().splitlines()[1:4] == ["test", again, "test-attention"]
+
+
+@pytest.mark.parametrize(("fails", "doubtful"), [("--last-failed", 1), ("nothing", 6)])
+def test_tests_that_fail_again_or_are_many_end_it(clone: Path, fails: str, doubtful: int) -> None:
+    outcome = run(clone, fails=fails, doubtful=doubtful)
+    assert outcome.returncode == 1
+    assert "== make test failed" in outcome.stderr
+    assert "test-attention" not in (clone / "made").read_text()
 
 
 def test_what_could_not_be_installed_is_told_with_its_reason_before_it_is_needed(clone: Path) -> None:

@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -74,32 +73,17 @@ def combined_at_once(record: str, folder: Path, jobs: int, **variables: str) -> 
     return recorded(folder / "fetched.db")
 
 
-@pytest.fixture
-def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
-    pytest.importorskip("s3fs")
-    server = pytest.importorskip("moto.server").ThreadedMotoServer("127.0.0.1", 0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    variables = {
-        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
-        "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "test",
-        "AWS_DEFAULT_REGION": "us-east-1",
-    }
-    import boto3  # type: ignore[import-untyped]
-
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    boto3.client("s3").create_bucket(Bucket="records")
-    yield variables
-    server.stop()
-
-
 def test_two_jobs_at_once_lose_nothing_on_a_disk(tmp_path: Path) -> None:
     assert combined_at_once(str(tmp_path / "shared" / "record.db"), tmp_path, 2) == {"job0", "job1"}
 
 
-def test_two_jobs_at_once_lose_nothing_on_s3(tmp_path: Path, s3: dict[str, str]) -> None:
+def test_two_jobs_at_once_lose_nothing_on_s3(
+    tmp_path: Path, s3: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    boto3 = pytest.importorskip("boto3")
+    for name, value in s3.items():
+        monkeypatch.setenv(name, value)
+    boto3.client("s3").create_bucket(Bucket="records")
     assert combined_at_once("s3://records/all/record.db", tmp_path, 2, **s3) == {"job0", "job1"}
 
 

@@ -227,6 +227,22 @@ def test_a_process_that_starts_others_while_it_is_hunted_does_not_get_away(run: 
     assert pids(run) == set()
 
 
+def test_looks_that_find_nothing_but_what_has_just_ended_are_no_proof(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    child = run.start(SLEEPS)
+    real, ended = os.listdir, iter(range(2**22 + 1, 2**22 + 4))  # no system gives such numbers
+
+    def before_its_birth(folder: str) -> list[str]:
+        """As if the process had been born of another after the first three lists were made."""
+        parent = next(ended, None) if folder == "/proc" else None
+        return real(folder) if parent is None else [*(name for name in real(folder) if name != str(child)), str(parent)]
+
+    monkeypatch.setattr(os, "listdir", before_its_birth)
+    assert end_processes(run.mark, grace_s=0) == frozenset()
+    assert run.exit_code() == -signal.SIGKILL
+
+
 def test_who_ends_a_run_survives_it_and_so_do_its_parents(run: Run) -> None:
     bystander = run.start(SLEEPS)
     command = [sys.executable, "-c", ENDS_ITS_OWN_RUN, run.mark.value]

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import signal
 import socket
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ import pytest
 from end_to_end.conftest import Project
 from sinks.conftest import wait_for
 from sinks.test_seam import resend, undelivered
+from stand_ins.object_store import open_store
 
 from curator_bench.sinks.copying import CopyConfig
 from curator_bench.sinks.copying_files import FileCopies
@@ -78,17 +77,6 @@ def test_what_a_run_keeps_is_copied_and_nothing_that_is_not_its_own(project: Pro
     assert not [name for name in copied if name.startswith(("undelivered", ".inv", "sinks"))]
 
 
-@pytest.fixture
-def s3() -> Iterator[dict[str, str]]:
-    """What a client has to know of a store."""
-    pytest.importorskip("s3fs")
-    server = pytest.importorskip("moto.server").ThreadedMotoServer("127.0.0.1", 0, verbose=False)
-    server.start()
-    address = "http://{}:{}".format(*server.get_host_and_port())
-    yield {"AWS_ENDPOINT_URL": address, "AWS_ACCESS_KEY_ID": "an-id", "AWS_SECRET_ACCESS_KEY": "planted-secret"}
-    server.stop()
-
-
 def test_what_cannot_be_copied_is_told_once_and_copied_later(project: Project, s3: dict[str, str]) -> None:
     project.matrix(project.entry("a"), project.entry("b"), sinks=[{"name": "copy", "options": {"anon": False}}])
     outcome = project.run("--bench-copy-to", "s3://bucket/x", **s3)
@@ -97,7 +85,7 @@ def test_what_cannot_be_copied_is_told_once_and_copied_later(project: Project, s
     assert len(told) == 1
     assert "3 of 3 messages not delivered (FileNotFoundError: The specified bucket does not exist)" in told[0]
     assert "`curator-bench resend" in told[0]
-    store = _store(s3)
+    store = open_store(s3)
     store.mkdir("bucket")
     again = resend(project, **s3)
     assert again.returncode == 0, again.stdout
@@ -108,15 +96,6 @@ def test_what_cannot_be_copied_is_told_once_and_copied_later(project: Project, s
     assert not undelivered(project)
     everything = b"".join(path.read_bytes() for path in project.session_dir.rglob("*") if path.is_file())
     assert b"planted-secret" not in everything
-
-
-def _store(variables: dict[str, str]) -> Any:
-    return importlib.import_module("s3fs").S3FileSystem(
-        key=variables["AWS_ACCESS_KEY_ID"],
-        secret=variables["AWS_SECRET_ACCESS_KEY"],
-        endpoint_url=variables["AWS_ENDPOINT_URL"],
-        skip_instance_cache=True,
-    )
 
 
 @pytest.mark.parametrize(

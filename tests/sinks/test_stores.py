@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 from end_to_end.conftest import Project
 from sinks.test_seam import resend, undelivered
+from stand_ins.object_store import KEYS, open_store
 
 
 def bench(project: Project, *words: str, **variables: str) -> str:
@@ -47,35 +48,25 @@ def test_jobs_add_to_one_file_that_can_be_imported(project: Project) -> None:
     assert "2 there already" in bench(project, "import", "history/all.jsonl", "--db", "benchmark.db")
 
 
-@pytest.fixture
-def s3() -> Iterator[str]:
-    server = pytest.importorskip("moto.server").ThreadedMotoServer("127.0.0.1", 0, verbose=False)
-    server.start()
-    yield "http://{}:{}".format(*server.get_host_and_port())
-    server.stop()
-
-
-def test_history_is_kept_in_a_bucket(project: Project, s3: str) -> None:
-    s3fs = pytest.importorskip("s3fs")
-    keys = {"key": "planted-id", "secret": "planted-secret"}
-    store = s3fs.S3FileSystem(**keys, endpoint_url=s3, skip_instance_cache=True)
+def test_history_is_kept_in_a_bucket(project: Project, s3: dict[str, str]) -> None:
+    address = s3["AWS_ENDPOINT_URL"]
+    store = open_store(s3)
     store.mkdir("bucket")
-    options = {"key": "${S3_KEY}", "secret": "${S3_SECRET}", "endpoint_url": s3}
+    options = {"key": "${S3_KEY}", "secret": "${S3_SECRET}", "endpoint_url": address}
     project.matrix(
         *(project.entry(name) for name in "ab"),
         sinks=[{"name": "jsonl", "path": "s3://bucket/history/", "options": options}],
     )
-    variables = {"S3_KEY": keys["key"], "S3_SECRET": keys["secret"]}
+    variables = {"S3_KEY": KEYS["key"], "S3_SECRET": KEYS["secret"]}
     assert project.run("--benchmark", "--bench-entries", "a", **variables).code == 0
     assert project.run("--benchmark", "--bench-entries", "b", **variables).code == 0
     assert not undelivered(project)
     assert len(store.ls("bucket/history", detail=False)) == 2
-    way = {"FSSPEC_S3_KEY": keys["key"], "FSSPEC_S3_SECRET": keys["secret"], "FSSPEC_S3_ENDPOINT_URL": s3}
+    way = {"FSSPEC_S3_KEY": KEYS["key"], "FSSPEC_S3_SECRET": KEYS["secret"], "FSSPEC_S3_ENDPOINT_URL": address}
     said = bench(project, "import", "s3://bucket/history/", "--db", "other.db", **way)
     assert "s3://bucket/history/ (2 files): 2 runs added" in said
     assert verdicts(project.folder / "other.db") == [("a", "passed"), ("b", "passed")]
-    usual = {"AWS_ACCESS_KEY_ID": keys["key"], "AWS_SECRET_ACCESS_KEY": keys["secret"], "AWS_ENDPOINT_URL": s3}
-    said = bench(project, "merge", "s3://bucket/history/", "--into", "benchmark.db", **usual)
+    said = bench(project, "merge", "s3://bucket/history/", "--into", "benchmark.db", **s3)
     assert "s3://bucket/history/: 0 runs added, 0 completed, 2 there already" in said
 
 

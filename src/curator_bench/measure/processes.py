@@ -20,6 +20,8 @@ from curator_bench.measure.brands import is_branded
 RUN_VARIABLE = "CURATOR_BENCH_RUN"
 DEFAULT_GRACE_S = 5.0
 _MOST_LOOKS = 10
+_PROOF = 3
+"""As many looks that found nothing while processes ended are worth one while none did: some machine is never still."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.002, 0.1
 
 # Counted from the field after the name in /proc/PID/stat, which may hold blanks and brackets (proc_pid_stat(5)).
@@ -61,6 +63,21 @@ class _Row:
     session: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """All processes of the machine at one moment, as far as that can be read."""
+
+    living: Mapping[int, _Row]
+    dead: frozenset[int]
+    """Numbers that were listed but had ended when they were read, now or long ago."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sight:
+    found: frozenset[ProcessId]
+    dead: frozenset[int]
+
+
 def identify(pid: int) -> ProcessId | None:
     """The process that has this number now; None when there is none, or only what its parent has not yet fetched."""
     row = _row(pid)
@@ -80,9 +97,9 @@ def find_processes(
     the table is read can slip through one.
     """
     known = frozenset(_identified(roots))
-    found = _look(mark, known)
+    found = _look(mark, known).found
     for _ in range(_MOST_LOOKS if settle else 0):
-        again = _look(mark, known | found)
+        again = _look(mark, known | found).found
         if again <= found:
             return again
         found = again
@@ -116,6 +133,8 @@ class _Hunt:
     def __init__(self, mark: Mark | None, roots: Iterable[ProcessId | int]) -> None:
         self._mark = mark
         self._known = frozenset(_identified(roots))
+        self._dead: frozenset[int] = frozenset()
+        self._looks_in_vain = 0
 
     def ask(self, grace_s: float) -> None:
         deadline = time.monotonic() + grace_s
@@ -143,23 +162,32 @@ class _Hunt:
 
     def kill(self, patience_s: float) -> frozenset[ProcessId]:
         deadline = time.monotonic() + patience_s
-        empty_looks = 0
         found: frozenset[ProcessId] = frozenset()
         for pause_s in _pauses():
             found = self._look()
             for process in found:
                 _send(process, signal.SIGKILL)
-            empty_looks = 0 if found else empty_looks + 1
-            if empty_looks == 2 or time.monotonic() >= deadline:
+            if self._is_over() or time.monotonic() >= deadline:
                 break
             if found:
                 time.sleep(pause_s)
         return found
 
     def _look(self) -> frozenset[ProcessId]:
-        found = _look(self._mark, self._known)
-        self._known |= found
-        return found
+        """A process that is born again and again is not missed for good: whoever bore it was listed and had ended when
+        it was read. Then nothing found proves nothing, and it takes more looks."""
+        sight = _look(self._mark, self._known)
+        is_proof = sight.dead <= self._dead
+        self._known |= sight.found
+        self._dead = sight.dead
+        if sight.found:
+            self._looks_in_vain = 0
+        else:
+            self._looks_in_vain += _PROOF if is_proof else 1
+        return sight.found
+
+    def _is_over(self) -> bool:
+        return self._looks_in_vain >= 2 * _PROOF
 
 
 def _pauses() -> Iterator[float]:
@@ -182,14 +210,16 @@ def _send_by_number(process: ProcessId, number: signal.Signals) -> None:
             os.kill(process.pid, number)
 
 
-def _look(mark: Mark | None, roots: Collection[ProcessId]) -> frozenset[ProcessId]:
+def _look(mark: Mark | None, roots: Collection[ProcessId]) -> _Sight:
     table = _read_table()
-    spared = set(_ancestry(os.getpid(), table))
-    rows = {pid: row for pid, row in table.items() if pid not in spared}
-    marked = (pid for pid in rows if mark is not None and (_carries(pid, mark) or mark.is_branded_on(pid)))
+    spared = set(_ancestry(os.getpid(), table.living))
+    rows = {pid: row for pid, row in table.living.items() if pid not in spared}
+    carried = {pid: _carries(pid, mark) for pid in rows} if mark else {}
+    marked = (pid for pid, carries in carried.items() if carries or (mark and mark.is_branded_on(pid)))
     given = (root.pid for root in roots if root.pid in rows and rows[root.pid].process == root)
     members = _closure({*marked, *given}, rows.values())
-    return frozenset(rows[pid].process for pid in members)
+    ended = (pid for pid, carries in carried.items() if carries is None and not is_running(rows[pid].process))
+    return _Sight(frozenset(rows[pid].process for pid in members), table.dead.union(ended))
 
 
 def _ancestry(pid: int, table: Mapping[int, _Row]) -> Iterator[int]:
@@ -228,9 +258,11 @@ if sys.platform == "linux":
             if is_running(process):
                 signal.pidfd_send_signal(descriptor, number)
 
-    def _read_table() -> dict[int, _Row]:
-        pids = (int(name) for name in os.listdir("/proc") if name.isdigit())
-        return {pid: row for pid in pids if (row := _row(pid)) and row.parent != _KERNEL_THREADS}
+    def _read_table() -> _Table:
+        pids = frozenset(int(name) for name in os.listdir("/proc") if name.isdigit())
+        rows = {pid: row for pid in pids if (row := _row(pid))}
+        living = {pid: row for pid, row in rows.items() if row.parent != _KERNEL_THREADS}
+        return _Table(living, pids - rows.keys())
 
     def _row(pid: int) -> _Row | None:
         """None for what has ended, whether or not its parent has fetched it; a first thread that ended while others
@@ -244,21 +276,24 @@ if sys.platform == "linux":
             return None
         return _Row(ProcessId(pid, int(fields[_STARTED])), int(fields[_PARENT]), int(fields[_SESSION]))
 
-    def _carries(pid: int, mark: Mark) -> bool:
+    def _carries(pid: int, mark: Mark) -> bool | None:
+        """None where there is nothing to read."""
         try:
             with open(f"/proc/{pid}/environ", "rb", buffering=0) as file:
                 environment = file.read()
         except OSError:  # gone, or another user's
-            return False
-        return f"\0{mark.variable}={mark.value}\0".encode() in b"\0" + environment + b"\0"
+            return None
+        return f"\0{mark.variable}={mark.value}\0".encode() in b"\0" + environment + b"\0" if environment else None
 
 else:
     _send = _send_by_number
 
-    def _read_table() -> dict[int, _Row]:
+    def _read_table() -> _Table:
         import psutil
 
-        return {pid: row for pid in psutil.pids() if (row := _row(pid))}
+        pids = frozenset(psutil.pids())
+        living = {pid: row for pid in pids if (row := _row(pid))}
+        return _Table(living, pids - living.keys())
 
     def _row(pid: int) -> _Row | None:
         import psutil
@@ -272,10 +307,10 @@ else:
         except (psutil.Error, OSError):
             return None
 
-    def _carries(pid: int, mark: Mark) -> bool:
+    def _carries(pid: int, mark: Mark) -> bool | None:
         import psutil
 
         try:
             return bool(psutil.Process(pid).environ().get(mark.variable) == mark.value)
         except (psutil.Error, OSError):
-            return False
+            return None
