@@ -339,12 +339,13 @@ def test_an_unknown_side_names_the_nearest(history: History) -> None:
     ("words", "problem"),
     [
         (("a", "a"), "every session of a is one of a, too"),
+        (("a", "c"), "no metric in common that tells which direction is good\nonly a measured sort time_s\n"),
         (("a", "b", "--metric", "tmie_s"), "no run has measured 'tmie_s'; did you mean 'time_s'?"),
     ],
 )
 def test_what_cannot_be_compared_says_why(history: History, words: tuple[str, ...], problem: str) -> None:
-    for session in "ab":
-        history.nights({("sort", "time_s"): noisy((1.0, 5))}, session=session)
+    for session, value in zip("abc", (1.0, 1.0, float("inf")), strict=True):
+        history.nights({("sort", "time_s"): [value] * 5}, session=session)
     result = history.ask("compare", *words)
     assert result.exit_code == 2
     assert problem in result.output

@@ -89,9 +89,10 @@ def command(
     The exit code is 1 with --fail when there is a regression, and 2 for what could not be compared."""
     sides = _sides(a, b, database, metric)
     rows = _compared(sides, better, min_effect)
-    if not rows:
-        raise BenchError(f"{a} and {b} have no metric in common that tells which direction is good")
     left_out = [_only_of(name, found) for name, found in zip((a, b), sides.only_in_one(better), strict=True) if found]
+    if not rows:
+        nothing = f"{a} and {b} have no metric in common that tells which direction is good"
+        raise BenchError("\n".join([nothing, *left_out]))
     rows.sort(key=lambda row: (_place(row.compared.verdict), row.measure))
     if as_json:
         click.echo(tables.as_json([_document(row) for row in rows]))
