@@ -23,18 +23,18 @@ mkdir -p "$work"
 if [[ ! -d "$work/clone/.git" ]]; then
     git clone --quiet "$repository" "$work/clone"
 fi
-git -C "$work/clone" fetch --quiet --tags --prune origin
+git -C "$work/clone" fetch --quiet --tags --force --prune origin
+git -C "$work/clone" remote set-head origin --auto >/dev/null 2>&1 || true # a detached HEAD has no branch
 
-# A branch is that of REPOSITORY as it is now, not that of the clone as it was when it was made.
-commit_of() {
-    git -C "$work/clone" rev-parse --verify --quiet "refs/remotes/origin/$1^{commit}" || echo "$1"
+commit_of() { # NAME: what it stands for in the repository now; branches of the clone stay where they were at first
+    git -C "$work/clone" rev-parse --verify --quiet "origin/$1^{commit}" || echo "$1"
 }
 
 # Where the benchmarks are in the repository, pytest is to be started in it.
 cd "$work/clone"
 ended=0
-"$bin/curator-bench" bisect --repo "$work/clone" --good "$(commit_of "$good")" --bad "$(commit_of "$bad")" --entry "$entry" --metric "$metric" \
-    --db "${CURATOR_BENCH_DB:-$work/benchmark.db}" "$@" | tee "$work/answer.txt" || ended=$?
+"$bin/curator-bench" bisect --repo "$work/clone" --good "$(commit_of "$good")" --bad "$(commit_of "$bad")" \
+    --entry "$entry" --metric "$metric" --db "${CURATOR_BENCH_DB:-$work/benchmark.db}" "$@" | tee "$work/answer.txt" || ended=$?
 if [[ -n "${GITHUB_STEP_SUMMARY:-}" ]]; then
     {
         echo "### $entry: $metric from $good to $bad"

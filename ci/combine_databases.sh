@@ -37,7 +37,7 @@ add() { # DATABASE FILE
     case $1 in
         *.jsonl) "$bin/curator-bench" import "$1" --db "$2" ;;
         *) "$bin/curator-bench" merge "$1" --into "$2" ;;
-    esac
+    esac 2> >(sed "s|$2|the record|" >&2) # nobody knows the file it was fetched into
 }
 
 (($# >= 2)) || usage
@@ -55,10 +55,7 @@ trap 'rm -rf "$folder"' EXIT
 for ((try = 1; try <= tries; try++)); do
     fetch "$record" "$folder/record.db"
     for database in "$@"; do
-        add "$database" "$folder/record.db" || {
-            echo "${0##*/}: $database could not be added to $record (a copy of it: $folder/record.db)" >&2
-            exit 1
-        }
+        add "$database" "$folder/record.db"
     done
     ended=0
     shared_record store "$record" "$folder/record.db" || ended=$?

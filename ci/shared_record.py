@@ -142,7 +142,7 @@ def main(words: list[str]) -> int:
             place_of(url).store(file, version.read_text())
     except OtherWasFaster:
         return AGAIN
-    except (OSError, ImportError, ValueError) as error:  # a ValueError: fsspec knows no such protocol
+    except (OSError, ImportError, ValueError) as error:  # a ValueError of fsspec's tells of a URL it does not know
         print(f"{os.path.basename(__file__)}: {what} {url}: {error}", file=sys.stderr)
         return 1
     return 0

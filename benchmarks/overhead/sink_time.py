@@ -134,6 +134,7 @@ def main() -> None:
         ratios.append(during / without)
         whole.append(in_all / all_without)
         waits.append(in_all - during)
+        print(f"without {without:.2f} of {all_without:.2f} s, with {during:.2f} of {in_all:.2f} s", flush=True)
         if options.servers == "refusing" and output.count("warning: sink") != 2:
             sys.exit(f"expected one warning for each sink:\n{output}")
     write_results(options, {"ratio": median(ratios), "ratio_in_all": median(whole), "waited_s": median(waits)})

@@ -286,7 +286,7 @@ class MatrixModule(pytest.Module):
         marks, signature = _Marks(self.config), inspect.signature(benchmark)
         for name, variants in self._variants.items():
             function = _function(variants[0], str(self.path), self.obj.__name__, signature)
-            function.pytestmark = marks.of(variants[0])  # type: ignore[attr-defined]
+            vars(function)["pytestmark"] = marks.of(variants[0])
             vars(self.obj)[name] = function
         return super().collect()
 
@@ -295,7 +295,7 @@ def _function(entry: Entry, file: str, module: str, signature: inspect.Signature
     """A function of its own for an entry. It says that it stands in the matrix, for junit and IDEs."""
     code = benchmark.__code__.replace(co_filename=file, co_firstlineno=entry.place.line, co_name=entry.name)
     function = types.FunctionType(code, benchmark.__globals__, entry.name)
-    function.__signature__ = signature  # type: ignore[attr-defined]  # else pytest works it out ten thousand times
+    vars(function)["__signature__"] = signature  # else pytest works it out ten thousand times
     function.__module__ = module
     return function
 
@@ -407,4 +407,4 @@ UNJUDGED = pytest.StashKey["tuple[Entry, RunResult]"]()
 def attach_run(item: pytest.Item, report: pytest.TestReport) -> None:
     """Results travel on the report of the phase that judged them: builtin values, which pytest-xdist carries too."""
     if report.when == "call" and RUN in item.stash:
-        report.curator_bench = item.stash[RUN]  # type: ignore[attr-defined]
+        vars(report)["curator_bench"] = item.stash[RUN]

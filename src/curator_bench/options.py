@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from curator_bench.errors import BenchError, MissingExtra
-from curator_bench.rootdir import root_of
+from curator_bench.rootdir import refuse_unread_ini, rootdir
 
 _PORT = r"([1-9]\d{0,3}|[1-5]\d{4}|6[0-4]\d{3}|65[0-4]\d{2}|655[0-2]\d|6553[0-5])"
 _FLEET = re.compile(rf"(local|auto|(ray://)?\S+:{_PORT})\Z")
@@ -219,6 +219,7 @@ def _count(text: str) -> int:
 
 def read_settings(config: pytest.Config) -> Settings:
     """Settings from command line and ini; raises BenchError for what cannot be meant."""
+    refuse_unread_ini(config)
     working_dir = config.invocation_params.dir
 
     def path(option: str, ini: str) -> Path | None:
@@ -226,7 +227,7 @@ def read_settings(config: pytest.Config) -> Settings:
         if given:
             return Path(os.path.normpath(working_dir / os.path.expanduser(given)))
         value = config.getini(ini)
-        return Path(os.path.normpath((config.inipath or config.rootpath / "x").parent / value)) if value else None
+        return Path(os.path.normpath((config.inipath or rootdir(config) / "x").parent / value)) if value else None
 
     results = path("--bench-results", "bench_results")
     repo = path("--bench-curator-repo", "bench_curator_repo")
@@ -338,7 +339,7 @@ def _database(config: pytest.Config) -> str:
     if said:
         return said if "://" in said else os.path.normpath(config.invocation_params.dir / os.path.expanduser(said))
     said = str(config.getini("benchmark_db"))
-    return said if "://" in said else os.path.normpath(root_of(config) / said)
+    return said if "://" in said else os.path.normpath(rootdir(config) / said)
 
 
 def _fail_on(config: pytest.Config) -> str:

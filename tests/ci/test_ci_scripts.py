@@ -131,23 +131,22 @@ def test_a_night_is_recorded_gated_and_published(tmp_path: Path) -> None:
     assert "work_time_s is worse than before" in night.stdout
 
 
-def test_nothing_is_recorded_of_a_night_on_which_nothing_ran(tmp_path: Path) -> None:
+def test_a_night_that_ran_nothing_leaves_no_trace_in_the_record(tmp_path: Path) -> None:
     project = make_repository(tmp_path / "project", seed=5, slower_at=None, commits=1).folder
-    variables = {"RECORD": str(tmp_path / "record.db"), "SITE": str(tmp_path / "site")}
-    assert script("nightly.sh", "benchmarks", "-k", "nothing", cwd=project, **variables).returncode == 5
-    told = script("nightly.sh", "--help", cwd=project, **variables)
+    night = script("nightly.sh", "benchmarks", "-k", "nosuch", cwd=project, RECORD=str(tmp_path / "record.db"))
+    assert night.returncode == 5, night.stdout + night.stderr
+    assert not (tmp_path / "record.db").exists()
+    told = script("nightly.sh", "--help", cwd=project)
     assert (told.returncode, told.stdout.startswith("One night: "), "CONFIRM" in told.stdout) == (0, True, True)
-    assert {path.name for path in tmp_path.iterdir()} == {"project"}
 
 
-def test_a_record_that_cannot_be_reached_or_read_is_named(tmp_path: Path) -> None:
-    job = database(tmp_path, "job")
-    done = script("combine_databases.sh", "nosuch://x/y", job, cwd=tmp_path)
-    assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
-    assert "Protocol not known: nosuch" in done.stderr
-    (tmp_path / "broken.db").write_text("this is no database, but it is long enough to be taken for one " * 9)
-    done = script("combine_databases.sh", "broken.db", job, cwd=tmp_path)
-    assert (done.returncode, f"{job} could not be added to broken.db" in done.stderr) == (1, True)
+def test_what_is_no_record_is_told_in_a_line(tmp_path: Path) -> None:
+    (tmp_path / "record.db").write_text("no database")
+    done = script("combine_databases.sh", "record.db", database(tmp_path, "job"), cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (1, "the record cannot be opened: file is not a database\n")
+    done = script("combine_databases.sh", "s4://bucket/record.db", "job.db", cwd=tmp_path)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "fetch s4://bucket/record.db: Protocol not known: s4" in done.stderr
 
 
 def test_a_dashboard_without_a_record_says_so(tmp_path: Path) -> None:
@@ -158,14 +157,15 @@ def test_a_dashboard_without_a_record_says_so(tmp_path: Path) -> None:
 def test_a_hunt_of_ci_leaves_the_checkout_alone_and_knows_branches_as_they_are_now(tmp_path: Path) -> None:
     repository = make_repository(tmp_path / "project", seed=6, slower_at=2, by=1.0, commits=3, ini=False)
     noise = tmp_path / "work" / "clone" / "noise"
+    repository.git("branch", "moving", "c1")
     subprocess.run(["git", "clone", "--quiet", repository.folder, noise.parent], check=True)
+    repository.git("branch", "--force", "moving", "c3")
     shutil.copytree(repository.folder / "noise", noise)
-    repository.git("branch", "topic", "c3")
     before = repository.stands()
     summary = tmp_path / "summary.md"
     done = script(
         "bisect.sh",
-        *(repository.folder, "c1", "topic", "work", "work_time_s", "--runs", "5"),
+        *(repository.folder, "c1", "moving", "work", "work_time_s", "--runs", "5"),
         cwd=tmp_path,
         WORK=str(tmp_path / "work"),
         GITHUB_STEP_SUMMARY=str(summary),

@@ -107,21 +107,6 @@ def test_workers_record_side_by_side_in_one_invocation(project: Path) -> None:
     assert json.loads(environment)["cores"] >= 1
 
 
-def test_without_an_ini_file_the_history_is_the_same_wherever_the_database_is(project: Path) -> None:
-    """pytest takes the value of `--benchmark-db` for a place of tests once it exists, and has another rootdir then."""
-    project.joinpath("pytest.ini").unlink()
-    project.joinpath("test_speed.py").write_text("def test_sorts(record_metric):\n    record_metric('sort_s', 1.0)\n")
-    database = project.parent / f"{project.name}-there" / "out.db"
-    words = ("--benchmark", "--benchmark-db", str(database), "--bench-session", "s", "--bench-resume")
-    assert run(project, *words, "-k", "quick or sorts", "test_speed.py").returncode == 0
-    done = run(project, *words, "-k", "quick or sorts", "test_speed.py")
-    assert done.returncode == 0
-    assert rows(database, "select path, count(*) from test_run group by path order by path") == [
-        ("matrix.yaml", 2),
-        ("test_speed.py", 2),
-    ], done.stdout
-
-
 def test_the_database_is_where_option_variable_and_ini_say(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run(project, "--benchmark", "-k", "quick", "--benchmark-db", "there/own.db").returncode == 0
     assert rows(project / "there" / "own.db", "select count(*) from test_run") == [(2,)]

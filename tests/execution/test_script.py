@@ -218,7 +218,8 @@ def test_the_benchs_own_figures_go_before_a_scripts_of_the_same_name(desk: Desk)
 def test_the_script_sees_our_environment_without_ray_and_pytest_and_with_its_own(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("PYTEST_ADDOPTS")
+    for name in ("PYTEST_ADDOPTS", "PYTEST_ARGS"):  # the user's own
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("FROM_THE_USER", "kept")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1,3")
     for name in ("RAY_ADDRESS", "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_TMPDIR", "RAY_DEDUP_LOGS"):

@@ -83,9 +83,9 @@ def tried_twice(project: Project, *entries: dict[str, Any], args: str = "", **ke
     project.matrix(again, *entries, datasets=[corpus], **keys)
 
 
-def told(project: Project) -> list[list[Any]]:
+def told(project: Project, file: str = "told.jsonl") -> list[list[Any]]:
     """What the recording sink was told."""
-    path = project.folder / "told.jsonl"
+    path = project.folder / file
     return [json.loads(line)[2:] for line in path.read_text().splitlines()] if path.exists() else []
 
 

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from curator_bench.sinks.mlflow import MlflowConfig
 from curator_bench.sinks.mlflow_logging import MlflowLogging
 from curator_bench.sinks.mlflow_values import Logged, Point, time_series
 from curator_bench.sinks.sink import Context
-from curator_bench.sinks.told import Result, Session
+from curator_bench.sinks.told import Result, Run, Session, Summary
 from curator_bench.values import Verdict
 
 mlflow = pytest.importorskip("mlflow")
@@ -77,6 +78,7 @@ def read_back(tmp_path_factory: pytest.TempPathFactory, mlflow_server: MlflowSer
         project.entry("loud", "--say ${LOUD_TOKEN}"),
         sinks=[sink(mlflow_server, "all")],
         run_reason="to see",
+        subjects=["pytest"],
     )
     outcome = project.run("--benchmark", "--benchmark-db", "b.db", LOUD_TOKEN="planted-in-a-log")
     return ReadBack(mlflow_server, project.folder, outcome, runs_of(mlflow_server, "all"))
@@ -106,6 +108,7 @@ def test_a_session_and_its_runs_are_there(read_back: ReadBack) -> None:
         "nightly",
         "to see",
     )
+    assert good.data.tags["subject.pytest"] == pytest.__version__
     assert good.data.params["sleep"] == "0.0"
     assert {"results.json", "stdouterr.log"} <= {file.path for file in client.list_artifacts(good.info.run_id)}
     assert {"env.json", "packages.txt", "summary.json"} <= {
@@ -206,6 +209,26 @@ def test_what_gets_on_slowly_shows_signs_of_life(tmp_path: Path) -> None:
     assert len(signs) == 2
 
 
+def test_of_a_log_that_is_too_long_the_end_is_sent_and_other_files_are_left_out(tmp_path: Path) -> None:
+    class Keeping(_Counting):
+        def log_artifact(self, run: str, path: str) -> None:
+            sent.append(Path(path).read_bytes())
+
+        def set_tag(self, run: str, name: str, why: str) -> None:
+            tags[name] = why
+
+    sent: list[bytes] = []
+    tags: dict[str, str] = {}
+    ignored = lambda *given: None  # noqa: E731
+    config = MlflowConfig(tracking_uri="x", max_artifact_mb=1)
+    logging = MlflowLogging(config, Context("mlflow", tmp_path, tmp_path, ignored, ignored))
+    vars(logging)["_client"] = Keeping()
+    for name in ("stdouterr.log", "results.json"):
+        (tmp_path / name).write_bytes(b"beginning" + b"x" * 2**20)
+        logging._upload("run", tmp_path / name)
+    assert (sent, list(tags)) == ([b"x" * 2**20], ["left_out.results.json"])
+
+
 def test_gpus_over_time_are_a_series_of_each(tmp_path: Path) -> None:
     lines = ["time,gpu,utilization_percent,memory_used_bytes,power_w"]
     lines += [f"2026-01-23T14:30:0{second}+00:00,{gpu},{second * 10},5,n/a" for second in range(3) for gpu in (0, 1)]
@@ -245,6 +268,54 @@ def test_invocations_that_start_at_the_same_moment_make_one_run(tmp_path: Path, 
         list(together.map(joined, "abc"))
     client = mlflow.MlflowClient(mlflow_server.url)
     assert len(client.search_runs([client.get_experiment_by_name("at once").experiment_id])) == 1
+
+
+class _AnswersTooLate:
+    """A client that gives up on the first two runs it asks for: one is made in time, the other when all is told."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self.asked: list[tuple[Any, ...]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    def create_run(self, *given: Any) -> Any:
+        self.asked.append(given)
+        if len(self.asked) == 1:
+            self._client.create_run(*given)
+        if len(self.asked) <= 2:
+            raise mlflow.exceptions.MlflowException("timed out")
+        return self._client.create_run(*given)
+
+    def set_terminated(self, *given: Any) -> None:
+        if len(self.asked) == 3:
+            self.create_run(*self.asked[1])
+        self._client.set_terminated(*given)
+
+
+def test_a_run_whose_making_was_answered_too_late_is_there_once(tmp_path: Path, mlflow_server: MlflowServer) -> None:
+    ignored = lambda *given: None  # noqa: E731
+    logging = MlflowLogging(
+        MlflowConfig(tracking_uri=mlflow_server.url, experiment="late"),
+        Context("mlflow", tmp_path, tmp_path, link=ignored, say=ignored),
+    )
+    vars(logging)["_client"] = client = _AnswersTooLate(mlflow.MlflowClient(mlflow_server.url))
+    moment = "2026-01-23T14:30:00+00:00"
+    session = Session("s", str(tmp_path), "i", started_at=moment)
+    experiment = client.create_experiment("late")
+    mlflow.MlflowClient(mlflow_server.url).create_run(experiment, 0, {}, "another")
+    run = Run("m::a", "a", "a", moment)
+    for call in (partial(logging.start_session, session), partial(logging.run_started, run)):
+        with pytest.raises(mlflow.exceptions.MlflowException, match="timed out"):
+            call()
+        call()
+    logging.run_finished(Result("a", "a", "m::a", Verdict.PASSED, moment, moment, 1.0, uid="u"))
+    assert len(client.search_runs([experiment])) == 4
+    logging.end_session(Summary({"passed": 1}, moment, moment, 1.0, 0))
+    left = {run.info.run_name: run.info.status for run in client.search_runs([experiment])}
+    assert left == {"s": "FINISHED", "a": "FINISHED", "another": "RUNNING"}
+    assert len(client.search_runs([experiment])) == 3
 
 
 def test_what_was_interrupted_is_killed_and_its_earlier_attempt_is_there(

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -124,16 +125,65 @@ def test_a_mistake_in_a_sinks_block_is_a_mistake_of_the_matrix(project: Project)
     )
 
 
+MISNAMED = """
+    from curator_bench.sinks import Sink
+
+    class Typo(Sink):
+        def start_session(self, session): ...
+        def run_finnished(self, result): ...
+
+    class Hook(Sink):
+        def onRunFinished(self, result): ...
+        def session_end(self, summary): ...
+
+    class Nothing(Sink):
+        def report(self, result): ...
+
+    class Waiting(Sink):
+        async def run_finished(self, result): ...
+
+    class Shorter(Sink):
+        def run_finished(self): ...
+
+    class Right(Sink):
+        def run_finished(self, result, *more, also=None): ...
+        def on_run_finished(self, result): ...
+        def _run_startd(self): ...
+"""
+
+
+def test_a_sink_with_methods_that_nobody_would_call_is_a_mistake_of_the_matrix(project: Project) -> None:
+    project.write("odd.py", MISNAMED)
+    names = ["Typo", "Hook", "Nothing", "Waiting", "Shorter", "Right"]
+    blocks = "".join(f'  - name: "./odd.py:{name}"\n' for name in names)
+    project.write("matrix.yaml", f"ray: false\nsinks:\n{blocks}entries: [{{name: a, script: script.py}}]\n")
+    outcome = project.run("--benchmark")
+    assert outcome.code == 4
+    assert outcome.has(
+        "matrix.yaml:3: sinks[./odd.py:Typo].name: the sink './odd.py:Typo' has a method 'run_finnished', which nobody "
+        "calls; did you mean 'run_finished'?",
+        "matrix.yaml:4: sinks[./odd.py:Hook].name: the sink './odd.py:Hook' has a method 'onRunFinished', which nobody",
+        "matrix.yaml:5: sinks[./odd.py:Nothing].name: the sink './odd.py:Nothing' has none of the methods that sinks "
+        "are called by: start_session, run_started, run_finished, end_session",
+        "matrix.yaml:6: sinks[./odd.py:Waiting].name: the sink './odd.py:Waiting' has an async run_finished",
+        "matrix.yaml:7: sinks[./odd.py:Shorter].name: the sink './odd.py:Shorter' has run_finished(self), which is",
+    )
+    assert "did you mean 'end_session'?" in outcome.output
+    assert "Right" not in outcome.output
+
+
 def test_a_sink_that_nobody_told_where_it_is_is_off_unless_it_is_named(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for variable in ("SLACK_BOT_TOKEN", "SLACK_CHANNEL_ID", "SLACK_WEBHOOK_URL"):
         monkeypatch.delenv(variable, raising=False)
-    project.matrix(project.entry("a"), sinks=[{"name": "slack"}])
+    project.write("matrix.yaml", "ray: false\nsinks:\n  - name: slack\nentries: [{name: a, script: script.py}]\n")
     assert project.run("--collect-only").code == 0
     outcome = project.run("--collect-only", "--benchmark")
     assert outcome.code == 0
-    assert outcome.has("the sink slack needs bot_token and channel_id")
+    assert outcome.has(
+        "matrix.yaml:3", "matrix.yaml:3: PytestWarning: matrix.yaml:3: the sink slack needs bot_token and channel_id"
+    )
     outcome = project.run("--collect-only", "--bench-sink", "slack")
     assert outcome.code == 4
     assert outcome.has("the sink slack needs bot_token and channel_id")
@@ -309,6 +359,15 @@ def test_resend_knows_what_is_no_session_and_no_sink(project: Project) -> None:
     assert "there is no session in" in resend(project, name="results").stdout
 
 
+def test_resend_says_what_is_not_known_any_more(project: Project, new_port: Callable[[], int]) -> None:
+    project.matrix(project.entry("a"))
+    hook = f"http://127.0.0.1:{new_port()}/services/planted-hook"
+    assert project.run("--bench-sink", "slack", SLACK_WEBHOOK_URL=hook).code == 0
+    again = resend(project, **dict.fromkeys(("SLACK_WEBHOOK_URL", "SLACK_BOT_TOKEN", "SLACK_CHANNEL_ID"), ""))
+    assert (again.returncode, "the sink slack needs bot_token and channel_id" in again.stdout) == (1, True)
+    assert undelivered(project)
+
+
 def test_a_slow_sink_has_time_as_long_as_it_delivers(project: Project) -> None:
     project.matrix(*(project.entry(name) for name in "abcd"), sinks=[{**SINK, "sleep": 0.7}])
     outcome = project.run("--benchmark", "--bench-sink-grace", "2")
@@ -390,11 +449,12 @@ def test_sinks_of_older_runners_work(project: Project, text: str, expected: list
     assert (project.folder / "old.txt").read_text().splitlines() == expected
 
 
-def test_a_sink_may_be_offered_by_another_package(project: Project) -> None:
+def test_a_sink_may_be_offered_by_another_package_or_be_of_a_module(project: Project) -> None:
     package = project.folder / "offered-1.0.dist-info"
     package.mkdir()
     (package / "METADATA").write_text("Metadata-Version: 2.1\nName: offered\nVersion: 1.0\n")
     (package / "entry_points.txt").write_text("[curator_bench.sinks]\nours = my_sink:Recording\n")
-    project.matrix(project.entry("a"), sinks=[{"name": "ours"}])
+    of_a_module = {"name": "my_sink:Recording", "file": "also.jsonl"}
+    project.matrix(project.entry("a"), sinks=[{"name": "ours"}, of_a_module])
     assert project.run("--benchmark", PYTHONPATH=str(project.folder)).code == 0
-    assert told(project)
+    assert told(project) == told(project, "also.jsonl") != []

@@ -55,7 +55,12 @@ def test_no_secret_is_written_anywhere(project: Project, slack: Slack) -> None:
     project.write("account.json", json.dumps({**ACCOUNT, "token_uri": f"http://127.0.0.1:{away}/token"}))
     project.matrix(
         project.entry("a", "--exit 1"),
-        project.entry("b", "--say ${REASON_TOKEN}", env={"MY_API_KEY": "planted-0009-entry"}),
+        project.entry(
+            "b",
+            "--say ${REASON_TOKEN}",
+            env={"MY_API_KEY": "planted-0009-entry"},
+            sink_data=[{"name": "mlflow", "in": ["${REASON_TOKEN}"], "deeper": {"password": "planted-0018-data"}}],
+        ),
         sinks=[
             {"name": "slack", "webhook_url": "${MY_WEBHOOK}"},
             {"name": "mlflow", "tracking_uri": f"http://me:${{MLFLOW_PASSWORD}}@127.0.0.1:{away}"},
@@ -67,6 +72,7 @@ def test_no_secret_is_written_anywhere(project: Project, slack: Slack) -> None:
                     "endpoint_url": f"http://127.0.0.1:{away}",
                     "key": "${S3_ID}",
                     "secret": "${S3_SECRET}",
+                    "config_kwargs": {"retries": {"total_max_attempts": 1}},
                 },
             },
             {"name": "gdrive", "drive_folder_id": "F", "service_account_file": "account.json"},

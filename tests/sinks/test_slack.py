@@ -6,12 +6,17 @@ import os
 import signal
 import subprocess
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 from end_to_end.conftest import Project
 from sinks.conftest import Slack, tried_twice, wait_for
 from sinks.test_seam import resend, undelivered
+
+from curator_bench.sinks.sink import Context
+from curator_bench.sinks.slack import SlackConfig, SlackSink
+from curator_bench.sinks.told import Session, Summary
 
 TOKEN = "xoxb-1234-planted"
 HANGS_S = 300
@@ -66,10 +71,32 @@ def test_an_attempt_that_was_followed_by_another_pings_nobody_and_is_not_counted
 
 
 def test_only_failures_and_warnings_are_replied_where_that_is_wanted(project: Project, slack: Slack) -> None:
-    quiet = sink(slack, thread_replies_for_failures_or_warnings_only=True, ping_on_failure=False)
-    project.matrix(project.entry("good"), project.entry("bad", "--exit 1"), sinks=[quiet])
+    quiet = sink(slack, thread_replies_for_failures_or_warnings_only=True, ping_users_on_failure=["U1"])
+    source = (project.folder / "script.py").read_text()
+    project.write("odd.py", source.replace('"params.json").write_text', '"params").write_text'))
+    project.matrix(
+        project.entry("good"),
+        project.entry("bad", "--exit 1", sink_data=[{"name": "slack", "ping_on_failure": False}]),
+        {"name": "odd", "script": "odd.py"},
+        sinks=[quiet],
+    )
     project.run("--benchmark")
-    assert ["bad: crashed" in reply["text"] for reply in slack.replies] == [True]
+    bad, odd = slack.replies
+    assert ("bad: crashed" in bad["text"], "<@U1>" in texts(bad)) == (True, False)
+    assert "⚠ params.json was not written" in texts(odd)
+
+
+@pytest.mark.parametrize("live", [True, False])
+def test_the_message_is_updated_while_the_session_runs_where_that_is_wanted(
+    tmp_path: Path, slack: Slack, live: bool
+) -> None:
+    ignored = lambda *given: None  # noqa: E731
+    config = SlackConfig.model_validate({**sink(slack, live_updates=live), "name": None}, extra="ignore")
+    told = SlackSink(config, Context("slack", tmp_path, tmp_path, ignored, ignored))
+    told.start_session(Session("s", str(tmp_path), "i"))
+    told.catch_up()
+    told.end_session(Summary({}, "", "2026-01-23T14:30:00+00:00", 1.0, 0))
+    assert len(slack.of("chat.update")) == (2 if live else 1)
 
 
 def test_huge_results_stay_within_the_limits(project: Project, slack: Slack) -> None:

@@ -73,8 +73,10 @@ def test_history_is_kept_in_a_bucket(project: Project, s3: dict[str, str]) -> No
 def test_github_gets_a_summary_and_annotations(project: Project) -> None:
     bad = project.entry("bad", """--metrics '{"speed": 1}'""", requirements=[{"metric": "speed", "min_value": 5}])
     project.matrix(project.entry("good"), bad, sinks=[{"name": "github"}])
-    outcome = project.run("--benchmark", GITHUB_ACTIONS="true", GITHUB_STEP_SUMMARY="summary.md")
+    job = {"GITHUB_SERVER_URL": "https://github.com", "GITHUB_REPOSITORY": "me/mine", "GITHUB_RUN_ID": "7"}
+    outcome = project.run("--benchmark", GITHUB_ACTIONS="true", GITHUB_STEP_SUMMARY="summary.md", **job)
     assert outcome.code == 1
+    assert "https://github.com/me/mine/actions/runs/7" in bench(project, "show", "s")
     summary = (project.folder / "summary.md").read_text()
     assert "## Benchmarks: 1 passed, 1 failed" in summary
     assert "| bad | ❌ failed |" in summary
@@ -131,10 +133,10 @@ def test_wandb_works_offline(project: Project) -> None:
     pytest.importorskip("wandb")
     project.matrix(
         project.entry("a", """--metrics '{"docs_per_s": 123.5}'"""),
-        project.entry("b", "--exit 2"),
+        project.entry("b", "--exit 2 --say ${LOUD_TOKEN}"),
         sinks=[{"name": "wandb", "mode": "offline", "project": "tried"}],
     )
-    outcome = project.run("--benchmark", "--bench-sink-grace", "60")
+    outcome = project.run("--benchmark", "--bench-sink-grace", "60", LOUD_TOKEN="planted-in-a-log")
     assert outcome.code == 1
     assert not undelivered(project), outcome.output
     files = sorted((project.session_dir / "wandb").glob("offline-run-*/run-*.wandb"))
@@ -148,6 +150,8 @@ def test_wandb_works_offline(project: Project) -> None:
     config = runs["a"]["config"]
     assert (config["sleep"], config["curator_bench"]["nodeid"]) == (0.0, "matrix.yaml::a")
     assert set(runs["a"]["files"]) == {"results.json", "stdouterr.log"}
+    kept = [path.read_bytes() for path in (project.session_dir / "wandb").rglob("*") if path.is_file()]
+    assert (b"***\n" in kept, any(b"planted" in content for content in kept)) == (True, False)
 
 
 class Drive:

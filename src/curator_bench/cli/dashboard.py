@@ -54,6 +54,11 @@ class RecordedHistory:
     def _links(self) -> Mapping[str, Mapping[str, Any]]:
         return in_full.links_by_run(self._connection)
 
+    @cached_property
+    def _newest_that_ran(self) -> int | None:
+        """A night on which nothing was selected hides nothing."""
+        return next((one.id for one in reversed(self._past) if one.verdicts), None)
+
     def sessions(self) -> Sequence[SessionFacts]:
         return list(self._facts.values())
 
@@ -101,7 +106,7 @@ class RecordedHistory:
             level_after=one.shift.after,
             before=self._point(one.before),
             first=self._point(one.first),
-            is_new=bool(self._past) and one.first.session_id == self._past[-1].id,
+            is_new=one.first.session_id == self._newest_that_ran,
             subjects=one.subjects,
         )
 

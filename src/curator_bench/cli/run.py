@@ -40,8 +40,7 @@ def _translated(files: list[str], options: dict[str, object]) -> list[str]:
     """The pytest arguments that mean the same."""
     first, *overlays = files
     words = [first]
-    for overlay in overlays:
-        words += ["--bench-matrix", overlay]
+    words += [f"--bench-matrix={overlay}" for overlay in overlays]
     for sink in _texts(options["sinks"]):
         words += ["--bench-sink", sink]
     for names in _texts(options["entries_exact"]):

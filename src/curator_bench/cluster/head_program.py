@@ -44,7 +44,7 @@ def main() -> None:
 
 
 def quick_node(node_class: Any, with_dashboard: bool, tell: Callable[[dict[str, Any]], Any]) -> Any:
-    class QuickNode(node_class):  # type: ignore[misc]
+    class QuickNode(node_class):  # type: ignore[misc]  # Ray's class is only known by now
         def start_api_server(self, **options: Any) -> None:
             if with_dashboard:
                 super().start_api_server(**options)

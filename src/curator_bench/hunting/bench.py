@@ -62,7 +62,7 @@ class Bench:
         import sys
 
         chosen = [] if "::" in self.entry else ["--bench-entries", self.entry]
-        recording = [*recorded_in(self.database), "--bench-session", session]
+        recording = ["--benchmark", f"--benchmark-db={self.database}", "--bench-session", session]
         runs = ["--bench-runs", str(count), "--bench-reason", self.reason]
         return [sys.executable, "-m", "pytest", *self._places(), *chosen, *recording, *runs, *QUIET]
 
@@ -111,14 +111,6 @@ class Bench:
         if self._value(one) is None:
             return no_metric(self.metric, one.metrics)
         return ""
-
-
-def recorded_in(database: str) -> list[str]:
-    """In one word: where there is no ini file, pytest takes what stands for itself and exists for a place of tests.
-
-    Then its rootdir, and with it the path in the history, would be another once the database is there.
-    """
-    return ["--benchmark", f"--benchmark-db={database}"]
 
 
 def no_metric(metric: str, metrics: Mapping[str, Scalar]) -> str:

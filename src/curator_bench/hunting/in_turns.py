@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from curator_bench.errors import BenchError
-from curator_bench.hunting.bench import MEASURED, QUIET, no_metric, recorded_in
+from curator_bench.hunting.bench import MEASURED, QUIET, no_metric
 from curator_bench.hunting.children import environment, run, tail_of
 from curator_bench.hunting.environments import Environment
 from curator_bench.hunting.known_hunts import key_of
@@ -120,7 +120,12 @@ class Comparison:
 
     def _run(self, side: Environment, round_number: int) -> None:
         overlays = [f"--bench-matrix={overlay}" for overlay in side.overlays]
-        recording = [*recorded_in(self.database), "--bench-session", self._name(side, round_number)]
+        recording = [
+            "--benchmark",
+            f"--benchmark-db={self.database}",
+            "--bench-session",
+            self._name(side, round_number),
+        ]
         words = [side.python, "-m", "pytest", *self.pytest_args, *overlays, *recording, *QUIET]
         with tempfile.TemporaryDirectory(prefix="curator-bench-") as scratch:
             log = Path(scratch, "pytest.log")

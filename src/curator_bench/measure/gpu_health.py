@@ -44,7 +44,6 @@ class GpuHealth:
     index: int
     uuid: str
     name: str
-    present: bool
     compute_mode: str | None = None
     memory_total_bytes: int | None = None
     uncorrected_ecc_errors: int | None = None
@@ -85,7 +84,7 @@ def _health(driver: Driver, device: Device) -> GpuHealth:
     try:
         health = _ask(driver, device)
     except GpuLost as loss:
-        return GpuHealth(device.index, device.uuid, device.name, present=False, problems=(f"cannot be used: {loss}",))
+        return GpuHealth(device.index, device.uuid, device.name, problems=(f"cannot be used: {loss}",))
     return replace(health, problems=tuple(_problems(health)))
 
 
@@ -99,7 +98,6 @@ def _ask(driver: Driver, device: Device) -> GpuHealth:
         index=device.index,
         uuid=device.uuid,
         name=device.name,
-        present=True,
         compute_mode=_named(_COMPUTE_MODES, driver.ask(device, "nvmlDeviceGetComputeMode")),
         memory_total_bytes=memory and memory[1],
         uncorrected_ecc_errors=ecc_errors,

@@ -91,7 +91,7 @@ class TerminalReport:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None]:
         self._pause()
         if report.when == _LOST and report.nodeid in self._open:
-            report.curator_bench = self._lost_run(report)  # type: ignore[attr-defined]
+            vars(report)["curator_bench"] = self._lost_run(report)
         self.note_run(report)
         if report.when != "setup" or not report.passed:
             self._close(report.nodeid, "error" if report.failed else report.outcome)

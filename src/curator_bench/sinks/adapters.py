@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from pydantic import ConfigDict
 
 from curator_bench.errors import BenchError
+from curator_bench.sinks.methods import wrong_with
 from curator_bench.sinks.sink import Context, Sink, SinkConfig
 from curator_bench.sinks.told import Result, Session, Summary
 from curator_bench.values import Scalar, Verdict
@@ -27,6 +28,8 @@ def adapted(found: Any, name: str) -> type[Sink[Any]]:
     if isinstance(found, type) and issubclass(found, Sink):
         if not (isinstance(found.config_model, type) and issubclass(found.config_model, SinkConfig)):
             raise BenchError(f"the sink {name!r} has {found.config_model!r} as config_model, expected a SinkConfig")
+        if wrong := wrong_with(found):
+            raise BenchError(f"the sink {name!r} {wrong}")
         return found
     if hasattr(found, "process_result"):
         return type("ProcessingSink", (_ProcessingSink,), {"theirs": found})

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from curator_bench.errors import BenchError
@@ -277,21 +278,12 @@ class Courier:
         (self._left if unless.is_set() else unless).wait(seconds)
 
     def _hand_over(self, bundle: _Bundle) -> None:
-        if self._sink is None:
-            with _stopping_nobody():
-                self._sink = self._make(self)
-        told = bundle[0].told
-        if len(bundle) > 1:
-            results = [letter.told for letter in bundle if isinstance(letter.told, Result)]
-            self._timed(lambda sink=self._sink: sink.runs_finished(results))  # type: ignore[misc]
-        elif isinstance(told, Session):
-            self._timed(lambda sink=self._sink: sink.start_session(told))  # type: ignore[misc]
-        elif isinstance(told, Run):
-            self._timed(lambda sink=self._sink: sink.run_started(told))  # type: ignore[misc]
-        elif isinstance(told, Result):
-            self._timed(lambda sink=self._sink: sink.run_finished(told))  # type: ignore[misc]
-        else:
-            self._timed(lambda sink=self._sink: sink.end_session(told))  # type: ignore[misc]
+        self._timed(_call_for(bundle, self._sink or self._made()))
+
+    def _made(self) -> Sink[Any]:
+        with _stopping_nobody():
+            self._sink = self._make(self)
+            return self._sink
 
     def _timed(self, call: Callable[[], None]) -> None:
         self._call_began = time.monotonic()
@@ -338,6 +330,19 @@ class Courier:
                     self._sink.close()
         except Exception as error:  # a sink never fails a run
             self.note(_said(error))
+
+
+def _call_for(bundle: _Bundle, sink: Sink[Any]) -> Callable[[], None]:
+    told = bundle[0].told
+    if len(bundle) > 1:
+        return partial(sink.runs_finished, [letter.told for letter in bundle if isinstance(letter.told, Result)])
+    if isinstance(told, Session):
+        return partial(sink.start_session, told)
+    if isinstance(told, Run):
+        return partial(sink.run_started, told)
+    if isinstance(told, Result):
+        return partial(sink.run_finished, told)
+    return partial(sink.end_session, told)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from curator_bench.sinks.sink import Sink, SinkConfig
+from curator_bench.sinks.sink import Context, Sink, SinkConfig
 from curator_bench.sinks.told import Result, Session, Summary
 from curator_bench.values import Verdict
 from curator_bench.words import readable, readable_seconds
@@ -42,8 +42,8 @@ class GithubSink(Sink[GithubConfig]):
     config_model = GithubConfig
     _session: Session
 
-    def __init__(self, *given: object) -> None:
-        super().__init__(*given)  # type: ignore[arg-type]
+    def __init__(self, config: GithubConfig, context: Context) -> None:
+        super().__init__(config, context)
         self._results: dict[str, Result] = {}
 
     def start_session(self, session: Session) -> None:

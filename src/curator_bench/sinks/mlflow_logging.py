@@ -9,6 +9,7 @@ from __future__ import annotations
 import socket
 import tempfile
 import urllib.request
+import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -37,7 +38,10 @@ from curator_bench.values import Repeat, Verdict
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
+    from mlflow.entities import Run as MlflowRun
 
+_KEY = "curator_bench.key"
+"""The tag that says which of ours a run is."""
 _PARENT = ""
 """The key of the session's own run among those that were made."""
 _CONNECT_S = 5
@@ -106,6 +110,7 @@ class MlflowLogging(Sink[MlflowConfig]):
             self._log(run, found, ())
             with ThreadPoolExecutor(_AT_ONCE) as together:
                 list(together.map(lambda path: self._upload(run, path), self._session_files()))
+            self._remove_what_was_made_twice()
             self._client.set_terminated(run, _status(counts, summary), now)
 
     @cached_property
@@ -162,20 +167,46 @@ class MlflowLogging(Sink[MlflowConfig]):
         else:
             with self.context.state.changing() as state:
                 state.setdefault("half_made", []).append(key)
-            own = {**tags, "curator_bench.key": self._tag_of(key)}
+            own = {**tags, _KEY: self._tag_of(key)}
             run = self._client.create_run(self._experiment, start_ms, own, name).info.run_id
         with self.context.state.changing() as state:
             state["half_made"] = [other for other in state.get("half_made", []) if other != key]
             return str(state.setdefault("runs", {}).setdefault(key, run))
 
     def _tag_of(self, key: str) -> str:
-        return f"{self._session.directory} {key}".replace("'", "_").replace('"', "_")
+        """Nobody else's: not of a session, either, that had the same name and folder before."""
+        if not (own := self.context.state.read().get("own")):
+            with self.context.state.changing() as state:
+                own = state.setdefault("own", uuid.uuid4().hex)
+        return f"{own} {key}".replace("'", "_").replace('"', "_")
 
     def _search(self, key: str) -> str | None:
-        found = self._client.search_runs(
-            [self._experiment], f"tags.`curator_bench.key` = '{self._tag_of(key)}'", max_results=1
-        )
-        return str(found[0].info.run_id) if found else None
+        found = self._unfinished(f"= '{self._tag_of(key)}'")
+        return found[0].info.run_id if found else None
+
+    def _unfinished(self, condition: str) -> list[MlflowRun]:
+        """Runs that nobody has told the end of, and whose key is as wanted."""
+        query = f"attributes.status = 'RUNNING' and tags.`{_KEY}` {condition}"
+        return list(self._client.search_runs([self._experiment], query))
+
+    def _remove_what_was_made_twice(self) -> None:
+        """Where an answer comes too late, MLflow's client asks again, and so do we; the server may do it each time."""
+        prefix = self._tag_of("")
+        try:
+            with _explained():
+                found = self._unfinished(f"LIKE '{prefix}%'")
+                state = self.context.state.read()
+                known, half_made = set(state["runs"].values()), {self._tag_of(key) for key in state["half_made"]}
+                for run in found:
+                    if run.info.run_id not in known and run.data.tags[_KEY] not in half_made:
+                        self._delete(run.info.run_id)
+        except Refused as refusal:
+            self.context.say(f"mlflow: a run without content may be left: {refusal}")
+
+    def _delete(self, run: str) -> None:
+        """Unless another invocation has ended it meanwhile: then it is one of its own."""
+        if self._client.get_run(run).info.status == "RUNNING":
+            self._client.delete_run(run)
 
     def _run_of(self, result: Result) -> str:
         """The run that was made when it started becomes that of its uid; that of the last, where there were several."""
@@ -252,6 +283,7 @@ class MlflowLogging(Sink[MlflowConfig]):
                 self._client.set_terminated(str(run), "KILLED", milliseconds(summary.ended_at))
         with self.context.state.changing() as state:
             state["runs"] = {key: run for key, run in state["runs"].items() if not key.startswith(prefix)}
+            state["half_made"] = [key for key in state.get("half_made", ()) if not key.startswith(prefix)]
 
     def _tell_link(self, uid: str, run: str) -> None:
         server = urlsplit(self.config.tracking_uri)

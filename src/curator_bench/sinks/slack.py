@@ -176,7 +176,8 @@ class SlackSink(Sink[SlackConfig]):
         return list(dict.fromkeys([*self.config.default_metrics, *more]))
 
     def _pinged(self, result: Result) -> list[str]:
-        if result.verdict in (Verdict.PASSED, Verdict.SKIPPED) or not result.is_last:
+        is_muted = result.sink_data.get("ping_on_failure") is False
+        if is_muted or result.verdict in (Verdict.PASSED, Verdict.SKIPPED) or not result.is_last:
             return []
         return list(dict.fromkeys([*_users(vars_of(self.config)), *_users(result.sink_data)]))
 

@@ -8,11 +8,14 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from curator_bench.values import Check, Repeat, Scalar, Verdict
 
-_Value = TypeVar("_Value")
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+_Value = TypeVar("_Value", bound="DataclassInstance")
 _INTERRUPTED = 2
 """The exit status of pytest when it was stopped."""
 _NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
@@ -185,7 +188,7 @@ def _told(document: Mapping[str, Any]) -> Any:
 
 
 def _made(kind: type[_Value], document: Mapping[str, Any], **given: Any) -> _Value:
-    known = {field.name for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    known = {field.name for field in dataclasses.fields(kind)}
     return kind(**{name: value for name, value in document.items() if name in known} | given)
 
 

@@ -36,7 +36,8 @@ class WandbSink(ChildSink[WandbConfig]):
             "WANDB_DISABLE_GIT": "true",
             "WANDB_DISABLE_CODE": "true",
         }
-        if self.config.mode == "offline":  # also what will be uploaded stays with the session
+        mode = self.config.mode or os.environ.get("WANDB_MODE")
+        if mode == "offline":  # also what will be uploaded stays with the session
             ours["WANDB_DATA_DIR"] = str(self.context.session_dir / "wandb" / "data")
         found = {name: os.environ.get(name, value) for name, value in ours.items()}
         return found | ({"WANDB_BASE_URL": self.config.base_url} if self.config.base_url else {})

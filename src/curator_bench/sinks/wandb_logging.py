@@ -45,6 +45,8 @@ class WandbLogging(Sink[WandbConfig]):
         """What is told twice is the same run of W&B, by its id."""
         import wandb
 
+        # Said even where it is the default: W&B goes on without a server when a login took too long and nobody said it.
+        mode: Any = self.config.mode or os.environ.get("WANDB_MODE") or "online"
         settings = wandb.Settings(x_start_time=datetime.fromisoformat(result.started_at).timestamp(), init_timeout=30)
         try:
             return wandb.init(
@@ -57,7 +59,7 @@ class WandbLogging(Sink[WandbConfig]):
                 job_type=result.entry[:_LONGEST_TAG],
                 tags=[tag[:_LONGEST_TAG] for tag in (*result.marks, *self.config.tags)],
                 config={**result.axes, **dict(result.params), "curator_bench": self._about(result)},
-                mode=self.config.mode or os.environ.get("WANDB_MODE") or "online",  # type: ignore[arg-type]
+                mode=mode,
                 resume="allow" if result.uid else None,
                 reinit="create_new",
                 settings=settings,

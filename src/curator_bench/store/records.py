@@ -9,12 +9,15 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from curator_bench.store.checking import wrong_values
 from curator_bench.values import Check, Repeat, Scalar, Verdict
 
-_Record = TypeVar("_Record")
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+_Record = TypeVar("_Record", bound="DataclassInstance")
 
 
 def new_uid() -> str:
@@ -178,7 +181,7 @@ def _run_record(document: Mapping[str, Any]) -> RunRecord:
 
 
 def _made(kind: type[_Record], document: Mapping[str, Any], **given: Any) -> _Record:
-    known = {field.name for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    known = {field.name for field in dataclasses.fields(kind)}
     return kind(**{name: value for name, value in document.items() if name in known} | given)
 
 

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from curator_bench.values import Mask, Plan, RunResult
 
@@ -200,17 +200,17 @@ def relocated(value: _T, moved: Mapping[str, str]) -> _T:
     """The value with every path in it that begins with one of these replaced, the longest first."""
     found: Any = value
     if isinstance(found, str):
-        return _with_other_paths(found, moved)  # type: ignore[return-value]
-    if isinstance(value, Mask):
+        found = _with_other_paths(found, moved)
+    elif isinstance(value, Mask):
         return value
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         changes = {item.name: relocated(getattr(value, item.name), moved) for item in dataclasses.fields(value)}
         found = dataclasses.replace(value, **changes)
     elif isinstance(value, Mapping):
         found = {key: relocated(item, moved) for key, item in value.items()}
     elif isinstance(value, list | tuple):
         found = type(value)(relocated(item, moved) for item in value)
-    return found  # type: ignore[no-any-return]
+    return cast(_T, found)
 
 
 def _with_other_paths(text: str, moved: Mapping[str, str]) -> str:

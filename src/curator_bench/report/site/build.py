@@ -80,19 +80,23 @@ class Built:
     sessions: int
 
 
+def _first_reason(error: OSError) -> str:
+    """What copies a folder tries all its files, and lists why each could not be copied."""
+    listed = error.args[0] if isinstance(error, shutil.Error) else None
+    return str(listed[0][2] if listed else error.strerror or error)
+
+
 def write_site(out: Path, history: History, settings: Settings, now: datetime | None = None) -> Built:
     """Raises BenchError where `out` is a folder of something else, or cannot be written."""
     _refuse_to_replace(out)
     building = out.with_name(f".{out.name}.unfinished-{os.getpid()}")
     try:
-        (building / "assets").mkdir(parents=True)
-        for asset in _ASSETS.iterdir():
-            shutil.copyfile(asset, building / "assets" / asset.name)
+        shutil.copytree(_ASSETS, building / "assets")
         built = _Builder(building, out, history, settings, now or datetime.now(UTC)).build()
         (building / MARKER).touch()
         _put_in_place(building, out)
     except OSError as error:
-        raise BenchError(f"{out} cannot be written: {error.strerror or error}") from error
+        raise BenchError(f"{out} cannot be written: {_first_reason(error)}") from error
     finally:
         shutil.rmtree(building, ignore_errors=True)
     return built

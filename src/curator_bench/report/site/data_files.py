@@ -46,7 +46,7 @@ def number_of(value: Scalar) -> float | None:
     if not is_number(value):
         return None
     try:
-        number = float(value)  # type: ignore[arg-type]
+        number = float(value)
     except OverflowError:
         return None
     return number if math.isfinite(number) else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol
+from typing import Protocol, TypeGuard
 
 from curator_bench.report.site.links import slug
 from curator_bench.values import Scalar
@@ -177,5 +177,5 @@ def numbers_of(runs: Sequence[RunFacts]) -> Iterator[str]:
     yield from sorted(names)
 
 
-def is_number(value: Scalar) -> bool:
+def is_number(value: Scalar) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
