@@ -55,6 +55,7 @@ WORDS: list[tuple[Any, str]] = [
     (schema.SecondsOrNone, "seconds"),
     (schema.Count, "whole number"),
     (schema.Amount, "number"),
+    (schema.Gpus, "number"),
     (schema.Bytes, "bytes"),
     (schema.Fraction, "share"),
     (schema.StoreSize, "bytes, share or `default`"),

@@ -20,7 +20,6 @@ from curator_bench.cluster.logs import keep_logs, last_lines
 from curator_bench.cluster.options import missing_resources, object_store_bytes, requested_resources, start_options
 from curator_bench.cluster.shared_memory import Segments, files_held_by, remove_unused
 from curator_bench.cluster.temp_dirs import make_temp_dir, remove_leftovers, remove_temp_dir
-from curator_bench.errors import ClusterError
 from curator_bench.measure.processes import Mark
 from curator_bench.values import RaySettings
 
@@ -70,9 +69,10 @@ def test_no_cluster_asks_for_a_port_of_its_own() -> None:
     }
 
 
-def test_half_a_processor_is_a_clear_error() -> None:
-    with pytest.raises(ClusterError, match=r"ray: num_cpus: 1\.5: Ray starts clusters with whole numbers only"):
-        options(RaySettings(num_cpus=1.5))
+def test_a_share_of_a_processor_a_gpu_or_a_disk_is_of_a_whole_one() -> None:
+    """In a fleet entries share it; the cluster of each, and the fleet itself, have whole ones."""
+    asked = options(RaySettings(num_cpus=1.5, num_gpus=0.5, resources={"disk": 0.25, "tape": 2}))
+    assert {"--num-cpus=2", "--num-gpus=1", '--resources={"disk": 1, "tape": 2}'} <= set(asked)
 
 
 def test_an_object_store_is_bytes_or_a_fraction_of_memory() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.metadata
 import importlib.util
 import json
 import re
@@ -19,6 +20,25 @@ def shown(name: str) -> dict[str, Any]:
     assert found
     content: dict[str, Any] = yaml.safe_load(found[1])
     return content
+
+
+# Of KubeRay's API, raycluster_types.go: what a spec must have, and what else the page uses of it.
+SPEC = {"headGroupSpec"}, {"rayVersion", "authOptions", "enableInTreeAutoscaling", "workerGroupSpecs"}
+GROUP = {"rayStartParams", "template"}, set[str]()
+WORKERS = {*GROUP[0], "groupName", "minReplicas", "maxReplicas"}, {"replicas"}
+
+
+def test_kuberay_takes_the_cluster_file() -> None:
+    cluster = shown("raycluster.yaml")
+    assert (cluster["apiVersion"], cluster["kind"]) == ("ray.io/v1", "RayCluster")
+    head, workers = cluster["spec"]["headGroupSpec"], cluster["spec"]["workerGroupSpecs"]
+    for part, (needed, known) in ((cluster["spec"], SPEC), (head, GROUP), *((group, WORKERS) for group in workers)):
+        assert needed <= set(part) <= needed | known
+    assert all(type(value) is str for group in (head, *workers) for value in group["rayStartParams"].values())
+    ray = importlib.metadata.version("ray")
+    images = [pod["image"] for group in (head, *workers) for pod in group["template"]["spec"]["containers"]]
+    assert cluster["spec"]["rayVersion"] == ray
+    assert all(image.startswith(f"rayproject/ray:{ray}-") for image in images)
 
 
 def test_ray_up_takes_the_cluster_file() -> None:

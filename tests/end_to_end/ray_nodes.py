@@ -130,6 +130,7 @@ class HeadByHand(RayNodes):
     def __init__(self, *without: Path, options: Sequence[str] = (), **variables: str) -> None:
         super().__init__()
         port, client_port = free_ports(2)
+        port = next((int(option[len("--port=") :]) for option in options if option.startswith("--port=")), port)
         self.address, self.client_address = f"127.0.0.1:{port}", f"ray://127.0.0.1:{client_port}"
         ports = [f"--port={port}", f"--ray-client-server-port={client_port}", "--dashboard-agent-listen-port=0"]
         own = ["--head", *ports, "--include-dashboard=false", f"--temp-dir={self.folder}"]

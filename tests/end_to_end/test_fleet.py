@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import os
 import signal
 import sqlite3
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 NOTHING_LEFT_WITHIN_S = 5.0
 TWO_CPUS = ("--bench-fleet", "local", "--bench-fleet-cpus", "2")
 CONFTEST = """
+import sys
 import pytest
 from pathlib import Path
 
@@ -40,6 +43,9 @@ def of_the_module(request):
 
 def pytest_bench_run_finished(item, result):
     note(f"finished {result.name} attempt {result.attempt}")
+
+def pytest_sessionfinish():
+    Path("has_ray").write_text(str("ray" in sys.modules))
 """
 ENVIRONMENT = """
 import json, os, sys
@@ -133,6 +139,21 @@ def test_each_entry_has_its_verdict_in_files_and_in_the_database(outcome: Outcom
     assert sorted(rows) == sorted([*((name, verdict, 1) for name, verdict in expected.items()), ("misses", "error", 2)])
 
 
+def test_each_attempt_has_its_line_in_results_jsonl(outcome: Outcome) -> None:
+    """Also of those that never came to run: `huge` fits nowhere."""
+    with sqlite3.connect(outcome.session_dir.parents[1] / "runs.db") as database:
+        rows = database.execute(
+            "SELECT uid, verdict FROM test_run WHERE name NOT LIKE 'speaks%' AND path = 'matrix.yaml'"
+        )
+        recorded = dict(rows.fetchall())
+    lines = [json.loads(line) for file in outcome.session_dir.glob("*/results.jsonl") for line in file.open()]
+    told = {line["uid"]: line["verdict"] for line in lines}
+    assert len(lines) == len(told) == len(recorded)
+    assert {verdict for uid, verdict in recorded.items() if told[uid] != verdict} == {
+        "failed"
+    }  # which requirements say
+
+
 def test_axis_values_may_hold_any_letter(outcome: Outcome) -> None:
     runs = [run for run in outcome.json("summary.json")["runs"] if run["name"].startswith("speaks")]
     assert [run["verdict"] for run in runs] == ["passed", "passed"]
@@ -159,6 +180,10 @@ def test_fixtures_of_wider_scope_are_set_up_once_and_python_benchmarks_come_last
     assert [lines.count(line) for line in ("session begins", "session ends", "matrix.yaml begins")] == [1, 1, 1]
     assert lines[-3:] == ["python", "test_after.py ends", "session ends"]
     assert lines.index("matrix.yaml ends") < lines.index("test_after.py begins")
+
+
+def test_the_pytest_process_does_not_speak_to_ray(outcome: Outcome) -> None:
+    assert (outcome.session_dir.parents[1] / "has_ray").read_text() == "False"
 
 
 def test_junit_tells_how_long_the_runs_took(outcome: Outcome) -> None:
@@ -235,6 +260,20 @@ def test_with_x_the_first_failure_ends_it_and_what_ran_is_interrupted(project: P
     assert outcome.code == 1, outcome.output
     assert outcome.json("long0", "results.json")["verdict"] == "interrupted"
     assert gone(project)
+
+
+def test_no_more_run_at_once_than_asked_for_and_lf_runs_what_failed(project: Project) -> None:
+    project.matrix(*(project.entry(name, "--sleep 0.5 --exit 1" if name == "b" else "--sleep 0.5") for name in "abc"))
+    own = project.command
+    project.command = lambda *options: [word for word in own(*options) if "cacheprovider" not in word]  # type: ignore[method-assign]
+    outcome = project.run(*TWO_CPUS, "--bench-max-runs", "1")
+    assert outcome.code == 1, outcome.output
+    runs = sorted(outcome.json("summary.json")["runs"], key=lambda run: run["started_at"])
+    assert all(before["ended_at"] <= after["started_at"] for before, after in itertools.pairwise(runs))
+    again = project.run(*TWO_CPUS, "--lf")
+    assert "1 failed, 2 deselected" in again.lines[-1] or "1 failed in" in again.lines[-1]
+    assert again.output.count("Running ") == 1
+    assert again.has("Running b on ")
 
 
 def under_way(project: Project, *names: str) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import re
 import sqlite3
 import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from end_to_end.ray_nodes import QuickHead, RayNodes, can_hide_folders
@@ -32,12 +34,13 @@ out = pathlib.Path(sys.argv[-1])
 
 
 ASKS = """
-import json, pathlib, sys
+import json, os, pathlib, sys
 print("at work", flush=True)
 out = pathlib.Path(sys.argv[-1])
 (out / "params.json").write_text("{}")
 helped = pathlib.Path(sys.argv[1]).read_text() == "helped"
-(out / "metrics.json").write_text(json.dumps({"helped": helped, "folder": pathlib.Path.cwd().name}))
+fruits = [os.environ.get(name) for name in ("FRUIT", "OTHER_FRUIT")]
+(out / "metrics.json").write_text(json.dumps({"helped": helped, "folder": pathlib.Path.cwd().name, "fruits": fruits}))
 (out.parent / "artifacts" / "kept.txt").write_text("kept")
 """
 
@@ -48,10 +51,16 @@ def nodes() -> Iterator[RayNodes]:
         yield started
 
 
-def run_on(nodes: RayNodes, project: Project, *options: str) -> subprocess.Popen[str]:
+def run_on(nodes: RayNodes, project: Project, *options: str, **variables: str) -> subprocess.Popen[str]:
     recorded = ("--benchmark", "--benchmark-db", "runs.db")
     words = ("--bench-fleet", nodes.address, *recorded, *options)
-    return project.start(*words, output=subprocess.PIPE, **nodes.variables())  # type: ignore[arg-type]
+    return project.start(*words, output=subprocess.PIPE, **nodes.variables(), **variables)  # type: ignore[arg-type]
+
+
+def left_by(run: dict[str, Any]) -> set[str]:
+    """Files and folders, but for what only one of them with a cluster leaves."""
+    top = Path(run["directory"])
+    return {name for path in top.rglob("*") if "ray_" not in (name := path.relative_to(top).as_posix())}
 
 
 def rows(project: Project) -> list[tuple[str, int, str]]:
@@ -83,6 +92,10 @@ def test_a_node_that_dies_while_busy_costs_no_entry_its_verdict(nodes: RayNodes,
     found = rows(project)
     assert [name for name, _, verdict in found if verdict == "passed"] == names
     assert {verdict for _, _, verdict in found} == {"passed", "error"}
+    lines = [json.loads(line) for file in project.session_dir.glob("*/results.jsonl") for line in file.open()]
+    assert sorted((line["name"], line["attempt"], line["verdict"]) for line in lines) == found
+    lost = [line["error"] for line in lines if line["verdict"] == "error"]
+    assert all(re.match(r"its worker on \S+/[0-9a-f]{8} \(", error) for error in lost)  # of three nodes of this host
     summary = outcome.json("summary.json")
     assert summary["counts"] == {"passed": len(names)}
     left = find_processes(project.mark) - find_processes(nodes.mark)
@@ -131,15 +144,17 @@ def test_what_a_machine_lacks_is_sent_to_it_and_results_come_back(nodes: RayNode
     ray = {"num_cpus": 1, "num_gpus": 0, "object_store_size": 100_000_000, "resources": {"away": 1}}
     project.matrix(
         {"name": "here", "script": "asks.py", "args": "helper.txt"},
-        {"name": "there", "script": "asks.py", "args": "helper.txt", "ray": ray},
+        {"name": "there", "script": "asks.py", "args": "helper.txt", "ray": ray, "env": {"FRUIT": "${FRUIT}"}},
     )
     project.write("helper.txt", "helped")
-    outcome = project.outcome(run_on(nodes, project))
+    outcome = project.outcome(run_on(nodes, project, FRUIT="pear", OTHER_FRUIT="plum"))
     assert outcome.code == 0, outcome.output
-    assert outcome.has("curator_bench is sent to ", "is sent to ", "results come back from ")
+    assert outcome.has("curator_bench is sent to ", "is sent to ", "results come back from "), outcome.output
     here, there = (outcome.json(name, "results.json") for name in ("here", "there"))
     assert here["metrics"]["helped"] is there["metrics"]["helped"] is True
+    assert (there["metrics"]["fruits.0"], there["metrics"]["fruits.1"]) == ("pear", None)  # what env: hands on, no more
     assert here["metrics"]["folder"] == project.folder.name != there["metrics"]["folder"]
     assert there["log_path"].startswith(str(project.session_dir))
     assert Path(there["log_path"]).read_text() == "at work\n"
+    assert left_by(there) == left_by(here)
     assert Path(there["directory"], "artifacts", "kept.txt").read_text() == "kept"

@@ -70,20 +70,3 @@ def test_when_the_time_is_over_it_is_an_error_that_names_the_largest_node(nodes:
     assert run["verdict"] == "error"
     assert "asks for CPU: 1, disk: 1; the largest node, " in run["error"]
     assert outcome.json("runs", "results.json")["verdict"] == "passed"
-
-
-def scaling(port: int) -> dict[str, Any]:
-    """Ray's autoscaler, with its provider that starts nodes on this very machine."""
-    small = {"object_store_memory": 100_000_000}
-    return {
-        "cluster_name": "scales-itself",
-        "max_workers": 2,
-        "upscaling_speed": 10,
-        "idle_timeout_minutes": 0.05,
-        "provider": {"type": "fake_multinode", "gcs_address": f"127.0.0.1:{port}", "launch_multiple": True},
-        "available_node_types": {
-            "head": {"resources": {"CPU": 1, **small}, "node_config": {}, "max_workers": 0},
-            "worker": {"resources": {"CPU": 1, "disk": 1, **small}, "node_config": {}, "max_workers": 2},
-        },
-        "head_node_type": "head",
-    }

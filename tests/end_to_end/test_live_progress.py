@@ -112,6 +112,12 @@ def test_history_tells_the_time_left_and_what_each_run_usually_takes(project: Pr
     assert 2.5 <= seen[0]["running"][0]["expected_s"] < 60
     assert seen[0]["left_s"] <= seen[0]["running"][0]["expected_s"]
     assert re.search(r"    0 of 1 done, 1 running, about [\d.]+ s left: a [\d.]+ s of about [\d.]+ s", outcome.output)
+    project.matrix(project.entry("a", "--sleep 2"))
+    process = project.start("--benchmark", *OFTEN)
+    seen = [found["running"][0] for found in watch(project, process) if found["running"] and found["left_s"]]
+    project.outcome(process)
+    assert seen  # as it was, it took so long
+    assert not any(run["expected_s"] for run in seen)
 
 
 @pytest.mark.parametrize("options", [("-q", *OFTEN), ("--bench-progress", "0")])

@@ -220,7 +220,12 @@ def test_after_a_kill_of_everything_it_goes_on_from_there(counting: Project) -> 
     assert rows == [("a", "passed"), ("b", "interrupted"), ("b", "passed"), ("c", "passed")]
 
 
-@pytest.mark.parametrize("how", [(), ("--bench-fleet", "local", "--bench-fleet-cpus", "1")], ids=["here", "fleet"])
+HERE_AND_IN_A_FLEET = pytest.mark.parametrize(
+    "how", [(), ("--bench-fleet", "local", "--bench-fleet-cpus", "1")], ids=["here", "fleet"]
+)
+
+
+@HERE_AND_IN_A_FLEET
 def test_what_a_machine_that_died_had_claimed_comes_last_when_its_time_is_over(
     counting: Project, how: tuple[str, ...]
 ) -> None:
@@ -254,9 +259,10 @@ def renew(file: Path, stop: threading.Event) -> None:
         os.utime(file)
 
 
-def test_two_invocations_at_the_same_moment_share_the_session(counting: Project) -> None:
+@HERE_AND_IN_A_FLEET
+def test_two_invocations_at_the_same_moment_share_the_session(counting: Project, how: tuple[str, ...]) -> None:
     counting.matrix(*(entry(f"e{number}", seconds=0.5) for number in range(6)))
-    both = [counting.start("--bench-resume", *RECORDED) for _ in range(2)]
+    both = [counting.start("--bench-resume", *RECORDED, *how) for _ in range(2)]
     outcomes = [counting.outcome(process) for process in both]
     assert [outcome.code for outcome in outcomes] == [0, 0], outcomes
     assert sorted(starts(counting)) == [f"e{number}" for number in range(6)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -144,3 +145,29 @@ def test_where_files_cannot_be_created_exclusively_a_second_invocation_is_refuse
     with pytest.raises(BenchError, match="cannot create files exclusively"):
         Claims(tmp_path, "second", create_anyway).take(tmp_path / "b")
     Claims(tmp_path, "first", create_exclusively).take(tmp_path / "b")
+
+
+def test_a_void_claim_is_put_aside_by_one_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While one is about to, another does, and claims it; a third comes when the first has taken away the wrong one."""
+    text, won, rename = _claim_text(tmp_path), [], os.rename
+    _put(tmp_path, another(text, process_start=1))
+    others = [threading.Thread(target=lambda name=name: take(name)) for name in ("second", "third")]
+
+    def take(name: str) -> None:
+        with suppress(Taken):
+            Claims(tmp_path, name).take(tmp_path / "entry")
+            won.append(name)
+
+    def slow_rename(*paths: Path) -> None:
+        monkeypatch.setattr(os, "rename", rename)
+        for other in others:
+            other.start()
+            other.join(0.5)
+            if other is others[0]:
+                rename(*paths)
+
+    monkeypatch.setattr(os, "rename", slow_rename)
+    take("first")
+    for other in others:
+        other.join()
+    assert len(won) == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 from unittest.mock import Mock
@@ -12,12 +13,23 @@ from unittest.mock import Mock
 import pytest
 
 from curator_bench.execution.failed import failed_before_it_began
-from curator_bench.execution.fleet.baggage import Found, _collected, digest_of, pack, relocated, runtime_env
+from curator_bench.execution.fleet.baggage import (
+    Found,
+    _collected,
+    bring_home,
+    digest_of,
+    pack,
+    relocated,
+    runtime_env,
+    unpacked,
+)
 from curator_bench.execution.fleet.board import Board
+from curator_bench.execution.fleet.fleet import Fleet, FleetSettings
 from curator_bench.execution.fleet.gpus import GpuWatch
 from curator_bench.execution.fleet.left_out import LeftOut
-from curator_bench.execution.fleet.model import Node, Slice, Where
+from curator_bench.execution.fleet.model import Lost, Node, Nodes, Slice, Where
 from curator_bench.execution.fleet.slices import capacity, fits, largest, slice_of, within
+from curator_bench.fixtures import fleet_loop
 from curator_bench.fixtures.fleet_loop import FleetLoop
 from curator_bench.fixtures.flights import Flight
 from curator_bench.values import Cause, Plan, RaySettings, RunResult, Verdict
@@ -160,6 +172,16 @@ def test_only_what_is_lacking_is_sent_and_too_much_is_refused(tmp_path: Path) ->
         runtime_env(own, {"b": Found(True, False, True)})
 
 
+def test_a_folder_that_every_node_has_stays_the_one_also_when_a_script_writes_into_it(tmp_path: Path) -> None:
+    here = replace(plan(), script=str(tmp_path / "x.py"), entry_dir=str(tmp_path / "results" / "s" / "e"))
+    own = pack([str(tmp_path)], tmp_path / "results" / "s", "token")
+    env, _ = runtime_env(own, {"a": Found(True, True, True)})
+    (tmp_path / "written.txt").write_text("by a script")
+    with unpacked(here, own.as_sent(env)) as there:
+        assert there.plan == here
+    assert own.as_sent({"working_dir": str(tmp_path)}) == own
+
+
 def test_what_is_too_much_to_send_is_left_to_nodes_that_nobody_asked(tmp_path: Path) -> None:
     own = pack([str(tmp_path)], tmp_path / "results" / "s", "token")
     env, words = runtime_env(own, {"a": Found(True, True, True)}, "nodes to come")
@@ -195,10 +217,37 @@ def test_what_comes_back_leaves_scratch_and_large_files(tmp_path: Path) -> None:
     assert too_large == ["artifacts/huge"]
 
 
+def test_what_comes_home_takes_the_place_of_an_earlier_run_but_for_its_lines(tmp_path: Path) -> None:
+    home = replace(plan(), session_dir=str(tmp_path), entry_dir=str(tmp_path / "e"))
+    result = RunResult("e", Verdict.PASSED, STAMP, STAMP, 1.0)
+    for name, content in (("logs/out.log", "old"), ("repeat_2/logs/out.log", "old"), ("results.jsonl", "first\n")):
+        (tmp_path / "e" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "e" / name).write_text(content)
+    assert bring_home(home, result, {"logs/out.log": b"new", "results.jsonl": b"second\n"}) is result
+    kept = {path.relative_to(tmp_path / "e").as_posix(): path.read_text() for path in tmp_path.rglob("*.*")}
+    assert kept == {"logs/out.log": "new", "results.jsonl": "first\nsecond\n"}
+    assert not (tmp_path / "e" / "scratch").exists()
+    warned = bring_home(replace(home, entry_dir=str(tmp_path / "e" / "results.jsonl")), result, {"a": b""})
+    assert "could not be brought home" in warned.warnings[0]
+
+
+def test_nodes_of_one_host_are_told_apart_also_when_one_has_died() -> None:
+    fleet = Fleet(FleetSettings(), Mock(), Path("/nowhere"))
+    one, two, alone = (
+        Node(id, host, "", {"CPU": 1}) for id, host in (("a" * 56, "h"), ("b" * 56, "h"), ("c" * 56, "i"))
+    )
+    for nodes in ((one, two, alone), (two, alone)):
+        fleet._events.put(Nodes(nodes))
+        fleet.next_event(1)
+    assert list(map(str, fleet.nodes)) == ["h/bbbbbbbb (CPU: 1)", "i (CPU: 1)"]
+    assert [fleet.name_of(Where(node.id, node.host)) for node in (one, alone)] == ["h/aaaaaaaa", "i"]
+
+
 def loop_of(*flights: Flight, nodes: tuple[Node, ...] = (), machines: Mapping[str, str] | None = None) -> FleetLoop:
     """One that has these in flight; what it judges is kept in `judged`."""
     loop = FleetLoop.__new__(FleetLoop)
     loop._flights = {flight.plan.uid: flight for flight in flights if flight.plan}
+    loop._waiting = {}
     loop._failed, loop._elsewhere, loop._machines = deque(), deque(), dict(machines or {})
     loop._fleet, loop.left_out = Mock(nodes=nodes), LeftOut()
     loop._judge = Mock()  # type: ignore[method-assign]
@@ -215,6 +264,18 @@ def test_a_run_that_cannot_be_measured_again_is_judged_by_what_was_measured() ->
     assert judged is again
     assert (result.verdict, result.metrics) == (Verdict.PASSED, before.metrics)
     assert result.warnings == ("it could not be measured again where it was: its node died",)
+
+
+@pytest.mark.parametrize("attempt", [1, 2])
+def test_what_waits_again_because_its_cluster_is_gone_stays_claimed(
+    attempt: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    released, flight = Mock(), Flight(Mock(), Mock(), Slice(), attempt, plan=plan())
+    monkeypatch.setattr(fleet_loop, "release", released)
+    loop = loop_of(flight)
+    loop._take(Lost(flight.plan.uid if flight.plan else "", "the cluster is gone", with_all=True))
+    assert [(again.item, again.attempt) for again in loop._waiting[str(Slice())]] == [(flight.item, attempt)]
+    released.assert_not_called()
 
 
 def test_what_is_measured_again_is_measured_on_the_same_node_else_on_one_like_it() -> None:

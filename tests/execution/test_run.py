@@ -179,6 +179,7 @@ def test_ctrl_c_stops_the_run_and_keeps_what_it_was(desk: Desk, stubborn: bool) 
     assert result.metrics["first"] == 1
     assert not find_processes(elsewhere.mark)
     assert json.loads((desk.entry_dir / "status.json").read_text())["verdict"] == "interrupted"
+    assert [(line["repeat"], line["verdict"]) for line in lines(desk)] == [(1, "passed"), (None, "interrupted")]
 
 
 def test_status_tells_while_it_runs_and_when_it_has_ended(desk: Desk) -> None:

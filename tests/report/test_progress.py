@@ -15,7 +15,7 @@ import pytest
 
 from curator_bench.report import progress as progress_module
 from curator_bench.report.live import LiveLines
-from curator_bench.report.progress import Planned, Progress
+from curator_bench.report.progress import Planned, Progress, Usual
 from curator_bench.report.progress_told import NowAndThen, ProgressTold, document, line, screen
 
 
@@ -73,7 +73,8 @@ def test_an_item_without_a_run_is_counted_once_and_a_teardown_changes_nothing(tm
 
 
 def test_the_time_left_is_what_history_says_shared_by_as_many_as_run_now(tmp_path: Path, clock: Clock) -> None:
-    usual = {"m.yaml::a": 50.0, "m.yaml::b": 60.0, "m.yaml::c": 40.0, "m.yaml::d": 20.0}
+    seconds = {"m.yaml::a": 50.0, "m.yaml::b": 60.0, "m.yaml::c": 40.0, "m.yaml::d": 20.0}
+    usual = {nodeid: Usual(took, otherwise=1.0) for nodeid, took in seconds.items()}
     progress = Progress(planned(tmp_path, "a", "b", "c", "d"), lambda: usual)
     progress.look_up()
     progress.expect(usual)
@@ -98,6 +99,42 @@ def test_without_history_runs_of_this_session_tell_what_their_like_will_take(tmp
     progress.begin("m.yaml::a[2]")
     assert progress.now().running[0].expected_s is None  # a mean is no history
     assert progress.now().left_s == 20.0
+
+
+@pytest.mark.parametrize("verdict", ["error", "crashed", "interrupted", "skipped"])
+def test_a_run_that_did_not_take_its_time_tells_nothing_of_others(tmp_path: Path, clock: Clock, verdict: str) -> None:
+    progress = Progress(planned(tmp_path, "a", "b", "c"))
+    progress.expect(["m.yaml::a", "m.yaml::b", "m.yaml::c"])
+    progress.begin("m.yaml::a")
+    finish(progress, run("a", 0.0, verdict))
+    progress.begin("m.yaml::b")
+    assert progress.now().left_s is None
+    assert "left" not in line(progress.now())
+    finish(progress, run("b", 9.0, "timeout"))
+    assert progress.now().left_s == 9.0
+
+
+def test_nothing_is_said_of_the_time_left_when_it_is_over(tmp_path: Path, clock: Clock) -> None:
+    progress = Progress(planned(tmp_path, "a"), lambda: {"m.yaml::a": Usual(5.0)})
+    progress.look_up()
+    progress.begin("m.yaml::a")
+    assert "about 5.00 s left" in line(progress.now())
+    clock.now += 6
+    assert "left" not in line(progress.now())
+    finish(progress, run("a", 6.0))
+    assert "left" not in line(progress.now())
+
+
+def test_history_of_another_definition_is_no_expectation_but_better_than_nothing(tmp_path: Path, clock: Clock) -> None:
+    progress = Progress(planned(tmp_path, "a[1]", "a[2]", "b"), lambda: {"m.yaml::a[2]": Usual(otherwise=30.0)})
+    progress.look_up()
+    progress.begin("m.yaml::b")
+    finish(progress, run("b", 5.0))
+    progress.begin("m.yaml::a[2]")
+    assert (progress.now().running[0].expected_s, progress.now().left_s) == (None, 30.0)
+    progress.begin("m.yaml::a[1]")
+    finish(progress, run("a[1]", 4.0))
+    assert progress.now().left_s == 4.0
 
 
 def test_what_was_done_before_tells_how_long_the_rest_takes(tmp_path: Path, clock: Clock) -> None:
@@ -133,7 +170,9 @@ def test_gpus_that_nobody_asked_for_count_as_the_cluster_had_them(tmp_path: Path
 
 
 def test_what_runs_is_told_with_node_gpu_times_and_its_last_line(tmp_path: Path, clock: Clock) -> None:
-    progress = Progress(planned(tmp_path, "a", "b", num_gpus=1), lambda: {"m.yaml::a": 90.0, "m.yaml::b": 60.0})
+    progress = Progress(
+        planned(tmp_path, "a", "b", num_gpus=1), lambda: {"m.yaml::a": Usual(90.0), "m.yaml::b": Usual(60.0)}
+    )
     progress.look_up()
     progress.begin("m.yaml::a", "node7", ["3"])
     progress.note_status("m.yaml::a", {"state": "starting Ray", "last_line": "\x1b[31mstep 4", "host": "node7"})
@@ -185,7 +224,9 @@ def test_progress_that_cannot_be_written_stops_nothing_and_the_last_word_is_that
         if len(written) == 1:
             raise OSError("disk full")
 
-    progress = Progress(planned(tmp_path, "a", "never"), lambda: {"m.yaml::a": 5.0, "m.yaml::never": 60.0})
+    progress = Progress(
+        planned(tmp_path, "a", "never"), lambda: {"m.yaml::a": Usual(5.0), "m.yaml::never": Usual(60.0)}
+    )
     progress.expect(["m.yaml::a", "m.yaml::never"])
     told = ProgressTold(progress, write, {"session": "s"}, line_every_s=0)
     progress.begin("m.yaml::a")

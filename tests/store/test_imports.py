@@ -306,6 +306,20 @@ def test_the_repeats_of_results_jsonl_are_one_run(bench: Bench, content: Content
     assert content(database) == before
 
 
+def test_a_run_that_was_ended_between_two_repeats_is_one_run_with_its_last_word(bench: Bench) -> None:
+    later = (bench.moment + timedelta(seconds=90)).isoformat()
+    died: dict[str, Any] = {
+        "ended_at": later,
+        "verdict": "error",
+        "error": "its node died",
+        "exec_time_s": None,
+        "metrics": {},
+    }
+    file = lines(entry_folder(bench) / "results.jsonl", result(bench, 1, uid="u"), result(bench, None, uid="u", **died))
+    assert take_in(bench.open(), file) == TakenIn(added=1)
+    assert bench.rows("test_run", "verdict", "error") == [("error", "its node died")]
+
+
 def test_a_run_that_was_recorded_when_it_ran_is_not_added_from_its_results(bench: Bench) -> None:
     database = bench.open()
     recorder = bench.recorder(database)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from curator_bench.errors import ClusterError
 from curator_bench.measure.cgroup import read_limits
 from curator_bench.values import RaySettings
 
@@ -70,23 +70,19 @@ def _services(settings: RaySettings) -> list[str]:
 
 
 def _sizes(settings: RaySettings) -> list[str]:
+    """Ray starts clusters with whole numbers only; a share of one, which counts in a fleet, is of a whole one."""
     sizes = {
-        "--num-cpus": _whole("num_cpus", settings.num_cpus),
-        "--num-gpus": _whole("num_gpus", settings.num_gpus),
+        "--num-cpus": None if settings.num_cpus is None else math.ceil(settings.num_cpus),
+        "--num-gpus": None if settings.num_gpus is None else math.ceil(settings.num_gpus),
         "--memory": settings.memory,
         "--object-store-memory": object_store_bytes(settings.object_store_size),
     }
     options = [f"{option}={size}" for option, size in sizes.items() if size is not None]
-    return [*options, f"--resources={json.dumps(dict(settings.resources))}"] if settings.resources else options
+    resources = {name: math.ceil(amount) for name, amount in settings.resources.items()}
+    return [*options, f"--resources={json.dumps(resources)}"] if resources else options
 
 
 def _spilling(settings: RaySettings, spill_dir: Path | None) -> list[str]:
     if not settings.enable_object_spilling:
         return ['--system-config={"automatic_object_spilling_enabled": false}']
     return [f"--object-spilling-directory={spill_dir}"] if spill_dir else []
-
-
-def _whole(name: str, amount: float | None) -> int | None:
-    if amount is not None and amount != int(amount):
-        raise ClusterError(f"ray: {name}: {amount:g}: Ray starts clusters with whole numbers only")
-    return None if amount is None else int(amount)

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from curator_bench.cluster.model import Cluster, ClusterRequest
 from curator_bench.cluster.shared_memory import Segments
@@ -18,9 +17,10 @@ from curator_bench.execution import data_setups, datasets, session_environment
 from curator_bench.execution.child import run_child
 from curator_bench.execution.directories import Directories, attempt_top, prepare, remove_scratch, with_entry_dir
 from curator_bench.execution.environment import script_environment
-from curator_bench.execution.files import append_json_line, tail
+from curator_bench.execution.files import tail
 from curator_bench.execution.installing import install_command
 from curator_bench.execution.repeats import combine
+from curator_bench.execution.result_lines import add_line
 from curator_bench.execution.script import Execution, Stage, command_words, execute, mask_of
 from curator_bench.execution.status import Status
 from curator_bench.execution.workbench import Workbench
@@ -212,22 +212,8 @@ class Attempt:
     def _write_line(
         self, verdict: Verdict, error: str, number: int | None = None, execution: Execution | None = None
     ) -> None:
-        """One line of results.jsonl: a repeat, or an attempt that came to none."""
-        line: dict[str, Any] = {
-            "name": self._plan.name,
-            "uid": self._plan.uid,
-            "session": self._plan.session,
-            "attempt": self._plan.attempt,
-            "repeat": number,
-            "ended_at": _now(),
-            "verdict": verdict,
-            "error": mask_of(self._plan, self._cluster).hide(error),
-            "exit_code": execution.exit_code if execution else None,
-            "exec_time_s": execution.seconds if execution else None,
-            "params": execution.params if execution else {},
-            "metrics": execution.metrics if execution else {},
-        }
-        append_json_line(Path(self._plan.entry_dir) / "results.jsonl", line)
+        hidden = mask_of(self._plan, self._cluster).hide(error)
+        add_line(self._plan, verdict, hidden, _now(), number, execution)
 
     def _result(self, verdict: Verdict, error: str, cause: Cause | None = None) -> RunResult:
         self._end(verdict, error)
@@ -266,7 +252,8 @@ class Attempt:
         try:
             if self._status is not None:
                 self._status.stop(verdict)
-            if self._prepared and not self._repeats:
+            is_told = bool(self._repeats) and self._executions[-1].verdict is verdict
+            if self._prepared and not is_told:
                 self._write_line(verdict, error)
         except OSError as problem:
             self._warnings.append(f"what came of the run could not be noted: {_explain(problem, self._top)}")

@@ -6,13 +6,14 @@ Ages are told by the clock of the file system, not by those of the machines.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import secrets
 import socket
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,6 +24,7 @@ from curator_bench.measure.processes import identify
 
 CLAIM = "claim.json"
 _INVOCATIONS = ".invocations"
+_LOCK = ".lock"
 _EVERY_S = 30.0
 _SILENCE_S = 300.0
 
@@ -137,14 +139,18 @@ class Claims:
                     file.unlink()
 
     def _put_aside(self, claim: Path) -> None:
-        """A claim of our own, or a void one. One that somebody has just made meanwhile stays."""
+        """A claim of our own, or a void one. Of several that do so none takes away what another has just made."""
+        with _alone(self._session_dir / _INVOCATIONS / _LOCK):
+            self._put_aside_alone(claim)
+
+    def _put_aside_alone(self, claim: Path) -> None:
         found = _read(claim)
         if found is not None and found != self._own and self._lives(found, claim):
             raise Taken(found)
         aside = claim.with_name(f".{CLAIM}.{secrets.token_hex(4)}")
         with suppress(FileNotFoundError):
             os.rename(claim, aside)
-            if _read(aside) != found:
+            if _read(aside) != found:  # only where files cannot be locked
                 with suppress(FileExistsError):
                     os.link(aside, claim)
             aside.unlink(missing_ok=True)
@@ -192,6 +198,15 @@ class Claims:
             for file in list(self._touched):
                 with suppress(OSError):
                     os.utime(file)
+
+
+@contextmanager
+def _alone(lock: Path) -> Iterator[None]:
+    """One process at a time, where the file system has locks."""
+    with ExitStack() as held:
+        with suppress(OSError):
+            fcntl.flock(held.enter_context(lock.open("a")), fcntl.LOCK_EX)
+        yield
 
 
 def _read(file: Path) -> Claimant | None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import socket
 from contextlib import suppress
 from datetime import UTC, datetime
+from pathlib import Path
 
 from curator_bench.execution.directories import attempt_top, prepare
+from curator_bench.execution.result_lines import add_line
 from curator_bench.values import Cause, Plan, RunResult, Verdict
 
 
@@ -20,9 +22,9 @@ def failed_before_it_began(plan: Plan, error: str, cause: Cause) -> RunResult:
 def answer_for(
     plan: Plan, verdict: Verdict, error: str, cause: Cause | None, began: datetime, host: str = ""
 ) -> RunResult:
-    """The result of a run that cannot give one itself."""
+    """The result of a run that cannot give one itself, and its line in results.jsonl."""
     ended = datetime.now(UTC)
-    return RunResult(
+    result = RunResult(
         name=plan.name,
         verdict=verdict,
         started_at=began.isoformat(timespec="milliseconds"),
@@ -33,3 +35,7 @@ def answer_for(
         attempt=plan.attempt,
         host=host or socket.gethostname(),
     )
+    with suppress(OSError):
+        Path(plan.entry_dir).mkdir(parents=True, exist_ok=True)
+        add_line(plan, verdict, result.error, result.ended_at)
+    return result

@@ -6,7 +6,16 @@ import math
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from curator_bench.matrix import placeholders
 from curator_bench.matrix.scalars import resolve_plain
@@ -18,6 +27,13 @@ _PERCENT = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*%\s*\Z")
 _FORBIDDEN_IN_NAMES = re.compile(r"[\x00-\x1f\x7f\[\]]|::")
 _MARK = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*\Z")
 _WORDS_OF_MARK_EXPRESSIONS = frozenset(["and", "or", "not", "True", "False", "None"])
+_LEAST_OF_A_RESOURCE, _MOST_OF_A_RESOURCE = 0.0001, 100e12
+_RESOURCES_WITH_KEYS = {
+    "CPU": "the key num_cpus",
+    "GPU": "the key num_gpus",
+    "memory": "the key memory, beside resources",
+    "object_store_memory": "the key object_store_size",
+}
 _MARKS_WITH_ARGUMENTS = frozenset(["bench_matrix", "filterwarnings", "parametrize", "timeout", "usefixtures"])
 
 
@@ -119,6 +135,25 @@ def _as_fraction(value: Any) -> Any:
     return value
 
 
+def _as_amount(value: float) -> float:
+    """Ray counts in ten-thousandths."""
+    if 0 < value < _LEAST_OF_A_RESOURCE:
+        raise ValueError(f"expected 0 or at least {_LEAST_OF_A_RESOURCE}, the least that Ray knows")
+    return value
+
+
+def _as_gpus(value: float) -> float:
+    if value > 1 and value % 1:
+        raise ValueError("expected a whole number, or a share of one GPU such as 0.5")
+    return _as_amount(value)
+
+
+def _as_resource_name(value: Any) -> Any:
+    if isinstance(value, str) and value in _RESOURCES_WITH_KEYS:
+        raise ValueError(f"expected the name of a custom resource; for this one there is {_RESOURCES_WITH_KEYS[value]}")
+    return value
+
+
 def _as_list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
@@ -133,7 +168,9 @@ Marks = Annotated[list[Mark], BeforeValidator(_as_list)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False, le=10**8)]
 SecondsOrNone = Annotated[float, Field(ge=0, allow_inf_nan=False, le=10**8)]
 Count = Annotated[int, Field(ge=0, le=10_000)]
-Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Amount = Annotated[float, Field(ge=0, le=_MOST_OF_A_RESOURCE, allow_inf_nan=False), AfterValidator(_as_amount)]
+Gpus = Annotated[float, Field(ge=0, le=_MOST_OF_A_RESOURCE, allow_inf_nan=False), AfterValidator(_as_gpus)]
+ResourceName = Annotated[str, BeforeValidator(_as_resource_name)]
 Bytes = Annotated[int, BeforeValidator(_as_bytes), Field(gt=0)]
 Fraction = Annotated[float, BeforeValidator(_as_fraction), Field(ge=0, allow_inf_nan=False)]
 StoreSize = Annotated[int | float | Literal["default"], BeforeValidator(_as_store_size)]
@@ -179,9 +216,11 @@ class RayBlock(_Model):
     """The Ray cluster a run gets; `ray: false` means none."""
 
     num_cpus: Amount | None = Field(None, description="CPUs the cluster announces; the machine's by default.")
-    num_gpus: Amount | None = Field(None, description="GPUs the cluster announces; the machine's by default.")
+    num_gpus: Gpus | None = Field(None, description="GPUs the cluster announces; the machine's by default.")
     memory: Bytes | None = Field(None, description="Memory for tasks, in bytes or as a size (`8GiB`).")
-    resources: dict[str, Amount] = Field(default_factory=dict, description="Custom resources and how many of each.")
+    resources: dict[ResourceName, Amount] = Field(
+        default_factory=dict, description="Custom resources and how many of each."
+    )
     object_store_size: StoreSize | None = Field(None, description="As on the entry; this one wins.")
     enable_object_spilling: bool = Field(True, description="Whether a full object store may spill to disk.")
     include_dashboard: bool = Field(False, description="Start Ray's dashboard, on loopback.")

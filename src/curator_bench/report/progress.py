@@ -13,6 +13,8 @@ from typing import Any
 from curator_bench.report.session_runs import read_object
 
 _FINE = frozenset(["passed", "skipped"])
+_TOOK_ITS_TIME = frozenset(["passed", "failed", "timeout"])
+"""Of runs that ended otherwise nobody knows how long they would have taken."""
 _HOUR_S = 3600.0
 
 
@@ -22,6 +24,16 @@ class Planned:
 
     directory: Path
     num_gpus: float | None = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Usual:
+    """How long runs of an entry took before, in seconds."""
+
+    as_it_is: float | None = None
+    """Those of the same definition."""
+    otherwise: float | None = None
+    """Those of others it has had."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +62,7 @@ class Standing:
     running: tuple[Underway, ...]
     elapsed_s: float
     left_s: float | None
-    """None where nothing is known of how long any of it takes."""
+    """None where nothing is known of how long some of it takes."""
     gpu_hours: float
 
     @property
@@ -78,10 +90,10 @@ class _Begun:
 class Progress:
     """Told by pytest's main thread of every beginning and end; asked by threads that show it."""
 
-    def __init__(self, planned: Mapping[str, Planned], usual_s: Callable[[], Mapping[str, float]] = dict) -> None:
-        """Both by node id. `usual_s`: how long runs took before; asked once, by whoever calls `look_up` first."""
+    def __init__(self, planned: Mapping[str, Planned], usual: Callable[[], Mapping[str, Usual]] = dict) -> None:
+        """Both by node id. `usual`: how long runs took before; asked once, by whoever calls `look_up` first."""
         self._planned = planned
-        self._times = _Times(usual_s)
+        self._times = _Times(usual)
         self._lock = threading.Lock()
         self._began = time.monotonic()
         self._expected: dict[str, None] = {}
@@ -100,7 +112,7 @@ class Progress:
         with self._lock:
             self._skipped_by_resume = len(runs)
             for run in runs:
-                self._times.note(str(run.get("nodeid", "")), run.get("duration_s"))
+                self._times.note(str(run.get("nodeid", "")), str(run.get("verdict")), run.get("duration_s"))
 
     def begin(self, nodeid: str, host: str = "", gpus: Sequence[str] = ()) -> None:
         """`host`: in a fleet."""
@@ -132,8 +144,7 @@ class Progress:
     def _count_time(self, nodeid: str, verdict: str, run: Mapping[str, Any]) -> None:
         seconds = float(run.get("duration_s") or 0.0)
         self._gpu_s += self._gpus(nodeid, run) * seconds
-        if verdict != "skipped":
-            self._times.note(nodeid, seconds)
+        self._times.note(nodeid, verdict, seconds)
 
     def is_of_use(self) -> bool:
         """Whether there is anything to tell at all."""
@@ -192,12 +203,14 @@ class Progress:
 
 
 class _Times:
-    """How long entries take: what history says, else the mean of what their like took so far, else of all."""
+    """How long entries take: what history says of them as they are, else the mean of what their like took so far, else
+    what history says of them as they were, else the mean of all.
+    """
 
-    def __init__(self, usual_s: Callable[[], Mapping[str, float]]) -> None:
-        self._ask = usual_s
+    def __init__(self, usual: Callable[[], Mapping[str, Usual]]) -> None:
+        self._ask = usual
         self._asking = threading.Lock()
-        self._usual: Mapping[str, float] | None = None
+        self._usual: Mapping[str, Usual] | None = None
         self._took: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
         """Seconds and runs, of the entries of one name; of all under the empty one."""
 
@@ -206,20 +219,25 @@ class _Times:
             if self._usual is None:
                 self._usual = self._ask()
 
-    def note(self, nodeid: str, seconds: Any) -> None:
-        if isinstance(seconds, int | float):
+    def note(self, nodeid: str, verdict: str, seconds: Any) -> None:
+        if verdict in _TOOK_ITS_TIME and isinstance(seconds, int | float):
             for name in (_kin(nodeid), ""):
                 self._took[name][0] += seconds
                 self._took[name][1] += 1
 
     def usual(self, nodeid: str) -> float | None:
-        return (self._usual or {}).get(nodeid)
+        return self._before(nodeid).as_it_is
 
     def expected(self, nodeid: str) -> float | None:
-        usual = self.usual(nodeid)
-        if usual is not None:
-            return usual
-        seconds, runs = self._took.get(_kin(nodeid)) or self._took.get("") or (0.0, 0)
+        before = self._before(nodeid)
+        known = (before.as_it_is, self._mean(_kin(nodeid)), before.otherwise, self._mean(""))
+        return next((seconds for seconds in known if seconds is not None), None)
+
+    def _before(self, nodeid: str) -> Usual:
+        return (self._usual or {}).get(nodeid) or Usual()
+
+    def _mean(self, name: str) -> float | None:
+        seconds, runs = self._took.get(name) or (0.0, 0)
         return seconds / runs if runs else None
 
 

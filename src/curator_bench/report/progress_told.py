@@ -148,7 +148,7 @@ def _head(now: Standing) -> Iterator[str]:
     if now.failed:
         yield f"{now.failed} failed"
     yield f"{len(now.running)} running"
-    if now.left_s is not None:
+    if now.left_s:  # nothing when all is done, or takes longer than ever
         yield f"about {readable_seconds(now.left_s)} left"
     if now.gpu_hours:
         yield f"{now.gpu_hours:.2f} GPU-hours"

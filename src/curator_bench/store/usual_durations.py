@@ -10,18 +10,23 @@ from curator_bench.store.database import database_url, open_for_reading
 
 _LOOKED_AT = 5000
 _COUNTED = 5
-_NEWEST = text("SELECT path, name, duration FROM test_run WHERE verdict = 'passed' ORDER BY start DESC LIMIT :most")
+_NEWEST = text(
+    "SELECT path, name, definition_hash, duration FROM test_run"
+    " WHERE verdict = 'passed' AND duration IS NOT NULL ORDER BY start DESC LIMIT :most"
+)
 
 
-def usual_durations(named: str) -> dict[str, float]:
-    """Seconds by `PATH::NAME`: the median of the last few runs that passed; nothing where there is no database."""
+def usual_durations(named: str) -> dict[str, dict[str | None, float]]:
+    """Seconds by `PATH::NAME` and the hash of the definition, the newest first: the median of the last few runs that
+    passed. Nothing where there is no database.
+    """
     database = open_for_reading(database_url(named))
     if database is None:
         return {}
-    found: dict[str, list[float]] = {}
+    found: dict[str, dict[str | None, list[float]]] = {}
     with database, database.reading() as connection:
-        for path, name, seconds in connection.execute(_NEWEST, {"most": _LOOKED_AT}):
-            durations = found.setdefault(f"{path}::{name}", [])
-            if seconds is not None and len(durations) < _COUNTED:
+        for path, name, definition, seconds in connection.execute(_NEWEST, {"most": _LOOKED_AT}):
+            durations = found.setdefault(f"{path}::{name}", {}).setdefault(definition, [])
+            if len(durations) < _COUNTED:
                 durations.append(seconds)
-    return {key: median(durations) for key, durations in found.items() if durations}
+    return {key: {each: median(took) for each, took in by.items()} for key, by in found.items()}

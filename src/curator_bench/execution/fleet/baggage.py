@@ -21,6 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from curator_bench.execution.directories import attempt_top, prepare, remove_scratch
+from curator_bench.execution.result_lines import RESULT_LINES
 from curator_bench.values import Mask, Plan, RunResult
 
 _T = TypeVar("_T")
@@ -44,6 +46,10 @@ class Baggage:
     token: str = ""
     """What stands in the file `token` of the session's fleet folder: who can read it sees our results directory."""
     home_python: str = ""
+
+    def as_sent(self, env: Mapping[str, Any]) -> Baggage:
+        """Where the folder is not sent, every node has it, and keeps to it when scripts write into it meanwhile."""
+        return self if "working_dir" in env else dataclasses.replace(self, folder="")
 
     @property
     def token_file(self) -> Path:
@@ -220,6 +226,25 @@ def _with_other_paths(text: str, moved: Mapping[str, str]) -> str:
     return re.sub(longest_first, lambda here: moved[here[0]], text)
 
 
+def bring_home(plan: Plan, result: RunResult, files: Mapping[str, bytes]) -> RunResult:
+    """Puts what a run left where nobody here can see it into the plan's folder, as if it had run here."""
+    if not files:
+        return result
+    try:
+        directories = prepare(plan, attempt_top(plan))
+        for name, content in files.items():
+            path = Path(plan.entry_dir, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("ab" if name == RESULT_LINES else "wb") as file:
+                file.write(content)
+        if plan.delete_scratch:
+            remove_scratch(directories)
+    except OSError as error:
+        warning = f"what it left could not be brought home: {error}"
+        return dataclasses.replace(result, warnings=(*result.warnings, warning))
+    return result
+
+
 def _collected(entry_dir: Path) -> tuple[dict[str, bytes], list[str]]:
     """What a run left, but for its scratch; and the names of what is too large."""
     files: dict[str, bytes] = {}
@@ -240,18 +265,16 @@ def _collected(entry_dir: Path) -> tuple[dict[str, bytes], list[str]]:
 
 
 def choose(ray: Any, baggage: Baggage, nodes: Mapping[str, str], unasked: str) -> tuple[dict[str, Any], list[str]]:
-    """Asks every node (id to host) what it has, and says what is to be sent. In the driver."""
+    """Asks every node (id to name) what it has, and says what is to be sent. In the driver."""
     ours: Any = importlib.import_module(__name__)
     ray.cloudpickle.register_pickle_by_value(ours)
     try:
         asking = ray.remote(num_cpus=0, max_retries=0)(look)
         answers = {
-            f"{host} ({node[:8]})" if list(nodes.values()).count(host) > 1 else host: asking.options(
-                label_selector={"ray.io/node-id": node}
-            ).remote(baggage, code_digest())
-            for node, host in nodes.items()
+            name: asking.options(label_selector={"ray.io/node-id": node}).remote(baggage, code_digest())
+            for node, name in nodes.items()
         }
-        found = {host: Found(*ray.get(answer, timeout=60)) for host, answer in answers.items()}
+        found = {name: Found(*ray.get(answer, timeout=60)) for name, answer in answers.items()}
     finally:
         ray.cloudpickle.unregister_pickle_by_value(ours)
     return runtime_env(baggage, found, unasked)

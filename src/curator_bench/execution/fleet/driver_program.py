@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -35,6 +36,7 @@ from curator_bench.execution.fleet.model import (
     Stop,
     Told,
     Wish,
+    name_of_node,
 )
 from curator_bench.execution.fleet.node import run_on_node
 from curator_bench.execution.fleet.reserving import Reserving
@@ -52,7 +54,6 @@ _NAMESPACE = "curator-bench-fleet"
 class _Task:
     order: Order
     answer: Any
-    withdrawn: bool = False
 
 
 def main() -> None:
@@ -108,8 +109,13 @@ class Driver:
         """A `runtime_env`; empty where all machines have all they need."""
         if self._baggage is None:
             return {}
-        nodes = {node["NodeID"]: node["NodeManagerHostname"] for node in self._ray.nodes() if node["Alive"]}
-        env, words = choose(self._ray, self._baggage, nodes, self._unasked)
+        hosts = {node["NodeID"]: node["NodeManagerHostname"] for node in filter(_lives, self._ray.nodes())}
+        names = {
+            node: name_of_node(host, node, [other for other in hosts if hosts[other] == host])
+            for node, host in hosts.items()
+        }
+        env, words = choose(self._ray, self._baggage, names, self._unasked)
+        self._baggage = self._baggage.as_sent(env)
         self._note(words)
         return env
 
@@ -142,7 +148,7 @@ class Driver:
             if isinstance(wish, Leave):
                 self._happenings.put(None)
                 return
-            self._happenings.put(lambda wish=wish: self._grant(wish))  # type: ignore[misc]
+            self._happenings.put(partial(self._grant, wish))
 
     def serve(self) -> None:
         while True:
@@ -161,7 +167,7 @@ class Driver:
         if self._is_client:
             self._ray.shutdown()
 
-    def _grant(self, wish: Wish) -> None:
+    def _grant(self, wish: Wish | Request) -> None:
         match wish:
             case Order():
                 self._start(wish)
@@ -190,7 +196,7 @@ class Driver:
         try:
             answer = self._run.options(**options).remote(order, self._board, self._baggage)
         except Exception as error:  # an order that Ray does not take is that run's error and nobody else's
-            self._tell(Lost(order.uid, f"Ray does not take it: {type(error).__name__}: {error}"))
+            self._tell(Lost(order.uid, f"Ray does not take it: {_in_words(error)}"))
             return
         self._tasks[order.uid] = _Task(order, answer)
         self._when_done(answer, lambda future: self._done(order.uid, future))
@@ -207,7 +213,7 @@ class Driver:
         task = self._tasks.pop(uid)
         error = future.exception()
         if error is not None:
-            self._tell(Lost(uid, _in_words(error), by_us=task.withdrawn))
+            self._tell(Lost(uid, _in_words(error)))
             return
         result, where, files = future.result()
         if result is None:
@@ -221,7 +227,6 @@ class Driver:
 
     def _end(self, uid: str, force: bool) -> None:
         if task := self._tasks.get(uid):
-            task.withdrawn = True
             self._ray.cancel(task.answer, force=force)
 
     def _ask_for_news(self) -> None:

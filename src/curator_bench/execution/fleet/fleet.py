@@ -8,9 +8,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -36,7 +36,9 @@ from curator_bench.execution.fleet.model import (
     Request,
     Reserve,
     Stop,
+    Where,
     Wish,
+    name_of_node,
 )
 from curator_bench.execution.workbench import Workbench
 from curator_bench.measure.processes import Mark
@@ -81,6 +83,8 @@ class Fleet:
 
     def __init__(self, settings: FleetSettings, bench: Workbench, log_dir: Path) -> None:
         self.nodes: tuple[Node, ...] = ()
+        self._nodes_of_host: dict[str, set[str]] = {}
+        """All there ever were, by id."""
         self.notes: list[str] = []
         """What people should know of it."""
         self._settings, self._bench, self._log_dir = settings, bench, log_dir
@@ -126,7 +130,7 @@ class Fleet:
                 self._broken = True
                 return None
             case Nodes(nodes):
-                self.nodes = nodes
+                self.nodes = self._named(nodes)
             case Noted(text):
                 self.notes.append(text)
             case Ended(uid) | Lost(uid):
@@ -136,6 +140,17 @@ class Fleet:
     def close(self) -> None:
         """Ends the driver and, where it is ours, the cluster, with all that runs on it."""
         self._open.close()
+
+    def name_of(self, where: Where) -> str:
+        """For people: which node it is, also when that has died meanwhile."""
+        return name_of_node(where.host, where.node, self._nodes_of_host.get(where.host, ()))
+
+    def _named(self, nodes: Iterable[Node]) -> tuple[Node, ...]:
+        for node in nodes:
+            self._nodes_of_host.setdefault(node.host, set()).add(node.id)
+        return tuple(
+            replace(node, name=name_of_node(node.host, node.id, self._nodes_of_host[node.host])) for node in nodes
+        )
 
     def _next_loss(self) -> Event:
         why = self._why_broken()

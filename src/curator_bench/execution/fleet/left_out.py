@@ -16,7 +16,7 @@ class LeftOut:
     def __init__(self) -> None:
         self._errors: dict[tuple[str, str], dict[str, None]] = {}
         """By node, and its GPU or an empty text: the entries that met an error there."""
-        self._hosts: dict[str, str] = {}
+        self._names: dict[str, str] = {}
         self._nodes: set[str] = set()
         self._gpus: dict[str, frozenset[str]] = {}
 
@@ -30,7 +30,7 @@ class LeftOut:
 
     def note(self, entry: str, where: Where, cause: Cause, nodes: Sequence[Node]) -> list[str]:
         """An entry met an error there. Answers with the GPUs that are left out from now on."""
-        self._hosts[where.node] = where.host
+        self._names[where.node] = str(where)
         if cause is Cause.GPU:
             return [gpu for gpu in where.gpus if self._is_new_gpu(entry, where.node, gpu)]
         if self._count(entry, where.node) and any(node.id not in {*self._nodes, where.node} for node in nodes):
@@ -41,11 +41,11 @@ class LeftOut:
         """For people."""
         for node in sorted(self._nodes):
             entries = ", ".join(self._errors[node, ""])
-            yield f"left out: node {self._hosts[node]} ({node[:12]}), where errors were met by {entries}"
+            yield f"left out: node {self._names[node]}, where errors were met by {entries}"
         for node, gpus in sorted(self._gpus.items()):
             for gpu in sorted(gpus):
                 entries = ", ".join(self._errors[node, gpu])
-                yield f"left out: GPU {gpu} of {self._hosts[node]}, where errors were met by {entries}"
+                yield f"left out: GPU {gpu} of {self._names[node]}, where errors were met by {entries}"
 
     def _is_new_gpu(self, entry: str, node: str, gpu: str) -> bool:
         known = self._gpus.get(node, frozenset())

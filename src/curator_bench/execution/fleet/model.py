@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -10,6 +10,7 @@ from curator_bench.execution.fleet.baggage import Baggage
 from curator_bench.values import Plan, RunResult
 
 _GIB = 1 << 30
+_SHOWN_OF_AN_ID = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +39,21 @@ class Node:
     host: str
     address: str
     resources: Mapping[str, float] = field(default_factory=dict)
+    name: str = ""
+    """For people, where its host has several."""
 
     def __str__(self) -> str:
         told = ", ".join(_told(name, amount) for name, amount in self.resources.items() if _is_for_people(name))
-        return f"{self.host} ({told})"
+        return f"{self.name or self.host} ({told})"
+
+
+def name_of_node(host: str, node: str, others: Collection[str]) -> str:
+    """For people. `others`: all nodes of that host, by id."""
+    beside = {*others} - {node}
+    if not beside:
+        return host
+    start = node[:_SHOWN_OF_AN_ID]
+    return f"{host}/{node if any(other.startswith(start) for other in beside) else start}"
 
 
 def _told(name: str, amount: float) -> str:
@@ -81,6 +93,11 @@ class Where:
     gpus: tuple[str, ...] = ()
     machine_id: str = ""
     pid: int = 0
+    name: str = ""
+    """For people: the host, and where that has several nodes which of them."""
+
+    def __str__(self) -> str:
+        return self.name or self.host
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,11 +189,10 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """A run will not answer: its worker, its node or the driver died under it, or it was withdrawn (`by_us`)."""
+    """A run will not answer: its worker, its node or the driver died under it, or it was withdrawn."""
 
     uid: str
     reason: str
-    by_us: bool = False
     with_all: bool = False
     """The driver or the cluster has ended; one that waited in the queue was not to blame, and can run yet."""
 

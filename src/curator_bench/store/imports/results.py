@@ -45,9 +45,10 @@ class _Line:
         return int(self.said["repeat"] or 0)
 
     def goes_on(self, other: _Line) -> bool:
-        """Whether this is the next repeat of the same run."""
+        """Whether this is the next repeat of the same run, or how it ended when a repeat had not ended it."""
         same = all(self.said[name] == other.said[name] for name in ("name", "session", "attempt"))
-        return same and self.repeat > other.repeat > 0
+        is_its_end = not self.repeat and self.said.get("uid") == other.said.get("uid") is not None
+        return same and other.repeat > 0 and (self.repeat > other.repeat or is_its_end)
 
 
 @dataclass(frozen=True, slots=True)
