@@ -56,7 +56,7 @@ proof: $(INSTALLED) ## run the long proofs in full (up to 90 minutes); make test
 	CURATOR_BENCH_PROOF=full $(PYTHON_HERE) -m pytest tests/proof $(PYTEST_ARGS)
 
 .PHONY: detectors
-detectors: ## install asv and Apache Otava into .venv-detectors, for `make bench BENCH_MARK=statistics` and `make proof`
+detectors: $(INSTALLED) ## install asv and Apache Otava into .venv-detectors, for `make bench BENCH_MARK=statistics` and `make proof`
 	$(PYTHON_HERE) -m venv .venv-detectors
 	.venv-detectors/bin/python -m pip install --quiet --disable-pip-version-check asv apache-otava
 
@@ -92,7 +92,7 @@ constraints: ## write constraints.txt anew: the newest versions that suit every 
 
 .PHONY: clean
 clean: ## remove what make and the tools built (.venv*, dist, caches), never results or databases
-	rm -rf $(VENV) $(CURATOR_VENV) $(ATTENTION_VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks .codspeed
+	rm -rf $(VENV) $(CURATOR_VENV) $(ATTENTION_VENV) .venv-detectors dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks .codspeed
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A clone that was moved and a Python that was removed leave an environment that works on the wrong files or not at all;

@@ -56,6 +56,10 @@ def recorded(file: Path) -> set[str]:
     return {entry["name"] for entry in json.loads(done.stdout)["entries"]}
 
 
+def files_of(folder: Path) -> set[Path]:
+    return {path.relative_to(folder) for path in folder.rglob("*") if path.is_file()}
+
+
 def combined_at_once(record: str, folder: Path, jobs: int, **variables: str) -> set[str]:
     """As many jobs at the same moment, each with a database of its own; what the record then holds."""
     databases = [database(folder, f"job{number}") for number in range(jobs)]
@@ -116,6 +120,10 @@ def test_a_night_is_recorded_gated_and_published(tmp_path: Path) -> None:
     assert night.returncode == 0, night.stdout + night.stderr
     assert recorded(tmp_path / "record.db") == {"work"}
     assert (tmp_path / "site" / "index.html").exists()
+    there = tmp_path / "there"
+    published = script("publish_dashboard.sh", tmp_path / "record.db", f"local://{there}", cwd=tmp_path)
+    assert published.returncode == 0, published.stderr
+    assert files_of(there) == files_of(tmp_path / "site")
     slower = project / "package.py"
     slower.write_text(slower.read_text().replace("0.05", "0.09"))
     night = script("nightly.sh", "benchmarks", cwd=project, **variables)
@@ -128,6 +136,8 @@ def test_a_night_that_ran_nothing_leaves_no_trace_in_the_record(tmp_path: Path) 
     night = script("nightly.sh", "benchmarks", "-k", "nosuch", cwd=project, RECORD=str(tmp_path / "record.db"))
     assert night.returncode == 5, night.stdout + night.stderr
     assert not (tmp_path / "record.db").exists()
+    told = script("nightly.sh", "--help", cwd=project)
+    assert (told.returncode, told.stdout.startswith("One night: "), "CONFIRM" in told.stdout) == (0, True, True)
 
 
 def test_what_is_no_record_is_told_in_a_line(tmp_path: Path) -> None:
@@ -144,8 +154,8 @@ def test_a_dashboard_without_a_record_says_so(tmp_path: Path) -> None:
     assert (done.returncode, "there is no record at none.db yet" in done.stderr) == (1, True)
 
 
-def test_a_hunt_of_ci_leaves_the_checkout_alone(tmp_path: Path) -> None:
-    repository = make_repository(tmp_path / "project", seed=6, slower_at=2, by=1.0, commits=3)
+def test_a_hunt_of_ci_leaves_the_checkout_alone_and_knows_branches_as_they_are_now(tmp_path: Path) -> None:
+    repository = make_repository(tmp_path / "project", seed=6, slower_at=2, by=1.0, commits=3, ini=False)
     noise = tmp_path / "work" / "clone" / "noise"
     repository.git("branch", "moving", "c1")
     subprocess.run(["git", "clone", "--quiet", repository.folder, noise.parent], check=True)

@@ -131,7 +131,7 @@ def test_run_translates_the_older_options_and_prints_the_invocation(folder: Path
     )  # fmt: skip
     assert result.returncode == 0, result.stdout + result.stderr
     assert result.stderr.splitlines()[0] == (
-        "python -m pytest matrix.yaml --bench-matrix paths.yaml --bench-datasets datasets.json "
+        "python -m pytest matrix.yaml --bench-matrix=paths.yaml --bench-datasets datasets.json "
         "--bench-session night -k 'removal and not 2' --bench-reason 'why not' --benchmark"
     )
     assert folder.joinpath("there", "night", "removal", "1").is_dir()

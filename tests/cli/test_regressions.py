@@ -182,6 +182,7 @@ def test_only_what_is_open_can_be_accepted(history: History) -> None:
     for words in (("sort", "time_s"), ("sort", "tmie_s"), ("srot", "time_s")):
         assert history.ask("accept", *words, "--why", "x").exit_code == 1
     assert "did you mean 'time_s'" in str(history.ask("accept", "sort", "tmie_s", "--why", "x").exception)
+    assert history.ask("accept", "sort", "time_s", "--why", " ").exit_code == 2
 
 
 def test_an_acceptance_survives_a_merge(history: History) -> None:
@@ -221,6 +222,16 @@ def test_a_branch_can_be_looked_at_by_itself(history: History) -> None:
     assert (result.exit_code, "did you mean 'topic'" in result.output) == (2, True)
     assert history.ask("accept", "sort", "time_s", "--branch", "topic", "--why", "meant").exit_code == 0
     assert history.regressions("--branch", "topic") == []
+
+
+def test_what_is_no_longer_measured_is_said(history: History) -> None:
+    ended = [*noisy((1.0, 20), seed=1), *[float("nan")] * 3, *[float("inf")] * 2]
+    history.nights({("sort", "time_s"): noisy((1.0, 25)), ("load", "time_s"): ended})
+    result = history.ask("regressions")
+    assert (result.exit_code, result.output) == (
+        0,
+        "No shifts; 2 series looked at.\nNot comparable, as the newest runs measured no number: load time_s (5 runs)\n",
+    )
 
 
 def test_what_cannot_be_said_is_no_regression(history: History) -> None:
@@ -274,6 +285,17 @@ def test_branches_are_compared(history: History) -> None:
     assert sort["interval"][0] < 0.2 < sort["interval"][1]
 
 
+def test_commits_are_compared_and_what_only_one_measured_is_named(history: History) -> None:
+    history.nights({("sort", "time_s"): noisy((1.0, 20))}, commits=[commit(1)] * 20)
+    series = {("sort", "time_s"): noisy((1.3, 6), seed=2), ("load", "time_s"): [1.0], ("load", "widgets"): [1.0]}
+    history.nights(series, commits=["abcdef12" + "0" * 32] * 6, session="after")
+    result = history.ask("compare", commit(1), "abcdef12", "--fail")
+    assert result.exit_code == 1, result.output
+    assert result.output.splitlines()[1].split()[-1] == "regression"
+    assert result.output.splitlines()[-1] == "only abcdef12 measured load time_s"
+    assert "\nonly after measured load time_s\n" in history.ask("compare", commit(1), "after", "--markdown").output
+
+
 def test_a_comparison_is_a_table_for_a_pull_request(history: History) -> None:
     history.nights({("so|rt<b>", "time_s"): noisy((1.0, 20))}, session="a")
     history.nights({("so|rt<b>", "time_s"): noisy((1.3, 6), seed=2)}, session="b")
@@ -311,3 +333,19 @@ def test_an_unknown_side_names_the_nearest(history: History) -> None:
     result = history.ask("compare", "nihgtly", "main")
     assert result.exit_code == 2
     assert "did you mean 'nightly'" in result.output
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (("a", "a"), "every session of a is one of a, too"),
+        (("a", "c"), "no metric in common that tells which direction is good\nonly a measured sort time_s\n"),
+        (("a", "b", "--metric", "tmie_s"), "no run has measured 'tmie_s'; did you mean 'time_s'?"),
+    ],
+)
+def test_what_cannot_be_compared_says_why(history: History, words: tuple[str, ...], problem: str) -> None:
+    for session, value in zip("abc", (1.0, 1.0, float("inf")), strict=True):
+        history.nights({("sort", "time_s"): [value] * 5}, session=session)
+    result = history.ask("compare", *words)
+    assert result.exit_code == 2
+    assert problem in result.output

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
+import sys
 import uuid
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +26,7 @@ from curator_bench.values import Place, Verdict
 if TYPE_CHECKING:
     from end_to_end.conftest import Outcome, Project
 
+COMMAND = Path(sys.executable).with_name("curator-bench")
 LEVEL = (1 + 0.02 * np.random.default_rng(3).standard_normal(30)).tolist()
 TEN_PERCENT = {"metric": "sort_time_s", "max_regression": "10%"}
 COUNTING = """
@@ -58,14 +62,14 @@ class Gated:
         """As if every night one value had been measured; `told` is what else is recorded of these runs."""
         told = {"machine_id": machine_id(), "definition_hash": self.definition(), "metric": "sort_time_s", **told}
         metric, branch, commit = told.pop("metric"), told.pop("branch", "main"), told.pop("commit", None)
+        session_name = told.pop("session", None)
         first = datetime.now(UTC) - timedelta(days=len(values) + told.pop("ago", 0))
         with open_for_writing(database_url(str(self.project.folder / "benchmark.db"))) as database:
             found = []
             for night, value in enumerate(values):
                 start = RunStart("sort", "matrix.yaml", first + timedelta(days=night), **told)
-                session = SessionRecord(
-                    f"night_{start.start:%m_%d}", "r", uuid.uuid4().hex, commit=commit or f"{night:040x}", branch=branch
-                )
+                name = session_name or f"night_{start.start:%m_%d}"
+                session = SessionRecord(name, "r", uuid.uuid4().hex, commit=commit or f"{night:040x}", branch=branch)
                 end = RunEnd(Verdict.PASSED, start.start, metrics={metric: value})
                 found.append(FoundRun(RunRecord(session, None, start, end), Place("", 0)))
             Taker(database).take_in(found)
@@ -228,6 +232,53 @@ def test_a_commit_can_be_the_baseline(gated: Gated) -> None:
     (found,) = gated.project.outcome_of("sort")["requirements"]
     assert "no comparable runs of 12345678" in found["note"]
     assert outcome.has("sort_time_s is not held against anything: there are no comparable runs of 12345678")
+
+
+def test_a_session_can_be_the_baseline_and_more_history_be_asked_for(gated: Gated) -> None:
+    """It is as slow as the last thirty runs, and much slower than those of the release."""
+    gated.entry(1.5, baseline="release")
+    gated.remember(LEVEL, session="release", ago=40)
+    gated.remember([1.5 * value for value in LEVEL])
+    outcome = gated.run()
+    assert outcome.code == 1
+    assert "(release; 60 comparable runs)" in outcome.output
+    gated.entry(1.5, baseline="release", min_history=61)
+    assert gated.run().code == 0
+    (found,) = gated.project.outcome_of("sort")["requirements"]
+    assert "not enough history: 60 of the 61" in found["note"]
+
+
+def test_what_is_accepted_is_the_level_that_gates_hold_against(gated: Gated) -> None:
+    slow = [1.5 * value for value in LEVEL[:8]]
+    gated.entry(1.5, 1.5, 2.4)
+    gated.remember([*LEVEL[:20], *slow[:3]], ago=10)
+    assert gated.run().code == 1
+    words = ["accept", "sort", "sort_time_s", "--why", "it checks its input now", "--db", "benchmark.db"]
+    subprocess.run([COMMAND, *words], cwd=gated.project.folder, check=True, capture_output=True)
+    assert gated.run().code == 0
+    gated.remember(slow)
+    assert gated.run().has("baseline   1.", "change     +6")
+
+
+MANY = """
+import pytest
+
+@pytest.mark.parametrize("one", range(300))
+def test_one(one):
+    pass
+"""
+
+
+def test_of_many_that_are_tested_at_once_each_has_to_be_surer(gated: Gated) -> None:
+    """Else something would fail every night. A requirement is a test of its own."""
+    gated.project.write("test_many.py", MANY)
+    everything = ("--bench-fail-on", "regression")
+    gated.project.matrix({"name": "sort", "script": "counting.py", "args": "1.1"})
+    gated.remember(LEVEL)
+    assert gated.run(*everything).code == 1
+    assert gated.run(*everything, "test_many.py").code == 0
+    gated.entry(1.1, max_regression="5%")
+    assert gated.run(*everything, "test_many.py").code == 1
 
 
 def test_all_metrics_at_once_are_gated(gated: Gated) -> None:

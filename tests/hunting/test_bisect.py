@@ -81,16 +81,17 @@ def kill_while_pytest_runs(process: subprocess.Popen[str]) -> list[psutil.Proces
     return started
 
 
-def test_a_hunt_that_was_killed_leaves_no_process_and_is_cleared_away_by_the_next(
+def test_a_hunt_that_was_killed_leaves_no_process_and_goes_on_where_it_was(
     repository: ScratchRepository,
 ) -> None:
     before = repository.stands()
-    started = kill_while_pytest_runs(start(repository, bad="c3"))
+    started = kill_while_pytest_runs(start(repository, bad="c2"))
     assert psutil.wait_procs(started, timeout=60)[1] == []
     assert repository.stands() != before
-    code, output, _ = bisect(repository, bad="c2")
+    code, output, errors = bisect(repository, bad="c2")
     assert (code, repository.stands()) == (3, before)
     assert "There is nothing to hunt" in output
+    assert f"measuring {repository.git('rev-parse', 'c1')[:12]} Change 1: run 1 " not in errors
 
 
 def test_what_a_killed_hunt_left_changed_is_not_thrown_away_unasked(repository: ScratchRepository) -> None:
@@ -161,6 +162,7 @@ def test_a_bisect_of_the_user_is_left_alone(repository: ScratchRepository) -> No
         (("--good", "c4"), "good and bad are the same commit"),
         (("--good", "c4", "--bad", "c1"), "does not come after the good one"),
         (("--good", "c9"), "no commit 'c9'"),
+        (("--runs", "40"), "--runs 40 is more than --max-runs 30"),
         (("--metric", "level"), "say --better less or --better more"),
         (("--metric", "work_time"), "nearest: work_time_s"),
         (("--entry", "works"), "--bench-entries: unknown: works; known: work"),

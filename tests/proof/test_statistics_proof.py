@@ -17,7 +17,9 @@ FOLDER = ROOT / "benchmarks" / "statistics"
 DETECTORS_PYTHON = Path(os.environ.get("DETECTORS_PYTHON", ROOT / ".venv-detectors" / "bin" / "python"))
 FULL = os.environ.get("CURATOR_BENCH_PROOF") == "full"
 SERIES = 10_000 if FULL else 500
-SERIES_OF_OTHERS = 1000
+SERIES_OF_OTHERS = 1000 if FULL else 100
+MOST_FALSE_ALARMS = 1 if FULL else 2
+"""Per 1,000 series. Fewer series than in full show less surely what is rare: so much more is allowed for chance."""
 SEED = 20_261_119
 """Nobody has looked at series of this seed while the rule was made; whoever changes the rule takes another."""
 
@@ -30,16 +32,14 @@ def ours() -> dict[str, float]:
 
 
 def test_the_goals_are_met(ours: dict[str, float]) -> None:
-    """Fewer series than in full show less surely what is rare: so much more is allowed for chance."""
-    assert ours["false_alarms_per_1000"] <= (1 if FULL else 2)
-    assert ours["false_improvements_per_1000"] <= (1 if FULL else 2)
+    assert ours["false_alarms_per_1000"] <= MOST_FALSE_ALARMS
+    assert ours["false_improvements_per_1000"] <= MOST_FALSE_ALARMS
     slack = 0.0 if FULL else 0.01
     assert ours["found_10_percent_in_2_runs_normal_lognormal"] >= 0.99 - slack
     assert ours["found_10_percent_in_2_runs"] >= 0.95 - slack
     assert ours["found_5_percent_in_6_runs"] >= 0.95 - slack
 
 
-@pytest.mark.skipif(not FULL, reason="in full only: CURATOR_BENCH_PROOF=full")
 @pytest.mark.skipif(not DETECTORS_PYTHON.exists(), reason="asv and Otava are not installed: make detectors")
 def test_all_three_goals_at_once_are_met_by_no_other_rule(ours: dict[str, float], tmp_path: Path) -> None:
     """The others see the first of the same series."""
@@ -55,4 +55,4 @@ def test_all_three_goals_at_once_are_met_by_no_other_rule(ours: dict[str, float]
     for name, theirs in found.items():
         assert ours["found_10_percent_in_2_runs"] > theirs["found_10_percent_in_2_runs"], name
         assert ours["found_5_percent_in_6_runs"] > theirs["found_5_percent_in_6_runs"], name
-        assert ours["false_alarms_per_1000"] <= max(theirs["false_alarms_per_1000"], 1), name
+        assert ours["false_alarms_per_1000"] <= max(theirs["false_alarms_per_1000"], MOST_FALSE_ALARMS), name

@@ -90,6 +90,9 @@ def page_of(site: Path, kind: str, beginning: str) -> str:
 
 def test_a_planted_step_is_on_the_overview_at_the_right_commit(open_page: Open) -> None:
     page = open_page("index.html")
+    latest = page.get_by_role("region", name="Latest session")
+    expect(latest.get_by_role("link", name=nights.session_of(nights.NIGHTS - 1), exact=True)).to_be_visible()
+    expect(latest).to_contain_text("4 passed")
     worse = page.get_by_role("region", name="What got worse").locator("tbody tr")
     expect(worse).to_have_count(1)
     expect(worse).to_contain_text(nights.SLOWED)

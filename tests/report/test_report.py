@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -14,6 +16,9 @@ import pytest
 
 from curator_bench.report.site.data_files import as_json, numbers
 from curator_bench.report.site.links import commit_address, slug, web_address
+from curator_bench.store.database import database_url, open_for_writing
+from curator_bench.store.recorder import Recorder
+from curator_bench.store.records import InvocationRecord, SessionRecord
 
 COMMAND = Path(sys.executable).with_name("curator-bench")
 
@@ -53,9 +58,18 @@ def test_markdown_is_safe_from_what_calls_itself_a_commit(tmp_path: Path) -> Non
 def test_json_is_for_programs(project: Path) -> None:
     document = json.loads(report(project, "--format", "json", "--session", "nightly_30"))
     assert (document["schema_version"], document["session"]["name"], len(document["runs"])) == (1, "nightly_30", 5)
+    assert document["runs"][0]["metrics"].keys() == {nights.METRIC, "peak_memory_bytes", "recall"}
+    assert [run["why"] for run in document["runs"]] == [""] * 5
     (worse,) = document["worse"]
     assert (worse["entry"]["name"], worse["metric"], worse["is_new"]) == (nights.SLOWED, nights.METRIC, True)
     assert worse["first"]["commit"] == nights.commit_of(nights.SLOWER_FROM)
+
+
+def test_regressions_name_the_commits_of_every_subject_between(project: Path) -> None:
+    done = subprocess.run([COMMAND, "regressions"], cwd=project, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    before, since = (nights.commit_of(1000 + nights.SLOWER_FROM + step)[:12] for step in (-1, 0))
+    assert f"{nights.SLOWED} {nights.METRIC}: {before}..{since} of nemo_curator" in done.stdout
 
 
 def test_junit_has_a_case_per_run_and_per_open_regression(project: Path) -> None:
@@ -64,6 +78,19 @@ def test_junit_has_a_case_per_run_and_per_open_regression(project: Path) -> None
     assert [case.get("name") for case in runs if case.find("error") is not None] == [nights.BROKEN]
     assert [case.get("name") for case in runs][-1] == nights.EVIL
     assert [case.get("name") for case in regressions] == [nights.METRIC]
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (("--commit-url", "https://git.example/commit/"), "expected an address with {commit} in it"),
+        (("--commit-url", "javascript:alert({commit})"), "expected an address of the web"),
+        (("--log-url", "results/"), "expected an address of the web"),
+    ],
+)
+def test_addresses_that_lead_nowhere_are_refused(project: Path, words: tuple[str, ...], problem: str) -> None:
+    assert problem in report(project, "--out", "nowhere", *words)
+    assert not (project / "nowhere").exists()
 
 
 def test_logs_are_linked_where_they_are_or_where_they_are_served(project: Path) -> None:
@@ -88,6 +115,18 @@ def test_a_site_replaces_the_one_before_as_a_whole(project: Path) -> None:
         assert not (project / "again" / "entries" / "gone.html").exists()
         (project / "again" / "entries" / "gone.html").touch()
     assert [path.name for path in project.glob(".*unfinished*")] == []
+
+
+def test_a_session_that_ran_nothing_is_not_the_latest(project: Path, tmp_path: Path) -> None:
+    shutil.copy(project / "benchmark.db", tmp_path)
+    with open_for_writing(database_url(tmp_path / "benchmark.db")) as database:
+        began = nights.BEGAN + timedelta(days=nights.NIGHTS)
+        invocation = InvocationRecord("f" * 32, began, host="bench-1")
+        Recorder(database, SessionRecord("nothing", str(tmp_path)), invocation).start_invocation()
+    report(tmp_path, "--out", "site")
+    overview = (tmp_path / "site" / "index.html").read_text()
+    hero = overview.partition('id="latest"')[2].partition("</p>")[0]
+    assert nights.session_of(nights.NIGHTS - 1) in hero
 
 
 def test_older_sessions_may_go_without_a_page(project: Path) -> None:

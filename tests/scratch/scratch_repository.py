@@ -73,7 +73,7 @@ class ScratchRepository:
 
 
 def make_repository(
-    folder: Path, *, seed: int, slower_at: int | None = 19, by: float = 0.08, commits: int = COMMITS
+    folder: Path, *, seed: int, slower_at: int | None = 19, by: float = 0.08, commits: int = COMMITS, ini: bool = True
 ) -> ScratchRepository:
     """Commits are numbered from 1; their tags are c1, c2, …"""
     repository = ScratchRepository(folder)
@@ -83,7 +83,8 @@ def make_repository(
     (folder / "noise" / "drawn").write_text("0")
     (folder / "benchmarks" / "work.py").write_text(SCRIPT)
     (folder / "benchmarks" / "matrix.yaml").write_text(MATRIX)
-    (folder / "pytest.ini").write_text(f"[pytest]\naddopts = {' '.join(WITHOUT_OTHERS)}\n")
+    if ini:
+        (folder / "pytest.ini").write_text(f"[pytest]\naddopts = {' '.join(WITHOUT_OTHERS)}\n")
     (folder / ".gitignore").write_text("noise/\nresults/\nbenchmark.db*\n__pycache__/\n")
     repository.git("init", "--quiet")
     for number in range(1, commits + 1):

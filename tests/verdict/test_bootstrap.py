@@ -46,6 +46,14 @@ def test_values_that_never_change_are_the_same() -> None:
     assert (found.change, compared(found, Better.LESS, is_sure=False)) == (0.0, Compared.SAME)
 
 
+@pytest.mark.parametrize("level", [1.0, -0.1], ids=["on a logarithm", "without one"])
+def test_the_change_is_that_of_the_values_shown(level: float) -> None:
+    """However rounds scatter: medians of the two and a mean change might even have opposite signs."""
+    found = paired_change(level + np.array([0.1, 0.1, 5.0]), level + np.array([0.2, 0.2, 0.3]))
+    assert found is not None
+    assert found.change == pytest.approx((found.after - found.before) / abs(found.before))
+
+
 @pytest.mark.parametrize(
     ("change", "interval", "better", "is_sure", "expected"),
     [

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from curator_bench.verdict.cases import Question, Rules
 from curator_bench.verdict.direction import Better
-from curator_bench.verdict.gates import Seen, Wanted, told
+from curator_bench.verdict.gates import Seen, Wanted, bar_of, told
 from curator_bench.verdict.gating import Outcome, gate, gate_all
 from curator_bench.verdict.tails import Floats
 
@@ -173,6 +173,14 @@ def test_many_questions_get_the_answers_of_one_by_one() -> None:
         alone = gate(question.history, question.newest, question.rules)
         assert alone.outcome is decision.outcome
         assert alone.p_value == pytest.approx(decision.p_value, rel=1e-9)
+
+
+def test_of_many_tests_of_a_session_hardly_ever_one_is_believed_by_chance() -> None:
+    """Each is decided before the next is known; what has been believed makes the next easier to believe."""
+    random, tests = np.random.default_rng(7), 200
+    sessions = random.random((1000, tests))
+    assert np.mean(np.any(sessions <= bar_of(tests, 0), axis=1)) <= 0.065
+    assert bar_of(tests, 3) == pytest.approx(4 * bar_of(tests, 0))
 
 
 @pytest.mark.parametrize(("value", "change"), [(1.0, "no longer zero"), (1e308, "times")])

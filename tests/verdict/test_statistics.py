@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from curator_bench.verdict.comparable import Origin, comparable_with, difference
 from curator_bench.verdict.direction import Better, better_of
 from curator_bench.verdict.false_discovery import adjusted, discoveries
 from curator_bench.verdict.intervals import change_between
-from curator_bench.verdict.scale import scale_of
+from curator_bench.verdict.scale import Scale, scale_of
 from curator_bench.verdict.tails import normal_tail, t_tail, variance_of_mean
 
 CHANCES = st.lists(st.floats(0, 1), min_size=1, max_size=30)
@@ -38,6 +39,11 @@ def test_the_mean_of_correlated_values_varies_as_their_covariances_say(count: in
 def test_a_scale_leads_back(values: list[float]) -> None:
     scale = scale_of(np.array(values))
     assert [scale.back(float(place)) for place in scale.to(np.array(values))] == pytest.approx(values)
+
+
+def test_the_largest_numbers_stay_what_they_are() -> None:
+    largest = np.array([1e305, sys.float_info.max])
+    assert [Scale().back(float(place)) for place in Scale().to(largest)] == pytest.approx(largest)
 
 
 def test_nine_of_ten_and_more_intervals_hold_the_change() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,13 +13,14 @@ import click
 
 from curator_bench.cli import tables
 from curator_bench.cli.after_dashes import WithPytestArgs
-from curator_bench.cli.answering import Answering
+from curator_bench.cli.answering import TROUBLE, Answering
 from curator_bench.cli.databases import absolute, db_option
+from curator_bench.cli.parameters import min_effect_option
 from curator_bench.errors import BenchError
 
 if TYPE_CHECKING:
     from curator_bench.hunting.environments import Environment
-    from curator_bench.hunting.in_turns import Answer, Comparison
+    from curator_bench.hunting.in_turns import Answer, Comparison, Series
 
 _FEWEST = 3
 
@@ -33,9 +34,7 @@ class _Command(Answering, WithPytestArgs):
 @click.option("--repeat", type=click.IntRange(_FEWEST), default=5, show_default=True, help="rounds of each environment")
 @click.option("--metric", "metrics", multiple=True, help="this metric (repeatable); otherwise all with a direction")
 @click.option("--better", type=click.Choice(["less", "more"]), help="of --metric, where its name does not tell")
-@click.option(
-    "--min-effect", type=click.FloatRange(0.0), default=0.03, show_default=True, help="smaller does not count"
-)
+@min_effect_option("changes")
 @click.option("--fail", is_flag=True, help="exit with 1 when anything is worse than in A")
 @click.option("--fresh", is_flag=True, help="begin anew where the same comparison was interrupted")
 @click.option("--json", "as_json", is_flag=True, help="print JSON instead of a table")
@@ -58,7 +57,8 @@ def command(
     and `matrix` (overlays). A is measured twice as often as the others: A against A is the null test. What follows --
     is for pytest. What was interrupted goes on with the same command: all that was measured is in the database.
 
-    The exit code is 1 with --fail when anything is worse, and 2 for what could not be compared.
+    The exit code is 1 with --fail when anything is worse, and 2 for what could not be compared: with --fail also for
+    one metric that A has measured and another environment has not.
     """
     from curator_bench.hunting.children import Stopped, stoppable
     from curator_bench.hunting.environments import read, ready
@@ -68,7 +68,7 @@ def command(
         raise click.UsageError("name two environments or more: curator-bench ab A.yaml B.yaml -- benchmarks")
     wanted = [read(file) for file in files]
     _refuse_namesakes(wanted)
-    comparison = _begun(Comparison(wanted, "", absolute(database), pytest_args), repeat, fresh=fresh)
+    comparison = _begun(Comparison(wanted, "", absolute(database), pytest_args, metrics), repeat, fresh=fresh)
     try:
         with stoppable(), tempfile.TemporaryDirectory(prefix="curator-bench-ab-") as folder:
             comparison = replace(comparison, environments=[ready(one, Path(folder)) for one in wanted])
@@ -76,10 +76,12 @@ def command(
     except Stopped as stopped:
         _tell(f"{stopped}; what was measured is in sessions {comparison.session}-…; the same command goes on")
         sys.exit(stopped.exit_code)
-    found = _answers(comparison, repeat, metrics, better, min_effect)
+    found = _found(comparison, repeat, metrics, better, min_effect)
     _report(found, comparison, min_effect, as_json=as_json)
-    if fail and any(_verdict(one, found) == "worse" for one in found if not _is_null(one)):
+    if fail and any(_verdict(one, found.answers) == "worse" for one in found.answers if not _is_null(one)):
         sys.exit(1)
+    if fail and found.is_broken:
+        sys.exit(TROUBLE)
 
 
 def _tell(text: str) -> None:
@@ -103,22 +105,39 @@ def _begun(asked: Comparison, rounds: int, *, fresh: bool) -> Comparison:
     return replace(asked, session=f"{prefix}-{newest + 1}") if fresh or before.is_complete(rounds) else before
 
 
-def _answers(
+@dataclass(frozen=True, slots=True)
+class _Found:
+    answers: Sequence[Answer]
+    missing: Sequence[tuple[Series, str]]
+    """What there is no answer about, with the environment that cannot be compared in it."""
+    is_broken: bool
+    """Something of it A did measure."""
+
+
+def _found(
     comparison: Comparison, rounds: int, metrics: Sequence[str], better: str | None, min_effect: float
-) -> list[Answer]:
+) -> _Found:
     from curator_bench.hunting.in_turns import answers, directions
     from curator_bench.verdict.direction import Better
 
-    first, *others = comparison.measured(rounds)
-    chosen = directions(list(first), metrics, Better(better) if better else None)
-    if not chosen:
-        known = ", ".join(sorted({series.metric for series in first})[:20]) or "nothing"
-        raise BenchError(f"nothing to compare: what all environments measured is {known}")
-    found = [
-        answers(first, other, side.name, chosen, min_effect)
+    first, *others = measured = comparison.measured(rounds)
+    every = list(dict.fromkeys(series for side in measured for series in side))
+    chosen = directions(every, metrics, Better(better) if better else None)
+    by_side = {
+        side.name: answers(first, other, side.name, chosen, min_effect)
         for side, other in zip(comparison.sides[1:], others, strict=True)
+    }
+    found = [answer for of_side in by_side.values() for answer in of_side]
+    if not found:
+        known = ", ".join(sorted({series.metric for series in first})[:20])
+        raise BenchError(f"nothing to compare: what {comparison.environments[0].name} measured is {known or 'nothing'}")
+    missing = [
+        (series, one.name)
+        for series in chosen
+        for one in comparison.environments[1:]
+        if series not in {answer.series for answer in by_side[one.name]}
     ]
-    return [one for several in found for one in several]
+    return _Found(found, missing, any(len(first.get(series, ())) >= _FEWEST for series, _ in missing))
 
 
 def _is_null(one: Answer) -> bool:
@@ -136,7 +155,7 @@ def _verdict(one: Answer, found: Sequence[Answer]) -> str:
     return "A differs from A" if null and one.compared in told else str(one.compared)
 
 
-def _report(found: Sequence[Answer], comparison: Comparison, min_effect: float, *, as_json: bool) -> None:
+def _report(found: _Found, comparison: Comparison, min_effect: float, *, as_json: bool) -> None:
     if as_json:
         click.echo(tables.as_json(_document(found, comparison)))
         return
@@ -144,22 +163,26 @@ def _report(found: Sequence[Answer], comparison: Comparison, min_effect: float, 
     heads = tables.columns(
         "BENCHMARK", "METRIC", "ENVIRONMENT", f">{first}", ">THERE", ">CHANGE", "95 % INTERVAL", "VERDICT"
     )
-    tables.print_table(heads, [_row(one, found) for one in found if not _is_null(one)])
+    tables.print_table(heads, [_row(one, found.answers) for one in found.answers if not _is_null(one)])
     tables.say("")
-    for line in _null_test(found, first):
+    for series, name in found.missing:
+        which = f"fewer than {_FEWEST} rounds of both {first} and {name} measured a number"
+        tables.say(f"not compared: {series.entry} {series.metric}: {which}")
+    for line in _null_test(found.answers, first):
         tables.say(line)
-    tables.say(f"Changes of less than {min_effect:.0%} do not count. Sessions: {comparison.session}-…")
+    tables.say(f"Changes of less than {tables.share(min_effect)} do not count. Sessions: {comparison.session}-…")
 
 
 def _row(one: Answer, found: Sequence[Answer]) -> tuple[str, ...]:
-    paired, (low, high) = one.paired, sorted(one.paired.interval)
-    numbers = (tables.number(paired.before), tables.number(paired.after), f"{paired.change:+.1%}")
+    paired = one.paired
     return (
         one.series.entry,
         one.series.metric,
         one.environment,
-        *numbers,
-        f"{low:+.1%} to {high:+.1%}",
+        tables.number(paired.before),
+        tables.number(paired.after),
+        tables.change(paired.change),
+        tables.interval(paired.interval),
         _verdict(one, found),
     )
 
@@ -169,10 +192,10 @@ def _null_test(found: Sequence[Answer], first: str) -> Iterator[str]:
     differ = [one for one in null if _verdict(one, found) == "A differs from A"]
     fine = "" if differ else ", as it should be"
     yield f"{first} against {first}: {len(differ)} of {len(null)} metrics differ{fine}"
-    yield from (f"  {one.series.entry} {one.series.metric} {one.paired.change:+.1%}" for one in differ)
+    yield from (f"  {one.series.entry} {one.series.metric} {tables.change(one.paired.change)}" for one in differ)
 
 
-def _document(found: Sequence[Answer], comparison: Comparison) -> dict[str, Any]:
+def _document(found: _Found, comparison: Comparison) -> dict[str, Any]:
     return {
         "schema_version": 1,
         "sessions": f"{comparison.session}-",
@@ -188,8 +211,11 @@ def _document(found: Sequence[Answer], comparison: Comparison) -> dict[str, Any]
                 "change": one.paired.change,
                 "interval": sorted(one.paired.interval),
                 "p_value": one.paired.p_value,
-                "verdict": _verdict(one, found),
+                "verdict": _verdict(one, found.answers),
             }
-            for one in found
+            for one in found.answers
+        ],
+        "not_compared": [
+            {"entry": series.entry, "metric": series.metric, "environment": name} for series, name in found.missing
         ],
     }

@@ -9,7 +9,7 @@ import click
 
 from curator_bench.errors import BenchError
 
-_TROUBLE = 2
+TROUBLE = 2
 """As for what click itself refuses."""
 
 
@@ -21,4 +21,4 @@ class Answering(click.Command):
             return super().invoke(ctx)
         except BenchError as error:
             click.echo(str(error), err=True)
-            sys.exit(_TROUBLE)
+            sys.exit(TROUBLE)

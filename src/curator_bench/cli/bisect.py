@@ -12,6 +12,7 @@ import click
 from curator_bench.cli import tables
 from curator_bench.cli.after_dashes import WithPytestArgs
 from curator_bench.cli.databases import absolute, db_option
+from curator_bench.cli.parameters import min_effect_option
 from curator_bench.errors import BenchError
 
 if TYPE_CHECKING:
@@ -30,9 +31,7 @@ _DO_NOT_DIFFER, _IN_DOUBT = 3, 4
 @click.option("--entry", required=True, metavar="NAME", help="its name or id; a benchmark in Python by its node id")
 @click.option("--metric", required=True, help="what got worse")
 @click.option("--better", type=click.Choice(["less", "more"]), help="where the metric's name does not tell")
-@click.option(
-    "--min-effect", type=click.FloatRange(0.0), default=0.03, show_default=True, help="smaller does not count"
-)
+@min_effect_option("differences")
 @click.option("--install", metavar="COMMAND", help='after each checkout, in --repo: "pip install -e ."')
 @click.option("--skip-build-failures", is_flag=True, help="go on without commits that cannot be installed")
 @click.option("--runs", type=click.IntRange(3), default=5, show_default=True, help="of a commit before the first look")
@@ -71,12 +70,14 @@ def command(
     from curator_bench.hunting.repository import Repository
     from curator_bench.verdict.sequential import Hunt, steps_between
 
+    if runs > max_runs:
+        raise BenchError(f"--runs {runs} is more than --max-runs {max_runs}")
     direction = _direction(metric, better)
     repository = Repository(repo)
     wish = Wish(good, bad, install, skip_build_failures)
     ends = repository.commit(good), repository.commit(bad)
     commits = repository.between(*ends)
-    hunt = Hunt(direction, min_effect, steps_between(len(commits)), runs, max(runs, max_runs))
+    hunt = Hunt(direction, min_effect, steps_between(len(commits)), runs, max_runs)
     reason = f"bisect of {metric} between {ends[0].short} and {ends[1].short}"
     bench = Bench(entry, metric, absolute(database), pytest_args, reason)
     session = _session(bench, wish, ends, fresh=fresh)
@@ -139,7 +140,7 @@ def _report(
 
 def _row(one: Tried, good: Tried) -> tuple[str, ...]:
     change = _change(good, one)
-    shown = "" if change is None else f"{change.change:+.1%}"
+    shown = "" if change is None else tables.change(change.change)
     level = "" if change is None else tables.number(change.after)
     return (
         one.commit.short,
@@ -171,18 +172,18 @@ def _said(outcome: Outcome, tried: Sequence[Tried], bench: Bench, hunt: Hunt, re
         yield f"  {tables.printable(outcome.culprit.subject)} ({outcome.culprit.author}, {outcome.culprit.date})"
         change = _at_the_culprit(outcome, tried)
         if change is not None:
-            low, high = change.interval
-            yield f"  {bench.metric} {change.change:+.1%} (95 % confidence interval {low:+.1%} to {high:+.1%})"
+            sure = f"95 % confidence interval {tables.interval(change.interval)}"
+            yield f"  {bench.metric} {tables.change(change.change)} ({sure})"
     elif outcome.difference is Difference.WORSE:
         yield "The first bad commit is one of these; the others cannot be judged:"
         yield from (f"  {tables.printable(str(commit))}" for commit in outcome.suspects)
     else:
-        low, high = sorted(outcome.ends.interval)
         what = {
             Difference.BETTER: "The bad commit is better than the good one",
-            Difference.NONE: f"Good and bad do not differ by {hunt.min_effect:.0%} or more",
+            Difference.NONE: f"Good and bad do not differ by {tables.share(hunt.min_effect)} or more",
         }.get(outcome.difference, f"{hunt.most} runs do not show that bad is worse than good")
-        yield f"{what}: {bench.metric} {outcome.ends.change:+.1%}, surely between {low:+.1%} and {high:+.1%}."
+        ends = outcome.ends
+        yield f"{what}: {bench.metric} {tables.change(ends.change)}, surely {tables.interval(ends.interval)}."
         yield "There is nothing to hunt."
 
 

@@ -5,26 +5,54 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections import defaultdict
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
 from curator_bench.cli import tables
 from curator_bench.cli.answering import Answering
 from curator_bench.cli.databases import db_option, reading
-from curator_bench.cli.parameters import Share
+from curator_bench.cli.parameters import min_effect_option
 from curator_bench.errors import BenchError
 from curator_bench.words import markdown_cell
 
 if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
     from curator_bench.store.measured import Kind, Measure, Measured
     from curator_bench.verdict.comparison import Compared
+    from curator_bench.verdict.direction import Better
 
+Declared: TypeAlias = Mapping[tuple[str, str, str], str]
+"""By name, path and metric what requirements say is better."""
 _ORDER = ("regression", "improvement")
+_NAMED = 5
 _MARKS = {"regression": "🔴 regression", "improvement": "🟢 improvement"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Sides:
+    """What A and B measured, all that is known beside B, and the directions that were declared."""
+
+    before: Measured
+    after: Measured
+    history: Measured
+    declared: Declared
+
+    def direction(self, measure: Measure, better: str | None) -> Better | None:
+        from curator_bench.verdict.direction import better_of
+
+        return better_of(measure.metric, self.declared.get(measure), better)
+
+    def only_in_one(self, better: str | None) -> tuple[list[Measure], list[Measure]]:
+        """What only A measured, and what only B measured, of all that has a direction."""
+        keys = self.before.keys(), self.after.keys()
+        alone = (keys[0] - keys[1], keys[1] - keys[0])
+        first, second = (sorted(one for one in found if self.direction(one, better)) for found in alone)
+        return first, second
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +68,7 @@ class _Row:
 @db_option
 @click.option("--metric", help="this metric only")
 @click.option("--better", type=click.Choice(["less", "more"]), help="of metrics that tell no direction by their name")
-@click.option("--min-effect", type=Share(), default="3%", show_default=True, help="smaller changes are level")
+@min_effect_option("changes")
 @click.option("--fail", is_flag=True, help="exit code 1 when there is a regression")
 @click.option("--markdown", "as_markdown", is_flag=True, help="print a table for a pull request")
 @click.option("--json", "as_json", is_flag=True, help="print JSON instead of a table")
@@ -59,44 +87,63 @@ def command(
     database files and URLs. How much a metric scatters is learnt from all its runs.
 
     The exit code is 1 with --fail when there is a regression, and 2 for what could not be compared."""
-    rows = _compared(*_sides(a, b, database, metric), better, min_effect)
+    sides = _sides(a, b, database, metric)
+    rows = _compared(sides, better, min_effect)
+    left_out = [_only_of(name, found) for name, found in zip((a, b), sides.only_in_one(better), strict=True) if found]
     if not rows:
-        raise BenchError(f"{a} and {b} have no metric in common that tells which direction is good")
+        nothing = f"{a} and {b} have no metric in common that tells which direction is good"
+        raise BenchError("\n".join([nothing, *left_out]))
     rows.sort(key=lambda row: (_place(row.compared.verdict), row.measure))
     if as_json:
         click.echo(tables.as_json([_document(row) for row in rows]))
     elif as_markdown:
-        tables.say("\n".join(_markdown(a, b, rows)))
+        tables.say("\n".join([*_markdown(a, b, rows), *(f"\n{markdown_cell(line)}" for line in left_out)]))
     else:
         heads = tables.columns("ENTRY", "METRIC", f">{a}", f">{b}", ">CHANGE", "95 % INTERVAL", ">RUNS", "VERDICT")
         tables.print_table(heads, [_cells(row) for row in rows])
+        for line in left_out:
+            tables.say(line)
     if fail and any(row.compared.verdict == "regression" for row in rows):
         sys.exit(1)
 
 
-def _sides(a: str, b: str, database: str, metric: str | None) -> tuple[Measured, Measured, Measured]:
-    """What A and B measured, and all that is known beside B."""
+def _only_of(name: str, found: Sequence[Measure]) -> str:
+    more = f", … ({len(found)} in all)" if len(found) > _NAMED else ""
+    return f"only {name} measured {', '.join(f'{one.name} {one.metric}' for one in found[:_NAMED])}{more}"
+
+
+def _sides(a: str, b: str, database: str, metric: str | None) -> _Sides:
+    from curator_bench.store.measured import sessions_meant
+
     if _is_database(a) or _is_database(b):
-        before, history = _side(a, database, metric)
-        after, _ = _side(b, database, metric)
-        return before, after, history
-    from curator_bench.store.measured import measured, sessions_meant
-
+        before, history, declared = _side(a, database, metric)
+        after, _, declared_there = _side(b, database, metric)
+        return _Sides(before, after, history, {**declared, **declared_there})
     with reading(database) as opened, opened.reading() as connection:
-        everything = measured(connection, metric)
-        of_a, of_b = (set(sessions_meant(connection, named)) for named in (a, b))
-    return _only(everything, of_a - of_b), _only(everything, of_b), _only(everything, None, without=of_b)
+        everything, declared = _known(connection, metric)
+        in_a, in_b = (set(sessions_meant(connection, named)) for named in (a, b))
+    if in_a <= in_b:
+        raise BenchError(f"every session of {a} is one of {b}, too: there is nothing to compare")
+    history = _only(everything, None, without=in_b)
+    return _Sides(_only(everything, in_a - in_b), _only(everything, in_b), history, declared)
 
 
-def _side(named: str, database: str, metric: str | None) -> tuple[Measured, Measured]:
+def _side(named: str, database: str, metric: str | None) -> tuple[Measured, Measured, Declared]:
     """What one side measured, and all that its database knows."""
-    from curator_bench.store.measured import measured, sessions_meant
+    from curator_bench.store.measured import sessions_meant
 
     with reading(named if _is_database(named) else database) as opened, opened.reading() as connection:
-        everything = measured(connection, metric)
+        everything, declared = _known(connection, metric)
         if _is_database(named):
-            return everything, everything
-        return _only(everything, set(sessions_meant(connection, named))), everything
+            return everything, everything, declared
+        return _only(everything, set(sessions_meant(connection, named))), everything, declared
+
+
+def _known(connection: Connection, metric: str | None) -> tuple[Measured, Declared]:
+    from curator_bench.store.all_series import declared_directions
+    from curator_bench.store.measured import measured
+
+    return measured(connection, metric), declared_directions(connection)
 
 
 def _is_database(named: str) -> bool:
@@ -113,17 +160,15 @@ def _only(everything: Measured, sessions: Set[int] | None, without: Set[int] = f
     return found
 
 
-def _compared(
-    before: Measured, after: Measured, history: Measured, better: str | None, min_effect: float
-) -> list[_Row]:
+def _compared(sides: _Sides, better: str | None, min_effect: float) -> list[_Row]:
     from curator_bench.verdict.cases import Rules
     from curator_bench.verdict.comparison import Compared, compare, pair_of
-    from curator_bench.verdict.direction import better_of
 
+    before, after = sides.before, sides.after
     nan = float("nan")
     pairs, measures, strange = [], [], []
     for measure in before.keys() & after.keys():
-        rules = Rules(better_of(measure.metric, None, better), min_effect)
+        rules = Rules(sides.direction(measure, better), min_effect)
         if rules.better is None:
             continue
         kinds = [kind for kind in after[measure] if kind in before[measure]]
@@ -131,7 +176,7 @@ def _compared(
             strange.append(_Row(measure, (0, 0), Compared(_why_not(measure, before, after), nan, nan, nan)))
             continue
         kind = max(kinds, key=lambda kind: len(after[measure][kind]))
-        a, b, known = ([value for _, value in side[measure][kind]] for side in (before, after, history))
+        a, b, known = ([value for _, value in side[measure][kind]] for side in (before, after, sides.history))
         pairs.append(pair_of(a, b, known, rules))
         measures.append(measure)
     found = [

@@ -72,7 +72,7 @@ class RecordedHistory:
         return [self._shift(one) for one in find_shifts(self._connection, self._wish).shifts]
 
     def runs_of_last_session(self) -> Sequence[tuple[SiteEntry, RunFacts]]:
-        """In the order they began; without metrics."""
+        """In the order they began."""
         runs = queries.runs_of(self._connection, self._past[-1])
         return [(SiteEntry(run.entry.name, run.entry.path), self._run(run)) for run in runs]
 

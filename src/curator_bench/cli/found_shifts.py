@@ -65,6 +65,8 @@ class Found:
     """How many were looked at."""
     without_direction: Collection[str] = ()
     """Metrics that were not, as nobody says whether less or more of them is better."""
+    ended: Sequence[Series] = ()
+    """Those of which the newest runs have measured no number."""
 
 
 def find_shifts(connection: Connection, wish: Wish) -> Found:
@@ -86,7 +88,7 @@ def find_shifts(connection: Connection, wish: Wish) -> Found:
     found = sorted(_placed(connection, pairs), key=lambda one: (one.first.start, one.entry, one.metric))
     if wish.since is not None:
         found = [one for one in found if one.first.start >= wish.since]
-    return Found(found, len(judged), unknown)
+    return Found(found, len(judged), unknown, [one for one, _ in judged if one.runs_without])
 
 
 def _key(one: Series) -> tuple[str, str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -48,3 +49,9 @@ class Share(click.ParamType[float]):
         if rest or not 0 <= share < math.inf:
             self.fail(f"found {value!r}, expected a share (3% or 0.03)", param, ctx)
         return share
+
+
+def min_effect_option(what: str) -> Callable[[Any], Any]:
+    """`--min-effect` of all commands that compare; `what` is smaller than it."""
+    said = f"{what} of less than this do not count"
+    return click.option("--min-effect", type=Share(), default="3%", show_default=True, help=said)

@@ -13,12 +13,13 @@ import click
 from curator_bench.cli import tables
 from curator_bench.cli.answering import Answering
 from curator_bench.cli.databases import db_option, reading
-from curator_bench.cli.parameters import Moment, Share
+from curator_bench.cli.parameters import Moment, min_effect_option
 
 if TYPE_CHECKING:
     from curator_bench.cli.found_shifts import Found, FoundShift
 
 _COMMITS_SHOWN = 20
+_NAMED = 5
 
 
 @click.command("regressions", cls=Answering)
@@ -27,7 +28,7 @@ _COMMITS_SHOWN = 20
 @click.option("--metric", help="this metric only")
 @click.option("--branch", help="only runs of this branch; otherwise all runs are one history")
 @click.option("--better", type=click.Choice(["less", "more"]), help="of metrics that tell no direction by their name")
-@click.option("--min-effect", type=Share(), default="3%", show_default=True, help="smaller shifts are left out")
+@min_effect_option("shifts")
 @click.option("--all", "everything", is_flag=True, help="also those that were accepted")
 @click.option("--repo", type=click.Path(path_type=Path), help="where commits are looked up; otherwise here")
 @click.option("--json", "as_json", is_flag=True, help="print JSON instead of tables")
@@ -94,10 +95,16 @@ def _print(found: Found, shown: Sequence[FoundShift], repo: Path | None) -> None
         for line in _ranges(shown, repo):
             tables.say(line)
         tables.say(f"\n{tables.how_many(len(shown), 'shift')}; {looked_at}.")
+    if found.ended:
+        ended = [f"{one.entry.name} {one.metric} ({tables.how_many(one.runs_without, 'run')})" for one in found.ended]
+        tables.say(f"Not comparable, as the newest runs measured no number: {_first_of(ended)}")
     if found.without_direction:
-        names = ", ".join(sorted(found.without_direction)[:5])
-        more = ", …" if len(found.without_direction) > 5 else ""
-        tables.say(f"Not judged, as no name or `better` says which direction is good: {names}{more}")
+        names = sorted(found.without_direction)
+        tables.say(f"Not judged, as no name or `better` says which direction is good: {_first_of(names)}")
+
+
+def _first_of(names: Sequence[str]) -> str:
+    return ", ".join([*names[:_NAMED], *(["…"] if len(names) > _NAMED else [])])
 
 
 def _row(one: FoundShift) -> tuple[str, ...]:

@@ -10,13 +10,27 @@ import click
 
 from curator_bench.cli import tables
 from curator_bench.cli.databases import db_option, reading
-from curator_bench.cli.parameters import Share
+from curator_bench.cli.parameters import min_effect_option
 from curator_bench.errors import BenchError, MissingExtra
 
 if TYPE_CHECKING:
     from curator_bench.cli.found_shifts import Wish
 
 _SITE = "site"
+
+
+def _address(_context: click.Context, _option: click.Parameter, url: str | None) -> str | None:
+    from curator_bench.report.site.links import web_address
+
+    if url is not None and web_address(url) is None:
+        raise click.BadParameter(f"found {url!r}, expected an address of the web (https://…)")
+    return url
+
+
+def _commit_address(context: click.Context, option: click.Parameter, url: str | None) -> str | None:
+    if url is not None and "{commit}" not in url:
+        raise click.BadParameter(f"found {url!r}, expected an address with {{commit}} in it")
+    return _address(context, option, url)
 
 
 @click.command("report")
@@ -26,11 +40,19 @@ _SITE = "site"
 @click.option("--session", help="of the other formats: a session by name or uid; otherwise the newest")
 @click.option("--title", default="Benchmarks", show_default=True, help="stands on top of every page")
 @click.option("--sessions", "last", type=click.IntRange(1), default=1000, show_default=True, help="get a page each")
-@click.option("--commit-url", help="where commits are shown: https://github.com/ORG/REPO/commit/{commit}")
-@click.option("--log-url", help="where the results directory is served; otherwise logs are linked where they are")
+@click.option(
+    "--commit-url",
+    callback=_commit_address,
+    help="where commits are shown: https://github.com/ORG/REPO/commit/{commit}",
+)
+@click.option(
+    "--log-url",
+    callback=_address,
+    help="where the results directory is served; otherwise logs are linked where they are",
+)
 @click.option("--copy-logs", is_flag=True, help="put the logs that are here into the site (of each the last 256 KiB)")
 @click.option("--better", type=click.Choice(["less", "more"]), help="of metrics that tell no direction by their name")
-@click.option("--min-effect", type=Share(), default="3%", show_default=True, help="smaller shifts are left out")
+@min_effect_option("shifts")
 def command(
     database: str,
     out: Path | None,

@@ -86,6 +86,11 @@ def change(fraction: float | None) -> str:
     return f"{fraction:+.1%}" if abs(fraction) < float("inf") else "from zero"
 
 
+def share(fraction: float) -> str:
+    """3%, 0.5%."""
+    return f"{100 * fraction:g}%"
+
+
 def interval(fractions: tuple[float, float]) -> str:
     """+6.1% to +10.3%; nothing where the value before was zero."""
     if not all(map(math.isfinite, fractions)):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,6 +34,8 @@ class Runs:
     origin: Origin | None = None
     problem: str = ""
     """Why the newest run gave no value; empty when it did."""
+    is_final: bool = False
+    """It ended well, and measured no such thing: it would not the next time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +90,11 @@ class Bench:
         values = [value for one in found if (value := self._value(one)) is not None]
         measured = [one for one in found if self._value(one) is not None]
         origin = Origin(measured[-1].entry.name, *_kind(measured[-1])) if measured else None
-        return Runs(tuple(values), origin, self._problem(found[-1]) if found else "it was not run")
+        if not found:
+            return Runs(problem="it was not run")
+        newest = found[-1]
+        is_final = newest.verdict in MEASURED and self._value(newest) is None
+        return Runs(tuple(values), origin, self._problem(newest), is_final)
 
     def _refuse_several(self, found: Sequence[HuntedRun]) -> None:
         names = sorted({f"{one.entry.path}::{one.entry.name}" for one in found})
@@ -95,17 +102,18 @@ class Bench:
             raise BenchError(f"{self.entry!r} is {len(names)} benchmarks; name one of: {', '.join(names)}")
 
     def _value(self, one: HuntedRun) -> float | None:
-        return number(one.metrics.get(self.metric)) if one.verdict in MEASURED else None
+        value = number(one.metrics.get(self.metric)) if one.verdict in MEASURED else None
+        return value if value is not None and math.isfinite(value) else None
 
     def _problem(self, one: HuntedRun) -> str:
         if one.verdict not in MEASURED:
             return f"{one.verdict}: {one.error or 'it said nothing'}".splitlines()[0]
         if self._value(one) is None:
-            return _no_metric(self.metric, one.metrics)
+            return no_metric(self.metric, one.metrics)
         return ""
 
 
-def _no_metric(metric: str, metrics: dict[str, Scalar]) -> str:
+def no_metric(metric: str, metrics: Mapping[str, Scalar]) -> str:
     if metric in metrics:
         return f"{metric} is no number"
     near = nearest_names(metric, [name for name, value in metrics.items() if number(value) is not None])

@@ -190,7 +190,7 @@ class Bisection:
             trouble = self._bench.measure(f"{self._session}-{commit.short}", target - len(runs.values))
             before, runs = runs, self._known(commit)
             if len(runs.values) == len(before.values):
-                failures += 1
+                failures += _TRIES if runs.is_final else 1
                 runs = runs if runs.problem and runs.origin else replace(runs, problem=_told(runs, trouble))
         return runs
 

@@ -21,6 +21,7 @@ from curator_bench.verdict.requirements import nearest_names
 _KEYS = ("name", "python", "requirements", "env", "matrix")
 _FILE = "--requirement"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*\Z")
+_VARIABLE = re.compile(r"[^=\0]+\Z")
 _SITE = """
 import json, sys
 print(json.dumps([path for path in sys.path if path.rstrip("/").endswith(("site-packages", "dist-packages"))]))
@@ -60,13 +61,19 @@ def read(file: Path) -> Environment:
     problems = [*_unknown(document), *_wrong(document)]
     if problems:
         raise BenchError("\n".join(f"{file}: {problem}" for problem in problems))
-    base = file.absolute().parent
+    try:
+        return _environment(document, file.absolute())
+    except BenchError as error:
+        raise BenchError(f"{file}: {error}") from error
+
+
+def _environment(document: Mapping[str, Any], file: Path) -> Environment:
     return Environment(
         name=str(document.get("name", file.stem)),
-        python=_python(document.get("python"), base),
-        requirements=_requirements(document.get("requirements"), base),
-        env={name: _text(value) for name, value in (document.get("env") or {}).items()},
-        overlays=tuple(str(_existing(base / overlay)) for overlay in _list(document.get("matrix"))),
+        python=_python(document.get("python"), file.parent),
+        requirements=_requirements(document.get("requirements"), file.parent),
+        env={str(name): _text(value) for name, value in (document.get("env") or {}).items()},
+        overlays=tuple(str(_existing(file.parent / overlay)) for overlay in _list(document.get("matrix"))),
     )
 
 
@@ -78,7 +85,9 @@ def _loaded(file: Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError) as error:
         raise BenchError(f"{file} cannot be read: {getattr(error, 'strerror', None) or error}") from error
     except yaml.YAMLError as error:
-        raise BenchError(f"{file} is no YAML: {error}") from error
+        mark = getattr(error, "problem_mark", None)
+        line = f", line {mark.line + 1}" if mark else ""
+        raise BenchError(f"{file}{line}: no YAML: {getattr(error, 'problem', None) or error}") from error
     if document is not None and not isinstance(document, dict):
         raise BenchError(f"{file}: found a {type(document).__name__}, expected keys of {', '.join(_KEYS)}")
     return document or {}
@@ -107,6 +116,9 @@ def _wrong(document: Mapping[str, Any]) -> list[str]:
     env = document.get("env") or {}
     if not isinstance(env, dict) or not all(isinstance(value, str | int | float) for value in env.values()):
         wrong.append(f"env: found {env!r}, expected variables with their values")
+        return wrong
+    wrong += [f"env: {name!r} can be no variable" for name in env if not _VARIABLE.match(str(name))]
+    wrong += [f"env: {name}: a variable cannot hold a zero byte" for name in env if "\0" in str(env[name])]
     return wrong
 
 

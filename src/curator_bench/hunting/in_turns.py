@@ -6,15 +6,16 @@ interrupted goes on.
 
 from __future__ import annotations
 
+import math
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from curator_bench.errors import BenchError
-from curator_bench.hunting.bench import MEASURED, QUIET
+from curator_bench.hunting.bench import MEASURED, QUIET, no_metric
 from curator_bench.hunting.children import environment, run, tail_of
 from curator_bench.hunting.environments import Environment
 from curator_bench.hunting.known_hunts import key_of
@@ -48,6 +49,10 @@ class Series:
     metric: str
 
 
+Measured: TypeAlias = Mapping[Series, Mapping[int, float]]
+"""By round."""
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """How an environment differs from the first one in a metric."""
@@ -66,6 +71,8 @@ class Comparison:
     session: str
     database: str
     pytest_args: tuple[str, ...]
+    metrics: tuple[str, ...] = ()
+    """Those that are asked for by name."""
     folder: Path = field(default_factory=Path.cwd)
 
     @property
@@ -133,6 +140,9 @@ class Comparison:
         if not any(one.verdict in MEASURED for one in runs):
             why = "; ".join(f"{one.entry.name}: {one.verdict}: {one.error or ''}" for one in runs) or "no benchmark ran"
             raise BenchError(f"{side.name}: nothing was measured: {why}")
+        measured = {name: value for one in runs if one.verdict in MEASURED for name, value in one.metrics.items()}
+        if missing := [name for name in self.metrics if number(measured.get(name)) is None]:
+            raise BenchError(f"{side.name}: {'; '.join(no_metric(name, measured) for name in missing)}")
 
     def _runs(self, side: Environment, round_number: int) -> list[HuntedRun]:
         from curator_bench.store.hunts import hunted_runs
@@ -144,19 +154,23 @@ class Comparison:
     def _name(self, side: Environment, round_number: int) -> str:
         return f"{self.session}-{side.name}-{round_number}"
 
-    def measured(self, rounds: int) -> list[dict[Series, list[float]]]:
-        """For each side what its rounds measured; a round that any side lacks is left out of all of them."""
-        return common_rounds([self._measured(side, rounds) for side in self.sides])
+    def measured(self, rounds: int) -> list[Measured]:
+        """For each side what its rounds measured."""
+        return [self._measured(side, rounds) for side in self.sides]
 
-    def _measured(self, side: Environment, rounds: int) -> dict[Series, dict[int, float]]:
+    def _measured(self, side: Environment, rounds: int) -> Measured:
         import numpy as np
 
         found: dict[Series, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
         for number_of_round in range(1, rounds + 1):
             for one in self._runs(side, number_of_round):
                 for series, value in _numbers(one) if one.verdict in MEASURED else ():
-                    found[series][number_of_round].append(value)
-        return {series: {r: float(np.median(v)) for r, v in by_round.items()} for series, by_round in found.items()}
+                    finite = found[series][number_of_round]
+                    finite += [value] if math.isfinite(value) else []
+        return {
+            series: {r: float(np.median(values)) for r, values in by_round.items() if values}
+            for series, by_round in found.items()
+        }
 
 
 def _numbers(one: HuntedRun) -> Iterator[tuple[Series, float]]:
@@ -164,17 +178,6 @@ def _numbers(one: HuntedRun) -> Iterator[tuple[Series, float]]:
         found = number(value)
         if found is not None:
             yield Series(one.entry.name, name), found
-
-
-def common_rounds(sides: Sequence[Mapping[Series, Mapping[int, float]]]) -> list[dict[Series, list[float]]]:
-    """Round is compared with round: of each series the rounds that all sides have."""
-    shared = {
-        series: sorted(set(rounds).intersection(*(side.get(series, {}) for side in sides[1:])))
-        for series, rounds in sides[0].items()
-    }
-    return [
-        {series: [side[series][r] for r in rounds] for series, rounds in shared.items() if rounds} for side in sides
-    ]
 
 
 def directions(series: Sequence[Series], metrics: Sequence[str], better: Better | None) -> dict[Series, Better | None]:
@@ -195,25 +198,36 @@ def directions(series: Sequence[Series], metrics: Sequence[str], better: Better 
 
 
 def answers(
-    first: Mapping[Series, list[float]],
-    other: Mapping[Series, list[float]],
+    first: Measured,
+    other: Measured,
     name: str,
     chosen: Mapping[Series, Better | None],
     min_effect: float,
 ) -> list[Answer]:
-    """How one environment differs from the first, metric by metric; of all that differs only few may be noise."""
-    import numpy as np
+    """How one environment differs from the first, metric by metric; of all that differs only few may be noise.
 
-    from curator_bench.verdict.bootstrap import compared, paired_change
+    Nothing is said of a metric that not enough rounds of both have measured.
+    """
+    from curator_bench.verdict.bootstrap import compared
     from curator_bench.verdict.false_discovery import discoveries
 
     found = [
         (series, paired)
         for series in chosen
-        if (paired := paired_change(np.array(first.get(series, [])), np.array(other.get(series, [])))) is not None
+        if (paired := _paired(first.get(series, {}), other.get(series, {}))) is not None
     ]
     sure = discoveries([paired.p_value for _, paired in found], rate=RATE)
     return [
         Answer(series, name, paired, compared(paired, chosen[series], is_sure=bool(is_sure), min_effect=min_effect))
         for (series, paired), is_sure in zip(found, sure, strict=True)
     ]
+
+
+def _paired(first: Mapping[int, float], other: Mapping[int, float]) -> Paired | None:
+    """Round is compared with round: those that both have."""
+    import numpy as np
+
+    from curator_bench.verdict.bootstrap import paired_change
+
+    both = sorted(first.keys() & other.keys())
+    return paired_change(*(np.array([side[number] for number in both]) for side in (first, other)))

@@ -182,8 +182,8 @@ class Repository:
     def _git(self, *words: str, problem: str = "") -> str:
         done = self._run(*words)
         if done.returncode:
-            said = done.stderr.strip() or f"exit code {done.returncode}"
-            raise BenchError(f"{problem}: {said}" if problem else f"{self.top}: git {words[0]}: {said}")
+            said = done.stderr.strip() or ("" if problem else f"exit code {done.returncode}")
+            raise BenchError(": ".join(part for part in (problem or f"{self.top}: git {words[0]}", said) if part))
         return done.stdout.rstrip("\n")
 
     def _run(self, *words: str) -> subprocess.CompletedProcess[str]:

@@ -111,7 +111,8 @@ def _json(report: SessionReport) -> str:
 
 def _run(run: RunFacts) -> dict[str, Any]:
     fields = dataclasses.asdict(run)
-    return {name: value for name, value in fields.items() if name not in ("session", "session_uid", "branch")}
+    told = {name: value for name, value in fields.items() if name not in ("session", "session_uid", "branch")}
+    return {**told, "why": "" if run.verdict in FINE else run.why}
 
 
 def _plain(value: Any) -> str:

@@ -32,6 +32,8 @@ class Series:
     runs: Integers
     """The numbers of the runs in this database."""
     values: Floats
+    runs_without: int
+    """How many comparable runs since the last one of these have measured no number here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,14 @@ class _Runs:
     keys: Sequence[tuple[str, str, str | None]]
     names: Mapping[tuple[str, str], str]
 
+    def later(self) -> Integers:
+        """For each run how many of its group came after it."""
+        by_group = np.argsort(self.groups, kind="stable")
+        ends = np.searchsorted(self.groups[by_group], self.groups, side="right")
+        places = np.empty_like(by_group)
+        places[by_group] = np.arange(len(by_group))
+        return ends - 1 - places
+
 
 def all_series(connection: Connection, metric: str | None = None, branch: str | None = None) -> list[Series]:
     """The series of all entries, by name; of one metric, or of all. Runs of older definitions are left out.
@@ -75,17 +85,15 @@ def all_series(connection: Connection, metric: str | None = None, branch: str | 
     sorted_by = np.lexsort((place, codes, groups))
     place, codes, values, groups = (column[sorted_by] for column in (place, codes, values, groups))
     ends = np.flatnonzero((np.diff(groups) != 0) | (np.diff(codes) != 0)) + 1
-    names = list(metrics)
-    return [
-        _series(runs, int(groups[start]), names[codes[start]], place[start:end], values[start:end])
-        for start, end in pairwise([0, *ends.tolist(), len(values)])
-        if end > start
-    ]
-
-
-def _series(runs: _Runs, group: int, metric: str, places: Integers, values: Floats) -> Series:
-    name, path, machine = runs.keys[group]
-    return Series(EntryKey(name, path, runs.names[name, path]), machine, metric, runs.ids[places], values)
+    names, later = list(metrics), runs.later()
+    found = []
+    for start, end in pairwise([0, *ends.tolist(), len(values)]):
+        if end > start:
+            name, path, machine = runs.keys[groups[start]]
+            entry = EntryKey(name, path, runs.names[name, path])
+            ids, without = runs.ids[place[start:end]], int(later[place[end - 1]])
+            found.append(Series(entry, machine, names[codes[start]], ids, values[start:end], without))
+    return found
 
 
 def _sessions_of(connection: Connection, branch: str | None) -> ColumnElement[bool]:

@@ -13,6 +13,7 @@ from curator_bench.store.looking_back import MEASURED
 from curator_bench.store.queries import nearest
 from curator_bench.store.tables import METRICS, RUNS, SESSIONS
 
+_NAMES = select(METRICS.c.name).distinct()
 _SHORTEST = 6
 """Of a uid or a commit so many letters tell which is meant."""
 
@@ -55,7 +56,7 @@ def _begins(named: str) -> ColumnElement[bool]:
 
 
 def measured(connection: Connection, metric: str | None = None, sessions: Collection[int] | None = None) -> Measured:
-    """In these sessions, or in all."""
+    """In these sessions, or in all. Raises BenchError for a metric that nothing has measured."""
     columns = (RUNS.c.name, RUNS.c.path, METRICS.c.name, RUNS.c.machine_id, RUNS.c.definition_hash)
     statement = (
         select(*columns, RUNS.c.session, METRICS.c.value)
@@ -70,4 +71,6 @@ def measured(connection: Connection, metric: str | None = None, sessions: Collec
     found: Measured = defaultdict(lambda: defaultdict(list))
     for name, path, of, machine, definition, session, value in connection.execute(statement):
         found[Measure(name, path, of)][Kind(machine, definition or None)].append((session, value))
+    if metric is not None and not found:
+        raise BenchError(f"no run has measured {metric!r}{nearest(metric, connection.scalars(_NAMES))}")
     return found

@@ -155,15 +155,21 @@ def history(
     """The newest runs of an entry on whatever machine, oldest first, with all they measured or with one metric only."""
     newest = select(RUNS.c.id).where(*_is(entry)).order_by(RUNS.c.start.desc(), RUNS.c.id.desc()).limit(last)
     chosen = _runs().where(RUNS.c.id.in_(newest.scalar_subquery())).order_by(RUNS.c.start, RUNS.c.id)
-    measured = (
-        select(METRICS).where(METRICS.c.run.in_(newest.scalar_subquery())).order_by(METRICS.c.run, METRICS.c.name)
-    )
+    metrics = _metrics_by_run(connection, newest, metric)
+    return [_past_run(row, metrics[row.id]) for row in connection.execute(chosen)]
+
+
+def _metrics_by_run(
+    connection: Connection, runs: Select[tuple[int]], metric: str | None = None
+) -> Mapping[int, Mapping[str, Scalar]]:
+    """All that these runs measured, or one metric."""
+    measured = select(METRICS).where(METRICS.c.run.in_(runs.scalar_subquery())).order_by(METRICS.c.run, METRICS.c.name)
     if metric is not None:
         measured = measured.where(METRICS.c.name == metric)
-    metrics: dict[int, dict[str, Scalar]] = defaultdict(dict)
+    found: dict[int, dict[str, Scalar]] = defaultdict(dict)
     for run, name, value, text in connection.execute(measured):
-        metrics[run][name] = scalar_of(value, text)
-    return [_past_run(row, metrics[row.id]) for row in connection.execute(chosen)]
+        found[run][name] = scalar_of(value, text)
+    return found
 
 
 def latest_runs(connection: Connection, entry: EntryKey, last: int) -> list[PastRun]:
@@ -236,9 +242,10 @@ def find_sessions(connection: Connection, named: str | None) -> list[PastSession
 
 
 def runs_of(connection: Connection, session: PastSession) -> list[PastRun]:
-    """What a session ran, in the order it began; without metrics."""
+    """What a session ran, in the order it began, with all it measured."""
     chosen = _runs().where(RUNS.c.session == session.id).order_by(RUNS.c.start, RUNS.c.id)
-    return [_past_run(row) for row in connection.execute(chosen)]
+    metrics = _metrics_by_run(connection, select(RUNS.c.id).where(RUNS.c.session == session.id))
+    return [_past_run(row, metrics[row.id]) for row in connection.execute(chosen)]
 
 
 def missed_requirements(connection: Connection, session: PastSession) -> list[MissedRequirement]:

@@ -34,7 +34,7 @@ class Compared(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Paired:
-    """From the first environment to the second; fractions are of the first."""
+    """From the mean of the first environment to that of the second, on their scale; fractions are of the first."""
 
     before: float
     after: float
@@ -51,13 +51,13 @@ def paired_change(first: Floats, second: Floats, *, confidence: float = 0.95) ->
     first, second = first[:rounds], second[:rounds]
     scale = scale_of(np.concatenate([first, second]))
     places = scale.to(first), scale.to(second)
-    before, after = (float(np.median(place)) for place in places)
+    before = float(np.mean(places[0]))
     middle, drawn, error = _drawn(places[1] - places[0])
     low, high = np.quantile(drawn, [(1 - confidence) / 2, (1 + confidence) / 2])
     bounds = middle - float(high) * error, middle - float(low) * error
     return Paired(
         before=scale.back(before),
-        after=scale.back(after),
+        after=scale.back(before + middle),
         change=scale.change(before, before + middle),
         interval=(_at(scale, before, bounds[0]), _at(scale, before, bounds[1])),
         p_value=float((1 + np.sum(np.abs(drawn) >= abs(middle) / error)) / (1 + len(drawn))),

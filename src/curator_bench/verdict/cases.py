@@ -105,9 +105,9 @@ def case_of(question: Question) -> Case | NoCase:
         return NoCase("the newest value is not a finite number")
     past = question.history[np.isfinite(question.history)]
     baseline = None if question.baseline is None else question.baseline[np.isfinite(question.baseline)]
-    known = len(past) if baseline is None or len(baseline) == 0 else max(len(past), len(baseline))
-    if known < rules.min_history or (baseline is not None and len(baseline) == 0):
-        known = known if baseline is None else len(baseline)
+    has_baseline = baseline is None or len(baseline) > 0
+    known = max(len(past), 0 if baseline is None else len(baseline)) if has_baseline else 0
+    if known < rules.min_history or not has_baseline:
         return NoCase(f"not enough history: {known} of the {rules.min_history} runs it takes", True, known)
     return _case(question, past, baseline)
 

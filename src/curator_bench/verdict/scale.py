@@ -6,6 +6,7 @@ Metrics that are zero or negative at times have no logarithm; they are judged in
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,8 +14,7 @@ import numpy as np
 
 from curator_bench.verdict.tails import Floats
 
-_LARGEST = 700.0
-"""The logarithm of about the largest number there is."""
+_LARGEST = math.log(sys.float_info.max)
 _FARTHEST = 1e12
 """In usual sizes: what is further off is as far, so that its square is a number."""
 
