@@ -19,11 +19,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from curator_bench.errors import BenchError
-from curator_bench.execution.session_file import INVOCATIONS
 from curator_bench.measure.environment import boot_id
 from curator_bench.measure.processes import identify
 
 CLAIM = "claim.json"
+_INVOCATIONS = ".invocations"
 _LOCK = ".lock"
 _EVERY_S = 30.0
 _SILENCE_S = 300.0
@@ -142,7 +142,7 @@ class Claims:
 
     def _put_aside(self, claim: Path) -> None:
         """A claim of our own, or a void one. Of several that do so none takes away what another has just made."""
-        with _alone(self._session_dir / INVOCATIONS / _LOCK):
+        with _alone(self._session_dir / _INVOCATIONS / _LOCK):
             self._put_aside_alone(claim)
 
     def _put_aside_alone(self, claim: Path) -> None:
@@ -164,7 +164,7 @@ class Claims:
         return _age_s(file) < _SILENCE_S
 
     def _begin(self) -> None:
-        folder = self._session_dir / INVOCATIONS
+        folder = self._session_dir / _INVOCATIONS
         folder.mkdir(parents=True, exist_ok=True)
         own = folder / f"{self._own.invocation}-{self._own.pid}.json"
         if not self._creates_exclusively(folder):
