@@ -194,6 +194,10 @@ def test_without_a_name_the_newest_session_of_the_matrix_goes_on(counting: Proje
     run("--bench-session=older")
     run("--bench-session=newer")
     assert starts(counting) == ["a", "a"]
+    could_not_start = counting.folder / "results" / "newest" / "session.json"
+    could_not_start.parent.mkdir()
+    newer = json.loads((counting.folder / "results" / "newer" / "session.json").read_text())
+    could_not_start.write_text(json.dumps({**newer, "started_at": "9999-01-01"}))
     outcome = run("--bench-resume")
     assert "results/newer" in outcome.output
     assert starts(counting) == ["a", "a"]
