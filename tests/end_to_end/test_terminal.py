@@ -233,7 +233,7 @@ def test_one_screen_shows_how_far_a_fleet_is_and_what_runs_where(
     shown.wait_for(lambda lines: len([line for line in live(lines) if re.search(r" on \S+ [\d.]+ s", line)]) == 2, 90)
     (head,) = heads(shown.screen.lines)
     assert re.match(r"    0 of 2 done, 2 running", head)
-    shown.wait_for(lambda lines: any("1 of 2 done, 1 running, about" in line for line in heads(lines)), 90)
+    shown.wait_for(lambda lines: any("1 of 2 done, 1 running" in line for line in heads(lines)), 90)
     assert shown.wait() == 0
     assert not live(shown.screen.lines) + heads(shown.screen.lines)
     assert shown.screen.unknown == []

@@ -177,9 +177,13 @@ def test_a_folder_that_every_node_has_stays_the_one_also_when_a_script_writes_in
     own = pack([str(tmp_path)], tmp_path / "results" / "s", "token")
     env, _ = runtime_env(own, {"a": Found(True, True, True)})
     (tmp_path / "written.txt").write_text("by a script")
-    with unpacked(here, own.as_sent(env)) as there:
+    with unpacked(here, own.as_sent(env), "any") as there:
         assert there.plan == here
-    assert own.as_sent({"working_dir": str(tmp_path)}) == own
+    env, _ = runtime_env(own, {"a": Found(True, True, True), "b": Found(True, False, True)})
+    sent = own.as_sent(env, frozenset({"a"}))
+    with unpacked(here, sent, "a") as at_home, unpacked(here, sent, "b") as away:
+        assert at_home.plan == here
+        assert away.plan.script == str(Path.cwd() / "x.py")
 
 
 def test_what_is_too_much_to_send_is_left_to_nodes_that_nobody_asked(tmp_path: Path) -> None:

@@ -46,10 +46,14 @@ class Baggage:
     token: str = ""
     """What stands in the file `token` of the session's fleet folder: who can read it sees our results directory."""
     home_python: str = ""
+    at_home_on: frozenset[str] = frozenset()
+    """The nodes that had the folder when they were asked: they keep to it when scripts write into it meanwhile."""
 
-    def as_sent(self, env: Mapping[str, Any]) -> Baggage:
-        """Where the folder is not sent, every node has it, and keeps to it when scripts write into it meanwhile."""
-        return self if "working_dir" in env else dataclasses.replace(self, folder="")
+    def as_sent(self, env: Mapping[str, Any], at_home_on: frozenset[str] = frozenset()) -> Baggage:
+        """Where the folder is not sent every node has it."""
+        if "working_dir" in env:
+            return dataclasses.replace(self, at_home_on=at_home_on)
+        return dataclasses.replace(self, folder="")
 
     @property
     def token_file(self) -> Path:
@@ -177,11 +181,11 @@ class Unpacked:
 
 
 @contextmanager
-def unpacked(plan: Plan, baggage: Baggage) -> Iterator[Unpacked]:
+def unpacked(plan: Plan, baggage: Baggage, node: str) -> Iterator[Unpacked]:
     found = _found_here(baggage)
     moved: dict[str, str] = {}
     own_session = ""
-    if baggage.folder and not found.has_folder:
+    if baggage.folder and not (node in baggage.at_home_on or found.has_folder):
         moved[baggage.folder] = os.getcwd()
     if baggage.session_dir and found.shares_results:
         moved[baggage.session_dir] = baggage.session_dir  # which may stand in a folder that is another here
@@ -264,7 +268,9 @@ def _collected(entry_dir: Path) -> tuple[dict[str, bytes], list[str]]:
     return files, too_large
 
 
-def choose(ray: Any, baggage: Baggage, nodes: Mapping[str, str], unasked: str) -> tuple[dict[str, Any], list[str]]:
+def choose(
+    ray: Any, baggage: Baggage, nodes: Mapping[str, str], unasked: str
+) -> tuple[Baggage, dict[str, Any], list[str]]:
     """Asks every node (id to name) what it has, and says what is to be sent. In the driver."""
     ours: Any = importlib.import_module(__name__)
     ray.cloudpickle.register_pickle_by_value(ours)
@@ -277,4 +283,6 @@ def choose(ray: Any, baggage: Baggage, nodes: Mapping[str, str], unasked: str) -
         found = {name: Found(*ray.get(answer, timeout=60)) for name, answer in answers.items()}
     finally:
         ray.cloudpickle.unregister_pickle_by_value(ours)
-    return runtime_env(baggage, found, unasked)
+    env, words = runtime_env(baggage, found, unasked)
+    at_home_on = frozenset(node for node, name in nodes.items() if found[name].has_folder)
+    return baggage.as_sent(env, at_home_on), env, words

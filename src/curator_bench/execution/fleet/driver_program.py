@@ -114,14 +114,15 @@ class Driver:
             node: name_of_node(host, node, [other for other in hosts if hosts[other] == host])
             for node, host in hosts.items()
         }
-        env, words = choose(self._ray, self._baggage, names, self._unasked)
-        self._baggage = self._baggage.as_sent(env)
+        self._baggage, env, words = choose(self._ray, self._baggage, names, self._unasked)
         self._note(words)
         return env
 
     def _connect_as_client(self) -> None:
         """Sends all there is: to ask first takes a second connection, in which Ray's server now and then breaks."""
-        env, words = runtime_env(self._baggage or Baggage(), {}, _OF_A_CLIENT)
+        baggage = self._baggage or Baggage()
+        env, words = runtime_env(baggage, {}, _OF_A_CLIENT)
+        self._baggage = baggage.as_sent(env)
         for attempt in range(1, _CLIENT_ATTEMPTS + 1):
             try:
                 self._connect(runtime_env=env)

@@ -40,7 +40,7 @@ def run_on_node(order: Order, board: Any, baggage: Baggage | None) -> tuple[RunR
     where = _where()
     if not _may_run(order, where, board):
         return None, where, {}
-    with unpacked(order.plan, baggage or Baggage()) as here:
+    with unpacked(order.plan, baggage or Baggage(), where.node) as here:
         bench = _workbench()
         bench.environ = _inherited(where)
         plan = within(here.plan, order.slice, *_size_of_node(), _shared_memory())
