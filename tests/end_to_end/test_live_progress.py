@@ -70,7 +70,7 @@ def test_progress_json_tells_in_every_mode_what_is_done_and_what_runs(
     seen: dict[int, dict[str, Any]] = {}
     for found in watch(project, process):
         has_said = [run["name"] for run in found["running"] if run["last_line"] == f"waiting at {run['name']}"]
-        if has_said and len(has_said) == min(at_once, 3 - found["done"]):
+        if found["done"] not in seen and has_said and len(has_said) == min(at_once, 3 - found["done"]):
             seen[found["done"]] = found
             open_gate(project, has_said[0])
     outcome = project.outcome(process)
