@@ -100,7 +100,12 @@ def _read_benchmarks(session: pytest.Session) -> Benchmarks:
     files = find_matrices(session, settings)
     matrix = _load(settings, files) if files else None
     _check_names(settings.entries, matrix.entries if matrix else ())
-    return Benchmarks(settings, matrix)
+    benchmarks = Benchmarks(settings, matrix)
+    if matrix is not None and not settings.names_session:
+        from curator_bench.execution.session_file import free_name
+
+        benchmarks.settings = settings.with_session(free_name(benchmarks.session_dir))
+    return benchmarks
 
 
 def has_matrix(config: pytest.Config) -> bool:

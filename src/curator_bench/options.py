@@ -381,9 +381,13 @@ def _split_names(given: list[str]) -> tuple[str, ...]:
     return tuple(name.strip() for text in given for name in text.split(",") if name.strip())
 
 
+def _named_now() -> str:
+    return f"benchmark-run__{datetime.now(UTC):%Y-%m-%d__%H-%M-%S}_UTC"
+
+
 def _session_name(given: str | None) -> str:
     if given is None:
-        return f"benchmark-run__{datetime.now(UTC):%Y-%m-%d__%H-%M-%S}_UTC"
+        return _named_now()
     if not _SESSION_NAME.match(given):
         raise BenchError(
             f"--bench-session: found {given!r}, expected letters, digits and _ . - + @, as in a folder's name"
