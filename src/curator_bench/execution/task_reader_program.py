@@ -21,11 +21,14 @@ from typing import Any, BinaryIO
 PREFIX = "task"
 # Labels of NeMo Curator's StagePerfStats that are not measurements, even where they look like numbers.
 LABELS = frozenset(
-    "stage_name actor_id node_id gpu_id physical_address pod_ip hostname gpu_indices gpu_uuids".split()  # noqa: SIM905
+    [
+        *("stage_name", "actor_id", "node_id", "gpu_id", "physical_address"),
+        *("pod_ip", "hostname", "gpu_indices", "gpu_uuids"),
+    ]
 )
 NESTED_METRICS = ("custom_metrics", "custom_stats")
 # What a pickle needs for plain values; imported even when everything else is replaced.
-PLAIN_MODULES = frozenset("_codecs builtins collections copyreg datetime numpy".split())  # noqa: SIM905
+PLAIN_MODULES = frozenset(["_codecs", "builtins", "collections", "copyreg", "datetime", "numpy"])
 SHOWN = 3
 
 

@@ -107,7 +107,7 @@ class _Child:
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._was_ended = False
-        self._printed: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
+        self._printed: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  closed by `end`
         self._process = subprocess.Popen(
             [sys.executable, "-m", _PROGRAM],
             stdin=subprocess.PIPE,
