@@ -34,32 +34,32 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
-    from curator_bench.fixtures import announcing
+    from curator_bench.runner import announcing
 
     try:
         collection.load_benchmarks(session)
         if collection.resumes(session.config):
-            from curator_bench.fixtures.joining import go_on
+            from curator_bench.runner.joining import go_on
 
             go_on(session.config)
         if collection.is_recording(session.config):
             from curator_bench.fixtures.python_run_hooks import PythonRunHooks
-            from curator_bench.fixtures.recording_hooks import RecordingHooks
+            from curator_bench.runner.recording_hooks import RecordingHooks
 
             session.config.pluginmanager.register(RecordingHooks(session.config), "curator_bench_recording")
             session.config.pluginmanager.register(PythonRunHooks(), "curator_bench_python_runs")
         if collection.has_fleet(session.config):
-            from curator_bench.fixtures.fleet_hooks import FleetHooks
+            from curator_bench.runner.fleet_hooks import FleetHooks
 
             session.config.pluginmanager.register(FleetHooks(), "curator_bench_fleet")
         if collection.may_report(session.config):
-            from curator_bench.fixtures.sink_hooks import sink_hooks
+            from curator_bench.runner.sink_hooks import sink_hooks
 
             if (hooks := sink_hooks(session.config)) is not None:
                 session.config.pluginmanager.register(hooks, "curator_bench_sinks")
         announcing.announce(session.config)
         if collection.resumes(session.config):
-            from curator_bench.fixtures.resume import ResumeHooks
+            from curator_bench.runner.resume import ResumeHooks
 
             session.config.pluginmanager.register(ResumeHooks(session.config), "curator_bench_resume")
     except BenchError as error:
@@ -94,7 +94,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
     if collection.has_matrix(session.config):
-        from curator_bench.fixtures.joining import note_session
+        from curator_bench.runner.joining import note_session
 
         note_session(session)
     return (yield)
@@ -106,7 +106,7 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     if call.when == "call" and collection.UNJUDGED in item.stash:
-        from curator_bench.fixtures.unjudged import settle
+        from curator_bench.runner.unjudged import settle
 
         settle(item, call, report)
     collection.attach_run(item, report)

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from curator_bench.errors import MatrixError
-from curator_bench.fixtures.sinks import check
 from curator_bench.matrix import LoadRequest, load
+from curator_bench.runner.sinks import check
 
 ROOT = Path(__file__).parents[2]
 STORIES = (

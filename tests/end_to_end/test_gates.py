@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from curator_bench.importing.found import FoundRun
+from curator_bench.importing.taking import Taker
 from curator_bench.matrix import LoadRequest, definition_hash, load
-from curator_bench.measure.environment import machine_id
+from curator_bench.provenance.environment import machine_id
 from curator_bench.store.database import database_url, open_for_reading, open_for_writing
-from curator_bench.store.imports.found import FoundRun
-from curator_bench.store.imports.taking import Taker
 from curator_bench.store.records import RunEnd, RunRecord, RunStart, SessionRecord
 from curator_bench.values import Place, Verdict
 
@@ -197,7 +197,7 @@ def test_only_like_is_compared(gated: Gated, told: dict[str, str], why: str) -> 
 
 
 OF_A_NODE = """
-from curator_bench.fixtures.run_keys import MACHINE
+from curator_bench.runner.run_keys import MACHINE
 
 def pytest_bench_run_started(item, plan):
     item.stash[MACHINE] = "the node"

@@ -17,17 +17,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from curator_bench.measure import environment
 from curator_bench.measure.cgroup import CgroupLimits, count_cpus, read_limits
-from curator_bench.measure.conda import explicit_text
-from curator_bench.measure.machine import Machine, cpu_model_in, machine_id, rounded_up
-from curator_bench.measure.packages import SubjectState, packages_text, subject_state
+from curator_bench.provenance import environment
+from curator_bench.provenance.conda import explicit_text
+from curator_bench.provenance.machine import Machine, cpu_model_in, machine_id, rounded_up
+from curator_bench.provenance.packages import SubjectState, packages_text, subject_state
 
 WithGpus = Callable[..., Any]
 SOURCE = Path(__file__).parents[2] / "src"
 GIB = 1 << 30
 
-MACHINE_ID = "import json; from curator_bench.measure.environment import machine_id; print(json.dumps(machine_id()))"
+MACHINE_ID = "import json; from curator_bench.provenance.environment import machine_id; print(json.dumps(machine_id()))"
 
 
 def in_child(code: str, **variables: str) -> Any:
@@ -55,7 +55,7 @@ def test_a_capture_says_what_a_run_depends_on(tmp_path: Path) -> None:
 
 def test_a_capture_knows_the_gpus(with_gpus: WithGpus) -> None:
     code = """
-import json; from pathlib import Path; from curator_bench.measure.environment import capture
+import json; from pathlib import Path; from curator_bench.provenance.environment import capture
 print(json.dumps(capture([], Path("."))))
 """
     facts = with_gpus("healthy healthy", code, CUDA_VISIBLE_DEVICES="1")
@@ -66,7 +66,7 @@ print(json.dumps(capture([], Path("."))))
 def test_a_capture_imports_neither_ray_nor_psutil() -> None:
     code = """
 import json, sys; from pathlib import Path
-from curator_bench.measure.environment import capture
+from curator_bench.provenance.environment import capture
 capture(["ray"], Path("."))
 print(json.dumps(sorted({"ray", "psutil", "numpy", "pydantic"} & set(sys.modules))))
 """

@@ -15,10 +15,10 @@ import pytest
 
 from curator_bench.errors import MissingExtra
 from curator_bench.execution.repeats import combine
+from curator_bench.importing.forms import form_of
+from curator_bench.importing.taking import TakenIn, Taker
 from curator_bench.store import exports
 from curator_bench.store.database import Database
-from curator_bench.store.imports.forms import form_of
-from curator_bench.store.imports.taking import TakenIn, Taker
 from curator_bench.store.recorder import Recorder
 from curator_bench.store.records import Figures, InvocationRecord, SessionRecord, SubjectRecord
 from curator_bench.values import Check, Repeat, Verdict

@@ -22,11 +22,11 @@ from hypothesis import strategies as st
 
 from curator_bench.errors import BenchError, Mistake
 from curator_bench.execution.repeats import combine
+from curator_bench.importing.forms import form_of
+from curator_bench.importing.found import moment_of
+from curator_bench.importing.taking import TakenIn, Taker
 from curator_bench.store import unrecorded
 from curator_bench.store.database import Database
-from curator_bench.store.imports.forms import form_of
-from curator_bench.store.imports.found import moment_of
-from curator_bench.store.imports.taking import TakenIn, Taker
 from curator_bench.store.records import RunRecord
 from curator_bench.values import Repeat, Verdict
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 import pytest
 from sqlalchemy import event
 
+from curator_bench.importing import kept
+from curator_bench.importing.found import FoundRun
 from curator_bench.store import unrecorded
 from curator_bench.store.database import WRITE_PATIENCE_S, Database, database_url, open_for_writing
-from curator_bench.store.imports import kept
-from curator_bench.store.imports.found import FoundRun
 from curator_bench.store.recorder import Recorder
 from curator_bench.store.records import RunRecord
 from curator_bench.store.rows import Place, join_invocation, join_session, take_in

@@ -41,7 +41,7 @@ def writing(named: str) -> AbstractContextManager[Database]:
     """Opened so, a database also learns which of its runs were killed."""
     import socket
 
-    from curator_bench.measure.environment import boot_id
+    from curator_bench.provenance.environment import boot_id
     from curator_bench.store.opening import to_write
     from curator_bench.store.orphans import Here
 

@@ -22,7 +22,7 @@ def command(files: tuple[str, ...], database: str) -> None:
     jsonl` wrote, lines with name, metric, value, time and commit, JSON of pytest-benchmark, or a benchmark.db of
     coiled/benchmarks. A URL of fsspec will do, such as s3://bucket/history/: of a folder, all .jsonl in it.
     """
-    from curator_bench.store.imports.taking import Taker
+    from curator_bench.importing.taking import Taker
 
     sources = [find(file) if is_store(file) else (Path(file), taking_in.form(Path(file), file)) for file in files]
     mistakes: list[Mistake] = []

@@ -38,7 +38,7 @@ def command(
     """Print the merged and expanded entries of FILES. With mistakes: print them all and exit with 1."""
     matrix = load_files(files, overlays, datasets, curator_repo)
     if any(file.sinks for file in matrix.files):
-        from curator_bench.fixtures import sinks
+        from curator_bench.runner import sinks
 
         sinks.check(matrix)
     for warning in matrix.warnings:

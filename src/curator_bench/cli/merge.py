@@ -18,8 +18,8 @@ from curator_bench.cli.tables import say
 from curator_bench.errors import Mistake
 
 if TYPE_CHECKING:
+    from curator_bench.importing.found import Found
     from curator_bench.store.database import Database
-    from curator_bench.store.imports.found import Found
     from curator_bench.store.merge import Merged
 
 Merging: TypeAlias = "Callable[[Database, list[Mistake]], Merged]"
@@ -78,7 +78,7 @@ def _of_stored_database(stored: Stored, into: Database, mistakes: list[Mistake])
 
 
 def _of_runs(found: Iterator[Found], into: Database, mistakes: list[Mistake]) -> Merged:
-    from curator_bench.store.imports.taking import Taker
+    from curator_bench.importing.taking import Taker
     from curator_bench.store.merge import Merged
 
     taken = Taker(into).take_in(found)

@@ -124,7 +124,7 @@ def _row(one: FoundShift) -> tuple[str, ...]:
 
 def _ranges(shown: Sequence[FoundShift], repo: Path | None) -> Iterator[str]:
     """What was committed between the last run before a shift and the first since; each range once."""
-    from curator_bench.measure.git import log_between
+    from curator_bench.provenance.git import log_between
     from curator_bench.verdict.hunting import State
 
     seen = set()

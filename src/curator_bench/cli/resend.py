@@ -74,8 +74,8 @@ def _check_names(sinks: Sequence[str]) -> None:
 
 def _resend(path: Path, left: Undelivered, files: tuple[Path, ...], copy_to: str | None) -> list[str]:
     """What went wrong."""
-    from curator_bench.fixtures.sink_hooks import mask_of
-    from curator_bench.fixtures.sinks import choose_one
+    from curator_bench.runner.sink_hooks import mask_of
+    from curator_bench.runner.sinks import choose_one
     from curator_bench.sinks.child import ChildError
     from curator_bench.sinks.resending import Resending
 

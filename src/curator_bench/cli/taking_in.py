@@ -15,8 +15,8 @@ from curator_bench.cli.tables import how_many
 from curator_bench.errors import BenchError, Mistake
 
 if TYPE_CHECKING:
-    from curator_bench.store.imports.forms import Form
-    from curator_bench.store.imports.found import Found
+    from curator_bench.importing.forms import Form
+    from curator_bench.importing.found import Found
 
 _MISTAKES_SHOWN = 20
 
@@ -24,7 +24,7 @@ _MISTAKES_SHOWN = 20
 def form(path: Path, shown: str) -> Form:
     """Of which form a file is. Raises BenchError."""
     from curator_bench.execution.repeats import combine
-    from curator_bench.store.imports.forms import form_of
+    from curator_bench.importing.forms import form_of
 
     try:
         with _readable(shown):

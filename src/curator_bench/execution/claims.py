@@ -19,8 +19,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from curator_bench.errors import BenchError
-from curator_bench.measure.environment import boot_id
 from curator_bench.measure.processes import identify
+from curator_bench.provenance.environment import boot_id
 
 CLAIM = "claim.json"
 _INVOCATIONS = ".invocations"

@@ -6,7 +6,7 @@ import fcntl
 import os
 from pathlib import Path
 
-from curator_bench.measure.environment import capture, write
+from curator_bench.provenance.environment import capture, write
 from curator_bench.values import Plan
 
 _CAPTURED = "captured:"

@@ -17,7 +17,7 @@ from typing import IO
 
 from curator_bench.execution.environment import without_pytest
 from curator_bench.hunting import child_program
-from curator_bench.measure.git import elsewhere
+from curator_bench.provenance.git import elsewhere
 
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _GRACE_S = 60.0

@@ -35,7 +35,7 @@ RATE = 0.05
 
 def comparison_key(environments: Sequence[Environment], pytest_args: Sequence[str], folder: Path) -> str:
     """The same for the same environments, arguments and code: what is another may not go on with these rounds."""
-    from curator_bench.measure.git import contents
+    from curator_bench.provenance.git import contents
 
     sides = [part for one in environments for part in one.parts()]
     return key_of([*sides, *pytest_args, str(folder), contents(folder)])

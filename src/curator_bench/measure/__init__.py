@@ -1,1 +1,1 @@
-"""What is sampled and looked up around a run: memory, processor time, GPUs, the machine, git."""
+"""What is sampled around a run: memory, processor time, GPUs, Ray's tasks."""

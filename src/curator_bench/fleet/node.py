@@ -1,0 +1,190 @@
+"""What a Ray task does with an order: the same `run_entry` as everywhere, inside the slice the task was given."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import os
+import signal
+import socket
+import tempfile
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from curator_bench.errors import GpuError
+from curator_bench.execution.failed import failed_before_it_began
+from curator_bench.execution.run import Interrupted, run_entry
+from curator_bench.execution.untrusted_files import Unusable, read_json_object
+from curator_bench.execution.workbench import Workbench
+from curator_bench.fleet.baggage import Baggage, unpacked
+from curator_bench.fleet.gpus import GpuWatch
+from curator_bench.fleet.model import Order, Where
+from curator_bench.fleet.slices import within
+from curator_bench.provenance.environment import machine_id
+from curator_bench.values import Cause, Plan, RunResult
+
+_EVERY_S = 1.0
+_ANSWERS_WITHIN_S = 10.0
+_ENDED_WITHIN_S = 2.0
+_LARGEST_STATUS = 1 << 20
+_RAYS_ALLOCATOR = "ray/core/libjemalloc.so"
+
+
+def run_on_node(order: Order, board: Any, baggage: Baggage | None) -> tuple[RunResult | None, Where, dict[str, bytes]]:
+    """No result where the task was given a GPU that nothing must run on any more. The last are files to bring home."""
+    # Ray starts its processes deaf to Ctrl-C, and a script would be, too.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    where = _where()
+    if not _may_run(order, where, board):
+        return None, where, {}
+    with unpacked(order.plan, baggage or Baggage(), where.node) as here:
+        bench = _workbench()
+        bench.environ = _inherited(where)
+        plan = within(here.plan, order.slice, *_size_of_node(), _shared_memory())
+        with Messenger(plan, where, board):
+            result = _run(plan, order, where, bench)
+        if result.cause is Cause.GPU:
+            _answer(board.refused.remote(where.node, where.gpus, plan.name))
+        result, files = here.back(result)
+        return result, where, files
+
+
+def _may_run(order: Order, where: Where, board: Any) -> bool:
+    """Asks for what was left out while the order waited; a board that does not answer is no reason not to run."""
+    left_out = order.gpus_left_out.get(where.node, frozenset())
+    if where.gpus:
+        left_out |= _answer(board.gpus_left_out.remote(where.node)) or frozenset()
+    return not left_out & set(where.gpus)
+
+
+def _answer(answer: Any) -> Any:
+    ray: Any = importlib.import_module("ray")
+    with suppress(ray.exceptions.RayError):
+        return ray.get(answer, timeout=_ANSWERS_WITHIN_S)
+    return None
+
+
+def _run(plan: Plan, order: Order, where: Where, bench: Workbench) -> RunResult:
+    watch = GpuWatch(bench.environ, order.shares_gpu, plan.gpu_mem_use_warning_threshold) if where.gpus else None
+    try:
+        if watch is not None:
+            watch.check()
+        result = run_entry(plan, bench)
+    except GpuError as error:
+        result = failed_before_it_began(plan, str(error), Cause.GPU)
+    except Interrupted as stop:
+        result = stop.result
+    return watch.seen(result) if watch is not None else result
+
+
+class Messenger:
+    """Tells the board where the run is and once a second how far, and ends it when it is told so in return."""
+
+    def __init__(self, plan: Plan, where: Where, board: Any) -> None:
+        self._ray: Any = importlib.import_module("ray")
+        self._uid, self._board = plan.uid, board
+        self._status = Path(plan.entry_dir, "status.json")
+        self._ended = threading.Event()
+        self._first_word = board.note.remote(plan.uid, {"where": where})
+        self._thread = threading.Thread(target=self._run, name="curator-bench messenger", daemon=True)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join(_ENDED_WITHIN_S)
+
+    def _run(self) -> None:
+        answer = self._first_word
+        while not self._is_unwanted(answer):
+            if self._ended.wait(_EVERY_S):
+                return
+            answer = self._board.note.remote(self._uid, self._word())
+        if not self._ended.is_set():
+            os.kill(os.getpid(), signal.SIGINT)  # as Ctrl-C: the main thread puts the run in order
+
+    def _is_unwanted(self, answer: Any) -> bool:
+        """A board that does not answer is no reason to end a run."""
+        try:
+            return bool(self._ray.get(answer, timeout=_ANSWERS_WITHIN_S))
+        except self._ray.exceptions.RayError:
+            return False
+
+    def _word(self) -> dict[str, Any]:
+        try:
+            return {"status": read_json_object(self._status, most_bytes=_LARGEST_STATUS).fields}
+        except Unusable:
+            return {}
+
+
+@functools.cache
+def _workbench() -> Workbench:
+    """One for all runs of this worker; its guard sees to it when the worker ends. Nothing stands between two runs."""
+    return Workbench(Path(tempfile.gettempdir()), in_ray_worker=True)
+
+
+def _where() -> Where:
+    ray: Any = importlib.import_module("ray")
+    return Where(
+        node=ray.get_runtime_context().get_node_id(),
+        host=socket.gethostname(),
+        gpus=tuple(map(str, ray.get_gpu_ids())),
+        machine_id=_machine(),
+        pid=os.getpid(),
+    )
+
+
+@functools.cache
+def _machine() -> str:
+    return machine_id()
+
+
+@functools.cache
+def _size_of_node() -> tuple[float, int]:
+    """Its CPUs, and the memory Ray says it has."""
+    ray: Any = importlib.import_module("ray")
+    own = ray.get_runtime_context().get_node_id()
+    resources = next(node["Resources"] for node in ray.nodes() if node["NodeID"] == own)
+    return resources.get("CPU", 0.0), int(resources.get("memory", 0) + resources.get("object_store_memory", 0))
+
+
+def _shared_memory() -> int | None:
+    try:
+        system = os.statvfs("/dev/shm")
+    except OSError:
+        return None
+    return system.f_blocks * system.f_frsize
+
+
+def _inherited(where: Where) -> Mapping[str, str]:
+    """What the node was started with, as a script would see it without a fleet, and of GPUs the slice's."""
+    env = dict(_environment_of_the_node())
+    if where.gpus or _has_gpus():
+        env["CUDA_VISIBLE_DEVICES"] = ",".join(where.gpus)
+    return env
+
+
+@functools.cache
+def _environment_of_the_node() -> Mapping[str, str]:
+    """The raylet's: a worker's own has what Ray adds. Where it cannot be read, the worker's, from which
+    `without_ray` takes what is known to be added."""
+    try:
+        pairs = Path("/proc", os.environ["RAY_RAYLET_PID"], "environ").read_bytes().split(b"\0")
+    except (OSError, KeyError):
+        return os.environ
+    env = dict(os.fsdecode(pair).split("=", 1) for pair in pairs if b"=" in pair)
+    preloaded = [library for library in env.pop("LD_PRELOAD", "").split(":") if library]
+    if own := [library for library in preloaded if not library.endswith(_RAYS_ALLOCATOR)]:
+        env["LD_PRELOAD"] = ":".join(own)
+    return env
+
+
+@functools.cache
+def _has_gpus() -> bool:
+    ray: Any = importlib.import_module("ray")
+    own = ray.get_runtime_context().get_node_id()
+    return any(node["NodeID"] == own and node["Resources"].get("GPU") for node in ray.nodes())

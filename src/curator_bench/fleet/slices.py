@@ -1,0 +1,84 @@
+"""What a plan asks of the fleet, which nodes can ever give it, and what the run's own cluster gets of its slice."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+
+from curator_bench.fleet.model import Node, Slice
+from curator_bench.values import Plan, RaySettings
+
+_CLOSE_ENOUGH = 0.999
+"""Ray rounds memory."""
+_USUAL_CPUS = 1.0
+_USUAL_OBJECT_STORE = 0.3
+_SMALLEST_OBJECT_STORE = 80 << 20
+"""Ray starts none below 75 MiB."""
+
+
+def slice_of(ray: RaySettings | None, runs_per_gpu: int = 1) -> Slice:
+    """What is not said is one CPU and no GPU, as of any Ray task."""
+    if ray is None or ray.address:
+        return Slice()
+    gpus = ray.num_gpus or 0.0
+    return Slice(
+        num_cpus=_USUAL_CPUS if ray.num_cpus is None else ray.num_cpus,
+        num_gpus=gpus / runs_per_gpu if gpus == 1 else gpus,
+        memory=ray.memory,
+        resources=dict(ray.resources),
+    )
+
+
+def fits(wanted: Slice, node: Node) -> bool:
+    """Whether the node, with nothing else on it, could give this."""
+    return all(node.resources.get(name, 0.0) >= amount * _CLOSE_ENOUGH for name, amount in wanted.amounts().items())
+
+
+def capacity(wanted: Slice, nodes: Iterable[Node]) -> int:
+    """How many slices like this the nodes hold together when they hold nothing else."""
+    return sum(_capacity_of(wanted, node) for node in nodes)
+
+
+def _capacity_of(wanted: Slice, node: Node) -> int:
+    shares = [node.resources.get(name, 0.0) / amount for name, amount in wanted.amounts().items()]
+    return math.floor(min(shares, default=1.0) + 1 - _CLOSE_ENOUGH)
+
+
+def largest(nodes: Collection[Node]) -> Node | None:
+    """The node a message names: the one with most GPUs, then CPUs, then memory."""
+    return max(
+        nodes, key=lambda node: [node.resources.get(name, 0.0) for name in ("GPU", "CPU", "memory")], default=None
+    )
+
+
+def within(plan: Plan, wanted: Slice, node_cpus: float, node_memory: int, shm_bytes: int | None) -> Plan:
+    """The plan with a cluster that has what its slice has, however many runs share the node.
+
+    A fraction of memory is of the slice's: what the entry asks for, else the node's in the proportion of CPUs.
+    """
+    if plan.ray is None or plan.ray.address:
+        return plan
+    share = min(1.0, wanted.num_cpus / node_cpus) if node_cpus else 1.0
+    memory = wanted.memory or int(node_memory * share)
+    store = _object_store(plan.ray.object_store_size, memory, share, shm_bytes)
+    return replace(
+        plan,
+        ray=replace(
+            plan.ray,
+            num_cpus=float(math.ceil(wanted.num_cpus)),
+            num_gpus=float(math.ceil(wanted.num_gpus)),
+            memory=wanted.memory or max(memory - store, _SMALLEST_OBJECT_STORE),
+            object_store_size=store,
+            reuse=False,
+        ),
+    )
+
+
+def _object_store(said: int | float | None, memory: int, share: float, shm_bytes: int | None) -> int:
+    if isinstance(said, int):
+        return said
+    size = int(memory * (_USUAL_OBJECT_STORE if said is None else said))
+    if shm_bytes is not None:
+        size = min(size, int(shm_bytes * share * 0.95))
+    return max(size, _SMALLEST_OBJECT_STORE)

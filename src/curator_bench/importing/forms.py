@@ -1,0 +1,76 @@
+"""Which form a file has, seen from what is in it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from curator_bench.errors import BenchError
+from curator_bench.importing import coiled, kept, plain, pytest_benchmark, results
+from curator_bench.importing.found import Found
+from curator_bench.importing.results import Combine
+
+_SQLITE = b"SQLite format 3\0"
+_LINES_LOOKED_AT = 100
+_EXPECTED = (
+    "expected unrecorded.jsonl, results.jsonl, lines of `curator-bench export --format jsonl`, lines with name, metric,"
+    " value and time, JSON of pytest-benchmark, or a benchmark.db of coiled/benchmarks"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What a file is, for people, and how it is read."""
+
+    name: str
+    read: Callable[[Path], Iterator[Found]]
+
+
+def form_of(path: Path, combine: Combine) -> Form:
+    """Raises BenchError where it is none that is known."""
+    if path.is_dir():
+        raise BenchError(f"{path} is a folder: name the files in it")
+    with path.open("rb") as file:
+        start = file.read(len(_SQLITE))
+    if start == _SQLITE:
+        if coiled.recognizes(path):
+            return Form("database of coiled/benchmarks", coiled.read)
+        raise BenchError(f"{path} is a database with other tables: {_EXPECTED}")
+    document = _first_object(path)
+    for form, recognizes in _forms(combine):
+        if recognizes(document):
+            return form
+    if not document and not path.read_bytes().strip():
+        return Form("empty file", lambda path: iter(()))
+    raise BenchError(f"{path} is of no form that is known: {_EXPECTED}")
+
+
+def _forms(combine: Combine) -> Iterator[tuple[Form, Callable[[Mapping[str, Any]], bool]]]:
+    yield Form("recorded runs", kept.read), kept.recognizes
+    yield Form("results.jsonl", partial(results.read, combine=combine)), results.recognizes
+    yield Form("pytest-benchmark", pytest_benchmark.read), pytest_benchmark.recognizes
+    yield Form("measurements", plain.read), plain.recognizes
+
+
+def _first_object(path: Path) -> Mapping[str, Any]:
+    """Of the first line that holds one; else the whole file may be one. Nothing where there is none."""
+    with path.open(encoding="utf-8-sig", errors="replace") as file:
+        for line in islice(file, _LINES_LOOKED_AT):
+            if found := _object(line):
+                return found
+        file.seek(0)
+        text = file.read()
+    return _object(text) if text.lstrip().startswith("{") else {}
+
+
+def _object(text: str) -> Mapping[str, Any]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,39 @@
+"""SESSION/unrecorded.jsonl, which the recorder leaves where a database takes nothing, and what `curator-bench export`
+writes: a whole run per line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from curator_bench.errors import Mistake
+from curator_bench.importing.found import Found, FoundRun, documents
+from curator_bench.store.records import RunRecord, from_document
+from curator_bench.values import Place
+
+
+def recognizes(document: Mapping[str, Any]) -> bool:
+    return document.get("kind") == "run" or {"session", "start", "end"} <= document.keys()
+
+
+def read(path: Path) -> Iterator[Found]:
+    """What stands in the last line of each run."""
+    last = {item[1].start.uid: item[0].line for item in _runs(path) if not isinstance(item, Mistake)}
+    for item in _runs(path):
+        if isinstance(item, Mistake):
+            yield item
+        elif last.get(item[1].start.uid) == item[0].line:
+            yield FoundRun(item[1], item[0])
+
+
+def _runs(path: Path) -> Iterator[tuple[Place, RunRecord] | Mistake]:
+    for item in documents(path):
+        if isinstance(item, Mistake):
+            yield item
+            continue
+        place, document = item
+        try:
+            yield place, from_document(document)
+        except ValueError as error:
+            yield Mistake(place, "", str(error))

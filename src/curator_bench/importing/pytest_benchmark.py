@@ -1,0 +1,139 @@
+"""What pytest-benchmark saves (`--benchmark-json`, `--benchmark-autosave`): a session, whose benchmarks are runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from curator_bench.errors import Mistake
+from curator_bench.importing.found import Found, FoundRun, moment_of, stable_uid
+from curator_bench.store.records import InvocationRecord, RunEnd, RunRecord, RunStart, SessionRecord
+from curator_bench.values import Place, Scalar, Verdict
+
+_METRICS = {
+    # theirs are seconds and calls per second, but their names do not say so
+    **{name: f"{name}_s" for name in ("min", "max", "mean", "stddev", "median", "iqr", "q1", "q3", "total")},
+    "ops": "ops_per_sec",
+    "rounds": "rounds",
+    "iterations": "iterations",
+}
+_NO_COMMIT = ("unversioned", "unknown")
+
+
+def recognizes(document: Mapping[str, Any]) -> bool:
+    return isinstance(document.get("benchmarks"), list)
+
+
+def read(path: Path) -> Iterator[Found]:
+    place = Place(str(path), 0)
+    try:
+        document = json.loads(path.read_text(encoding="utf-8-sig"))
+    except json.JSONDecodeError as error:
+        yield Mistake(Place(str(path), error.lineno), "", f"no JSON: {error.msg}")
+        return
+    try:
+        moment = moment_of(document.get("datetime"))
+    except ValueError as error:
+        yield Mistake(place, "datetime", str(error))
+        return
+    session, invocation = _session(document, moment), _invocation(document, moment)
+    for number, benchmark in enumerate(document["benchmarks"]):
+        if _is_benchmark(benchmark):
+            start, end = _start(benchmark, document, session, moment), _end(benchmark, moment)
+            yield FoundRun(RunRecord(session, invocation, start, end), place, f"benchmarks[{number}]")
+        else:
+            yield Mistake(place, f"benchmarks[{number}]", "expected an object with name, fullname and stats")
+
+
+def _is_benchmark(said: object) -> bool:
+    if not isinstance(said, dict) or not isinstance(said.get("stats", {}), dict):
+        return False
+    return all(isinstance(said.get(name), str) and said[name] for name in ("name", "fullname"))
+
+
+def _session(document: Mapping[str, Any], moment: datetime) -> SessionRecord:
+    commit = _object(document, "commit_info")
+    known = commit.get("id") if commit.get("id") not in _NO_COMMIT else None
+    branch = str(commit.get("branch") or "")
+    return SessionRecord(
+        name=f"pytest-benchmark__{moment:%Y-%m-%d__%H-%M-%S}_UTC",
+        results_directory="",
+        uid=_uid("session", document),
+        commit=known,
+        dirty=commit.get("dirty") if known else None,
+        branch=None if branch.startswith("(") else branch or None,
+    )
+
+
+def _invocation(document: Mapping[str, Any], moment: datetime) -> InvocationRecord:
+    machine = _object(document, "machine_info")
+    facts = {"machine_info": machine, "pytest_benchmark": document.get("version")}
+    return InvocationRecord(
+        _uid("invocation", document), moment, host=machine.get("node"), environment=facts, end=moment
+    )
+
+
+def _start(
+    benchmark: Mapping[str, Any], document: Mapping[str, Any], session: SessionRecord, moment: datetime
+) -> RunStart:
+    machine = _object(document, "machine_info")
+    path, _, name = benchmark["fullname"].partition("::")
+    return RunStart(
+        name=name or benchmark["name"],
+        originalname=(name or benchmark["name"]).partition("[")[0],
+        path=path if name else "",
+        nodeid=benchmark["fullname"],
+        start=moment,
+        uid=stable_uid(session.uid, benchmark["fullname"], benchmark.get("param"), benchmark.get("group")),
+        host=machine.get("node"),
+        machine_id=_machine_id(machine),
+        python_version=machine.get("python_version"),
+        platform=machine.get("system"),
+    )
+
+
+def _end(benchmark: Mapping[str, Any], moment: datetime) -> RunEnd:
+    stats, extra = _object(benchmark, "stats"), _object(benchmark, "extra_info")
+    metrics: dict[str, Scalar] = {ours: stats[name] for name, ours in _METRICS.items() if _is_number(stats.get(name))}
+    metrics |= {name: value for name, value in extra.items() if _is_number(value)}
+    params = {**_object(benchmark, "params"), **{name: value for name, value in extra.items() if name not in metrics}}
+    if benchmark.get("group"):
+        params["group"] = benchmark["group"]
+    return RunEnd(
+        # They tell nothing of a test that failed; one without figures could not be measured.
+        verdict=Verdict.PASSED if stats else Verdict.ERROR,
+        end=moment,
+        duration=stats.get("total") if _is_number(stats.get("total")) else None,
+        call_outcome="passed" if stats else "failed",
+        metrics=metrics,
+        params=params,
+    )
+
+
+def _machine_id(machine: Mapping[str, Any]) -> str | None:
+    """From what decides speed; readings that change from boot to boot are left out, as the clock of the processor."""
+    cpu = _object(machine, "cpu")
+    said = [
+        cpu.get("brand_raw") or cpu.get("brand") or machine.get("processor"),
+        cpu.get("count"),
+        machine.get("machine"),
+    ]
+    return f"pytest-benchmark-{stable_uid(*said)[:12]}" if any(said) else None
+
+
+def _uid(kind: str, document: Mapping[str, Any]) -> str:
+    said = (document.get(name) for name in ("datetime", "machine_info", "commit_info"))
+    names = [benchmark.get("fullname") for benchmark in document["benchmarks"] if isinstance(benchmark, dict)]
+    return stable_uid("pytest-benchmark", kind, *said, names)
+
+
+def _object(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = document.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

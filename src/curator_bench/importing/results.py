@@ -1,0 +1,188 @@
+"""ENTRY/results.jsonl, which every run of an entry leaves: a line per attempt and repeat. What stands beside it in the
+session's folder is used as well: whose session it is, the entry's file, the machine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from types import NoneType
+from typing import Any, TypeAlias
+
+from curator_bench.errors import Mistake
+from curator_bench.importing.found import Found, FoundRun, documents, moment_of, stable_uid
+from curator_bench.store.records import RunEnd, RunRecord, RunStart, SessionRecord
+from curator_bench.store.session_uid import FILE_NAME as SESSION_UID
+from curator_bench.values import Place, Repeat, Scalar, Verdict
+
+Combine: TypeAlias = Callable[[Sequence[Repeat]], Mapping[str, Scalar]]
+"""The metrics of a run from those of its repeats."""
+
+_NEEDED = ("name", "session", "attempt", "repeat", "ended_at", "verdict")
+_SHOWN = 60
+_KINDS: Mapping[str, tuple[type, ...]] = {
+    **dict.fromkeys(("name", "session", "verdict"), (str,)),
+    "attempt": (int,),
+    "repeat": (int, NoneType),
+    "exec_time_s": (int, float, NoneType),
+    "params": (dict, NoneType),
+    "metrics": (dict, NoneType),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    place: Place
+    said: Mapping[str, Any]
+    started: datetime
+    ended: datetime
+
+    @property
+    def repeat(self) -> int:
+        return int(self.said["repeat"] or 0)
+
+    def goes_on(self, other: _Line) -> bool:
+        """Whether this is the next repeat of the same run, or how it ended when a repeat had not ended it."""
+        same = all(self.said[name] == other.said[name] for name in ("name", "session", "attempt"))
+        is_its_end = not self.repeat and self.said.get("uid") == other.said.get("uid") is not None
+        return same and other.repeat > 0 and (self.repeat > other.repeat or is_its_end)
+
+
+@dataclass(frozen=True, slots=True)
+class _Surroundings:
+    """What the files around say."""
+
+    session_uid: str | None
+    results_directory: str
+    results: Mapping[str, Any]
+    environment: Mapping[str, Any]
+
+
+def recognizes(document: Mapping[str, Any]) -> bool:
+    return {"metrics", "verdict"} <= document.keys()
+
+
+def read(path: Path, combine: Combine) -> Iterator[Found]:
+    around: dict[str, _Surroundings] = {}
+    for item in _groups(path):
+        if isinstance(item, Mistake):
+            yield item
+            continue
+        session = item[0].said["session"]
+        if session not in around:
+            around[session] = _surroundings(path, session)
+        yield _run(item, around[session], combine)
+
+
+def _groups(path: Path) -> Iterator[list[_Line] | Mistake]:
+    """The lines of one run each."""
+    lines: list[_Line] = []
+    for item in _lines(path):
+        if isinstance(item, Mistake):
+            yield item
+            continue
+        if lines and not item.goes_on(lines[-1]):
+            yield lines
+            lines = []
+        lines.append(item)
+    if lines:
+        yield lines
+
+
+def _lines(path: Path) -> Iterator[_Line | Mistake]:
+    for item in documents(path):
+        if isinstance(item, Mistake):
+            yield item
+            continue
+        place, said = item
+        problem = _problem(said)
+        if problem:
+            yield Mistake(place, "", f"{problem}, expected a line of results.jsonl")
+            continue
+        try:
+            Verdict(said["verdict"])
+            ended = moment_of(said["ended_at"])
+            yield _Line(place, said, ended - timedelta(seconds=said.get("exec_time_s") or 0.0), ended)
+        except (OverflowError, ValueError) as error:
+            yield Mistake(place, "", str(error))
+
+
+def _problem(said: Mapping[str, Any]) -> str | None:
+    """Why it is no such line. What is only recorded is looked at later."""
+    missing = [name for name in _NEEDED if name not in said]
+    if missing:
+        return f"{', '.join(missing)} missing"
+    wrong = [name for name, kinds in _KINDS.items() if not isinstance(said.get(name), kinds)]
+    return f"{wrong[0]}: found {str(said[wrong[0]])[:_SHOWN]!r}" if wrong else None
+
+
+def _run(lines: Sequence[_Line], around: _Surroundings, combine: Combine) -> FoundRun:
+    first, last = lines[0], lines[-1]
+    said = last.said
+    repeats = tuple(
+        Repeat(
+            line.repeat,
+            line.said.get("exit_code"),
+            (line.ended - line.started).total_seconds(),
+            line.said.get("metrics") or {},
+        )
+        for line in lines
+        if line.repeat
+    )
+    session = _session(said["session"], around)
+    end = RunEnd(
+        verdict=Verdict(said["verdict"]),
+        end=last.ended,
+        duration=(last.ended - first.started).total_seconds(),
+        exit_code=said.get("exit_code"),
+        error=said.get("error") or None,
+        metrics=combine(repeats) if repeats else {},
+        params=said.get("params") or {},
+        repeats=repeats,
+    )
+    uid = stable_uid("results", said["session"], said["name"], said["attempt"], first.ended)
+    return FoundRun(
+        RunRecord(session, None, _start(said, first.started, uid, around), end), first.place, recorded_as=last.ended
+    )
+
+
+def _start(said: Mapping[str, Any], start: datetime, uid: str, around: _Surroundings) -> RunStart:
+    beside = around.results if around.results.get("name") == said["name"] else {}
+    return RunStart(
+        name=said["name"],
+        originalname=beside.get("entry") or said["name"].partition("[")[0],
+        path=str(beside.get("nodeid") or "").partition("::")[0],
+        nodeid=beside.get("nodeid"),
+        attempt=said["attempt"],
+        start=start,
+        uid=uid,
+        host=around.environment.get("host"),
+        machine_id=around.environment.get("machine_id"),
+    )
+
+
+def _session(name: str, around: _Surroundings) -> SessionRecord:
+    return SessionRecord(name, around.results_directory, around.session_uid or stable_uid("results", name))
+
+
+def _surroundings(path: Path, session: str) -> _Surroundings:
+    results = _object(path.with_name("results.json"))
+    folder = next((folder for folder in path.resolve().parents if folder.name == session), None)
+    if folder is None:
+        return _Surroundings(None, "", results, {})
+    uid = None
+    with suppress(OSError):
+        uid = (folder / SESSION_UID).read_text(encoding="utf-8").strip()
+    hosts = list((folder / "env").glob("*.json"))
+    environment = _object(hosts[0]) if len(hosts) == 1 else {}
+    return _Surroundings(uid, str(folder.parent), results, environment)
+
+
+def _object(path: Path) -> Mapping[str, Any]:
+    with suppress(OSError, ValueError):
+        found = json.loads(path.read_text(encoding="utf-8"))
+        return found if isinstance(found, dict) else {}
+    return {}

@@ -1,0 +1,129 @@
+"""What a run's figures depend on and no metric tells: machine, limits, versions, commits. Written once per session."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from curator_bench.measure.cgroup import read_limits
+from curator_bench.measure.gpu_health import gpu_inventory
+from curator_bench.provenance import conda, git
+from curator_bench.provenance.machine import machine_id, online_cores, this_machine, total_memory_bytes
+from curator_bench.provenance.packages import package_version, packages_text, subject_state
+
+__all__ = ["SCHEMA_VERSION", "boot_id", "capture", "machine_id", "write"]
+
+SCHEMA_VERSION = 1
+
+
+def capture(subjects: Sequence[str], directory: Path, environ: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """What `env/HOST.json` holds. `directory` stands in the checkout whose commit is the session's own."""
+    visible_to = os.environ if environ is None else environ
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "captured_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        **_machine_facts(),
+        **_software_facts(),
+        "cuda_visible_devices": visible_to.get("CUDA_VISIBLE_DEVICES"),
+        "image_digest": visible_to.get("IMAGE_DIGEST"),
+        "container_host": visible_to.get("HOST_HOSTNAME"),
+        "session_commit": _commit(directory),
+        "subjects": {name: asdict(subject_state(name)) for name in subjects},
+    }
+
+
+def write(facts: Mapping[str, Any], env_dir: Path, environ: Mapping[str, str] | None = None) -> None:
+    """Write HOST.json, packages.txt and, inside conda, conda-explicit.txt."""
+    host = _safe_file_name(str(facts["host"]))
+    _replace(env_dir / f"{host}.json", json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
+    _write_list(env_dir, "packages.txt", host, packages_text())
+    explicit = conda.explicit_text(os.environ if environ is None else environ)
+    if explicit is not None:
+        _write_list(env_dir, "conda-explicit.txt", host, explicit)
+
+
+def _machine_facts() -> dict[str, Any]:
+    limits, gpus = read_limits(), gpu_inventory()
+    machine = this_machine(limits, gpus)
+    return {
+        "host": socket.gethostname(),
+        "machine_id": machine.id,
+        "boot_id": boot_id(),
+        "cpu_model": machine.cpu_model,
+        "cores": online_cores(),
+        "memory_bytes": total_memory_bytes(),
+        "cgroup": asdict(limits),
+        "shm_bytes": _size_of(Path("/dev/shm")),
+        "gpus": list(gpus.models),
+        "gpu_driver": gpus.driver,
+        "load_average": _load_average(),
+    }
+
+
+def _software_facts() -> dict[str, Any]:
+    return {
+        "kernel": platform.release(),
+        "platform": platform.platform(),
+        "python": platform.python_version(),
+        "python_implementation": platform.python_implementation(),
+        "ray": package_version("ray"),
+    }
+
+
+def boot_id() -> str:
+    """Another one after every boot: what a process number means depends on it."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        import psutil
+
+        return f"booted-{psutil.boot_time():.0f}"
+
+
+def _commit(path: Path) -> dict[str, Any] | None:
+    state = git.describe(path)
+    return None if state is None else {"commit": state.commit, "branch": state.branch, "dirty": state.dirty}
+
+
+def _size_of(directory: Path) -> int | None:
+    try:
+        system = os.statvfs(directory)
+    except OSError:
+        return None
+    return system.f_blocks * system.f_frsize
+
+
+def _load_average() -> list[float] | None:
+    try:
+        return [round(load, 2) for load in os.getloadavg()]
+    except OSError:
+        return None
+
+
+def _safe_file_name(host: str) -> str:
+    return "".join(letter if letter.isalnum() or letter in "._-" else "_" for letter in host) or "unknown"
+
+
+def _write_list(env_dir: Path, name: str, host: str, text: str) -> None:
+    """The first machine of a session writes the file of this name; one that has other packages writes its own."""
+    shared = env_dir / name
+    differs = shared.exists() and shared.read_text(encoding="utf-8") != text
+    _replace(env_dir / f"{host}.{name}" if differs else shared, text)
+
+
+def _replace(file: Path, text: str) -> None:
+    """Never half a file, whatever happens while it is written."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        unfinished.write_text(text, encoding="utf-8")
+        unfinished.replace(file)
+    finally:
+        unfinished.unlink(missing_ok=True)

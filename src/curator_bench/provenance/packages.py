@@ -1,0 +1,109 @@
+"""Which Python packages are installed here: the list of all, and the version and commit of those under test."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+from curator_bench.provenance import git
+
+_INSTALLED_FOLDERS = {"site-packages", "dist-packages"}
+
+
+@dataclass(frozen=True, slots=True)
+class SubjectState:
+    """A package under test as it is installed here. None: not installed, or not known."""
+
+    package: str
+    version: str | None = None
+    source: str | None = None
+    """`editable`, `vcs` (installed from a repository), `checkout` (imported from one), else `installed`."""
+    commit: str | None = None
+    branch: str | None = None
+    dirty: bool | None = None
+
+
+def packages_text() -> str:
+    """Every installed package as name==version, sorted; not where it came from, which may hold a password."""
+    versions: dict[str, str] = {}
+    for distribution in metadata.distributions():
+        name = distribution.metadata["Name"]
+        if name:  # a half-removed package has none
+            versions.setdefault(name, distribution.version)  # the first one found is the one that is imported
+    return "".join(f"{name}=={versions[name]}\n" for name in sorted(versions, key=str.lower))
+
+
+def package_version(name: str) -> str | None:
+    distribution = _distribution(name)
+    return distribution.version if distribution else None
+
+
+def subject_state(package: str) -> SubjectState:
+    """The version of a package, named as such or as its module, and the commit it was made from where that is known."""
+    distribution = _distribution(package) or _distribution_of_module(package)
+    if distribution is None:
+        return _imported_from_checkout(package, None) or SubjectState(package)
+    origin = _origin(distribution)
+    version = distribution.version
+    if "vcs_info" in origin:
+        commit = origin["vcs_info"].get("commit_id")
+        branch = origin["vcs_info"].get("requested_revision")
+        return SubjectState(package, version, "vcs", commit, branch, dirty=False)
+    if origin.get("dir_info", {}).get("editable"):
+        folder = Path(url2pathname(urlsplit(origin["url"]).path))
+        state, checkout = SubjectState(package, version, "editable"), git.describe(folder)
+        return _of_checkout(state, checkout) if checkout else state
+    return _imported_from_checkout(package, version) or SubjectState(package, version, "installed")
+
+
+def _distribution(name: str) -> metadata.Distribution | None:
+    try:
+        return metadata.distribution(name)
+    except (metadata.PackageNotFoundError, ValueError):  # ValueError: not a name at all
+        return None
+
+
+def _distribution_of_module(module: str) -> metadata.Distribution | None:
+    names = metadata.packages_distributions().get(module)
+    return _distribution(names[0]) if names else None
+
+
+def _origin(distribution: metadata.Distribution) -> Mapping[str, Any]:
+    """Where the package came from, as PEP 610 records it; empty when it came from an index."""
+    try:
+        origin = json.loads(distribution.read_text("direct_url.json") or "{}")
+    except ValueError:
+        return {}
+    return origin if isinstance(origin, dict) else {}
+
+
+def _imported_from_checkout(package: str, version: str | None) -> SubjectState | None:
+    """For what is imported from a checkout without pip knowing of it (PYTHONPATH, an old develop install)."""
+    folder = next((folder for folder in _import_folders(package) if not _INSTALLED_FOLDERS & set(folder.parts)), None)
+    if folder is None:
+        return None
+    checkout = git.describe(folder)
+    return None if checkout is None else _of_checkout(SubjectState(package, version, "checkout"), checkout)
+
+
+def _import_folders(package: str) -> Iterator[Path]:
+    name = package.replace("-", "_")
+    try:
+        spec = find_spec(name) if name.isidentifier() else None
+    except (ImportError, ValueError, AttributeError):  # a module that hides where it came from
+        return
+    if spec is not None and spec.has_location and spec.origin:
+        yield Path(spec.origin).parent
+    elif spec is not None:
+        yield from map(Path, spec.submodule_search_locations or ())
+
+
+def _of_checkout(state: SubjectState, checkout: git.GitState) -> SubjectState:
+    return replace(state, commit=checkout.commit, branch=checkout.branch, dirty=checkout.dirty)

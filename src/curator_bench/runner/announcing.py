@@ -1,0 +1,128 @@
+"""What the controller says of the benchmarks before they run, and who shows them while they do.
+
+Most projects never have a run to show: what only a run needs is imported in functions.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+import re
+import socket
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from curator_bench.collection import BENCHMARKS, REPORT, Benchmarks
+from curator_bench.options import Settings
+from curator_bench.runner.first_run import FirstRun
+
+if TYPE_CHECKING:
+    from curator_bench.report.progress import Usual
+    from curator_bench.report.progress_told import ProgressTold
+    from curator_bench.report.terminal import TerminalReport
+    from curator_bench.values import Entry, Place
+
+_NO_ESCAPING = "disable_test_id_escaping_and_forfeit_all_rights_to_community_support"
+
+
+def announce(config: pytest.Config) -> None:
+    """In the controller: passes on what was noticed in the matrices, and has their runs shown."""
+    benchmarks = config.stash[BENCHMARKS]
+    if hasattr(config, "workerinput") or not config.pluginmanager.hasplugin("terminalreporter"):
+        return
+    if benchmarks.loaded is None and not benchmarks.settings.benchmark:
+        config.pluginmanager.register(FirstRun(config.pluginmanager, functools.partial(_show_runs, config)))
+        return
+    for message in benchmarks.matrix.warnings:
+        warn(config, message)
+    _show_runs(config)
+
+
+def _show_runs(config: pytest.Config) -> TerminalReport:
+    from curator_bench.report.terminal import TerminalReport
+
+    benchmarks = config.stash[BENCHMARKS]
+    terminal = config.pluginmanager.getplugin("terminalreporter")
+    folders = entry_dirs(config, benchmarks)
+    report = TerminalReport(terminal, benchmarks.session_dir, folders, _progress(benchmarks, folders))
+    config.pluginmanager.register(report, REPORT)
+    return report
+
+
+def _progress(benchmarks: Benchmarks, folders: Mapping[str, Path]) -> ProgressTold:
+    from curator_bench.execution.files import write_json
+    from curator_bench.report.progress import Planned, Progress
+    from curator_bench.report.progress_told import ProgressTold
+
+    settings = benchmarks.settings
+    planned = {
+        nodeid: Planned(folder, _gpus(entry, settings))
+        for (nodeid, folder), entry in zip(folders.items(), benchmarks.matrix.entries, strict=True)
+    }
+    write = functools.partial(write_json, benchmarks.session_dir / "progress.json")
+    facts: dict[str, str | int] = {"session": settings.session, "invocation": settings.invocation}
+    facts |= {"host": socket.gethostname(), "pid": os.getpid()}
+    entries = dict(zip(folders, benchmarks.matrix.entries, strict=True))
+    progress = Progress(planned, functools.partial(_usual_durations, settings.database, entries))
+    return ProgressTold(progress, write, facts, settings.progress_every_s)
+
+
+def _gpus(entry: Entry, settings: Settings) -> float | None:
+    """What a run of it occupies; None: as many as its cluster finds."""
+    if settings.fleet:
+        from curator_bench.fleet.slices import slice_of
+
+        return slice_of(entry.ray, settings.fleet.runs_per_gpu).num_gpus
+    return 0.0 if entry.ray is None or entry.ray.address else entry.ray.num_gpus
+
+
+def _usual_durations(database: str, entries: Mapping[str, Entry]) -> Mapping[str, Usual]:
+    """How long runs took before; whatever is wrong with the database, the run that is waited for goes on."""
+    if "://" not in database and not os.path.exists(database):
+        return {}
+    from curator_bench.matrix import Definitions
+    from curator_bench.report.progress import Usual
+    from curator_bench.store.usual_durations import usual_durations
+
+    definitions, found = Definitions(), {}
+    try:
+        for nodeid, by_definition in usual_durations(database).items():
+            if nodeid in entries:
+                own = by_definition.pop(definitions.hash_of(entries[nodeid]), None)
+                found[nodeid] = Usual(own, next(iter(by_definition.values()), None))
+    except Exception as error:  # only a line on the terminal depends on it
+        logging.getLogger(__name__).debug("no durations from %s: %s", database, error)
+    return found
+
+
+def warn(config: pytest.Config, message: str, place: Place | None = None) -> None:
+    """A warning of pytest's that stands where the matrix does, not where our code does; else where it says itself."""
+    said = re.search(r"(\S+?):([0-9]+): ", message)
+    file, line = place or ((said[1], int(said[2])) if said else ("matrix", 0))
+    warning = warnings.WarningMessage(pytest.PytestWarning(message), pytest.PytestWarning, file, line)
+    config.hook.pytest_warning_recorded.call_historic(
+        kwargs={"warning_message": warning, "when": "config", "nodeid": "", "location": (file, line, "matrix")}
+    )
+
+
+def entry_dirs(config: pytest.Config, benchmarks: Benchmarks) -> dict[str, Path]:
+    """The folder of each entry by the node id of its item."""
+    session_dir, matrix = benchmarks.session_dir, benchmarks.matrix
+    files = {file.file: Path(os.path.relpath(file.file, config.rootpath)).as_posix() for file in matrix.files}
+    is_escaped = not config.getini(_NO_ESCAPING)
+    return {
+        f"{files[entry.file.file]}::{_name_of_item(entry, is_escaped)}": session_dir.joinpath(*entry.folder)
+        for entry in matrix.entries
+    }
+
+
+def _name_of_item(entry: Entry, is_escaped: bool) -> str:
+    """Pytest escapes what is not ASCII in the values of parameters, and backslashes."""
+    if not entry.axes or not is_escaped:
+        return entry.id
+    return f"{entry.name}[{entry.variant.encode('unicode_escape').decode()}]"

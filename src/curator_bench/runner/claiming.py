@@ -1,0 +1,89 @@
+"""An entry is run by one process at a time, whoever shares the session: claimed before it starts, released after."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from curator_bench.collection import BENCHMARKS
+from curator_bench.execution.claims import Claims, Silence, Taken
+from curator_bench.values import Entry
+
+NOT_HERE = pytest.StashKey[str]()
+"""Why an item's entry is not run by this invocation."""
+_LOOK_EVERY_S = 1.0
+_CLAIMS = pytest.StashKey[Claims]()
+
+
+def claim(item: pytest.Item, entry: Entry) -> str | None:
+    """Makes it ours to run; answers why it is not."""
+    benchmarks = item.config.stash[BENCHMARKS]
+    if NOT_HERE in item.stash:
+        del item.stash[NOT_HERE]
+    try:
+        _claims(item.config).take(_folder(item.config, entry))
+    except Taken as taken:
+        item.stash[NOT_HERE] = f"{entry.id}: {taken}"
+        return item.stash[NOT_HERE]
+    except OSError as error:  # nobody can run it where nothing can be written, and the run says so in its own words
+        logging.getLogger(__name__).debug("%s is not claimed: %s", entry.id, error)
+    if benchmarks.settings.resume is not None:
+        from curator_bench.runner.done_before import is_done
+
+        if is_done(item.config, entry):
+            release(item, entry)
+            item.stash[NOT_HERE] = f"{entry.id}: another invocation has done it meanwhile"
+            return item.stash[NOT_HERE]
+    return None
+
+
+def release(item: pytest.Item, entry: Entry) -> None:
+    """What came of it is written, so that others may see it."""
+    _claims(item.config).release(_folder(item.config, entry))
+
+
+def silence_of(config: pytest.Config, entry: Entry) -> Silence | None:
+    """Whether another machine has claimed it, and may be dead; only who resumes a session shares it with others."""
+    if config.stash[BENCHMARKS].settings.resume is None:
+        return None
+    return _claims(config).silence(_folder(config, entry))
+
+
+def in_words(silence: Silence) -> str:
+    until = datetime.now(UTC) + timedelta(seconds=silence.left_s)
+    return f"claimed by {silence.by}; taken over at {until:%H:%M:%S} UTC unless it is heard of"
+
+
+def await_a_sign(config: pytest.Config, entry: Entry, say: Callable[[str], None]) -> None:
+    """Waits until it is known whether a claim of another machine holds."""
+    is_told = False
+    while (silence := silence_of(config, entry)) is not None and silence.left_s > 0:
+        if not is_told:
+            say(f"{entry.id} is {in_words(silence)}")
+            is_told = True
+        time.sleep(min(_LOOK_EVERY_S, silence.left_s))
+
+
+def _folder(config: pytest.Config, entry: Entry) -> Path:
+    return config.stash[BENCHMARKS].session_dir.joinpath(*entry.folder)
+
+
+def leave_to_others(item: pytest.Item) -> None:
+    """Ends the item. Who resumes a session shares it; else two of one name at one time are a mistake."""
+    reason = item.stash[NOT_HERE]
+    if item.config.stash[BENCHMARKS].settings.resume is not None:
+        pytest.skip(reason)
+    pytest.fail(f"{reason}; --bench-resume shares a session, another --bench-session is one of its own", pytrace=False)
+
+
+def _claims(config: pytest.Config) -> Claims:
+    if _CLAIMS not in config.stash:
+        benchmarks = config.stash[BENCHMARKS]
+        config.stash[_CLAIMS] = Claims(benchmarks.session_dir, benchmarks.settings.invocation)
+        config.add_cleanup(config.stash[_CLAIMS].close)
+    return config.stash[_CLAIMS]

@@ -1,0 +1,192 @@
+"""The gates of one run: its metrics against the history of its entry, decided when its item ends.
+
+The database is read once per item, before anything is measured again; also without --benchmark, where there is one.
+What is wrong with it fails no run: it is a warning.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from curator_bench.collection import BENCHMARKS
+from curator_bench.errors import BenchError
+from curator_bench.provenance.environment import machine_id
+from curator_bench.report.sparkline import drawn
+from curator_bench.store.looking_back import LookedBack, look_back
+from curator_bench.store.queries import EntryKey, PastValue
+from curator_bench.values import Check, Requirement, Scalar
+from curator_bench.verdict.cases import Question
+from curator_bench.verdict.comparable import Origin, comparable_with
+from curator_bench.verdict.gates import PREVIOUS, Seen, Wanted, bar_of, check_of, is_alarm, number, told, wanted
+from curator_bench.verdict.gating import Decision, Outcome, gate_all
+from curator_bench.verdict.noise import BLOCK, BLOCKS
+from curator_bench.verdict.tails import Floats
+
+_LAST = BLOCK * (BLOCKS + 1)
+_SHOWN = 40
+_SHORTEST_COMMIT = 6
+_FOUND = pytest.StashKey[int]()
+"""How many regressions this process has found of those that no requirement asks for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What came of the gates: a check for each, and what to say of those that failed."""
+
+    checks: tuple[Check, ...] = ()
+    texts: tuple[str, ...] = ()
+    is_open: bool = False
+    """Something is suspect: measuring again may tell."""
+
+    @property
+    def has_failed(self) -> bool:
+        return not all(check.met for check in self.checks)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """One metric with the earlier runs it may be held against."""
+
+    wanted: Wanted
+    past: Sequence[PastValue]
+    question: Question
+    note: str
+
+
+class Gates:
+    """Of one item; asked again when it has been measured again, with the same history."""
+
+    def __init__(
+        self,
+        config: pytest.Config,
+        origin: tuple[EntryKey, str | None],
+        requirements: Sequence[Requirement],
+        metrics: Mapping[str, Scalar],
+        machine: str = "",
+    ) -> None:
+        """`origin` is the entry and its definition; `metrics` are what its first run measured, on `machine` or here."""
+        self._config = config
+        self._key, definition = origin
+        self._origin = Origin(self._key.name, definition, machine or machine_id())
+        everything = config.stash[BENCHMARKS].settings.fail_on_regression
+        # What is no number is told by the requirement itself.
+        numbers = {name: value for name, value in metrics.items() if _is_finite(value)}
+        self._wanted = wanted(requirements, numbers, everything=everything)
+        self.warnings: list[str] = []
+        self._history = self._read() if self._wanted else LookedBack()
+
+    def _read(self) -> LookedBack:
+        database = self._config.stash[BENCHMARKS].settings.database
+        names = [one.metric for one in self._wanted]
+        try:
+            history = look_back(database, self._key, names, self._origin.machine, last=_LAST)
+        except BenchError as error:
+            self.warnings.append(f"not compared with its history: {error}")
+            return LookedBack()
+        if reason := self._why_not_comparable(history):
+            self.warnings.append(reason)
+        return history
+
+    def _why_not_comparable(self, history: LookedBack) -> str:
+        """Why none of the runs there are may be compared with this one; empty where some may, or there are none."""
+        kinds = [Origin(self._key.name, definition, machine) for machine, definition in history.kinds]
+        found = comparable_with(self._origin, kinds, list(history.kinds.values()))
+        return "" if found.indices else found.reason
+
+    def judge(self, measured: Sequence[Mapping[str, Scalar]]) -> Judged:
+        """Decides on all runs there are of the item, the first one first."""
+        asked = [self._ask(one, measured) for one in self._wanted if _has_all(measured, one.metric)]
+        decisions = gate_all([one.question for one in asked])
+        alarms = [self._is_alarm(*pair, len(measured)) for pair in zip(asked, decisions, strict=True)]
+        answers = list(zip(asked, decisions, alarms, strict=True))
+        return Judged(
+            checks=tuple(self._check(one, decision, alarm, measured[-1]) for one, decision, alarm in answers),
+            texts=tuple(_told(one, decision) for one, decision, alarm in answers if alarm),
+            is_open=any(decision.outcome is Outcome.SUSPECT for decision in decisions),
+        )
+
+    def note_discoveries(self, judged: Judged) -> None:
+        """Regressions that were believed; so much the easier is the next one believed."""
+        declared = {one.metric for one in self._wanted if one.is_declared}
+        found = sum(not check.met and check.metric not in declared for check in judged.checks)
+        self._config.stash[_FOUND] = self._config.stash.get(_FOUND, 0) + found
+
+    def _ask(self, one: Wanted, measured: Sequence[Mapping[str, Scalar]]) -> _Asked:
+        since = self._history.level_since.get(one.metric)
+        past = [
+            value
+            for value in self._history.values.get(one.metric, ())
+            if (value.definition_hash or None) == (self._origin.definition or None)
+            and number(value.value) is not None
+            and (since is None or value.start >= since)
+        ]
+        baseline = None if one.baseline == PREVIOUS else [value for value in past if _is_of(value, one.baseline)]
+        newest = np.array([number(run[one.metric]) for run in measured], dtype=np.float64)
+        own = None if baseline is None else _figures(baseline)
+        note = f"there are no comparable runs of {one.baseline}" if baseline == [] else ""
+        if note and past and (warning := f"{one.metric} is not held against anything: {note}") not in self.warnings:
+            self.warnings.append(warning)
+        return _Asked(one, past, Question(_figures(past), newest, one.rules, own), note)
+
+    def _is_alarm(self, asked: _Asked, decision: Decision, runs: int) -> bool:
+        if asked.wanted.is_declared:
+            return is_alarm(decision, runs=runs)
+        metrics = sum(not one.is_declared for one in self._wanted)
+        found = self._config.stash.get(_FOUND, 0)
+        return is_alarm(decision, runs=runs, bar=bar_of(metrics * _items(self._config), found))
+
+    def _check(self, asked: _Asked, decision: Decision, alarm: bool, metrics: Mapping[str, Scalar]) -> Check:
+        note = "" if alarm else asked.note or decision.reason
+        return check_of(asked.wanted, metrics[asked.wanted.metric], decision, alarm=alarm, note=note)
+
+
+def _items(config: pytest.Config) -> int:
+    """How many tests there are in this pytest."""
+    session = config.pluginmanager.get_plugin("session")
+    return max(getattr(session, "testscollected", 1), 1)
+
+
+def _is_finite(value: Scalar) -> bool:
+    figure = number(value)
+    return figure is not None and math.isfinite(figure)
+
+
+def _has_all(measured: Sequence[Mapping[str, Scalar]], metric: str) -> bool:
+    return all(number(run.get(metric)) is not None for run in measured)
+
+
+def _figures(values: Sequence[PastValue]) -> Floats:
+    return np.array([number(value.value) for value in values], dtype=np.float64)
+
+
+def _is_of(value: PastValue, baseline: str) -> bool:
+    """Whether a run is of this branch, session or commit."""
+    if baseline in (value.branch, value.session, value.session_uid):
+        return True
+    return len(baseline) >= _SHORTEST_COMMIT and (value.commit or "").startswith(baseline)
+
+
+def _told(asked: _Asked, decision: Decision) -> str:
+    newest = asked.question.newest
+    began = len(asked.past) if decision.began is None else decision.began
+    course = [*asked.question.history[-_SHOWN:], *newest]
+    return told(
+        asked.wanted,
+        decision,
+        value=float(newest[-1]),
+        runs=len(asked.past) + len(newest) - began,
+        course=drawn([value for value in course if np.isfinite(value)]),
+        seen=_seen(asked, decision),
+    )
+
+
+def _seen(asked: _Asked, decision: Decision) -> Seen:
+    if decision.began is None or decision.began >= len(asked.past):
+        return Seen()
+    first = asked.past[decision.began]
+    return Seen(first.session, first.commit, f"{first.start:%Y-%m-%d %H:%M} UTC")

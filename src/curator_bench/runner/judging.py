@@ -1,0 +1,50 @@
+"""RunResult to a passed or failed item: what the function of an entry's item does."""
+
+from __future__ import annotations
+
+import pytest
+
+from curator_bench.collection import BENCHMARKS, UNJUDGED
+from curator_bench.runner.outcomes import Outcome, of_requirements
+from curator_bench.runner.reporting import add_properties, note_run
+from curator_bench.values import Entry, RunResult, Verdict
+from curator_bench.verdict.failure_table import failure_table
+
+
+def check_run(item: pytest.Item, entry: Entry, result: RunResult) -> None:
+    """Judges a run; fails the item, in words rather than a traceback, unless it passed."""
+    if UNJUDGED in item.stash:
+        del item.stash[UNJUDGED]
+    outcome = of_requirements(entry, result)
+    if result.verdict is Verdict.PASSED and has_gates(item, entry):
+        from curator_bench.runner.confirming import with_gates
+
+        outcome = with_gates(item, entry, outcome)
+    run = note_run(item, entry, outcome.result, outcome.verdict, outcome.checks)
+    add_properties(item, outcome.verdict, outcome.result)
+    if outcome.verdict is Verdict.SKIPPED:
+        # Where the entry stands; a place in here would tell nobody anything.
+        raise pytest.skip.Exception(outcome.result.error, _use_item_location=True)
+    if outcome.verdict is not Verdict.PASSED:
+        pytest.fail(_why(entry, outcome, run["directory"]), pytrace=False)
+
+
+def has_gates(item: pytest.Item, entry: Entry) -> bool:
+    """Whether its runs are held against its history."""
+    settings = item.config.stash[BENCHMARKS].settings
+    return settings.fail_on_regression or any(one.max_regression is not None for one in entry.requirements)
+
+
+def _why(entry: Entry, outcome: Outcome, directory: str) -> str:
+    result, checks = outcome.result, outcome.checks
+    if outcome.verdict is Verdict.FAILED:
+        missed = sum(not done.met for done in checks)
+        requirements = f"{missed} of {len(checks)} requirements {'is' if missed == 1 else 'are'} not met"
+        headline = f"{entry.id}: failed: {requirements}"
+        return "\n\n".join([headline, failure_table(checks), *outcome.texts, f"Results: {directory}"])
+    lines = [f"{entry.id}: {outcome.verdict}: {result.error}"]
+    if result.log_tail:
+        lines += ["", f"The last lines of {result.log_path}:", *(f"  {line}" for line in result.log_tail)]
+    elif result.log_path:
+        lines += ["", f"It printed nothing; its log is {result.log_path}"]
+    return "\n".join(lines)

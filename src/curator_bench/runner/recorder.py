@@ -1,0 +1,192 @@
+"""The recorder of one pytest process: opened when it is first needed, told of runs, closed with the process."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+import socket
+import sys
+import threading
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from curator_bench.collection import BENCHMARKS, Benchmarks
+from curator_bench.measure.processes import identify
+from curator_bench.provenance import git
+from curator_bench.provenance.environment import boot_id, capture, machine_id
+from curator_bench.provenance.packages import subject_state
+from curator_bench.rootdir import rootdir
+from curator_bench.runner.viewing import viewer_url
+from curator_bench.store.database import Database, database_url, open_for_writing
+from curator_bench.store.orphans import Here
+from curator_bench.store.recorder import Recorder
+from curator_bench.store.records import InvocationRecord, RunEnd, RunStart, SessionRecord, SubjectRecord
+
+_HEARTBEAT_S = 30.0
+_RECORDING = pytest.StashKey["Recording"]()
+
+
+class Recording:
+    """What this process records, and the heartbeat of what it runs at the moment."""
+
+    def __init__(self, config: pytest.Config, database: Database) -> None:
+        benchmarks = config.stash[BENCHMARKS]
+        self.database = database
+        self._benchmarks = benchmarks
+        self.recorder = Recorder(database, _session(benchmarks, config), _invocation(benchmarks, config))
+        self._here = _this_process()
+        self._under_way: set[str] = set()
+        self._ended = threading.Event()
+        self._heart: threading.Thread | None = None
+
+    def start(self, start: RunStart) -> str:
+        """Records that a run starts now, in this process, or in a fleet on behalf of it."""
+        machine = start.machine_id or self._here["machine_id"]
+        uid = self.recorder.start_run(replace(start, **{**self._here, "machine_id": machine}, ci_run_url=ci_run_url()))
+        self._under_way.add(uid)
+        if self._heart is None:
+            self._heart = threading.Thread(target=self._beat, name="curator-bench heartbeat", daemon=True)
+            self._heart.start()
+        return uid
+
+    def finish(self, uid: str, end: RunEnd) -> None:
+        self._under_way.discard(uid)
+        self.recorder.finish_run(uid, end)
+
+    def is_under_way(self, uid: str) -> bool:
+        return uid in self._under_way
+
+    def close(self) -> None:
+        self._ended.set()
+        if self._heart is not None:
+            self._heart.join(5)
+        self.database.close()
+
+    def _beat(self) -> None:
+        while not self._ended.wait(_HEARTBEAT_S):
+            self.recorder.heartbeat(tuple(self._under_way))
+
+
+def recording_of(config: pytest.Config) -> Recording | None:
+    """The recording of this process; None without --benchmark."""
+    settings = config.stash[BENCHMARKS].settings
+    if not settings.benchmark:
+        return None
+    if _RECORDING not in config.stash:
+        database = open_for_writing(database_url(settings.database), here=_here())
+        config.stash[_RECORDING] = Recording(config, database)
+        config.add_cleanup(config.stash[_RECORDING].close)
+    return config.stash[_RECORDING]
+
+
+def recorder_of(config: pytest.Config) -> Recorder | None:
+    recording = recording_of(config)
+    return recording.recorder if recording else None
+
+
+def begin(config: pytest.Config) -> None:
+    """In the controller, before anything runs: what is wrong with the database is said now and not by every worker."""
+    recorder = recorder_of(config)
+    if recorder is not None:
+        recorder.start_invocation()
+
+
+def finish(config: pytest.Config, exit_status: int) -> None:
+    """In the controller, when all has run."""
+    if _RECORDING in config.stash:
+        config.stash[_RECORDING].recorder.finish_invocation(exit_status)
+
+
+def problems(config: pytest.Config) -> tuple[str, ...]:
+    """What this process could not record."""
+    return config.stash[_RECORDING].recorder.problems() if _RECORDING in config.stash else ()
+
+
+def ci_run_url() -> str | None:
+    """The page of the CI job we run in, where its system tells."""
+    env = os.environ
+    if "GITHUB_RUN_ID" in env:
+        return (
+            f"{env.get('GITHUB_SERVER_URL', '')}/{env.get('GITHUB_REPOSITORY', '')}/actions/runs/{env['GITHUB_RUN_ID']}"
+        )
+    return next((env[name] for name in ("CI_JOB_URL", "BUILD_URL", "CI_RUN_URL") if env.get(name)), None)
+
+
+def _here() -> Here:
+    return Here(host=socket.gethostname(), boot_id=boot_id(), process_start=_process_start)
+
+
+def _process_start(pid: int) -> float | None:
+    process = identify(pid)
+    return process.started if process else None
+
+
+def _this_process() -> dict[str, Any]:
+    return {
+        "host": socket.gethostname(),
+        "machine_id": machine_id(),
+        "boot_id": boot_id(),
+        "pid": os.getpid(),
+        "process_start": _process_start(os.getpid()),
+        "python_version": platform.python_version(),
+        "platform": sys.platform,
+    }
+
+
+def session_and_environment(config: pytest.Config) -> tuple[SessionRecord, Mapping[str, Any]]:
+    """What is recorded of this invocation, also where nothing is recorded."""
+    benchmarks, recorder = config.stash[BENCHMARKS], recorder_of(config)
+    session = recorder.session if recorder else _session(benchmarks, config)
+    environment = recorder.invocation.environment if recorder else None
+    return session, environment or capture(_subjects(benchmarks), rootdir(config))
+
+
+def note_links(config: pytest.Config, links: Mapping[str, Mapping[str, str]]) -> None:
+    """Keeps where sinks show the session (under the empty uid) and its runs, by sink; nothing without --benchmark."""
+    recorder = recorder_of(config)
+    if recorder is not None and links:
+        recorder.note_links(links)
+
+
+def _session(benchmarks: Benchmarks, config: pytest.Config) -> SessionRecord:
+    settings, directory = benchmarks.settings, benchmarks.session_dir
+    state = git.describe(rootdir(config))
+    files = benchmarks.matrix.files
+    reasons = [settings.reason, *(file.run_reason for file in files)]
+    return SessionRecord(
+        name=directory.name,
+        results_directory=str(directory.parent),
+        reason=next((benchmarks.matrix.mask.hide(reason) for reason in reasons if reason), None),
+        commit=state.commit if state else None,
+        dirty=state.dirty if state else None,
+        branch=state.branch if state else None,
+        viewer_url=viewer_url(benchmarks) or None,
+        subjects=tuple(_subject(name) for name in _subjects(benchmarks)),
+    )
+
+
+def _subjects(benchmarks: Benchmarks) -> list[str]:
+    return list(dict.fromkeys(subject.package for file in benchmarks.matrix.files for subject in file.subjects))
+
+
+def _subject(package: str) -> SubjectRecord:
+    state = subject_state(package)
+    return SubjectRecord(package, state.version, state.commit, state.dirty)
+
+
+def _invocation(benchmarks: Benchmarks, config: pytest.Config) -> InvocationRecord:
+    words = [str(word) for word in config.invocation_params.args]
+    is_worker = hasattr(config, "workerinput")
+    return InvocationRecord(
+        uid=benchmarks.settings.invocation,
+        start=datetime.now(UTC),
+        host=socket.gethostname(),
+        environment=None if is_worker else capture(_subjects(benchmarks), rootdir(config)),
+        ci_run_url=ci_run_url(),
+        command_line=benchmarks.matrix.mask.hide(shlex.join(["pytest", *words])),
+    )

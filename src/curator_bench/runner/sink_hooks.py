@@ -1,0 +1,209 @@
+"""The hooks that tell sinks, registered only in the controller and only where there are sinks to be told."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import socket
+from collections import Counter
+from collections.abc import Generator, Iterable, Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from curator_bench.collection import BENCHMARKS, REPORT, Benchmarks
+from curator_bench.errors import BenchError, Mistake
+from curator_bench.execution.masking import masked
+from curator_bench.matrix import definition_hash
+from curator_bench.measure.processes import identify
+from curator_bench.runner import recorder
+from curator_bench.runner.announcing import entry_dirs, warn
+from curator_bench.runner.reporting import EARLIER
+from curator_bench.runner.sinks import choose, secrets_of
+from curator_bench.runner.viewing import shown_path, viewer_url
+from curator_bench.sinks.copying import CopyConfig
+from curator_bench.sinks.dispatcher import Chosen, Dispatcher
+from curator_bench.sinks.told import Result, Run, Session, Subject, Summary, from_document
+from curator_bench.values import Entry, Mask, is_secret_name
+
+if TYPE_CHECKING:
+    from _pytest.terminal import TerminalReporter
+
+_LONG_SECRET = 8
+
+
+def sink_hooks(config: pytest.Config) -> SinkHooks | None:
+    """None where nobody is to be told. Raises BenchError for mistakes in the blocks of sinks."""
+    benchmarks = config.stash[BENCHMARKS]
+    warnings: list[Mistake] = []
+    chosen = choose(benchmarks.matrix, benchmarks.settings, warnings)
+    for one in chosen:
+        if isinstance(one.config, CopyConfig) and one.config.is_within(benchmarks.session_dir, one.matrix_dir):
+            raise BenchError(f"{one.config.to} cannot be copied to: the session itself stands there")
+    for warning in warnings:
+        warn(config, str(warning), warning.place)
+    return SinkHooks(config, chosen) if chosen else None
+
+
+class SinkHooks:
+    """Results come here as they come to the terminal: on test reports, from wherever they were run."""
+
+    def __init__(self, config: pytest.Config, chosen: list[Chosen]) -> None:
+        self._config = config
+        self._benchmarks = config.stash[BENCHMARKS]
+        self._chosen = chosen
+        self._entry_dirs = entry_dirs(config, self._benchmarks)
+        self._entries = dict(zip(self._entry_dirs, self._benchmarks.matrix.entries, strict=True))
+        self._expected = 0
+        self._began = datetime.now(UTC)
+        self._verdicts: dict[str, str] = {}
+        """Of every run that was told, by node id."""
+        self._dispatcher: Dispatcher | None = None
+        self._links: dict[str, dict[str, str]] = {}
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        self._expect(item.nodeid for item in session.items)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, ids: Iterable[str]) -> None:
+        self._expect(ids)
+
+    def _expect(self, nodeids: Iterable[str]) -> None:
+        self._expected = max(self._expected, sum(nodeid in self._entry_dirs for nodeid in nodeids))
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        if nodeid in self._entry_dirs:
+            entry = self._entries[nodeid]
+            directory = shown_path(str(self._entry_dirs[nodeid]), self._benchmarks)
+            started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
+            self._told().run_started(Run(nodeid, entry.id, entry.name, started_at, directory))
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        run: dict[str, Any] | None = getattr(report, "curator_bench", None)
+        if run is not None and not isinstance(report, pytest.SubtestReport):
+            self._finished(run)
+
+    @pytest.hookimpl(wrapper=True, trylast=True)
+    def pytest_sessionfinish(self, exitstatus: int) -> Generator[None, object, object]:
+        """When what was interrupted elsewhere is known, and before pytest writes its summary."""
+        try:
+            return (yield)
+        finally:
+            report = self._config.pluginmanager.get_plugin(REPORT)
+            for run in report.runs if report is not None else ():
+                if run["nodeid"] not in self._verdicts:
+                    self._finished(run)
+            if self._dispatcher is not None:
+                self._end(self._dispatcher, int(exitstatus))
+
+    def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
+        if self._dispatcher is not None:
+            for line in self._dispatcher.told():
+                terminalreporter.write_line(line, yellow=line.startswith("warning:"))
+
+    def _told(self) -> Dispatcher:
+        """Sinks are told of a session when its first run starts."""
+        if self._dispatcher is None:
+            session = session_of(self._benchmarks, self._config, self._began, self._expected)
+            mask = mask_of(self._benchmarks.matrix.mask, os.environ)
+            source = source_of(self._benchmarks)
+            self._dispatcher = Dispatcher(self._chosen, session, source, mask)
+        return self._dispatcher
+
+    def _finished(self, run: Mapping[str, Any]) -> None:
+        self._verdicts[run["nodeid"]] = run["verdict"]
+        for earlier in run.get(EARLIER, ()):
+            self._tell({**earlier, "is_last": False})
+        self._tell(run)
+
+    def _tell(self, run: Mapping[str, Any]) -> None:
+        entry = self._entries.get(run["nodeid"])
+        result = result_of(run, entry, self._benchmarks)
+        told = masked(dict(entry.sink_data), self._benchmarks.matrix.mask) if entry else {}
+        self._told().run_finished(result, told)
+
+    def _end(self, dispatcher: Dispatcher, exit_status: int) -> None:
+        now = datetime.now(UTC)
+        summary = Summary(
+            counts=dict(Counter(self._verdicts.values())),
+            started_at=self._began.isoformat(timespec="milliseconds"),
+            ended_at=now.isoformat(timespec="milliseconds"),
+            duration_s=(now - self._began).total_seconds(),
+            exit_status=exit_status,
+        )
+        dispatcher.finish(summary, self._benchmarks.settings.sink_grace_s, self._say_now)
+        recorder.note_links(self._config, dispatcher.links())
+
+    def _say_now(self, line: str) -> None:
+        terminal = self._config.pluginmanager.get_plugin("terminalreporter")
+        if terminal is not None and terminal.verbosity >= 0:
+            terminal.ensure_newline()
+            terminal.write_line(line)
+
+
+def result_of(run: Mapping[str, Any], entry: Entry | None, benchmarks: Benchmarks) -> Result:
+    """A run as reports carry it, as what sinks are told."""
+    shown = {"shown_log_path": shown_path(run.get("log_path") or "", benchmarks)}
+    known: dict[str, Any] = {"ended_at": run["started_at"], "entry": run["name"]}
+    if entry is not None:
+        known |= {"marks": list(entry.marks), "definition_hash": definition_hash(entry)}
+    result = from_document(masked({**known, **run, **shown, "kind": "Result"}, benchmarks.matrix.mask))
+    assert isinstance(result, Result)
+    return result
+
+
+def session_of(benchmarks: Benchmarks, config: pytest.Config, began: datetime, expected: int) -> Session:
+    directory, mask = benchmarks.session_dir, benchmarks.matrix.mask
+    record, environment = recorder.session_and_environment(config)
+    return Session(
+        name=directory.name,
+        directory=str(directory),
+        invocation=benchmarks.settings.invocation,
+        started_at=began.isoformat(timespec="milliseconds"),
+        runs_expected=expected,
+        reason=record.reason or "",
+        commit=record.commit or "",
+        branch=record.branch or "",
+        dirty=record.dirty,
+        subjects=tuple(Subject(**dataclasses.asdict(subject)) for subject in record.subjects),
+        viewer_url=viewer_url(benchmarks),
+        ci_run_url=recorder.ci_run_url() or "",
+        host=socket.gethostname(),
+        environment=dict(_flat(masked(dict(environment), mask))),
+    )
+
+
+def source_of(benchmarks: Benchmarks) -> dict[str, Any]:
+    """What it takes to make the sinks again: the files, whose variables are then looked up anew. And who we are."""
+    settings = benchmarks.settings
+    here = identify(os.getpid())
+    return {
+        "files": [file.file for file in benchmarks.matrix.files],
+        "overlays": [str(path) for path in settings.overlays],
+        "datasets": str(settings.datasets_file) if settings.datasets_file else None,
+        "working_dir": str(settings.working_dir),
+        "curator_repo": settings.curator_repo,
+        "copy_to": benchmarks.matrix.mask.hide(settings.copy_to or ""),
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "process_start": here.started if here else None,
+    }
+
+
+def mask_of(mask: Mask, environ: Mapping[str, str]) -> Mask:
+    """For what people are told of sinks: libraries find secrets in variables by themselves, and name them in errors."""
+    own = [value for name, value in environ.items() if is_secret_name(name) and len(value) >= _LONG_SECRET]
+    return Mask(secrets_of([*mask.values, *own]))
+
+
+def _flat(value: Any, prefix: str = "") -> Generator[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield from _flat(inner, f"{prefix}{name}.")
+    elif isinstance(value, list | tuple):
+        for index, inner in enumerate(value):
+            yield from _flat(inner, f"{prefix}{index}.")
+    else:
+        yield prefix.rstrip("."), value
