@@ -1,0 +1,391 @@
+"""Files in folders that others write to as well: scripts, other users, other processes of ours.
+
+Every function takes a path and `below`, the folder that is trusted, the path's own folder where nothing is said. It is
+opened as it stands, links and all; from there on each name is opened relative to the handle of the one before, and no
+link is followed. Nothing but regular files is read or written, and nothing here waits: not for a pipe's other end, not
+for a device, not for who holds a lease. What is not as it should be is an OSError that says so.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+MEBIBYTE = 2**20
+MOST_BYTES = 64 * MEBIBYTE
+"""Of a file that is read whole, where nothing else is said."""
+_COPIED_BYTES = MEBIBYTE
+_NEVER_WAITS = os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW | os.O_CLOEXEC
+_ONLY_PASSED = getattr(os, "O_PATH", os.O_RDONLY)  # a folder that may not be listed can be passed all the same
+_FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class NotUsable(OSError):
+    """What stands there is none that may be used: a link, a pipe, a device, a folder, another user's, too large."""
+
+    def __init__(self, path: Path, problem: str) -> None:
+        super().__init__(errno.EINVAL, problem, str(path))
+
+
+class TooLarge(NotUsable):
+    """A file that is not read because of its size."""
+
+    def __init__(self, path: Path, size: int, most_bytes: int) -> None:
+        limit, found = most_bytes / MEBIBYTE, size / MEBIBYTE
+        super().__init__(path, f"is too large: {found:,.1f} MiB, at most {limit:,.1f} MiB are read")
+
+
+@contextmanager
+def open_folder(path: Path, *, below: Path | None = None, create: bool = False, ours: bool = False) -> Iterator[int]:
+    """The handle of a folder, for what takes a `dir_fd`; it can be passed through, but not listed.
+
+    `create`: make the folders below `below` that are missing. `ours`: refuse folders of another user.
+    """
+    top = path if below is None else below
+    names = _names_below(path, top)
+    handle = os.open(top, _ONLY_PASSED | os.O_DIRECTORY | os.O_CLOEXEC)
+    shown = top
+    try:
+        for name in names:
+            shown = shown / name
+            inner = _step(handle, name, shown, create)
+            os.close(handle)
+            handle = inner
+            if ours:
+                _check_owner(os.fstat(handle), shown)
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def make_folder(path: Path, *, below: Path | None = None) -> None:
+    """Make a folder, and those on the way to it; it may be there. A link in its place is refused."""
+    with open_folder(path, below=path.parent if below is None else below, create=True):
+        pass
+
+
+def open_file(path: Path, *, below: Path | None = None, ours: bool = False) -> BinaryIO:
+    """Open a regular file for reading."""
+    with _parent(path, below, ours=ours) as (folder, name):
+        return os.fdopen(_open_regular(folder, name, path, os.O_RDONLY, ours=ours), "rb")
+
+
+def read_bytes(path: Path, *, below: Path | None = None, most_bytes: int = MOST_BYTES, ours: bool = False) -> bytes:
+    """The content of a regular file of at most `most_bytes`."""
+    with open_file(path, below=below, ours=ours) as file:
+        content = file.read(most_bytes + 1)
+        if len(content) > most_bytes:
+            raise TooLarge(path, max(len(content), os.fstat(file.fileno()).st_size), most_bytes)
+        return content
+
+
+def read_text(path: Path, *, below: Path | None = None, most_bytes: int = MOST_BYTES, ours: bool = False) -> str:
+    """The text of a regular file of at most `most_bytes`; a ValueError where it is not UTF-8."""
+    return read_bytes(path, below=below, most_bytes=most_bytes, ours=ours).decode("utf-8")
+
+
+def read_end(path: Path, most_bytes: int, *, below: Path | None = None) -> bytes:
+    """The end of a regular file of any size, which may be growing."""
+    with open_file(path, below=below) as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - most_bytes))
+        return file.read(most_bytes)
+
+
+def create_file(path: Path, *, below: Path | None = None, mode: int = 0o666) -> BinaryIO:
+    """Open a new file for writing in place of whatever had its name, but for a folder."""
+    with _parent(path, below) as (folder, name):
+        for _ in range(_TRIES):
+            with suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=folder)
+            with suppress(FileExistsError):
+                return os.fdopen(_create(folder, name, mode), "wb", buffering=0)
+        raise NotUsable(path, "comes back each time it is removed")
+
+
+def write_bytes(path: Path, content: bytes, *, below: Path | None = None, mode: int = 0o666) -> None:
+    """Replace a file in one step, so that whoever reads it finds all of it or what was there before."""
+    with _parent(path, below) as (folder, name):
+        beside = f".{name}.{secrets.token_hex(4)}"
+        try:
+            with os.fdopen(_create(folder, beside, mode), "wb", buffering=0) as file:
+                _write_all(file.fileno(), content)
+            os.replace(beside, name, src_dir_fd=folder, dst_dir_fd=folder)
+        finally:
+            with suppress(OSError):
+                os.unlink(beside, dir_fd=folder)
+
+
+def write_text(path: Path, text: str, *, below: Path | None = None, mode: int = 0o666) -> None:
+    """`write_bytes` of a text."""
+    write_bytes(path, text.encode("utf-8"), below=below, mode=mode)
+
+
+def append_bytes(path: Path, content: bytes, *, below: Path | None = None, mode: int = 0o666) -> None:
+    """Add to the end of a file in a single write, so that lines of several processes do not mix.
+
+    A link, a pipe or a device in its place is removed, and the file begun anew. A file that has another name besides is
+    copied first: what is a copy of it elsewhere (`cp -al`) stays as it is.
+    """
+    with _parent(path, below) as (folder, name):
+        for _ in range(_TRIES):
+            _make_appendable(path, folder, name)
+            with suppress(FileNotFoundError, FileExistsError):
+                _append(path, folder, name, content, mode)
+                return
+        raise NotUsable(path, "changes each time it is opened")
+
+
+def remove(path: Path, *, below: Path | None = None) -> None:
+    """Remove a file, a link (never what it leads to) or a whole folder; nothing happens when there is none."""
+    with _parent(path, below) as (folder, name):
+        try:
+            os.unlink(name, dir_fd=folder)
+        except FileNotFoundError:
+            return
+        except (IsADirectoryError, PermissionError):  # the latter on macOS
+            if not stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+                raise
+        else:
+            return
+        _Removal().remove(folder, name, path)
+
+
+def kind_of(path: Path, *, below: Path | None = None) -> str:
+    """ "file", "folder", "link", "pipe", "device", "socket", or an empty text where there is nothing."""
+    try:
+        with _parent(path, below) as (folder, name):
+            return _kind(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+
+
+_TRIES = 3
+
+
+def _names_below(path: Path, top: Path) -> tuple[str, ...]:
+    names = path.relative_to(top).parts
+    if os.pardir in names:
+        raise NotUsable(path, f"leads out of {top}")
+    return names
+
+
+@contextmanager
+def _parent(path: Path, below: Path | None, *, ours: bool = False) -> Iterator[tuple[int, str]]:
+    if path.name in ("", os.pardir):
+        raise NotUsable(path, "is a folder, not a file")
+    with open_folder(path.parent, below=below, ours=ours) as folder:
+        yield folder, path.name
+
+
+def _step(folder: int, name: str, shown: Path, create: bool) -> int:
+    """The handle of a folder in a folder."""
+    if create:
+        with suppress(FileExistsError):
+            os.mkdir(name, dir_fd=folder)
+    try:
+        return os.open(name, _ONLY_PASSED | _FOLDER, dir_fd=folder)
+    except NotADirectoryError:
+        raise _not_a(folder, name, shown, "a folder") from None
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise _not_a(folder, name, shown, "a folder") from None
+        raise OSError(error.errno, error.strerror, str(shown)) from None
+
+
+def _not_a(folder: int, name: str, shown: Path, due: str) -> OSError:
+    with suppress(OSError):
+        found = _kind(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+        return NotUsable(shown, f"is a {found}, not {due}")
+    return NotUsable(shown, f"is not {due}")
+
+
+def _kind(mode: int) -> str:
+    kinds = {
+        stat.S_IFREG: "file",
+        stat.S_IFDIR: "folder",
+        stat.S_IFLNK: "link",
+        stat.S_IFIFO: "pipe",
+        stat.S_IFSOCK: "socket",
+    }
+    return kinds.get(stat.S_IFMT(mode), "device")
+
+
+def _check_owner(found: os.stat_result, shown: Path) -> None:
+    if found.st_uid != os.geteuid():
+        raise NotUsable(shown, f"belongs to another user (uid {found.st_uid})")
+
+
+def _open_regular(folder: int, name: str, path: Path, flags: int, *, ours: bool = False) -> int:
+    """Looked at before it is opened, since opening a device may do something; and again, since it may have changed."""
+    try:
+        _check_regular(os.stat(name, dir_fd=folder, follow_symlinks=False), path, ours)
+        descriptor = os.open(name, flags | _NEVER_WAITS, dir_fd=folder)
+    except NotUsable:
+        raise
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):  # a link, a pipe or a socket, made this moment
+            raise _not_a(folder, name, path, "a file") from None
+        raise OSError(error.errno, error.strerror, str(path)) from None
+    try:
+        _check_regular(os.fstat(descriptor), path, ours)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _check_regular(found: os.stat_result, path: Path, ours: bool) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise NotUsable(path, f"is a {_kind(found.st_mode)}, not a file")
+    if ours:
+        _check_owner(found, path)
+
+
+def _create(folder: int, name: str, mode: int) -> int:
+    return os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NEVER_WAITS, mode, dir_fd=folder)
+
+
+def _write_all(descriptor: int, content: bytes) -> None:
+    left = memoryview(content)
+    while left:
+        left = left[os.write(descriptor, left) :]
+
+
+def _append(path: Path, folder: int, name: str, content: bytes, mode: int) -> None:
+    """Opens what is there, or makes it; what is made by others in between is tried again."""
+    try:
+        descriptor = _open_regular(folder, name, path, os.O_WRONLY | os.O_APPEND)
+    except FileNotFoundError:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | _NEVER_WAITS
+        descriptor = os.open(name, flags, mode, dir_fd=folder)
+    try:
+        _write_all(descriptor, content)
+    finally:
+        os.close(descriptor)
+
+
+def _make_appendable(path: Path, folder: int, name: str) -> None:
+    try:
+        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return
+    if stat.S_ISDIR(found.st_mode):
+        raise NotUsable(path, "is a folder, not a file")
+    if not stat.S_ISREG(found.st_mode):
+        os.unlink(name, dir_fd=folder)
+    elif found.st_nlink > 1:
+        _copy_apart(path, folder, name)
+
+
+def _copy_apart(path: Path, folder: int, name: str) -> None:
+    beside = f".{name}.{secrets.token_hex(4)}"
+    source = _open_regular(folder, name, path, os.O_RDONLY)
+    try:
+        target = _create(folder, beside, stat.S_IMODE(os.fstat(source).st_mode))
+        try:
+            while piece := os.read(source, _COPIED_BYTES):
+                _write_all(target, piece)
+        finally:
+            os.close(target)
+        os.replace(beside, name, src_dir_fd=folder, dst_dir_fd=folder)
+    finally:
+        os.close(source)
+        with suppress(OSError):
+            os.unlink(beside, dir_fd=folder)
+
+
+class _Removal:
+    """Of a tree of any depth, with few handles: what stands deeper is moved up before it is removed.
+
+    What cannot be removed is left where it stands; the first reason is kept.
+    """
+
+    def __init__(self) -> None:
+        self._reason: OSError | None = None
+        self._left: set[str] = set()
+
+    def remove(self, folder: int, name: str, shown: Path) -> None:
+        try:
+            with _opened_for_removal(folder, name) as top:
+                while inner := [each for each in self._without_files(top) if each not in self._left]:
+                    for each in inner:
+                        self._take_apart(top, each)
+            os.rmdir(name, dir_fd=folder)
+        except FileNotFoundError:
+            return
+        except OSError as error:  # which names a file in the folder, but not the folder
+            reason = self._reason or error
+            raise OSError(reason.errno, reason.strerror, str(shown)) from error
+
+    def _take_apart(self, top: int, name: str) -> None:
+        """Remove a folder in `top`; the folders in it become folders of `top`."""
+        try:
+            with _opened_for_removal(top, name) as folder:
+                for inner in self._without_files(folder):
+                    self._move_up(folder, inner, top)
+            os.rmdir(name, dir_fd=top)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            self._note(error)
+            self._left.add(name)
+
+    def _move_up(self, folder: int, name: str, top: int) -> None:
+        with suppress(OSError):
+            os.rmdir(name, dir_fd=folder)
+            return
+        try:
+            _open_up(folder, name)
+            os.rename(name, secrets.token_hex(8), src_dir_fd=folder, dst_dir_fd=top)
+        except OSError as error:
+            self._note(error)
+
+    def _without_files(self, folder: int) -> list[str]:
+        """Remove what is no folder; the names of the folders."""
+        inner = []
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    inner.append(entry.name)
+                else:
+                    self._unlink(folder, entry.name)
+        return inner
+
+    def _unlink(self, folder: int, name: str) -> None:
+        try:
+            os.unlink(name, dir_fd=folder)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            self._note(error)
+
+    def _note(self, error: OSError) -> None:
+        self._reason = self._reason or error
+
+
+@contextmanager
+def _opened_for_removal(folder: int, name: str) -> Iterator[int]:
+    _open_up(folder, name)
+    handle = os.open(name, os.O_RDONLY | _FOLDER, dir_fd=folder)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def _open_up(folder: int, name: str) -> None:
+    """Our own folder may have been closed even to us; without /proc it stays so."""
+    with suppress(OSError):
+        if stat.S_IMODE(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode) & 0o700 == 0o700:
+            return
+        handle = os.open(name, _ONLY_PASSED | _FOLDER, dir_fd=folder)
+        try:
+            os.chmod(f"/proc/self/fd/{handle}", 0o700)
+        finally:
+            os.close(handle)

@@ -1,0 +1,244 @@
+"""Files in folders that others write to: no link is followed, nothing is waited for, whatever stands there."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from curator_bench import safe_files
+from curator_bench.safe_files import NotUsable, TooLarge
+
+DEPTH = 1500
+AS_NOBODY = 65534
+SOURCE = Path(__file__).parents[1] / "src"
+
+
+def make_pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def make_socket(path: Path) -> None:
+    there = os.getcwd()
+    os.chdir(path.parent)  # the path of a socket is short
+    try:
+        with socket.socket(socket.AF_UNIX) as one:
+            one.bind(path.name)
+    finally:
+        os.chdir(there)
+
+
+def make_link(path: Path) -> None:
+    target = path.with_name("outside.txt")
+    target.write_text("somebody's")
+    path.symlink_to(target)
+
+
+HOSTILE = [make_pipe, make_socket, make_link, Path.mkdir]
+
+
+@pytest.mark.parametrize("make", HOSTILE)
+def test_what_is_no_regular_file_is_not_read(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    make(tmp_path / "status.json")
+    with pytest.raises(NotUsable, match=r"is a (pipe|socket|link|folder), not a file"):
+        safe_files.read_bytes(tmp_path / "status.json")
+
+
+def test_a_folder_on_the_way_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "a.txt").write_text("somebody's")
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "logs").symlink_to(outside)
+    for use in (
+        safe_files.read_bytes,
+        safe_files.remove,
+        lambda path, below: safe_files.write_text(path, "x", below=below),
+        lambda path, below: safe_files.append_bytes(path, b"x", below=below),
+        lambda path, below: safe_files.create_file(path, below=below).close(),
+    ):
+        with pytest.raises(NotUsable, match="is a link, not a folder"):
+            use(run / "logs" / "a.txt", below=run)
+    with pytest.raises(NotUsable, match="is a link, not a folder"):
+        safe_files.make_folder(run / "logs")
+    assert (outside / "a.txt").read_text() == "somebody's"
+
+
+def test_the_trusted_folder_may_be_reached_by_links(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "results").symlink_to(tmp_path / "disk")
+    results = tmp_path / "results"
+    safe_files.make_folder(results / "a" / "b", below=results)
+    safe_files.write_text(results / "a" / "b" / "c.txt", "here", below=results)
+    assert safe_files.read_text(tmp_path / "disk" / "a" / "b" / "c.txt") == "here"
+
+
+def test_a_path_that_leads_out_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(NotUsable, match="leads out of"):
+        safe_files.read_bytes(tmp_path / "run" / ".." / ".." / "x", below=tmp_path / "run")
+
+
+def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
+    with (tmp_path / "huge").open("wb") as file:
+        file.truncate(2**40)
+    with pytest.raises(TooLarge, match=r"is too large: 1,048,576\.0 MiB, at most 1\.0 MiB"):
+        safe_files.read_bytes(tmp_path / "huge", most_bytes=2**20)
+    assert safe_files.read_end(tmp_path / "huge", 3) == b"\0\0\0"
+
+
+@pytest.mark.parametrize("make", [make_pipe, make_socket, make_link])
+def test_what_is_written_takes_the_place_of_whatever_is_there(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    file, log, lines = (tmp_path / name / "x" for name in ("whole", "log", "lines"))
+    for path in (file, log, lines):
+        path.parent.mkdir()
+        make(path)
+    safe_files.write_text(file, "new")
+    with safe_files.create_file(log) as opened:
+        opened.write(b"new")
+    safe_files.append_bytes(lines, b"new")
+    for path in (file, log, lines):
+        assert path.read_text() == "new"
+        assert not path.is_symlink()
+        assert [one.name for one in path.parent.iterdir() if one.name.startswith(".")] == []
+        if make is make_link:
+            assert (path.parent / "outside.txt").read_text() == "somebody's"
+
+
+def test_a_copy_by_hard_links_is_not_appended_to(tmp_path: Path) -> None:
+    lines, kept = tmp_path / "results.jsonl", tmp_path / "kept.jsonl"
+    lines.write_text("one\n")
+    os.link(lines, kept)
+    safe_files.append_bytes(lines, b"two\n")
+    safe_files.append_bytes(lines, b"three\n")
+    assert lines.read_text() == "one\ntwo\nthree\n"
+    assert kept.read_text() == "one\n"
+
+
+def test_a_folder_in_place_of_a_file_is_said(tmp_path: Path) -> None:
+    (tmp_path / "results.jsonl").mkdir()
+    with pytest.raises(NotUsable, match="is a folder, not a file"):
+        safe_files.append_bytes(tmp_path / "results.jsonl", b"x")
+    with pytest.raises(OSError, match="directory"):
+        safe_files.write_bytes(tmp_path / "results.jsonl", b"x")
+    assert [path.name for path in tmp_path.iterdir()] == ["results.jsonl"]
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o666])
+def test_who_may_read_what_is_written_can_be_said(tmp_path: Path, mode: int) -> None:
+    before = os.umask(0o022)
+    try:
+        safe_files.write_text(tmp_path / "token", "x", mode=mode)
+        safe_files.append_bytes(tmp_path / "lines", b"x", mode=mode)
+        safe_files.create_file(tmp_path / "log", mode=mode).close()
+    finally:
+        os.umask(before)
+    assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {mode & ~0o022}
+
+
+def test_what_a_link_leads_to_is_never_removed(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "a.txt").write_text("somebody's")
+    (tmp_path / "scratch").symlink_to(outside)
+    safe_files.remove(tmp_path / "scratch")
+    (tmp_path / "tree" / "inner").mkdir(parents=True)
+    (tmp_path / "tree" / "inner" / "link").symlink_to(outside)
+    safe_files.remove(tmp_path / "tree")
+    safe_files.remove(tmp_path / "tree")
+    assert [path.name for path in tmp_path.iterdir()] == ["outside"]
+    assert (outside / "a.txt").read_text() == "somebody's"
+
+
+def test_a_tree_too_deep_for_any_path_is_removed(tmp_path: Path) -> None:
+    deeper = f"os.mkdir('top'); os.chdir('top')\nfor _ in range({DEPTH}):\n os.mkdir('a'); os.chdir('a')"
+    make = f"import os; {deeper}\n open('file', 'w').close()"
+    subprocess.run([sys.executable, "-c", make], cwd=tmp_path, check=True)
+    safe_files.remove(tmp_path / "top")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_folders_that_are_closed_even_to_their_owner_are_removed(tmp_path: Path) -> None:
+    program = (
+        "import os, sys; from pathlib import Path; from curator_bench import safe_files\n"
+        f"if os.geteuid() == 0: os.chown('.', {AS_NOBODY}, -1); os.setuid({AS_NOBODY})\n"
+        "Path('top/a/b').mkdir(parents=True); Path('top/a/b/file').touch()\n"
+        "os.chmod('top/a/b', 0); os.chmod('top/a', 0); os.chmod('top', 0)\n"
+        "safe_files.remove(Path('top'))\n"
+        "assert os.listdir() == []\n"
+    )
+    folder = Path("/tmp" if os.geteuid() == 0 else tmp_path, f"closed-{os.getpid()}")  # pytest's own is not for others
+    folder.mkdir()
+    try:
+        subprocess.run([sys.executable, "-c", program], cwd=folder, check=True, env={"PYTHONPATH": str(SOURCE)})
+    finally:
+        safe_files.remove(folder)
+
+
+def test_what_cannot_be_removed_is_said_and_keeps_nothing_else(tmp_path: Path) -> None:
+    held = tmp_path / "top" / "a" / "b"
+    held.mkdir(parents=True)
+    (held / "held").touch()
+    (tmp_path / "top" / "other").mkdir()
+    (tmp_path / "top" / "other" / "file").touch()
+    if subprocess.run(["chattr", "+i", held / "held"], capture_output=True, check=False).returncode:
+        pytest.skip("files cannot be made immutable here")
+    try:
+        with pytest.raises(OSError, match="not permitted") as caught:
+            safe_files.remove(tmp_path / "top")
+        assert caught.value.filename == str(tmp_path / "top")
+        left = [path for path in (tmp_path / "top").rglob("*") if path.is_file()]
+        assert [path.name for path in left] == ["held"]
+    finally:
+        subprocess.run(["chattr", "-R", "-i", tmp_path / "top"], check=True)
+
+
+def test_a_lease_of_somebody_is_not_waited_for(tmp_path: Path) -> None:
+    file = tmp_path / "metrics.json"
+    file.write_text("{}")
+    lease = "f = open(sys.argv[1], 'r+'); fcntl.fcntl(f, fcntl.F_SETLEASE, fcntl.F_WRLCK)"
+    hold = f"import fcntl, sys, time; {lease}; print(flush=True); time.sleep(60)"
+    holder = subprocess.Popen(
+        [sys.executable, "-c", hold, str(file)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    try:
+        assert holder.stdout
+        if not holder.stdout.readline():
+            pytest.skip("there are no leases here")
+        began = time.monotonic()
+        with pytest.raises(BlockingIOError):
+            safe_files.read_bytes(file)
+        assert time.monotonic() - began < 20  # a lease is broken after 45 s
+    finally:
+        holder.kill()
+        holder.wait()
+
+
+def test_files_of_other_users_can_be_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "owner.json").write_text("{}")
+    assert safe_files.read_text(tmp_path / "owner.json", ours=True) == "{}"
+    uid = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: uid + 1)
+    with pytest.raises(NotUsable, match=f"belongs to another user \\(uid {uid}\\)"):
+        safe_files.read_text(tmp_path / "owner.json", ours=True)
+    with (
+        pytest.raises(NotUsable, match="belongs to another user"),
+        safe_files.open_folder(tmp_path, below=tmp_path.parent, ours=True),
+    ):
+        pass
+
+
+def test_the_kind_of_what_stands_there_is_told(tmp_path: Path) -> None:
+    assert safe_files.kind_of(tmp_path / "x") == ""
+    assert safe_files.kind_of(tmp_path) == "folder"
+    make_link(tmp_path / "link")
+    assert safe_files.kind_of(tmp_path / "link") == "link"
+    assert safe_files.kind_of(tmp_path / "outside.txt") == "file"
+    assert safe_files.kind_of(Path("/dev/null")) == "device"
