@@ -57,7 +57,7 @@ def test_where_nothing_changed_nothing_is_named(tries: int, tmp_path: Path) -> N
     def is_seen(seed: int) -> bool:
         code, found = hunt(make_repository(tmp_path / str(seed), seed=1000 + seed, slower_at=None))
         print(seed, code, found["difference"], found["change"], flush=True)
-        return code == 3 and found["culprit"] is None and found["difference"] in ("none", "unsure")
+        return code == 3 and found["culprit"] is None and found["difference"] in ("no change", "inconclusive")
 
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         assert sum(pool.map(is_seen, range(tries))) == tries

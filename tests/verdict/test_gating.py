@@ -14,6 +14,7 @@ from curator_bench.verdict.cases import Question, Rules
 from curator_bench.verdict.direction import Better
 from curator_bench.verdict.gates import Seen, Wanted, bar_of, told
 from curator_bench.verdict.gating import Outcome, gate, gate_all
+from curator_bench.verdict.judging import judge
 from curator_bench.verdict.tails import Floats
 
 LESS, MORE = Rules(Better.LESS), Rules(Better.MORE)
@@ -187,7 +188,9 @@ def test_of_many_tests_of_a_session_hardly_ever_one_is_believed_by_chance() -> N
 def test_what_has_no_share_is_told_without_one(value: float, change: str) -> None:
     history = np.zeros(20) if value == 1.0 else level(20)
     one = Wanted("t_s", LESS, 0.1)
-    text = told(one, gate(history, value, LESS), value=value, runs=1, course="", seen=Seen())
+    text = told(
+        one, judge([Question(history, np.array([value]), LESS)])[0], value=value, runs=1, course="", seen=Seen()
+    )
     assert change in text
     assert max(map(len, text.splitlines())) < 130
     assert "inf" not in text

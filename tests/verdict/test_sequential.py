@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from curator_bench.verdict.direction import Better
+from curator_bench.verdict.judgement import Word
 from curator_bench.verdict.sequential import (
     ERROR_BUDGET,
-    Difference,
     Hunt,
     Side,
     difference_of,
@@ -25,13 +25,13 @@ def runs(chance: np.random.Generator, level: float, count: int, spread: float = 
     return level * np.exp(spread * chance.standard_normal(count))
 
 
-def said_of_ends(chance: np.random.Generator, slower: float) -> Difference:
+def said_of_ends(chance: np.random.Generator, slower: float) -> Word:
     good, bad = runs(chance, 1.0, HUNT.most), runs(chance, 1.0 + slower, HUNT.most)
     for look in HUNT.end_looks():
         said, _ = difference_of(good[:look], bad[:look], HUNT)
-        if said is not Difference.UNSURE:
+        if said is not Word.INCONCLUSIVE:
             return said
-    return Difference.UNSURE
+    return Word.INCONCLUSIVE
 
 
 def side(chance: np.random.Generator, level: float) -> Side:
@@ -57,21 +57,21 @@ def test_looks_double_up_to_the_most() -> None:
 def test_ends_that_are_alike_are_hardly_ever_said_to_differ() -> None:
     chance = np.random.default_rng(1)
     said = [said_of_ends(chance, 0.0) for _ in range(100)]
-    assert Difference.WORSE not in said
-    assert said.count(Difference.NONE) >= 80
+    assert Word.REGRESSION not in said
+    assert said.count(Word.NO_CHANGE) >= 80
 
 
 def test_ends_that_differ_are_seen_to() -> None:
     chance = np.random.default_rng(2)
-    assert [said_of_ends(chance, 0.08) for _ in range(20)] == [Difference.WORSE] * 20
-    assert said_of_ends(chance, -0.08) is Difference.BETTER
+    assert [said_of_ends(chance, 0.08) for _ in range(20)] == [Word.REGRESSION] * 20
+    assert said_of_ends(chance, -0.08) is Word.IMPROVEMENT
 
 
 def test_of_throughput_less_is_worse() -> None:
     chance = np.random.default_rng(3)
     hunt = Hunt(Better.MORE, 0.03, 5)
     good, bad = runs(chance, 1.0, 20), runs(chance, 0.9, 20)
-    assert difference_of(good, bad, hunt)[0] is Difference.WORSE
+    assert difference_of(good, bad, hunt)[0] is Word.REGRESSION
     assert side_of(runs(chance, 0.9, 20), good, bad, hunt) is Side.BAD
 
 
@@ -93,7 +93,7 @@ def test_between_two_changes_a_commit_is_bad_so_that_the_first_change_is_found()
 def test_more_runs_than_fit_a_level_are_fine() -> None:
     chance = np.random.default_rng(6)
     good, bad, tried = (runs(chance, level, 300) for level in (1.0, 1.08, 1.0))
-    assert difference_of(good, bad, HUNT)[0] is Difference.WORSE
+    assert difference_of(good, bad, HUNT)[0] is Word.REGRESSION
     assert side_of(tried, good, bad, HUNT) is Side.GOOD
 
 

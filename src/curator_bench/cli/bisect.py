@@ -116,11 +116,11 @@ def _session(bench: Bench, wish: Any, ends: Any, *, fresh: bool) -> str:
 
 
 def _code(outcome: Outcome) -> int:
-    from curator_bench.verdict.sequential import Difference
+    from curator_bench.verdict.judgement import Word
 
     if outcome.culprit is not None:
         return 0
-    return _IN_DOUBT if outcome.difference is Difference.WORSE else _DO_NOT_DIFFER
+    return _IN_DOUBT if outcome.difference is Word.REGRESSION else _DO_NOT_DIFFER
 
 
 def _report(
@@ -165,7 +165,7 @@ def _change(before: Tried, after: Tried) -> Any:
 
 
 def _said(outcome: Outcome, tried: Sequence[Tried], bench: Bench, hunt: Hunt, repository: Repository) -> Iterator[str]:
-    from curator_bench.verdict.sequential import Difference
+    from curator_bench.verdict.judgement import Word
 
     if outcome.culprit is not None:
         yield f"The first bad commit is {outcome.culprit.sha}"
@@ -174,13 +174,13 @@ def _said(outcome: Outcome, tried: Sequence[Tried], bench: Bench, hunt: Hunt, re
         if change is not None:
             sure = f"95 % confidence interval {tables.interval(change.interval)}"
             yield f"  {bench.metric} {tables.change(change.change)} ({sure})"
-    elif outcome.difference is Difference.WORSE:
+    elif outcome.difference is Word.REGRESSION:
         yield "The first bad commit is one of these; the others cannot be judged:"
         yield from (f"  {tables.printable(str(commit))}" for commit in outcome.suspects)
     else:
         what = {
-            Difference.BETTER: "The bad commit is better than the good one",
-            Difference.NONE: f"Good and bad do not differ by {tables.share(hunt.min_effect)} or more",
+            Word.IMPROVEMENT: "The bad commit is better than the good one",
+            Word.NO_CHANGE: f"Good and bad do not differ by {tables.share(hunt.min_effect)} or more",
         }.get(outcome.difference, f"{hunt.most} runs do not show that bad is worse than good")
         ends = outcome.ends
         yield f"{what}: {bench.metric} {tables.change(ends.change)}, surely {tables.interval(ends.interval)}."

@@ -98,7 +98,7 @@ class RecordedHistory:
             entry=SiteEntry(one.entry.name, one.entry.path),
             metric=one.metric,
             machine=one.machine_id,
-            kind=str(one.shift.outcome),
+            kind=str(one.shift.word),
             state=str(one.state),
             change=one.shift.change,
             interval=one.shift.interval,

@@ -21,8 +21,9 @@ from curator_bench.store.queries import EntryKey
 from curator_bench.verdict.cases import MIN_EFFECT, Rules
 from curator_bench.verdict.direction import better_of
 from curator_bench.verdict.gates import is_beside
-from curator_bench.verdict.hunting import State, believed_shifts, state_of
-from curator_bench.verdict.shifts import Shift
+from curator_bench.verdict.hunting import State, state_of
+from curator_bench.verdict.judgement import Step
+from curator_bench.verdict.judging import History, courses
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -48,7 +49,7 @@ class FoundShift:
     entry: EntryKey
     metric: str
     machine_id: str | None
-    shift: Shift
+    shift: Step
     state: State
     before: RunPlace
     first: RunPlace
@@ -83,23 +84,26 @@ def find_shifts(connection: Connection, wish: Wish) -> Found:
     ]
     unknown = {one.metric for one, rules in judged if rules.better is None}
     judged = [(one, rules) for one, rules in judged if rules.better is not None]
-    shifts = believed_shifts([(one.values, rules) for one, rules in judged])
-    pairs = [(one, rules, found) for (one, rules), found in zip(judged, shifts, strict=True) if found]
-    found = sorted(_placed(connection, pairs), key=lambda one: (one.first.start, one.entry, one.metric))
+    found = courses([History(one.values, rules) for one, rules in judged])
+    pairs = [(one, rules, course.steps) for (one, rules), course in zip(judged, found, strict=True) if course.steps]
+    placed = sorted(_placed(connection, pairs), key=lambda one: (one.first.start, one.entry, one.metric))
     if wish.since is not None:
-        found = [one for one in found if one.first.start >= wish.since]
-    return Found(found, len(judged), unknown, [one for one, _ in judged if one.runs_without])
+        placed = [one for one in placed if one.first.start >= wish.since]
+    return Found(placed, len(judged), unknown, [one for one, _ in judged if one.runs_without])
+
+
+def _around(step: Step) -> tuple[int, int]:
+    """The last run before it, and its first."""
+    return step.began - 1, step.began
 
 
 def _key(one: Series) -> tuple[str, str, str]:
     return one.entry.name, one.entry.path, one.metric
 
 
-def _placed(connection: Connection, pairs: Sequence[tuple[Series, Rules, Sequence[Shift]]]) -> list[FoundShift]:
+def _placed(connection: Connection, pairs: Sequence[tuple[Series, Rules, Sequence[Step]]]) -> list[FoundShift]:
     """With the runs around each shift, and whether somebody has accepted it."""
-    wanted = {
-        int(one.runs[at]) for one, _, shifts in pairs for shift in shifts for at in (shift.index - 1, shift.index)
-    }
+    wanted = {int(one.runs[at]) for one, _, steps in pairs for step in steps for at in _around(step)}
     places = places_of(connection, wanted | {int(one.runs[-1]) for one, _, _ in pairs})
     subjects = subject_commits(connection, {places[run].session_id for run in wanted})
     closed: dict[tuple[str, str, str], list[Accepted]] = defaultdict(list)
@@ -108,7 +112,7 @@ def _placed(connection: Connection, pairs: Sequence[tuple[Series, Rules, Sequenc
     found = []
     for one, rules, shifts in pairs:
         for number, shift in enumerate(shifts):
-            before, first = (places[int(one.runs[shift.index + step])] for step in (-1, 0))
+            before, first = (places[int(one.runs[at])] for at in _around(shift))
             is_accepted = any(first.start <= known.until for known in closed[_key(one)])
             state = state_of(shift, shifts[number + 1 :], rules, accepted=is_accepted)
             changed = _changed(subjects.get(before.session_id, {}), subjects.get(first.session_id, {}))

@@ -67,7 +67,7 @@ def _document(one: FoundShift) -> dict[str, Any]:
     return {
         "entry": one.entry.name,
         "metric": one.metric,
-        "kind": str(one.shift.outcome),
+        "kind": str(one.shift.word),
         "change": one.shift.change,
         "interval": list(one.shift.interval),
         "since": since,

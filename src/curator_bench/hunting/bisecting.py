@@ -17,7 +17,8 @@ from curator_bench.verdict.comparable import difference
 
 if TYPE_CHECKING:
     from curator_bench.verdict.intervals import Change
-    from curator_bench.verdict.sequential import Difference, Hunt, Side
+    from curator_bench.verdict.judgement import Word
+    from curator_bench.verdict.sequential import Hunt, Side
 
 _TRIES = 2
 """A commit of which so many pytests in a row give no value cannot be judged."""
@@ -58,7 +59,7 @@ class Tried:
 class Outcome:
     """What came of a hunt. Without a culprit, `difference` says why there was none, or `suspects` are left."""
 
-    difference: Difference
+    difference: Word
     ends: Change
     tried: tuple[Tried, ...]
     culprit: Commit | None = None
@@ -94,12 +95,12 @@ class Bisection:
             self._install_again(stood)
 
     def _hunted(self, good: Commit, bad: Commit) -> Outcome:
-        from curator_bench.verdict.sequential import Difference
+        from curator_bench.verdict.judgement import Word
 
         difference, change, ends = self._ends(good, bad)
         good_runs, bad_runs = ends
         self._tried = [Tried(good, good_runs, Judgement.GOOD), Tried(bad, bad_runs, Judgement.BAD)]
-        if difference is not Difference.WORSE:
+        if difference is not Word.REGRESSION:
             return Outcome(difference, change, tuple(self._tried))
         self._tell(f"good and bad differ by {change.change:+.1%}; bisecting")
         self._repository.bisect("bad", bad.sha)
@@ -111,11 +112,12 @@ class Bisection:
         suspects = tuple(self._repository.commit(sha) for sha in self._repository.suspects())
         return Outcome(difference, change, tuple(self._tried), None, suspects)
 
-    def _ends(self, good: Commit, bad: Commit) -> tuple[Difference, Change, tuple[Runs, Runs]]:
+    def _ends(self, good: Commit, bad: Commit) -> tuple[Word, Change, tuple[Runs, Runs]]:
         """Good and bad in turns, so that what drifts meanwhile touches both, until it is known whether they differ."""
         import numpy as np
 
-        from curator_bench.verdict.sequential import Difference, difference_of
+        from curator_bench.verdict.judgement import Word
+        from curator_bench.verdict.sequential import difference_of
 
         for look in self._hunt.end_looks():
             for commit, target in ((good, (look + 1) // 2), (bad, look), (good, look)):
@@ -125,7 +127,7 @@ class Bisection:
             values = [np.array(runs.values[:look]) for runs in ends]
             found, change = difference_of(values[0], values[1], self._hunt)
             self._tell(f"{look} runs each: bad is {change.change:+.1%}, {found}")
-            if found is not Difference.UNSURE:
+            if found is not Word.INCONCLUSIVE:
                 break
         return found, change, ends
 

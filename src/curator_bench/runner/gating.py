@@ -23,7 +23,8 @@ from curator_bench.values import Check, Requirement, Scalar
 from curator_bench.verdict.cases import Question
 from curator_bench.verdict.comparable import Origin, comparable_with
 from curator_bench.verdict.gates import PREVIOUS, Seen, Wanted, bar_of, check_of, is_alarm, number, told, wanted
-from curator_bench.verdict.gating import Decision, Outcome, gate_all
+from curator_bench.verdict.judgement import Judgement, Word
+from curator_bench.verdict.judging import judge
 from curator_bench.verdict.noise import BLOCK, BLOCKS
 from curator_bench.verdict.tails import Floats
 
@@ -101,13 +102,13 @@ class Gates:
     def judge(self, measured: Sequence[Mapping[str, Scalar]]) -> Judged:
         """Decides on all runs there are of the item, the first one first."""
         asked = [self._ask(one, measured) for one in self._wanted if _has_all(measured, one.metric)]
-        decisions = gate_all([one.question for one in asked])
+        decisions = judge([one.question for one in asked])
         alarms = [self._is_alarm(*pair, len(measured)) for pair in zip(asked, decisions, strict=True)]
         answers = list(zip(asked, decisions, alarms, strict=True))
         return Judged(
             checks=tuple(self._check(one, decision, alarm, measured[-1]) for one, decision, alarm in answers),
             texts=tuple(_told(one, decision) for one, decision, alarm in answers if alarm),
-            is_open=any(decision.outcome is Outcome.SUSPECT for decision in decisions),
+            is_open=any(decision.word is Word.INCONCLUSIVE for decision in decisions),
         )
 
     def note_discoveries(self, judged: Judged) -> None:
@@ -133,14 +134,14 @@ class Gates:
             self.warnings.append(warning)
         return _Asked(one, past, Question(_figures(past), newest, one.rules, own), note)
 
-    def _is_alarm(self, asked: _Asked, decision: Decision, runs: int) -> bool:
+    def _is_alarm(self, asked: _Asked, decision: Judgement, runs: int) -> bool:
         if asked.wanted.is_declared:
             return is_alarm(decision, runs=runs)
         metrics = sum(not one.is_declared for one in self._wanted)
         found = self._config.stash.get(_FOUND, 0)
         return is_alarm(decision, runs=runs, bar=bar_of(metrics * _items(self._config), found))
 
-    def _check(self, asked: _Asked, decision: Decision, alarm: bool, metrics: Mapping[str, Scalar]) -> Check:
+    def _check(self, asked: _Asked, decision: Judgement, alarm: bool, metrics: Mapping[str, Scalar]) -> Check:
         note = "" if alarm else asked.note or decision.reason
         return check_of(asked.wanted, metrics[asked.wanted.metric], decision, alarm=alarm, note=note)
 
@@ -171,7 +172,7 @@ def _is_of(value: PastValue, baseline: str) -> bool:
     return len(baseline) >= _SHORTEST_COMMIT and (value.commit or "").startswith(baseline)
 
 
-def _told(asked: _Asked, decision: Decision) -> str:
+def _told(asked: _Asked, decision: Judgement) -> str:
     newest = asked.question.newest
     began = len(asked.past) if decision.began is None else decision.began
     course = [*asked.question.history[-_SHOWN:], *newest]
@@ -185,7 +186,7 @@ def _told(asked: _Asked, decision: Decision) -> str:
     )
 
 
-def _seen(asked: _Asked, decision: Decision) -> Seen:
+def _seen(asked: _Asked, decision: Judgement) -> Seen:
     if decision.began is None or decision.began >= len(asked.past):
         return Seen()
     first = asked.past[decision.began]

@@ -1,1 +1,33 @@
-"""Decides what a run is: requirements and, later, history, as pure functions from numbers to a verdict."""
+"""Decides what a run is: requirements, and what the history of a metric says. Pure functions from numbers to a word.
+
+Import from these modules; the room's other modules are its own.
+
+`judgement` (standard library only)
+    `Word`        the four: regression, improvement, no change, inconclusive. Nothing else is printed for a comparison.
+    `Judgement`   the answer: `word`, or None with `unjudged` (`no history`, `not comparable`); `says` is the text to
+                  print; before, after, change, interval, p_value, began, history, noise, visible; `reason` is a
+                  sentence, and `decides` says of what is inconclusive what would decide it.
+    `Course`      a whole history: levels, steps (`Step`), and the judgement of its newest runs.
+    `Drift`, `Mark`
+`judging`
+    `judge(questions)`          the newest runs of each metric against its history, or against a baseline of its own
+    `courses(histories)`        levels and steps of many whole histories
+    `drifts(histories, marks)`  what has crept up since a mark: its best level, a release, 30 or 90 days ago
+    `compare(pairs)`            the runs of B against those of A
+    `compare_rounds(rounds)`    what two environments measured in turns
+    `visible_change(noise, history, newest)`   what could have been seen with so many runs, or with more of them
+`sequential`       whether the two ends of a bisection differ (a judgement), and which of them a commit is like
+`requirements`, `gates`, `failure_table`       bounds, which metrics are gated, and how checks are told
+`direction`, `comparable`, `false_discovery`   which way is better, which runs are comparable, what of many is believed
+
+One question through all of it: forty runs at about 1.0 s, and now two at 1.3 s.
+
+    rules = Rules(better_of("sort_time_s"), min_effect=0.10)
+    (answer,) = judge([Question(history, np.array([1.31, 1.29]), rules)])
+
+The history is cut into levels; what is left within them is the noise. The two newest runs are held against the last
+level: with 2 % of noise they are far more than chance explains, and more than 10 % away. So `answer.word` is
+`regression`, `answer.change` 0.3, `answer.began` 40, and `answer.p_value` tiny. One run at 1.3 could be an outlier:
+`inconclusive`, and `answer.decides` says that measuring again decides. With runs at 1.02 it is `no change`.
+With three runs before, `answer.word` is None and `answer.says` is `no history`.
+"""

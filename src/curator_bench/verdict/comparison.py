@@ -10,7 +10,6 @@ import numpy as np
 from curator_bench.verdict.cases import MIN_HISTORY, Question, Rules
 from curator_bench.verdict.direction import Better
 from curator_bench.verdict.false_discovery import discoveries
-from curator_bench.verdict.gates import is_alarm
 from curator_bench.verdict.gating import Decision, Outcome, gate_all
 from curator_bench.verdict.intervals import change_between
 from curator_bench.verdict.noise import BLOCK
@@ -63,7 +62,8 @@ def _compared(pair: Pair, decision: Decision) -> Compared:
     if decision.baseline is None or decision.value is None or decision.change is None:
         return Compared(decision.reason, *_medians(pair))
     verdict = LEVEL
-    if is_alarm(decision, runs=len(pair.after)):
+    suspects = (Outcome.REGRESSION, Outcome.SUSPECT) if len(pair.after) == 1 else (Outcome.REGRESSION,)
+    if decision.outcome in suspects:
         verdict = REGRESSION
     elif decision.outcome is Outcome.IMPROVEMENT:
         verdict = IMPROVEMENT

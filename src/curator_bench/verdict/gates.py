@@ -16,7 +16,7 @@ from curator_bench.verdict.cases import Rules
 from curator_bench.verdict.direction import better_of
 from curator_bench.verdict.failure_table import percent
 from curator_bench.verdict.false_discovery import RATE
-from curator_bench.verdict.gating import Decision, Outcome
+from curator_bench.verdict.judgement import Judgement, Word
 
 BOUND = "max_regression"
 PREVIOUS = "previous"
@@ -88,13 +88,13 @@ def _rules(requirement: Requirement, effect: float) -> Rules:
     return Rules(better_of(requirement.metric, requirement.better), effect, requirement.min_history)
 
 
-def is_alarm(decision: Decision, *, runs: int, bar: float = 1.0) -> bool:
+def is_alarm(decision: Judgement, *, runs: int, bar: float = 1.0) -> bool:
     """Whether the gate fails. A single run that is suspect is enough; of several runs they must be certain together.
 
     `bar` is how little of it may be explained by chance, where this is one test of many.
     """
-    suspects = (Outcome.REGRESSION, Outcome.SUSPECT) if runs == 1 else (Outcome.REGRESSION,)
-    return decision.outcome in suspects and decision.chance <= bar
+    suspects = (Word.REGRESSION, Word.INCONCLUSIVE) if runs == 1 else (Word.REGRESSION,)
+    return decision.word in suspects and decision.p_value <= bar
 
 
 def bar_of(tests: int, found: int) -> float:
@@ -106,7 +106,7 @@ def bar_of(tests: int, found: int) -> float:
     return RATE * (found + 1) / max(tests, 1)
 
 
-def check_of(one: Wanted, value: Scalar, decision: Decision | None, *, alarm: bool, note: str) -> Check:
+def check_of(one: Wanted, value: Scalar, decision: Judgement | None, *, alarm: bool, note: str) -> Check:
     """The gate as one more bound of the run."""
     change = decision.change if decision else None
     return Check(
@@ -130,12 +130,12 @@ class Seen:
     when: str = ""
 
 
-def told(one: Wanted, decision: Decision, *, value: float, runs: int, course: str, seen: Seen) -> str:
+def told(one: Wanted, decision: Judgement, *, value: float, runs: int, course: str, seen: Seen) -> str:
     """What the text of a gate that failed says of one metric: value, baseline, change, course, and since when.
 
     `runs` is how many there are at the new level, with this one.
     """
-    level = f" (the level of the {runs} runs since the shift is {decision.value:,.4g})" if runs > 1 else ""
+    level = f" (the level of the {runs} runs since the shift is {decision.after:,.4g})" if runs > 1 else ""
     rows = [
         ("value", f"{value:,.4g}{level}"),
         ("baseline", _baseline(one, decision)),
@@ -143,20 +143,20 @@ def told(one: Wanted, decision: Decision, *, value: float, runs: int, course: st
         ("course", course),
         ("first seen", _first_seen(seen)),
     ]
-    if decision.outcome is Outcome.SUSPECT:
+    if decision.word is Word.INCONCLUSIVE:
         rows.append(("note", "one run alone may be an outlier; --bench-confirm 2 measures again before it fails"))
     lines = [f"{_INDENT}{name:<11}{text}" for name, text in rows if text]
     return "\n".join([f"{one.metric} is worse than before:", *lines])
 
 
-def _baseline(one: Wanted, decision: Decision) -> str:
-    is_told = decision.spread is not None and math.isfinite(decision.spread)
-    spread = f" ± {percent(decision.spread or 0.0)} from run to run" if is_told else ""
+def _baseline(one: Wanted, decision: Judgement) -> str:
+    is_told = decision.noise is not None and math.isfinite(decision.noise)
+    spread = f" ± {percent(decision.noise or 0.0)} from run to run" if is_told else ""
     of = "the runs before" if one.baseline == PREVIOUS else one.baseline
-    return f"{decision.baseline:,.4g}{spread} ({of}; {decision.history} comparable runs)"
+    return f"{decision.before:,.4g}{spread} ({of}; {decision.history} comparable runs)"
 
 
-def _change(one: Wanted, decision: Decision) -> str:
+def _change(one: Wanted, decision: Judgement) -> str:
     if decision.change is None or decision.interval is None:
         return ""
     if not math.isfinite(decision.change):

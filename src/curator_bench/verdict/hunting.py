@@ -1,4 +1,4 @@
-"""The shifts of many series, of which only so many may be false together; and which regressions are still open."""
+"""Which steps of a history are still open."""
 
 from __future__ import annotations
 
@@ -7,13 +7,7 @@ from enum import StrEnum
 
 from curator_bench.verdict.cases import Rules
 from curator_bench.verdict.direction import Better
-from curator_bench.verdict.false_discovery import adjusted
-from curator_bench.verdict.gating import Outcome
-from curator_bench.verdict.shifts import Shift, shifts_of_all
-from curator_bench.verdict.tails import Floats
-
-RATE = 0.01
-"""Of all that is reported of a whole history this share is noise; when nothing changed, it is how often anything is."""
+from curator_bench.verdict.judgement import Step, Word
 
 
 class State(StrEnum):
@@ -25,23 +19,14 @@ class State(StrEnum):
     """An improvement: nothing is to be done."""
 
 
-def believed_shifts(series: Sequence[tuple[Floats, Rules]]) -> list[list[Shift]]:
-    """The shifts of each series that can be believed as one of those of all series."""
-    found = shifts_of_all(series)
-    tests = sum(rules.better is not None for _, rules in series)
-    flat = [shift for shifts in found for shift in shifts]
-    rates = iter(adjusted([shift.p_value for shift in flat], tests=tests).tolist())
-    return [[shift for shift in shifts if next(rates) <= RATE] for shifts in found]
-
-
-def state_of(shift: Shift, later: Sequence[Shift], rules: Rules, *, accepted: bool) -> State:
-    """`later` are the shifts of the same series that came after it: the first that leads back ends it for good."""
-    if shift.outcome is Outcome.IMPROVEMENT:
+def state_of(step: Step, later: Sequence[Step], rules: Rules, *, accepted: bool) -> State:
+    """`later` are the steps of the same series that came after it: the first that leads back ends it for good."""
+    if step.word is Word.IMPROVEMENT:
         return State.BETTER
     if accepted:
         return State.ACCEPTED
-    since = [level.after for level in later] or [shift.after]
-    return State.OPEN if all(_is_worse(shift.before, level, rules) for level in since) else State.RECOVERED
+    since = [one.after for one in later or [step]]
+    return State.OPEN if all(_is_worse(step.before, level, rules) for level in since) else State.RECOVERED
 
 
 def _is_worse(before: float, now: float, rules: Rules) -> bool:

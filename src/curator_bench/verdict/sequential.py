@@ -14,20 +14,13 @@ import numpy as np
 
 from curator_bench.verdict.direction import Better
 from curator_bench.verdict.intervals import Change, change_between
+from curator_bench.verdict.judgement import Word
 from curator_bench.verdict.noise import BLOCK
 from curator_bench.verdict.scale import scale_of
 from curator_bench.verdict.tails import Floats
 
 ERROR_BUDGET = 0.01
 """The chance that noise makes any decision of a hunt wrong."""
-
-
-class Difference(StrEnum):
-    WORSE = "worse"
-    BETTER = "better"
-    NONE = "none"
-    """Not as large as what is looked for."""
-    UNSURE = "unsure"
 
 
 class Side(StrEnum):
@@ -69,16 +62,16 @@ class Hunt:
         return ERROR_BUDGET / 2 / max(self.steps, 1) / len(self.looks())
 
 
-def difference_of(good: Floats, bad: Floats, hunt: Hunt) -> tuple[Difference, Change]:
+def difference_of(good: Floats, bad: Floats, hunt: Hunt) -> tuple[Word, Change]:
     """Whether the bad end is worse than the good one by as much as matters."""
     change = change_between(good[-BLOCK:], bad[-BLOCK:], confidence=1 - 2 * hunt.end_chance)
     worse = _worse(change, hunt)
     low, high = sorted(_worse_by(bound, hunt) for bound in change.interval)
     if change.p_value / 2 <= hunt.end_chance and abs(worse) >= hunt.min_effect:
-        return (Difference.WORSE if worse > 0 else Difference.BETTER), change
+        return (Word.REGRESSION if worse > 0 else Word.IMPROVEMENT), change
     if -hunt.min_effect < low and high < hunt.min_effect:
-        return Difference.NONE, change
-    return Difference.UNSURE, change
+        return Word.NO_CHANGE, change
+    return Word.INCONCLUSIVE, change
 
 
 def side_of(runs: Floats, good: Floats, bad: Floats, hunt: Hunt, *, is_last: bool = False) -> Side:

@@ -1,0 +1,120 @@
+"""The one shape of an answer about a metric, and its four words; the standard library is all it needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Word(StrEnum):
+    """All that a comparison of a metric may say. Nothing else is printed for it anywhere."""
+
+    REGRESSION = "regression"
+    IMPROVEMENT = "improvement"
+    NO_CHANGE = "no change"
+    INCONCLUSIVE = "inconclusive"
+
+
+class Unjudged(StrEnum):
+    """Why there is no word."""
+
+    NO_HISTORY = "no history"
+    NOT_COMPARABLE = "not comparable"
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What is said about a metric. Values are in its own unit; change, noise and visible are fractions: 0.03 is 3 %."""
+
+    word: Word | None
+    reason: str
+    """One sentence for people: how large the change is and why the word is this one, or why there is none."""
+    unjudged: Unjudged | None = None
+    """Set where `word` is not."""
+    before: float | None = None
+    """The level the newest runs are held against."""
+    after: float | None = None
+    """The level of the runs since `began`, else of those that were asked about."""
+    change: float | None = None
+    interval: tuple[float, float] | None = None
+    """Where the true change is, 95 times in 100."""
+    p_value: float = 1.0
+    """The chance that noise explains it; comparable between metrics, so fit for `false_discovery`."""
+    began: int | None = None
+    """The first run of the new level: an index into the history followed by the newest. Set for regressions and
+    improvements alone, and None where a baseline of its own was asked about and nothing tells."""
+    history: int = 0
+    """How many runs it was held against."""
+    noise: float | None = None
+    """How much one run differs from the level while nothing changes."""
+    visible: float | None = None
+    """The smallest change that would have been found 80 % of the time, with this history and noise."""
+    decides: str = ""
+    """Of what is inconclusive: what would decide it."""
+
+    @property
+    def says(self) -> str:
+        """The text that is printed as the verdict."""
+        return str(self.word or self.unjudged)
+
+    def is_blind_to(self, limit: float) -> bool:
+        """A change as large as this limit would more likely than not have been missed."""
+        return self.word is not None and self.visible is not None and self.visible > limit
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A stretch of runs between two steps, from index `start` up to `end`, with its median and noise."""
+
+    start: int
+    end: int
+    middle: float
+    noise: float
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A regression or an improvement within a history: another level begins with the run at `began`."""
+
+    word: Word
+    began: int
+    before: float
+    after: float
+    change: float
+    interval: tuple[float, float]
+    p_value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """A whole history: its levels, the steps between them, and what its newest runs say."""
+
+    levels: tuple[Level, ...]
+    steps: tuple[Step, ...]
+    """The oldest first."""
+    newest: Judgement
+    """What is said of the end of the history: the last step if it is recent, else why there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A fixed point of a history that its level now is held against: the level around the run at `index`."""
+
+    name: str
+    """As people read it after "since": `release 1.2`, `2026-05-01`, `30 days ago`."""
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """A metric has become worse bit by bit, without a step that explains it."""
+
+    since: str
+    """The name of the mark; `its best` for the best level."""
+    index: int
+    """The run at the mark, or the middle run of the best level."""
+    before: float
+    after: float
+    change: float
+    interval: tuple[float, float]
+    p_value: float
