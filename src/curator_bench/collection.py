@@ -100,16 +100,16 @@ def _read_benchmarks(session: pytest.Session) -> Benchmarks:
     files = find_matrices(session, settings)
     matrix = _load(settings, files) if files else None
     _check_names(settings.entries, matrix.entries if matrix else ())
-    benchmarks = Benchmarks(settings, matrix)
-    if matrix is not None and not settings.names_session:
-        from curator_bench.execution.session_file import free_name
-
-        benchmarks.settings = settings.with_session(free_name(benchmarks.session_dir))
-    return benchmarks
+    return Benchmarks(settings, matrix)
 
 
 def has_matrix(config: pytest.Config) -> bool:
     return config.stash[BENCHMARKS].loaded is not None
+
+
+def needs_session(config: pytest.Config) -> bool:
+    """Whether there is a session of which something is shown or recorded before its first run."""
+    return has_matrix(config) or is_recording(config) or resumes(config)
 
 
 def resumes(config: pytest.Config) -> bool:

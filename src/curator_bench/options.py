@@ -46,6 +46,7 @@ class Settings:
     overlays: tuple[Path, ...]
     datasets_file: Path | None
     session: str
+    """Where nobody named it: unique by itself until its folder is claimed, which gives it a short name."""
     invocation: str
     database: str
     """A path or an SQLAlchemy URL."""
@@ -229,6 +230,7 @@ def read_settings(config: pytest.Config) -> Settings:
         value = config.getini(ini)
         return Path(os.path.normpath((config.inipath or rootdir(config) / "x").parent / value)) if value else None
 
+    invocation = secrets.token_hex(8)
     results = path("--bench-results", "bench_results")
     repo = path("--bench-curator-repo", "bench_curator_repo")
     overlays = [Path(os.path.normpath(working_dir / given)) for given in config.getoption("--bench-matrix")]
@@ -237,8 +239,8 @@ def read_settings(config: pytest.Config) -> Settings:
         patterns=tuple(config.getini("bench_files")),
         overlays=(*config.getini("bench_matrix"), *overlays),
         datasets_file=path("--bench-datasets", "bench_datasets"),
-        session=_session_name(config.getoption("--bench-session")),
-        invocation=secrets.token_hex(8),
+        session=_session_name(config.getoption("--bench-session"), invocation),
+        invocation=invocation,
         database=_database(config),
         results_dir=str(results) if results else None,
         sinks=tuple(config.getoption("--bench-sink") or config.getini("bench_sink")),
@@ -381,13 +383,14 @@ def _split_names(given: list[str]) -> tuple[str, ...]:
     return tuple(name.strip() for text in given for name in text.split(",") if name.strip())
 
 
-def _named_now() -> str:
-    return f"benchmark-run__{datetime.now(UTC):%Y-%m-%d__%H-%M-%S}_UTC"
+def session_name_now() -> str:
+    """The name of a session that nobody named; of several that begin in one minute each has a number besides."""
+    return f"{datetime.now(UTC):%Y-%m-%d_%H%M}"
 
 
-def _session_name(given: str | None) -> str:
+def _session_name(given: str | None, invocation: str) -> str:
     if given is None:
-        return _named_now()
+        return f"{session_name_now()}_{invocation[:6]}"
     if not _SESSION_NAME.match(given):
         raise BenchError(
             f"--bench-session: found {given!r}, expected letters, digits and _ . - + @, as in a folder's name"

@@ -38,10 +38,10 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
     try:
         collection.load_benchmarks(session)
-        if collection.resumes(session.config):
-            from curator_bench.runner.joining import go_on
+        if collection.needs_session(session.config):
+            from curator_bench.runner.joining import join_session
 
-            go_on(session.config)
+            join_session(session.config)
         if collection.is_recording(session.config):
             from curator_bench.fixtures.python_run_hooks import PythonRunHooks
             from curator_bench.runner.recording_hooks import RecordingHooks

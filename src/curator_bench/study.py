@@ -125,7 +125,7 @@ def run_matrix(
 
 
 def _new_session() -> str:
-    return f"benchmark-run__{datetime.now(UTC):%Y-%m-%d__%H-%M-%S}-{secrets.token_hex(2)}_UTC"
+    return f"{datetime.now(UTC):%Y-%m-%d_%H%M}_{secrets.token_hex(3)}"
 
 
 @contextmanager

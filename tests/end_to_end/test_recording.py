@@ -73,17 +73,6 @@ def test_two_runs_are_two_rows_and_the_familiar_query_prints(project: Path) -> N
     assert rows(database, "select met, actual from requirement") == [(1, "12.5")] * 4
 
 
-def test_sessions_that_begin_in_the_same_second_are_two(project: Path) -> None:
-    name = "benchmark-run__2026-11-18__12-00-00_UTC"
-    project.joinpath("conftest.py").write_text(
-        f"from curator_bench import options\noptions._named_now = lambda: {name!r}\n"
-    )
-    for _ in range(2):
-        assert run(project, "--benchmark", "-k", "quick").returncode == 0
-    names = rows(project / "benchmark.db", "select name from bench_session order by name")
-    assert names == [(name,), (f"{name}-2",)]
-
-
 def test_without_benchmark_no_database_is_made(project: Path) -> None:
     assert run(project, "-k", "quick").returncode == 0
     assert not project.joinpath("benchmark.db").exists()

@@ -1,11 +1,20 @@
-"""Which session an invocation joins, and that it has."""
+"""Which session an invocation joins, and the note that it has."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 
 from curator_bench.collection import BENCHMARKS, Benchmarks
-from curator_bench.execution.session_file import FILE_NAME, newest_session, note_invocation
+from curator_bench.execution.session_file import (
+    FILE_NAME,
+    claim_name,
+    newest_session,
+    note_invocation,
+    remove_empty,
+)
+from curator_bench.options import session_name_now
 from curator_bench.rootdir import name_in_project
 from curator_bench.runner.announcing import warn
 
@@ -22,15 +31,39 @@ def note_session(session: pytest.Session) -> None:
             warn(config, f"{FILE_NAME} could not be written: {error}")
 
 
-def go_on(config: pytest.Config) -> None:
-    """With --bench-resume and no name: the newest session of these matrices, where there is one."""
+def join_session(config: pytest.Config) -> None:
+    """In the controller: the session that the user named; with --bench-resume the newest of these matrices, where there
+    is one; else a new one, which nobody else has.
+    """
     benchmarks = config.stash[BENCHMARKS]
     if benchmarks.settings.names_session or hasattr(config, "workerinput"):
         return
-    entries = {entry.folder[0] for entry in benchmarks.matrix.entries}
-    name = newest_session(benchmarks.session_dir.parent, _matrix_names(benchmarks, config), entries)
+    name = _newest(config) if benchmarks.settings.resume is not None else None
+    if name is None and not config.option.collectonly:
+        name = _claimed(config)
     if name is not None:
         config.stash[BENCHMARKS] = Benchmarks(benchmarks.settings.with_session(name), benchmarks.loaded)
+
+
+def _newest(config: pytest.Config) -> str | None:
+    benchmarks = config.stash[BENCHMARKS]
+    entries = {entry.folder[0] for entry in benchmarks.matrix.entries}
+    return newest_session(benchmarks.session_dir.parent, _matrix_names(benchmarks, config), entries)
+
+
+def _claimed(config: pytest.Config) -> str | None:
+    """None where nothing can be written: each entry will say so."""
+    benchmarks = config.stash[BENCHMARKS]
+    results = benchmarks.session_dir.parent
+    artifacts = [Path(file.artifacts_dir) for file in benchmarks.matrix.files if file.artifacts_dir]
+    is_new = not results.exists()
+    try:
+        name = claim_name(session_name_now(), results, artifacts)
+    except OSError:
+        return None
+    unused = [*(folder / name for folder in (results, *artifacts)), *([results] if is_new else [])]
+    config.add_cleanup(lambda: remove_empty(unused))
+    return name
 
 
 def _matrix_names(benchmarks: Benchmarks, config: pytest.Config) -> list[str]:
