@@ -183,7 +183,7 @@ class _Model(BaseModel):
 
 
 class RequirementBlock(_Model):
-    """What one metric must satisfy for the run to pass."""
+    """A condition on one metric."""
 
     metric: Name = Field(description="The metric, as the script or the bench names it.")
     min_value: float | None = Field(None, description="At least this.", allow_inf_nan=False)
@@ -192,10 +192,12 @@ class RequirementBlock(_Model):
     tolerance: float | None = Field(
         None, ge=0, allow_inf_nan=False, description="How far from `exact_value` is still exact."
     )
-    max_regression: Fraction | None = Field(None, description="At most this much worse than the history: `10%` or 0.1.")
-    baseline: Text = Field("previous", description="What history: `previous`, a branch, a session or a commit.")
-    min_history: Annotated[int, Field(ge=1)] = Field(5, description="Below so many earlier runs nothing is judged.")
-    better: Literal["less", "more"] | None = Field(None, description="Which direction is good; known for many names.")
+    max_regression: Fraction | None = Field(None, description="At most this much worse than its history: `10%` or 0.1.")
+    baseline: Text = Field(
+        "previous", description="The runs to compare with: `previous`, a branch, a session or a commit."
+    )
+    min_history: Annotated[int, Field(ge=1)] = Field(5, description="The fewest earlier runs for a judgement.")
+    better: Literal["less", "more"] | None = Field(None, description="Which direction is better; known for many names.")
     min_effect: Fraction = Field(0.03, description="A change smaller than this is no regression.")
 
     @model_validator(mode="after")
@@ -219,10 +221,10 @@ class RayBlock(_Model):
     num_gpus: Gpus | None = Field(None, description="GPUs the cluster announces; the machine's by default.")
     memory: Bytes | None = Field(None, description="Memory for tasks, in bytes or as a size (`8GiB`).")
     resources: dict[ResourceName, Amount] = Field(
-        default_factory=dict, description="Custom resources and how many of each."
+        default_factory=dict, description="Custom resources and their amounts."
     )
     object_store_size: StoreSize | None = Field(None, description="As on the entry; this one wins.")
-    enable_object_spilling: bool = Field(True, description="Whether a full object store may spill to disk.")
+    enable_object_spilling: bool = Field(True, description="Allow a full object store to spill to disk.")
     include_dashboard: bool = Field(False, description="Start Ray's dashboard, on loopback.")
     include_log_monitor: bool = Field(False, description="Start Ray's log monitor.")
     reuse: bool = Field(False, description="One cluster for all entries with an equal `ray` block.")
@@ -231,22 +233,22 @@ class RayBlock(_Model):
 
 
 class PathBlock(_Model):
-    """A directory with a name, `{NAME}` in arguments; known by another path inside a container."""
+    """A named directory, `{NAME}` in arguments, with another path inside a container."""
 
     name: PlaceholderName = Field(description="The placeholder's name.")
-    host_path: Text = Field(description="Where it is on the machine.")
-    container_path: Text | None = Field(None, description="Where it is in the container; `/MOUNT` + host path.")
+    host_path: Text = Field(description="Its path on the machine.")
+    container_path: Text | None = Field(None, description="Its path in the container; default `/MOUNT` + host path.")
 
 
 class FormatBlock(_Model):
     """One format of a dataset."""
 
     type: DatasetName = Field(description="The format's name, as in `{dataset:NAME,FORMAT}`.")
-    path: Text = Field(description="Where it is; may hold `{NAME}` of `paths`.")
+    path: Text = Field(description="Its path; may contain `{NAME}` of `paths`.")
 
 
 class GenerateBlock(_Model):
-    """How a dataset that is not there is made, once."""
+    """How to generate a missing dataset."""
 
     script: Text = Field(description="The script, found as an entry's is.")
     args: Text = Field("", description="Its arguments; `{dataset_dir}` is the folder to fill.")
@@ -258,7 +260,7 @@ class DatasetBlock(_Model):
 
     name: DatasetName = Field(description="The dataset's name.")
     formats: list[FormatBlock] = Field(min_length=1, description="Its formats and their paths.")
-    generate: GenerateBlock | None = Field(None, description="How to make it on first use.")
+    generate: GenerateBlock | None = Field(None, description="How to generate it on first use.")
 
 
 class DataSetupBlock(_Model):
@@ -292,14 +294,14 @@ class EntryBlock(_Model):
     script: Text = Field(description="The program: absolute, in script_base_dir, beside this file, or in `scripts/`.")
     script_base_dir: Text | None = Field(None, description="Where to look for the script first.")
     args: Text = Field("", description="Arguments, split by shell rules, then filled in word by word.")
-    python: Text | None = Field(None, description="The interpreter; the one pytest runs under by default.")
-    enabled: bool = Field(True, description="false takes the whole entry out.")
+    python: Text | None = Field(None, description="The interpreter; pytest's own by default.")
+    enabled: bool = Field(True, description="false removes the entry.")
     marks: Marks = Field(default_factory=list, description="pytest marks, beside those of the file.")
     matrix: Any = Field(None, description="Axes: names and their values.")
     exclude: Any = Field(None, description="Combinations of axis values to leave out.")
     include: Any = Field(None, description="Combinations, or extra values for some, to add.")
     env: Environment = Field(default_factory=dict, description="Environment variables (or `environment`).")
-    timeout_s: Seconds | None = Field(None, description="Seconds one execution of the script may take.")
+    timeout_s: Seconds | None = Field(None, description="The longest time one execution of the script may take.")
     repeat: Annotated[int, Field(ge=1, le=10_000)] = Field(1, description="Measured executions; medians count.")
     warmup: Count = Field(0, description="Unmeasured executions before them.")
     retries: Count = Field(0, description="Further attempts, only after an `error`.")
@@ -307,21 +309,25 @@ class EntryBlock(_Model):
     object_store_size: StoreSize | None = Field(
         None, description="Ray's object store: bytes, a fraction of memory, or `default`."
     )
-    delete_scratch: bool | None = Field(None, description="Whether `scratch/` is removed afterwards.")
+    delete_scratch: bool | None = Field(None, description="Remove `scratch/` afterwards.")
     gpu_mem_use_warning_threshold: Fraction | None = Field(
         None, description="Warn when more of a GPU's memory is in use before or after."
     )
-    requires: Texts = Field(default_factory=list, description="Modules the script needs; else it is skipped.")
-    gpu_check: Text | None = Field(None, description="A script that says whether a GPU is fit for this entry.")
-    requirements: list[RequirementBlock] = Field(default_factory=list, description="What its metrics must satisfy.")
-    sink_data: list[dict[str, Any]] = Field(default_factory=list, description="What to tell each sink, by `name`.")
+    requires: Texts = Field(
+        default_factory=list, description="Modules the script needs; without them the entry is skipped."
+    )
+    gpu_check: Text | None = Field(None, description="A script that checks whether a GPU is fit for this entry.")
+    requirements: list[RequirementBlock] = Field(default_factory=list, description="Conditions on its metrics.")
+    sink_data: list[dict[str, Any]] = Field(default_factory=list, description="Data for each sink, by `name`.")
 
 
 class FileBlock(_Model):
     """A matrix file as a whole."""
 
-    results_dir: Text | None = Field(None, description="Where sessions go; `--bench-results` wins.")
-    artifacts_dir: Text | None = Field(None, description="Where the large things of a run go; linked from its folder.")
+    results_dir: Text | None = Field(None, description="The folder for sessions; `--bench-results` wins.")
+    artifacts_dir: Text | None = Field(
+        None, description="The folder for logs, scratch and artifacts of runs; linked from their folders."
+    )
     script_base_dir: Text | None = Field(None, description="Where to look for scripts first, for every entry.")
     marks: Marks = Field(default_factory=list, description="pytest marks on every entry.")
     env: Environment = Field(default_factory=dict, description="Environment variables for every script.")
@@ -330,17 +336,17 @@ class FileBlock(_Model):
     max_timeout_s: Seconds | None = Field(None, description="No entry's `timeout_s` may be above this.")
     cleanup_timeout_s: SecondsOrNone | None = Field(None, description="Kept for job generators.")
     min_timeout_s: SecondsOrNone | None = Field(None, description="Kept for job generators.")
-    delete_scratch: bool | None = Field(None, description="For entries that do not say.")
-    object_store_size: StoreSize | None = Field(None, description="For entries that do not say.")
-    gpu_mem_use_warning_threshold: Fraction | None = Field(None, description="For entries that do not say.")
+    delete_scratch: bool | None = Field(None, description="Default for the entries.")
+    object_store_size: StoreSize | None = Field(None, description="Default for the entries.")
+    gpu_mem_use_warning_threshold: Fraction | None = Field(None, description="Default for the entries.")
     gpu_stats_recorder: GpuStatsBlock = Field(GpuStatsBlock(), description="The recorder of `gpustats.csv`.")
-    run_reason: Text | None = Field(None, description="Why it is run; `--bench-reason` wins.")
+    run_reason: Text | None = Field(None, description="The reason for the session; `--bench-reason` wins.")
     viewer_url: Text | None = Field(None, description="Where results can be looked at.")
-    viewer_url_template: Text | None = Field(None, description="The same with `{session_name}` and its like.")
+    viewer_url_template: Text | None = Field(None, description="The same, with placeholders such as `{session_name}`.")
     subjects: list[Name | SubjectBlock] = Field(default_factory=list, description="Packages under test.")
     ray: RayBlock | bool | None = Field(None, description="Defaults for the entries' `ray`.")
     paths: list[PathBlock] = Field(default_factory=list, description="Named directories.")
-    datasets: list[DatasetBlock] = Field(default_factory=list, description="Datasets and where they are.")
+    datasets: list[DatasetBlock] = Field(default_factory=list, description="Datasets and their paths.")
     data_setups: list[DataSetupBlock] = Field(default_factory=list, description="Scripts run once a session.")
     sinks: list[dict[str, Any]] = Field(default_factory=list, description="Where results are reported to, by `name`.")
     entries: list[Any] = Field(default_factory=list, description="The benchmarks.")
