@@ -349,6 +349,8 @@ class Repeat:
     exit_code: int | None
     exec_time_s: float
     metrics: Mapping[str, Scalar] = field(default_factory=dict)
+    ended_at: str = ""
+    """UTC, ISO 8601."""
 
 
 @dataclass(frozen=True, slots=True)

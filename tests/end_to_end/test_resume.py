@@ -295,3 +295,62 @@ def test_the_same_entry_twice_at_one_moment_is_refused_where_nobody_resumes(coun
 
 def _verdict(folder: Path) -> str:
     return str(json.loads((folder / "results.json").read_text())["verdict"])
+
+
+KILLED_WHERE = """
+import os, signal
+from curator_bench.runner import reporting
+
+def dies(*_, **__):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+if "DIES" in os.environ:
+    module, _, name = os.environ["DIES"].rpartition(".")
+    import importlib
+    setattr(importlib.import_module(module), name, dies)
+"""
+
+
+def lines_of(project: Project, name: str) -> list[dict[str, object]]:
+    file = project.session_dir / name / "results.jsonl"
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+@pytest.mark.parametrize(
+    ("where", "runs_again"),
+    [
+        ("curator_bench.runner.judging.of_requirements", True),
+        ("curator_bench.runner.entry_record.finish", True),
+        ("curator_bench.runner.reporting._publish", False),
+        ("curator_bench.runner.reporting.add_lines", False),
+    ],
+)
+def test_a_file_that_says_passed_is_right_wherever_pytest_is_killed(
+    counting: Project, where: str, runs_again: bool
+) -> None:
+    """Before it is judged, before its row is complete, before results.json is in its place, before results.jsonl."""
+    counting.write("conftest.py", KILLED_WHERE)
+    counting.matrix(entry("one", requirements=[{"metric": "is_success", "exact_value": True}]))
+    assert counting.run(*RECORDED, DIES=where).code == -signal.SIGKILL
+    assert lines_of(counting, "one") == []
+    results = counting.session_dir / "one" / "results.json"
+    assert not results.exists() or not runs_again
+    assert started_by(counting, "--bench-resume", *RECORDED) == (["one"] if runs_again else [])
+    assert json.loads(results.read_text())["verdict"] == "passed"
+    with sqlite3.connect(counting.folder / "runs.db") as database:
+        passed = database.execute("select count(*) from test_run where verdict = 'passed'").fetchone()
+    assert passed == (1,)
+
+
+def test_lines_say_what_became_of_runs_with_their_requirements(counting: Project) -> None:
+    unmet = [{"metric": "is_success", "exact_value": False}]
+    counting.matrix(entry("met", repeat=2), entry("unmet", requirements=unmet), entry("broken", code=3))
+    counting.run()
+    keys = ("repeat", "verdict", "exit_code")
+    told = {name: [tuple(line[key] for key in keys) for line in lines_of(counting, name)] for name in ("met", "unmet")}
+    assert told == {"met": [(1, "passed", 0), (2, "passed", 0)], "unmet": [(1, "failed", 0)]}
+    (broken,) = lines_of(counting, "broken")
+    assert (broken["verdict"], broken["exit_code"], broken["schema_version"]) == ("crashed", 3, 1)
+    ended = [str(line["ended_at"]) for line in lines_of(counting, "met")]
+    assert sorted(ended) == ended
+    assert ended[0] < ended[1]

@@ -24,7 +24,7 @@ def names(folder: Path) -> set[str]:
 
 def test_a_run_leaves_the_layout_that_is_documented(desk: Desk) -> None:
     desk.run(FILLS, "{session_entry_dir}")
-    own = {"command.txt", "status.json", "results.jsonl", "memory.csv"}
+    own = {"command.txt", "status.json", "memory.csv"}
     own |= {"logs", "benchmark_results", "artifacts", "ray_cluster"}
     assert names(desk.entry_dir) == own
     assert names(desk.entry_dir / "benchmark_results") == {"params.json", "metrics.json"}

@@ -229,7 +229,7 @@ def test_what_comes_home_takes_the_place_of_an_earlier_run_but_for_its_lines(tmp
         (tmp_path / "e" / name).write_text(content)
     assert bring_home(home, result, {"logs/out.log": b"new", "results.jsonl": b"second\n"}) is result
     kept = {path.relative_to(tmp_path / "e").as_posix(): path.read_text() for path in tmp_path.rglob("*.*")}
-    assert kept == {"logs/out.log": "new", "results.jsonl": "first\nsecond\n"}
+    assert kept == {"logs/out.log": "new", "results.jsonl": "first\n"}
     assert not (tmp_path / "e" / "scratch").exists()
     warned = bring_home(replace(home, entry_dir=str(tmp_path / "e" / "results.jsonl")), result, {"a": b""})
     assert "could not be brought home" in warned.warnings[0]

@@ -20,7 +20,6 @@ from curator_bench.execution.environment import script_environment
 from curator_bench.execution.files import tail
 from curator_bench.execution.installing import install_command
 from curator_bench.execution.repeats import combine
-from curator_bench.execution.result_lines import add_line
 from curator_bench.execution.script import Execution, Stage, command_words, execute, mask_of
 from curator_bench.execution.status import Status
 from curator_bench.execution.workbench import Workbench
@@ -206,17 +205,10 @@ class Attempt:
 
     def _note_repeat(self, number: int) -> None:
         last = self._executions[-1]
-        self._repeats.append(Repeat(number, last.exit_code, last.seconds, last.metrics))
-        self._write_line(last.verdict, last.error, number, last)
-
-    def _write_line(
-        self, verdict: Verdict, error: str, number: int | None = None, execution: Execution | None = None
-    ) -> None:
-        hidden = mask_of(self._plan, self._cluster).hide(error)
-        add_line(self._plan, verdict, hidden, _now(), number, execution)
+        self._repeats.append(Repeat(number, last.exit_code, last.seconds, last.metrics, _now()))
 
     def _result(self, verdict: Verdict, error: str, cause: Cause | None = None) -> RunResult:
-        self._end(verdict, error)
+        self._end(verdict)
         plan, cluster = self._plan, self._cluster
         last = self._executions[-1] if self._executions else None
         shown = last.directories if last else Directories(self._top)
@@ -247,14 +239,11 @@ class Attempt:
             ray_num_gpus=cluster.resources.get("GPU", 0.0) if cluster else None,
         )
 
-    def _end(self, verdict: Verdict, error: str) -> None:
+    def _end(self, verdict: Verdict) -> None:
         """The last words on disk. On a full one they are a warning: the result is there all the same."""
         try:
             if self._status is not None:
                 self._status.stop(verdict)
-            is_told = bool(self._repeats) and self._executions[-1].verdict is verdict
-            if self._prepared and not is_told:
-                self._write_line(verdict, error)
         except OSError as problem:
             self._warnings.append(f"what came of the run could not be noted: {_explain(problem, self._top)}")
 

@@ -12,7 +12,9 @@ from curator_bench.values import Plan
 _LARGE = ("logs", "scratch", "ray_cluster", "artifacts")
 _RESULT_FILES = ("params.json", "metrics.json", "tasks.pkl")
 _SAMPLES = ("gpustats.csv", "memory.csv")
-_FROM_EARLIER = ("benchmark_results", *_LARGE, "command.txt", "results.json", "status.json", *_SAMPLES)
+PENDING = ".results.json.pending"
+"""results.json, before it is put in its place."""
+_FROM_EARLIER = ("benchmark_results", *_LARGE, "command.txt", "results.json", PENDING, "status.json", *_SAMPLES)
 _NUMBERED = ("repeat_*", "warmup_*", "attempt_*")
 
 

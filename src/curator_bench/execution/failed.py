@@ -5,10 +5,8 @@ from __future__ import annotations
 import socket
 from contextlib import suppress
 from datetime import UTC, datetime
-from pathlib import Path
 
 from curator_bench.execution.directories import attempt_top, prepare
-from curator_bench.execution.result_lines import add_line
 from curator_bench.values import Cause, Plan, RunResult, Verdict
 
 
@@ -22,9 +20,9 @@ def failed_before_it_began(plan: Plan, error: str, cause: Cause) -> RunResult:
 def answer_for(
     plan: Plan, verdict: Verdict, error: str, cause: Cause | None, began: datetime, host: str = ""
 ) -> RunResult:
-    """The result of a run that cannot give one itself, and its line in results.jsonl."""
+    """The result of a run that cannot give one itself."""
     ended = datetime.now(UTC)
-    result = RunResult(
+    return RunResult(
         name=plan.name,
         verdict=verdict,
         started_at=began.isoformat(timespec="milliseconds"),
@@ -35,7 +33,3 @@ def answer_for(
         attempt=plan.attempt,
         host=host or socket.gethostname(),
     )
-    with suppress(OSError):
-        Path(plan.entry_dir).mkdir(parents=True, exist_ok=True)
-        add_line(plan, verdict, result.error, result.ended_at)
-    return result

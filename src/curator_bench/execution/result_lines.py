@@ -1,40 +1,31 @@
-"""ENTRY/results.jsonl: a line for each repeat, and one for each attempt whose end no line of a repeat tells."""
+"""ENTRY/results.jsonl: a line for each repeat of a run that has been judged; one for a run that came to no repeat."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from curator_bench.execution.files import append_json_line
-from curator_bench.values import Plan, Verdict
-
-if TYPE_CHECKING:
-    from curator_bench.execution.script import Execution
+from curator_bench.values import Repeat, RunResult, Verdict
 
 RESULT_LINES = "results.jsonl"
 
 
-def add_line(
-    plan: Plan,
-    verdict: Verdict,
-    error: str,
-    ended_at: str,
-    repeat: int | None = None,
-    execution: Execution | None = None,
-) -> None:
-    """`repeat` and `execution`: of a repeat only. In `error` nothing is masked any more."""
-    line = {
-        "name": plan.name,
-        "uid": plan.uid,
-        "session": plan.session,
-        "attempt": plan.attempt,
-        "repeat": repeat,
-        "ended_at": ended_at,
-        "verdict": verdict,
-        "error": error,
-        "exit_code": execution.exit_code if execution else None,
-        "exec_time_s": execution.seconds if execution else None,
-        "params": execution.params if execution else {},
-        "metrics": execution.metrics if execution else {},
+def add_lines(entry_dir: Path, result: RunResult, verdict: Verdict, **whose: str) -> None:
+    """`whose`: the uid of the run and its session. To be called last: what stands here is final."""
+    for repeat in result.repeats or (None,):
+        append_json_line(entry_dir / RESULT_LINES, {**whose, **_line(result, verdict, repeat)})
+
+
+def _line(result: RunResult, verdict: Verdict, repeat: Repeat | None) -> dict[str, object]:
+    return {
+        "name": result.name,
+        "attempt": result.attempt,
+        "repeat": repeat.index if repeat else None,
+        "ended_at": (repeat.ended_at if repeat else "") or result.ended_at,
+        "verdict": str(verdict),
+        "error": result.error,
+        "exit_code": repeat.exit_code if repeat else result.exit_code,
+        "exec_time_s": repeat.exec_time_s if repeat else None,
+        "params": dict(result.params),
+        "metrics": dict(repeat.metrics) if repeat else {},
     }
-    append_json_line(Path(plan.entry_dir, RESULT_LINES), line)

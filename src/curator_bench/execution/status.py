@@ -11,7 +11,7 @@ from typing import Any
 
 from curator_bench.execution.files import tail, write_json
 from curator_bench.measure.schedule import Job, Schedule
-from curator_bench.values import Mask
+from curator_bench.values import Mask, Verdict
 
 _EVERY_S = 1.0
 _SHARE_OF_A_CORE = 0.002
@@ -38,9 +38,10 @@ class Status:
         self._facts.update(facts, state=state)
         self._log = log
 
-    def stop(self, verdict: str) -> None:
+    def stop(self, verdict: Verdict) -> None:
+        """The verdict of a script that ended well is open until its requirements are judged."""
         self._schedule.remove(self._job)
-        self.now("ended", self._log, verdict=verdict)
+        self.now("ended", self._log, verdict=None if verdict is Verdict.PASSED else verdict)
         self._write()
 
     def _write_or_not(self) -> None:

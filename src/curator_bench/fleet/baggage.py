@@ -237,10 +237,11 @@ def bring_home(plan: Plan, result: RunResult, files: Mapping[str, bytes]) -> Run
     try:
         directories = prepare(plan, attempt_top(plan))
         for name, content in files.items():
+            if name == RESULT_LINES:  # a script's own; ours are written here, once the run is judged
+                continue
             path = Path(plan.entry_dir, name)
             path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("ab" if name == RESULT_LINES else "wb") as file:
-                file.write(content)
+            path.write_bytes(content)
         if plan.delete_scratch:
             remove_scratch(directories)
     except OSError as error:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from curator_bench.collection import BENCHMARKS, RUN
+from curator_bench.execution.directories import PENDING
 from curator_bench.execution.files import strict, write_json
+from curator_bench.execution.result_lines import add_lines
 from curator_bench.matrix import definition_of
+from curator_bench.report.session_runs import RESULTS
 from curator_bench.runner.run_keys import DEFINITION, UID
 from curator_bench.values import Check, Entry, RunResult, Verdict
 
@@ -24,7 +27,11 @@ _MOST_PROPERTIES = 200
 def note_run(
     item: pytest.Item, entry: Entry, result: RunResult, verdict: Verdict, checks: Sequence[Check]
 ) -> dict[str, Any]:
-    """Writes results.json and keeps the run for the test report; answers what it kept."""
+    """Complete the row of a judged run, write results.json and results.jsonl, and keep the run for the test report.
+
+    The files come after the row, so that none says `passed` before it is so. Whoever resumes a session that was killed
+    in between finds results.json beside its place (`take_pending`).
+    """
     benchmarks = item.config.stash[BENCHMARKS]
     directory = benchmarks.session_dir.joinpath(*entry.folder)
     definition = item.stash.get(DEFINITION, None) or definition_of(entry)
@@ -44,11 +51,12 @@ def note_run(
         "requirements": [_builtin(check) for check in checks],
     }
     _keep(item, run)
-    _write_results(directory, run)
+    _try_to_write(run, lambda: _prepare(directory, run))
     if benchmarks.settings.benchmark:
         from curator_bench.runner import entry_record
 
         entry_record.finish(item, result, verdict, checks)
+    _try_to_write(run, lambda: _publish(directory, run, result, verdict))
     return run
 
 
@@ -69,12 +77,22 @@ def _builtin(value: Any) -> dict[str, Any]:
     return found
 
 
-def _write_results(directory: Path, run: dict[str, Any]) -> None:
+def _try_to_write(run: dict[str, Any], write: Callable[[], None]) -> None:
     try:
-        directory.mkdir(parents=True, exist_ok=True)
-        write_json(directory / "results.json", run)
+        write()
     except OSError as error:
-        run["warnings"] = [*run["warnings"], f"results.json could not be written: {error}"]
+        warning = f"results.json could not be written: {error}"
+        run["warnings"] = list(dict.fromkeys([*run["warnings"], warning]))
+
+
+def _prepare(directory: Path, run: dict[str, Any]) -> None:
+    directory.mkdir(parents=True, exist_ok=True)
+    write_json(directory / PENDING, run)
+
+
+def _publish(directory: Path, run: dict[str, Any], result: RunResult, verdict: Verdict) -> None:
+    (directory / PENDING).replace(directory / RESULTS)
+    add_lines(directory, result, verdict, uid=run["uid"], session=run["session"])
 
 
 def add_properties(item: pytest.Item, verdict: Verdict, result: RunResult) -> None:

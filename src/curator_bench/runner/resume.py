@@ -26,6 +26,7 @@ from curator_bench.runner.done_before import (
     disagreement,
     only_recorded,
     read_run,
+    take_pending,
     why_again,
 )
 from curator_bench.runner.recorder import recording_of
@@ -141,8 +142,8 @@ def find_done(config: pytest.Config) -> Done:
     definitions, found = Definitions(), Done()
     for entry in benchmarks.matrix.entries:
         directory = benchmarks.session_dir.joinpath(*entry.folder)
-        run = read_run(directory)
         key = name_in_project(entry.file.file, config), entry.id
+        run = take_pending(directory, (recorded or {}).get(key)) or read_run(directory)
         why = why_again(entry, run, kept, definitions.hash_of(entry))
         if run is not None and why is None:
             why = disagreement(run, recorded, key, files)
