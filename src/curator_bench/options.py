@@ -22,6 +22,7 @@ _PORT = r"([1-9]\d{0,3}|[1-5]\d{4}|6[0-4]\d{3}|65[0-4]\d{2}|655[0-2]\d|6553[0-5]
 _FLEET = re.compile(rf"(local|auto|(ray://)?\S+:{_PORT})\Z")
 DEFAULT_PATTERNS = ("*matrix.yaml", "*matrix.yml", "*benchmark.yaml", "*benchmark.yml")
 _FAIL_ON = ("regression",)
+_INCONCLUSIVE = ("pass", "fail")
 _SESSION_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+@-]*\Z")
 
 
@@ -59,7 +60,7 @@ class Settings:
     entries: tuple[str, ...]
     fail_on_regression: bool
     confirm: int
-    """How often an entry is measured again whose gate fails."""
+    """How often an entry is measured again whose gate fails or is inconclusive."""
     curator_repo: str | None
     working_dir: Path
     progress_every_s: float = 30.0
@@ -71,6 +72,10 @@ class Settings:
     """Whether the user said which session."""
     runs: int = 1
     """How often each entry is run; each time is a run of its own."""
+    confirm_budget_s: float | None = None
+    """How long measuring again may take in all; None leaves it to the length of the session."""
+    inconclusive_fails: bool = False
+    """A run fails for a gate that could not be decided."""
     copy_to: str | None = None
     """Where the folders of runs are copied to: a folder, or the URL of one."""
 
@@ -104,7 +109,9 @@ def add_options(parser: pytest.Parser) -> None:
     parser.addini("bench_viewer_url", "as --bench-viewer-url", default="")
     parser.addini("bench_strict", "as --bench-strict", type="bool", default=False)
     parser.addini("bench_fail_on", "as --bench-fail-on", default="")
-    parser.addini("bench_confirm", "as --bench-confirm", default="0")
+    parser.addini("bench_confirm", "as --bench-confirm", default="2")
+    parser.addini("bench_confirm_budget", "as --bench-confirm-budget", default="")
+    parser.addini("bench_inconclusive", "as --bench-inconclusive", default="pass")
     parser.addini("bench_curator_repo", "as --bench-curator-repo", default="")
     parser.addini("bench_fleet", "as --bench-fleet", default="")
 
@@ -208,7 +215,17 @@ def _add_gate_options(group: pytest.OptionGroup) -> None:
         "--bench-confirm",
         type=_count,
         metavar="N",
-        help="measure an entry up to N times more before it fails for a regression",
+        help="measure an entry up to N times more before it fails for a regression (2)",
+    )
+    group.addoption(
+        "--bench-confirm-budget",
+        metavar="SECONDS",
+        help="measuring again may take so long in all (600, or a fifth of the session so far, whichever is more)",
+    )
+    group.addoption(
+        "--bench-inconclusive",
+        choices=_INCONCLUSIVE,
+        help="what a run is whose gate could not be decided: it passes with a warning, or fails (pass)",
     )
 
 
@@ -251,6 +268,8 @@ def read_settings(config: pytest.Config) -> Settings:
         entries=_split_names(config.getoption("--bench-entries")),
         fail_on_regression=_fail_on(config) == "regression",
         confirm=_confirm(config),
+        confirm_budget_s=_confirm_budget(config),
+        inconclusive_fails=_inconclusive(config) == "fail",
         curator_repo=str(repo) if repo else None,
         working_dir=working_dir,
         progress_every_s=_progress_every(config),
@@ -357,6 +376,22 @@ def _confirm(config: pytest.Config) -> int:
         return int(given) if given is not None else _count(str(config.getini("bench_confirm")))
     except argparse.ArgumentTypeError as error:
         raise BenchError(f"bench_confirm: {error}") from None
+
+
+def _confirm_budget(config: pytest.Config) -> float | None:
+    said = config.getoption("--bench-confirm-budget") or config.getini("bench_confirm_budget")
+    if not said:
+        return None
+    if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]+)?", said):
+        raise BenchError(f"bench_confirm_budget: found {said!r}, expected seconds")
+    return float(said)
+
+
+def _inconclusive(config: pytest.Config) -> str:
+    said = str(config.getoption("--bench-inconclusive") or config.getini("bench_inconclusive"))
+    if said not in _INCONCLUSIVE:
+        raise BenchError(f"bench_inconclusive: found {said!r}, expected {' or '.join(_INCONCLUSIVE)}")
+    return said
 
 
 def _grace(config: pytest.Config) -> float:

@@ -125,6 +125,7 @@ class Requirement:
     min_history: int = 5
     better: str | None = None
     min_effect: float = 0.03
+    max_drift: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +134,11 @@ class Check:
 
     metric: str
     bound: str
-    """The key of the requirement: `min_value`, `max_value`, `exact_value`, `max_regression`."""
+    """The key of the requirement: `min_value`, `max_value`, `exact_value`, `max_regression`, `max_drift`."""
     limit: Scalar
     actual: Scalar
-    met: bool
+    met: bool | None
+    """None is inconclusive: beyond its limit, but not certainly so. `note` says what would decide."""
     missing: bool = False
     """There is no such metric; `actual` is then None."""
     tolerance: float | None = None
@@ -145,9 +147,18 @@ class Check:
     off_by_fraction: float | None = None
     """The same as a fraction of the limit; None also where the limit is zero. For `max_regression` how much worse."""
     note: str = ""
-    """Why the metric could not be compared; for a missing one the nearest names that exist."""
+    """Why the metric could not be compared, or what would decide; for a missing one the nearest names that exist."""
     better: str | None = None
     """Which direction is good, where the requirement says so."""
+
+    @property
+    def is_unmet(self) -> bool:
+        """Beyond its limit for certain, or not comparable with it at all."""
+        return self.met is False
+
+    @property
+    def is_inconclusive(self) -> bool:
+        return self.met is None
 
 
 @dataclass(frozen=True, slots=True)

@@ -163,6 +163,7 @@ def test_keys_of_an_entry_land_in_entry(matrix: Matrix, lines: dict[str, int]) -
                 "time_taken_s",
                 max_value=60,
                 max_regression=0.1,
+                max_drift=0.15,
                 baseline="main",
                 min_history=7,
                 better="less",

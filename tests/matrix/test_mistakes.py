@@ -51,7 +51,7 @@ def test_all_mistakes_of_all_files_are_told_at_once(folder: Folder) -> None:
         "matrix.yaml:6: entries[b].args: unknown dataset 'x'; there are none",
         "matrix.yaml:6: entries[b].repeat: found 'none', expected a whole number",
         "matrix.yaml:6: entries[b].requirements[speed]: has no bound; "
-        "expected min_value, max_value, exact_value or max_regression",
+        "expected min_value, max_value, exact_value, max_regression or max_drift",
         "matrix_2.yaml:1: entries[b].script: is missing",
         "overlay.yaml:1: entries[c]: an entry without a script changes one that there is, "
         "but there is no entry 'c'; known: a, b",

@@ -66,6 +66,7 @@ def fill(bench: Bench, database: Database) -> None:
                     checks=(
                         Check("rate", "min_value", 2, 0.1, met=False),
                         Check("x", "max_value", 2, None, met=False, missing=True),
+                        Check("rate", "max_regression", 0.1, 0.1, met=None, note="3 runs more would decide"),
                     ),
                     exit_code=3,
                     error="why",

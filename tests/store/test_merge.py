@@ -225,7 +225,7 @@ accounts = st.fixed_dictionaries(
         "metrics": st.dictionaries(names, st.tuples(numbers, texts)),
         "samples": st.dictionaries(st.tuples(st.integers(1, 2), names), numbers),
         "params": st.dictionaries(names, texts),
-        "checks": st.dictionaries(st.integers(0, 2), st.booleans()),
+        "checks": st.dictionaries(st.integers(0, 2), st.none() | st.booleans()),
     }
 )
 shared = st.fixed_dictionaries({"reason": texts, "commit": texts, "dirty": st.none() | st.booleans()})

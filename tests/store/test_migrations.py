@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,10 @@ import sqlalchemy as sa
 from curator_bench.errors import BenchError
 from curator_bench.store.database import Database, migrating, open_for_reading, open_for_writing
 from curator_bench.store.migrations import Migrations, shipped_folder
+from curator_bench.store.records import RunEnd
+from curator_bench.store.rows import parts_of
 from curator_bench.store.schema import Base
+from curator_bench.values import Check, Verdict
 
 if TYPE_CHECKING:
     from store.conftest import Bench
@@ -97,7 +101,8 @@ def test_sqlite_has_what_alembic_does_not_compare(sqlite_bench: Bench) -> None:
 
 
 def clauses(sql: str) -> list[str]:
-    """What a CREATE TABLE says, in whatever order."""
+    """What a CREATE TABLE says, in whatever order; a table that was made anew has its name in quotes."""
+    sql = re.sub(r'^CREATE TABLE "(\w+)"', r"CREATE TABLE \1", sql)
     body, _, options = " ".join(sql.replace("(", " (").split()).rpartition(")")
     return [options.strip(), *sorted(clause.strip() for clause in body.split(","))]
 
@@ -117,10 +122,29 @@ def test_from_every_revision_to_head_with_all_that_was_recorded(bench: Bench, re
             assert count == (1 if table.name in tables.tables else 0), table.name
 
 
+def test_a_check_may_be_inconclusive_in_a_database_that_knew_only_met_and_not_met(bench: Bench) -> None:
+    """Upgrades what release 1.0 wrote: its checks stay as they were, and one that is inconclusive has room."""
+    migrations, before = Migrations(), sa.MetaData()
+    known = Check("known", "max_value", 1.0, 2.0, met=False)
+    inconclusive = Check("time_s", "max_regression", 0.1, 4.0, met=None, note="2 runs more would decide")
+    with migrating(bench.url) as connection:
+        migrations.upgrade(connection, "cb2df2081fa0")
+        before.reflect(connection)
+        put_a_row_into_each(connection, before)
+        table = before.tables["requirement"]
+        assert not table.c.met.nullable
+        connection.execute(sa.update(table).values(metric="known", met=False))
+    with open_for_writing(bench.url) as database, database.reading() as connection:
+        rows = parts_of(1, RunEnd(Verdict.PASSED, datetime.now(UTC), checks=(known, inconclusive)))
+        requirement, (_, second) = next((table, found) for table, found in rows if table.name == "requirement")
+        connection.execute(sa.insert(requirement), [second | {"position": 2}])
+        asking = "SELECT metric, met, note FROM requirement ORDER BY metric"
+        found = [tuple(row) for row in connection.exec_driver_sql(asking)]
+    assert found == [("known", False, None), ("time_s", None, "2 runs more would decide")]
+
+
 def put_a_row_into_each(connection: sa.Connection, tables: sa.MetaData) -> None:
     """Whatever columns there are: they all refer to a row 1, and hold something of their type."""
-    from datetime import UTC, datetime
-
     for table in tables.sorted_tables:
         if table.name == "alembic_version":
             continue

@@ -22,7 +22,7 @@ CHECKS = st.builds(
     bound=st.sampled_from(["min_value", "max_value", "exact_value"]),
     limit=SCALARS,
     actual=SCALARS,
-    met=st.booleans(),
+    met=st.none() | st.booleans(),
     missing=st.booleans(),
     tolerance=st.none() | st.floats(),
     off_by=st.none() | st.integers(min_value=0) | st.floats(min_value=0),
@@ -110,6 +110,19 @@ def test_the_unmet_come_first_in_their_own_order(met: list[bool]) -> None:
     checks = [Check(f"metric{index}", "min_value", 1, 1, met=is_met) for index, is_met in enumerate(met)]
     shown = [int(number) for number in re.findall(r"metric(\d)", failure_table(checks))]
     assert shown == sorted(range(4), key=lambda index: met[index])
+
+
+def test_what_is_inconclusive_stands_after_the_unmet_with_what_would_decide_it() -> None:
+    checks = [
+        Check("recall", "min_value", 0.9, 0.95, met=True),
+        Check("time_s", "max_regression", 0.1, 4.2, met=None, note="5 runs more would decide"),
+        Check("rate", "min_value", 2, 1, met=False, off_by=1),
+    ]
+    _, unmet, inconclusive, note, met = failure_table(checks).splitlines()
+    assert unmet.split() == ["rate", ">=", "2", "1", "1"]
+    assert inconclusive.split() == ["time_s", "<=", "10", "%", "worse", "4.2", "inconclusive"]
+    assert note.strip() == "5 runs more would decide"
+    assert met.endswith("met")
 
 
 def test_a_table_without_checks_is_its_heading() -> None:

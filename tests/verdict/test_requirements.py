@@ -267,6 +267,13 @@ def test_a_run_passes_when_all_is_met_and_fails_otherwise() -> None:
     assert judge(result_of(Verdict.PASSED, is_success=False), []) is Verdict.FAILED
 
 
+def test_an_inconclusive_gate_fails_a_run_only_where_that_is_asked_for() -> None:
+    passed = result_of(Verdict.PASSED, is_success=True)
+    open_gate = Check("a", "max_regression", 0.1, 2, met=None)
+    assert judge(passed, [open_gate]) is Verdict.PASSED
+    assert judge(passed, [open_gate], inconclusive_fails=True) is Verdict.FAILED
+
+
 @pytest.mark.parametrize("verdict", [verdict for verdict in Verdict if verdict is not Verdict.PASSED])
 def test_a_run_that_did_not_end_well_keeps_its_own_verdict(verdict: Verdict) -> None:
     (bad,) = check([Requirement("a", min_value=3)], {})

@@ -21,7 +21,7 @@ from curator_bench.values import Entry, MatrixFile, Place, RaySettings, Requirem
 # Filled in when the run is planned; everything else an axis stands in is filled in before validation.
 _FILLED_LATER = frozenset(["name", "args", "script", "python", "env", "matrix", "exclude", "include"])
 _WHOLE = re.compile(r"\s*\{([^{}]+)\}\s*")
-_BOUNDS = ("min_value", "max_value", "exact_value", "max_regression")
+_BOUNDS = ("min_value", "max_value", "exact_value", "max_regression", "max_drift")
 
 
 class EntriesReader:
@@ -266,6 +266,7 @@ def _requirement(block: RequirementBlock) -> Requirement:
         exact_value=block.exact_value,
         tolerance=block.tolerance,
         max_regression=block.max_regression,
+        max_drift=block.max_drift,
         baseline=block.baseline,
         min_history=block.min_history,
         better=block.better,

@@ -193,6 +193,10 @@ class RequirementBlock(_Model):
         None, ge=0, allow_inf_nan=False, description="How far from `exact_value` is still exact."
     )
     max_regression: Fraction | None = Field(None, description="At most this much worse than its history: `10%` or 0.1.")
+    max_drift: Fraction | None = Field(
+        None,
+        description="At most this much worse bit by bit, without a step: `15%`. docs/regressions.md says since when.",
+    )
     baseline: Text = Field(
         "previous", description="The runs to compare with: `previous`, a branch, a session or a commit."
     )
@@ -203,8 +207,9 @@ class RequirementBlock(_Model):
     @model_validator(mode="after")
     def _bounds_make_sense(self) -> RequirementBlock:
         has_range = self.min_value is not None or self.max_value is not None
-        if self.exact_value is None and not has_range and self.max_regression is None:
-            raise ValueError("has no bound; expected min_value, max_value, exact_value or max_regression")
+        has_gate = self.max_regression is not None or self.max_drift is not None
+        if self.exact_value is None and not has_range and not has_gate:
+            raise ValueError("has no bound; expected min_value, max_value, exact_value, max_regression or max_drift")
         if self.exact_value is not None and has_range:
             raise ValueError("exact_value stands beside min_value or max_value; expected one or the other")
         if self.min_value is not None and self.max_value is not None and self.max_value < self.min_value:

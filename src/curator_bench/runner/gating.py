@@ -46,7 +46,7 @@ class Judged:
 
     @property
     def has_failed(self) -> bool:
-        return not all(check.met for check in self.checks)
+        return any(check.is_unmet for check in self.checks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class Gates:
     def note_discoveries(self, judged: Judged) -> None:
         """Regressions that were believed; so much the easier is the next one believed."""
         declared = {one.metric for one in self._wanted if one.is_declared}
-        found = sum(not check.met and check.metric not in declared for check in judged.checks)
+        found = sum(check.is_unmet and check.metric not in declared for check in judged.checks)
         self._config.stash[_FOUND] = self._config.stash.get(_FOUND, 0) + found
 
     def _ask(self, one: Wanted, measured: Sequence[Mapping[str, Scalar]]) -> _Asked:

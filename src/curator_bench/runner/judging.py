@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from curator_bench.collection import BENCHMARKS, UNJUDGED
 from curator_bench.runner.outcomes import Outcome, of_requirements
 from curator_bench.runner.reporting import add_properties, note_run
-from curator_bench.values import Entry, RunResult, Verdict
+from curator_bench.values import Check, Entry, RunResult, Verdict
 from curator_bench.verdict.failure_table import failure_table
 
 
@@ -35,12 +37,22 @@ def has_gates(item: pytest.Item, entry: Entry) -> bool:
     return settings.fail_on_regression or any(one.max_regression is not None for one in entry.requirements)
 
 
+def _missed(checks: Sequence[Check]) -> str:
+    counts = {
+        "not met": sum(one.is_unmet for one in checks),
+        "inconclusive": sum(one.is_inconclusive for one in checks),
+    }
+    return ", ".join(
+        f"{count} of {len(checks)} requirements {'is' if count == 1 else 'are'} {what}"
+        for what, count in counts.items()
+        if count
+    )
+
+
 def _why(entry: Entry, outcome: Outcome, directory: str) -> str:
     result, checks = outcome.result, outcome.checks
     if outcome.verdict is Verdict.FAILED:
-        missed = sum(not done.met for done in checks)
-        requirements = f"{missed} of {len(checks)} requirements {'is' if missed == 1 else 'are'} not met"
-        headline = f"{entry.id}: failed: {requirements}"
+        headline = f"{entry.id}: failed: {_missed(checks)}"
         return "\n\n".join([headline, failure_table(checks), *outcome.texts, f"Results: {directory}"])
     lines = [f"{entry.id}: {outcome.verdict}: {result.error}"]
     if result.log_tail:

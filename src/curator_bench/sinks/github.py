@@ -10,10 +10,11 @@ from pathlib import Path
 from pydantic import Field
 
 from curator_bench.sinks.sink import Context, Sink, SinkConfig
-from curator_bench.sinks.told import Result, Session, Summary
+from curator_bench.sinks.told import Result, Session, Summary, told_inconclusive
 from curator_bench.values import Verdict
 from curator_bench.words import readable, readable_seconds
 
+_MARKS = {Verdict.PASSED: "✅", Verdict.SKIPPED: "⏭"}
 _MOST_ROWS = 500
 _MOST_METRICS = 4
 _LARGEST = 1_000_000
@@ -56,7 +57,7 @@ class GithubSink(Sink[GithubConfig]):
         results = list(self._results.values())
         if self.config.annotations and _is_in_actions():
             for result in results:
-                if result.verdict not in (Verdict.PASSED, Verdict.SKIPPED):
+                if result.verdict not in (Verdict.PASSED, Verdict.SKIPPED) or result.inconclusive:
                     self.context.say(annotation(result))
         if self.config.step_summary:
             with Path(self.config.step_summary).open("a", encoding="utf-8") as file:
@@ -70,14 +71,17 @@ def _is_in_actions() -> bool:
 
 def annotation(result: Result) -> str:
     """One workflow command; what would end it early is written as GitHub wants it."""
-    why = _unmet(result) or result.error
+    why = _why(result)
+    kind = "warning" if result.passed else "error"
     file = result.nodeid.partition("::")[0]
     title = f"{result.name}: {result.verdict}"
-    return f"::error file={_property(file)},title={_property(title)}::{_data(why or title)}"
+    return f"::{kind} file={_property(file)},title={_property(title)}::{_data(why or title)}"
 
 
 def markdown(session: Session, results: list[Result], summary: Summary, metrics: list[str]) -> str:
     counts = Counter(str(result.verdict) for result in results)
+    if inconclusive := sum(bool(result.inconclusive) for result in results):
+        counts["inconclusive"] = inconclusive
     said = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
     lines = [f"## Benchmarks: {said or 'no runs'}", "", f"`{session.name}`, {readable_seconds(summary.duration_s)}"]
     if session.viewer_url:
@@ -93,23 +97,25 @@ def _row(result: Result, metrics: list[str]) -> str:
     wanted = [*metrics, *(check.metric for check in result.requirements)]
     shown = [name for name in dict.fromkeys(wanted) if name in result.metrics][:_MOST_METRICS]
     figures = ", ".join(f"{name} = {readable(name, result.metrics[name])}" for name in shown)
-    mark = "✅" if result.passed else "⏭" if result.verdict is Verdict.SKIPPED else "❌"
+    mark = "⚠" if result.passed and result.inconclusive else _MARKS.get(result.verdict, "❌")
     cells = (
         result.name,
         f"{mark} {result.verdict}",
         readable_seconds(result.duration_s),
         figures,
-        _unmet(result) or result.error,
+        _why(result),
     )
     return "| " + " | ".join(_cell(cell) for cell in cells) + " |"
 
 
-def _unmet(result: Result) -> str:
-    return "; ".join(
+def _why(result: Result) -> str:
+    """What was not met, and which gates could not be decided; else the error."""
+    unmet = (
         f"{one.metric} is {'missing' if one.missing else readable(one.metric, one.actual)}, "
         f"{one.bound} {readable(one.metric, one.limit)}"
         for one in result.unmet
     )
+    return "; ".join([*unmet, *map(told_inconclusive, result.inconclusive)]) or result.error
 
 
 def _cell(text: str) -> str:

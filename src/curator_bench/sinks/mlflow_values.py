@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from curator_bench.sinks.told import Result, Session
+from curator_bench.sinks.told import Result, Session, told_inconclusive
 from curator_bench.values import Scalar, Verdict
 
 LONGEST_NAME = 250
@@ -107,6 +107,7 @@ def _tags(result: Result, session: Session) -> dict[str, str]:
         "curator_bench.uid": result.uid,
         "mlflow.source.name": result.nodeid,
         "unmet": "\n".join(f"{one.metric}: {one.actual}, {one.bound} {one.limit}" for one in result.unmet),
+        "inconclusive": "\n".join(map(told_inconclusive, result.inconclusive)),
         "ray_version": result.ray_version,
     }
 

@@ -137,7 +137,7 @@ class SlackSink(Sink[SlackConfig]):
         if not result.is_last:
             return
         with self.context.state.changing() as state:
-            told = [result.name, str(result.verdict), self._session.invocation]
+            told = [result.name, str(result.verdict), len(result.inconclusive), self._session.invocation]
             keep_newest(state, result, told)
             state.setdefault("open", {}).setdefault(self._session.invocation, {}).pop(result.nodeid, None)
 
@@ -168,7 +168,8 @@ class SlackSink(Sink[SlackConfig]):
                 raise
 
     def _wants_reply(self, result: Result) -> bool:
-        went_well = result.verdict in (Verdict.PASSED, Verdict.SKIPPED) and not result.warnings
+        is_fine = result.verdict in (Verdict.PASSED, Verdict.SKIPPED)
+        went_well = is_fine and not result.warnings and not result.inconclusive
         return not (went_well and self.config.thread_replies_for_failures_or_warnings_only)
 
     def _metrics_of(self, result: Result) -> list[str]:

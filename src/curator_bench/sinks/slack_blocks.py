@@ -26,6 +26,7 @@ def parent(session: Session, state: Mapping[str, Any], summary: Summary | None =
     """The message of a session: how many runs came to what, over all its invocations."""
     verdicts = state.get("verdicts", {}).values()
     counts = Counter(verdict for _, verdict, *_ in verdicts)
+    inconclusive = sum(isinstance(gates, int) and gates > 0 for _, _, gates, *_ in verdicts)
     running = [name for names in state.get("open", {}).values() for name in names.values()]
     is_over = summary is not None and not state.get("open")
     line = _counts(counts, len(running), sum(state.get("expected", {}).values()))
@@ -35,6 +36,8 @@ def parent(session: Session, state: Mapping[str, Any], summary: Summary | None =
     lines = [f"*{line}*" + (f" · {readable_seconds(seconds)}" if seconds is not None else "")]
     if is_cut_short:
         lines.append("interrupted")
+    if inconclusive:
+        lines.append(f"⚠ {inconclusive} with gates that are inconclusive")
     if running:
         lines.append(
             f"running: {escaped(', '.join(running[:_MOST_RUNNING]))}{' …' if len(running) > _MOST_RUNNING else ''}"
@@ -59,6 +62,9 @@ def reply(result: Result, metrics: Iterable[str], pinged: Iterable[str]) -> dict
     unmet = [(f"{one.metric} {_bound(one)}", _actual(one)) for one in result.unmet]
     if unmet:
         found.append(_section("*not met*\n" + _table(unmet)))
+    if result.inconclusive:
+        rows = [(f"{one.metric} {_bound(one)}", f"{_actual(one)}; {one.note}") for one in result.inconclusive]
+        found.append(_section("*inconclusive*\n" + _table(rows)))
     if result.error and not result.unmet:
         found.append(_section(f"```{_cut(escaped(result.error), 1000)}```"))
     if result.warnings:

@@ -125,7 +125,18 @@ class Result:
     @property
     def unmet(self) -> tuple[Check, ...]:
         """The requirements that were not met."""
-        return tuple(check for check in self.requirements if not check.met)
+        return tuple(check for check in self.requirements if check.is_unmet)
+
+    @property
+    def inconclusive(self) -> tuple[Check, ...]:
+        """The gates that could not be decided; the `note` of each says what would decide it."""
+        return tuple(check for check in self.requirements if check.is_inconclusive)
+
+
+def told_inconclusive(check: Check) -> str:
+    """One line: which gate could not be decided, and what would decide it."""
+    limit = f"{check.bound} {check.limit:.3g}" if isinstance(check.limit, int | float) else check.bound
+    return f"{check.metric}, {limit}: inconclusive{f': {check.note}' if check.note else ''}"
 
 
 @dataclass(frozen=True, slots=True)

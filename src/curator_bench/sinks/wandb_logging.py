@@ -10,7 +10,7 @@ from typing import Any
 
 from curator_bench.sinks.copies import copy_masked
 from curator_bench.sinks.sink import Refused, Sink
-from curator_bench.sinks.told import Result, Session
+from curator_bench.sinks.told import Result, Session, told_inconclusive
 from curator_bench.sinks.wandb import WandbConfig
 from curator_bench.values import Verdict
 
@@ -78,6 +78,7 @@ class WandbLogging(Sink[WandbConfig]):
             "reason": session.reason,
             "viewer_url": session.viewer_url,
             "attempt": result.attempt,
+            "inconclusive": [told_inconclusive(one) for one in result.inconclusive],
             "subjects": {subject.package: subject.version for subject in session.subjects},
         }
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import operator
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields
@@ -176,11 +177,16 @@ def _record(
         params={name: value_of(text) for name, text in parts[PARAMS].get(run.id, ())},
         repeats=_repeats(parts[SAMPLES].get(run.id, ())),
         checks=tuple(
-            Check(metric, bound, value_of(limit), value_of(actual), bool(met), better=better)
-            for _, metric, bound, limit, actual, met, better in sorted(parts[REQUIREMENTS].get(run.id, ()))
+            _check(values) for values in sorted(parts[REQUIREMENTS].get(run.id, ()), key=operator.itemgetter(0))
         ),
     )
     return RunRecord(session, invocation, start, end)
+
+
+def _check(values: tuple[Any, ...]) -> Check:
+    _, metric, bound, limit, actual, met, better, note = values
+    is_met = None if met is None else bool(met)
+    return Check(metric, bound, value_of(limit), value_of(actual), is_met, note=note or "", better=better)
 
 
 def _repeats(samples: Iterable[tuple[Any, ...]]) -> tuple[Repeat, ...]:

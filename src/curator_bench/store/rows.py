@@ -228,6 +228,7 @@ def _requirement_rows(run: int, end: RunEnd) -> list[dict[str, Any]]:
             "actual": text_of(check.actual),
             "met": check.met,
             "better": check.better,
+            "note": check.note or None,
         }
         for position, check in enumerate(end.checks)
     ]

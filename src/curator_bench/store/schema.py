@@ -197,9 +197,12 @@ class Requirement(Base):
     bound: Mapped[str]
     limit: Mapped[str | None]
     actual: Mapped[str | None]
-    met: Mapped[bool]
+    met: Mapped[bool | None]
+    """NULL is inconclusive: beyond its limit, but not certainly so."""
     better: Mapped[str | None]
     """Which direction is good, where the requirement declares it: `less` or `more`."""
+    note: Mapped[str | None]
+    """Why it could not be compared, or what would decide where it is inconclusive."""
 
 
 class Acceptance(Base):

@@ -13,8 +13,8 @@ from curator_bench.values import Check, Scalar
 from curator_bench.words import printable
 
 _HEADER = ("metric", "bound", "actual", "off by")
-_REGRESSION = "max_regression"
-_SIGNS = {"max_regression": "<=", "min_value": ">=", "max_value": "<=", "exact_value": "=="}
+_GATES = {"max_regression": "worse", "max_drift": "drift"}
+_SIGNS = {"max_regression": "<=", "max_drift": "<=", "min_value": ">=", "max_value": "<=", "exact_value": "=="}
 _GAP = "  "
 _NARROWEST = 60
 # What the columns after the first may take of the width at most; the metric's name has the rest.
@@ -26,9 +26,12 @@ _MOST_DIGITS = 10**40
 
 
 def failure_table(checks: Sequence[Check], *, width: int = 80) -> str:
-    """A table of all checks, the unmet ones first, each with its note; wrapped so that no line exceeds `width`."""
+    """A table of all checks, each with its note, the unmet ones first, then those that are inconclusive.
+
+    It is wrapped so that no line exceeds `width`.
+    """
     width = max(width, _NARROWEST)
-    ordered = sorted(checks, key=lambda check: check.met)
+    ordered = sorted(checks, key=lambda check: (not check.is_unmet, not check.is_inconclusive))
     rows = [_cells(check) for check in ordered]
     widths = _column_widths([_HEADER, *rows], width)
     lines = _lines_of(_HEADER, widths)
@@ -69,8 +72,8 @@ def _cells(check: Check) -> tuple[str, str, str, str]:
     limit, actual = readable(check.limit), readable(check.actual)
     if limit == actual and check.off_by is not None:
         limit, actual = _in_full(check.limit), _in_full(check.actual)
-    if check.bound == _REGRESSION and isinstance(check.limit, int | float):
-        limit = f"{percent(check.limit) if check.limit else '0 %'} worse"
+    if check.bound in _GATES and isinstance(check.limit, int | float):
+        limit = f"{percent(check.limit) if check.limit else '0 %'} {_GATES[check.bound]}"
     around = "" if check.tolerance is None else f" ± {readable(check.tolerance)}"
     bound = f"{_SIGNS.get(check.bound, check.bound)} {limit}{around}"
     return (printable(check.metric) or '""', bound, "missing" if check.missing else actual, _off_by(check))
@@ -79,7 +82,9 @@ def _cells(check: Check) -> tuple[str, str, str, str]:
 def _off_by(check: Check) -> str:
     if check.met:
         return "met"
-    if check.bound == _REGRESSION and check.off_by_fraction is not None:
+    if check.is_inconclusive:
+        return "inconclusive"
+    if check.bound in _GATES and check.off_by_fraction is not None:
         return f"{percent(check.off_by_fraction)} worse"
     if check.off_by is None:
         return "-"

@@ -1,7 +1,7 @@
 """Whether a run's metrics satisfy its requirements: every bound of every one of them, not only the first that fails.
 
-Numbers are compared as they are written: 0.98 is within 0.01 of 0.97, and 2**70 is not 2**70 + 1. `max_regression` is
-left to `gates`, but for a metric that is not there.
+Numbers are compared as they are written: 0.98 is within 0.01 of 0.97, and 2**70 is not 2**70 + 1. `max_regression` and
+`max_drift` are left to `gates`, but for a metric that is not there.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TypeGuard
 from curator_bench.values import SUCCESS_METRIC, Check, Requirement, RunResult, Scalar, Verdict, means_success
 
 _BOUNDS = ("min_value", "max_value", "exact_value")
+_GATES = ("max_regression", "max_drift")
 _NAMES_SHOWN = 3
 _SHORTEST_PART = 3
 
@@ -26,8 +27,14 @@ def check(requirements: Sequence[Requirement], metrics: Mapping[str, Scalar]) ->
         for requirement in requirements
         for bound, limit in _bounds_of(requirement)
     ]
-    checks += [_check_gateable(one, metrics) for one in requirements if _is_not_gateable(one, metrics)]
-    is_known = any(done.metric == SUCCESS_METRIC and not done.met for done in checks)
+    checks += [
+        _check_gateable(requirement, gate, metrics)
+        for requirement in requirements
+        if not _is_comparable(metrics.get(requirement.metric))
+        for gate in _GATES
+        if getattr(requirement, gate) is not None
+    ]
+    is_known = any(done.metric == SUCCESS_METRIC and done.is_unmet for done in checks)
     if _script_says_it_failed(metrics) and not is_known:
         said = metrics[SUCCESS_METRIC]
         note = "so says the script itself" if said is False else f"is {_kind(said)}, not true or false"
@@ -35,12 +42,15 @@ def check(requirements: Sequence[Requirement], metrics: Mapping[str, Scalar]) ->
     return tuple(checks)
 
 
-def judge(result: RunResult, checks: Sequence[Check]) -> Verdict:
-    """The verdict of a run: one that ended well still fails by an unmet check, or by its script's own word."""
+def judge(result: RunResult, checks: Sequence[Check], *, inconclusive_fails: bool = False) -> Verdict:
+    """The verdict of a run: one that ended well still fails by an unmet check, or by its script's own word.
+
+    A check that is inconclusive fails it only where `inconclusive_fails`.
+    """
     if result.verdict is not Verdict.PASSED:
         return result.verdict
-    is_good = all(done.met for done in checks) and not _script_says_it_failed(result.metrics)
-    return Verdict.PASSED if is_good else Verdict.FAILED
+    is_bad = any(done.is_unmet or (inconclusive_fails and done.is_inconclusive) for done in checks)
+    return Verdict.FAILED if is_bad or _script_says_it_failed(result.metrics) else Verdict.PASSED
 
 
 def nearest_names(name: str, names: Iterable[str]) -> list[str]:
@@ -80,17 +90,12 @@ def _check_bound(
     return _check_number(requirement, bound, limit, actual)
 
 
-def _is_not_gateable(requirement: Requirement, metrics: Mapping[str, Scalar]) -> bool:
-    """Whether a requirement asks for statistics of what is no number."""
-    return requirement.max_regression is not None and not _is_comparable(metrics.get(requirement.metric))
-
-
-def _check_gateable(requirement: Requirement, metrics: Mapping[str, Scalar]) -> Check:
-    name, limit = requirement.metric, requirement.max_regression
+def _check_gateable(requirement: Requirement, gate: str, metrics: Mapping[str, Scalar]) -> Check:
+    """A requirement that asks for statistics of what is no number."""
+    name, limit = requirement.metric, getattr(requirement, gate)
     if name not in metrics:
-        return Check(name, "max_regression", limit, None, met=False, missing=True, note=_missing_note(name, metrics))
-    note = f"is {_kind(metrics[name])}, not a number"
-    return Check(name, "max_regression", limit, metrics[name], met=False, note=note)
+        return Check(name, gate, limit, None, met=False, missing=True, note=_missing_note(name, metrics))
+    return Check(name, gate, limit, metrics[name], met=False, note=f"is {_kind(metrics[name])}, not a number")
 
 
 def _missing_note(name: str, metrics: Mapping[str, Scalar]) -> str:
