@@ -84,18 +84,18 @@ class Settings:
 
 
 def add_options(parser: pytest.Parser) -> None:
-    """The options of this plugin, in a group of their own in `pytest --help`."""
-    group = parser.getgroup("curator-bench", "benchmarks as test cases (curator-bench)")
+    """Add the options and ini keys of this plugin, in groups of their own in `pytest --help`."""
+    group = parser.getgroup("curator-bench", "benchmarks (curator-bench): recording")
     group.addoption("--benchmark", action="store_true", help="record every run in the database and report to sinks")
     group.addoption(
         "--benchmark-db",
         metavar="PATH|URL",
         help="the database: a file or an SQLAlchemy URL (benchmark.db in the rootdir)",
     )
-    _add_matrix_options(group)
-    _add_session_options(group)
-    _add_fleet_options(group)
-    _add_gate_options(group)
+    _add_matrix_options(parser.getgroup("curator-bench-matrix", "benchmarks: matrices"))
+    _add_session_options(parser.getgroup("curator-bench-session", "benchmarks: sessions, results and sinks"))
+    _add_gate_options(parser.getgroup("curator-bench-gates", "benchmarks: regressions"))
+    _add_fleet_options(parser.getgroup("curator-bench-fleet", "benchmarks: the fleet"))
     parser.addini("bench_files", "files collected as matrices in directories", type="args", default=DEFAULT_PATTERNS)
     parser.addini("benchmark_db", "as --benchmark-db", default="benchmark.db")
     parser.addini("bench_matrix", "as --bench-matrix", type="paths", default=[])
@@ -124,24 +124,24 @@ def _add_matrix_options(group: pytest.OptionGroup) -> None:
         metavar="FILE",
         help="lay this file over every collected matrix (repeatable, later wins)",
     )
-    group.addoption("--bench-datasets", metavar="FILE", help="where datasets are: a matrix or the older JSON file")
+    group.addoption("--bench-datasets", metavar="FILE", help="paths of datasets: a matrix or the older JSON file")
     group.addoption("--bench-strict", action="store_true", help="any undefined ${VARIABLE} in a matrix is a mistake")
     group.addoption(
         "--bench-entries",
         action="append",
         default=[],
         metavar="A,B",
-        help="run only the entries with exactly these names; an unknown name is a usage error",
+        help="run only the entries with these exact names; an unknown name is a usage error",
     )
     group.addoption(
         "--bench-curator-repo",
         metavar="DIR",
-        help="what {curator_repo_dir} stands for (else CURATOR_REPO_DIR, else the matrix's git checkout)",
+        help="value of {curator_repo_dir} (else CURATOR_REPO_DIR, else the matrix's git checkout)",
     )
 
 
 def _add_session_options(group: pytest.OptionGroup) -> None:
-    group.addoption("--bench-session", metavar="NAME", help="name of the session; one that exists is joined")
+    group.addoption("--bench-session", metavar="NAME", help="name of the session; an existing one is joined")
     # The value is part of the name: with a value of its own the option would take a path that follows it for one.
     for spelling, kept in (("", "passed"), ("=passed", "passed"), ("=finished", "finished")):
         group.addoption(
@@ -149,59 +149,60 @@ def _add_session_options(group: pytest.OptionGroup) -> None:
             dest="bench_resume",
             action="store_const",
             const=kept,
-            help="go on with the session of --bench-session, or the newest of this matrix: entries that passed, with"
-            " =finished also those that failed, crashed or timed out, are not run again"
+            help="resume the session of --bench-session, or the newest of this matrix, without entries that passed"
             if not spelling
-            else f"only what {'passed' if kept == 'passed' else 'has any verdict of its own'} is not run again",
+            else "the same"
+            if kept == "passed"
+            else "resume without entries that passed, failed, crashed or timed out",
         )
-    group.addoption("--bench-results", metavar="DIR", help="where sessions go (wins over results_dir of the matrix)")
+    group.addoption("--bench-results", metavar="DIR", help="folder for sessions (overrides results_dir of the matrix)")
     group.addoption(
         "--bench-sink",
         action="append",
         default=[],
         metavar="NAME",
-        help="report to this sink of the matrix, also without --benchmark (repeatable; none silences all)",
+        help="report to this sink, also without --benchmark (repeatable; none: no sinks)",
     )
     group.addoption(
         "--bench-sink-grace",
         metavar="SECONDS",
-        help="at the end, how long a sink may go without a delivery before it is left (30)",
+        help="how long to wait at the end for a sink that delivers nothing (30)",
     )
     group.addoption(
         "--bench-copy-to",
         metavar="URL",
-        help="copy the folder of each run that has ended, meanwhile, to URL/SESSION: a folder, or what fsspec knows"
+        help="copy the folder of each run to URL/SESSION when it has ended; a folder or a URL of fsspec"
         " (s3://BUCKET/FOLDER)",
     )
     group.addoption(
         "--bench-runs",
         metavar="N",
-        help="run each entry N times in a row, each a run of its own, until one does not pass or fail (1)",
+        help="run each entry N times in a row, as separate runs (1)",
     )
     group.addoption(
         "--bench-progress",
         metavar="SECONDS",
-        help="how often a line tells how far it is, where the output is no terminal (30; 0 for never)",
+        help="how often to print progress if the output is not a terminal (30; 0: never)",
     )
-    group.addoption("--bench-reason", metavar="TEXT", help="why this is run; kept with the session")
-    group.addoption("--bench-viewer-url", metavar="URL", help="where results can be looked at (wins over the matrix)")
+    group.addoption("--bench-reason", metavar="TEXT", help="reason for this session, which is recorded")
+    group.addoption("--bench-viewer-url", metavar="URL", help="where results are shown (overrides the matrix)")
 
 
 def _add_fleet_options(group: pytest.OptionGroup) -> None:
     group.addoption(
         "--bench-fleet",
         metavar="local|ADDRESS",
-        help="run entries side by side on a Ray cluster: one of this machine for this session, or one that exists"
-        " (HOST:PORT where this machine is one of its nodes, else ray://HOST:PORT)",
+        help="run entries side by side on a Ray cluster: a local one for this session, or an existing one"
+        " (HOST:PORT if this machine is one of its nodes, else ray://HOST:PORT)",
     )
     group.addoption("--bench-fleet-cpus", metavar="N", help="CPUs of this machine for --bench-fleet local (all)")
     group.addoption("--bench-gpus", metavar="0,2,3", help="GPUs of this machine for --bench-fleet local (all)")
-    group.addoption("--bench-max-runs", metavar="N", help="runs at once (as many as the fleet's resources hold)")
+    group.addoption("--bench-max-runs", metavar="N", help="most runs at once (as many as the fleet's resources allow)")
     group.addoption("--bench-runs-per-gpu", metavar="K", help="let K runs that ask for one GPU share it (1)")
     group.addoption(
         "--bench-fleet-wait",
         metavar="SECONDS",
-        help="wait so long for a node that is large enough, as an autoscaling cluster may bring (0)",
+        help="how long to wait for a node that is large enough, on a cluster that grows (0)",
     )
 
 
@@ -209,23 +210,23 @@ def _add_gate_options(group: pytest.OptionGroup) -> None:
     group.addoption(
         "--bench-fail-on",
         choices=_FAIL_ON,
-        help="a run fails when any of its metrics is worse than its history, also without a requirement that says so",
+        help="fail a run if any of its metrics is a regression, also without a requirement",
     )
     group.addoption(
         "--bench-confirm",
         type=_count,
         metavar="N",
-        help="measure an entry up to N times more before it fails for a regression (2)",
+        help="repeat the measurement up to N times before a run fails for a regression (2)",
     )
     group.addoption(
         "--bench-confirm-budget",
         metavar="SECONDS",
-        help="measuring again may take so long in all (600, or a fifth of the session so far, whichever is more)",
+        help="longest time for all repeated measurements (600, or a fifth of the session so far, whichever is more)",
     )
     group.addoption(
         "--bench-inconclusive",
         choices=_INCONCLUSIVE,
-        help="what a run is whose gate could not be decided: it passes with a warning, or fails (pass)",
+        help="verdict of a run whose gate is inconclusive: passed with a warning, or failed (pass)",
     )
 
 

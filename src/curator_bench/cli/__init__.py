@@ -11,36 +11,45 @@ import click
 from curator_bench import __version__
 from curator_bench.errors import BenchError
 
-_SUBCOMMANDS = {
-    "accept": "close a regression: the level since then is the new one",
-    "ab": "compare environments: interpreters, packages, variables, matrices",
-    "bisect": "find the commit that made a benchmark slower",
-    "bisect-step": "one commit of `git bisect run`, told by its exit code",
-    "command": "print the command line of one entry",
-    "compare": "compare two sessions, commits, branches or databases",
-    "export": "write all recorded runs as JSON lines, CSV or Parquet",
-    "history": "print what was measured of an entry, run by run",
-    "import": "take in runs that were recorded elsewhere",
-    "init": "write a first matrix, script and conftest into a folder",
-    "matrix": "print the entries of matrix files, or their mistakes",
-    "merge": "put databases together",
-    "paths": "print the directories that matrices name, here and in a container",
-    "pivot": "print a metric of a session by the values of its axes",
-    "prune": "remove old runs",
-    "resend": "deliver what sinks could not deliver",
-    "regressions": "print where metrics shifted, and with which commits",
-    "report": "write the history as a dashboard, or a session as Markdown, JSON or JUnit XML",
-    "run": "run matrices with the options of the older runners",
-    "sessions": "print the recorded sessions",
-    "show": "print one session and all it ran",
+_GROUPS = {
+    "Matrices": {
+        "init": "write a first matrix, script and conftest into a folder",
+        "matrix": "list the entries of matrix files, or their mistakes",
+        "command": "print the command line of one entry",
+        "paths": "print the directories of matrices, here and in a container",
+        "run": "run matrices with the options of the older runners",
+    },
+    "Results": {
+        "sessions": "list the recorded sessions",
+        "show": "show one session and its runs",
+        "history": "show the recorded runs of an entry",
+        "pivot": "print a metric of a session by the values of its axes",
+        "report": "write the dashboard, or a session as Markdown, JSON or JUnit XML",
+        "resend": "deliver what sinks could not deliver",
+    },
+    "Regressions": {
+        "regressions": "show which metrics changed, since when, and with which commits",
+        "compare": "compare two sessions, commits, branches or databases",
+        "accept": "accept a regression: its level becomes the new normal",
+        "bisect": "find the commit that made a benchmark slower",
+        "bisect-step": "judge one commit for `git bisect run`, by exit code",
+        "ab": "compare environments: interpreters, packages, variables, matrices",
+    },
+    "The database": {
+        "merge": "merge databases",
+        "import": "import runs that were recorded elsewhere",
+        "export": "write all recorded runs as JSON lines, CSV or Parquet",
+        "prune": "remove old runs",
+    },
 }
+_SUBCOMMANDS = [name for commands in _GROUPS.values() for name in commands]
 
 
 class _Lazy(click.Group):
-    """Knows its subcommands by name; `curator-bench matrix` imports no more than it needs."""
+    """A group that knows its subcommands by name, so that `curator-bench matrix` imports no more than it needs."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_SUBCOMMANDS)
+        return _SUBCOMMANDS
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _SUBCOMMANDS:
@@ -50,8 +59,10 @@ class _Lazy(click.Group):
         return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(_SUBCOMMANDS.items()))
+        widest = max(map(len, _SUBCOMMANDS))
+        for title, commands in _GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(widest), text) for name, text in commands.items()])
 
 
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
@@ -61,7 +72,7 @@ def group() -> None:
 
 
 def main() -> None:
-    """The console script: what the user can put right is one message, not a traceback."""
+    """Run the console script; a mistake of the user is one message, not a traceback."""
     try:
         group()
     except BenchError as error:
