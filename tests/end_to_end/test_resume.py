@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -254,7 +255,7 @@ def test_what_a_machine_that_died_had_claimed_comes_last_when_its_time_is_over(
     assert "claimed is claimed by process 12 on elsewhere, since 2026-01-23; taken over at " in said(counting)
     assert "\n    Not run here: lives: it is being run by process 12 on elsewhere" in said(counting)
     assert "Running lives" not in said(counting)
-    assert "\n1 of the session was left to other invocations\n" in said(counting)
+    assert "\n1 of the session was left to other invocations, which still run 1 of them\n" in said(counting)
 
 
 def put_claim(project: Project, name: str, moment: float) -> None:
@@ -280,6 +281,23 @@ def test_two_invocations_at_the_same_moment_share_the_session(counting: Project,
     assert sorted(starts(counting)) == [f"e{number}" for number in range(6)]
     assert sum(outcome.output.count("    Running e") for outcome in outcomes) == 6
     assert all(_verdict(counting.session_dir / f"e{number}") == "passed" for number in range(6))
+
+
+@pytest.mark.parametrize("how", [(), ("-n1",), ("--bench-fleet", "local", "--bench-fleet-cpus", "1")])
+def test_what_another_invocation_runs_is_shown_as_running_elsewhere(counting: Project, how: tuple[str, ...]) -> None:
+    counting.matrix(entry("theirs", seconds=600), entry("ours"))
+    theirs = counting.start("--bench-resume", "-k", "theirs")
+    try:
+        wait_for_starts(counting, 1)
+        outcome = counting.run("--bench-resume", "--bench-progress", "0.1", *how)
+        assert outcome.code == 0, outcome.output
+        assert starts(counting) == ["theirs", "ours"]
+        assert outcome.has("1 of the session was left to other invocations, which still run 1 of them")
+        assert "2 of 2 done" not in outcome.output
+        assert re.search(r"\b1 passed\b.*\b1 left to others\b", outcome.lines[-1])
+    finally:
+        theirs.send_signal(signal.SIGINT)
+        theirs.communicate(timeout=60)
 
 
 def test_the_same_entry_twice_at_one_moment_is_refused_where_nobody_resumes(counting: Project) -> None:

@@ -62,6 +62,25 @@ def test_what_was_asked_for_is_done_skipped_by_resume_running_or_waiting(tmp_pat
     assert dict(now.counts) == {"passed": 1, "timeout": 1}
 
 
+def test_what_another_invocation_has_is_running_elsewhere_until_it_is_done_there(tmp_path: Path, clock: Clock) -> None:
+    names = ["mine", "runs", "done", "given_up"]
+    progress = Progress(planned(tmp_path, *names))
+    progress.expect(f"m.yaml::{name}" for name in names)
+    for name in names[1:]:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "claim.json").touch()
+        progress.begin(f"m.yaml::{name}")
+        progress.note_elsewhere(f"m.yaml::{name}")
+        progress.end(f"m.yaml::{name}", "skipped")
+    assert line(progress.now()) == "0 of 4 done, 0 running, 3 running elsewhere"
+    (tmp_path / "done" / "results.json").touch()
+    for name in ("done", "given_up"):
+        (tmp_path / name / "claim.json").unlink()
+    now = progress.now()
+    assert (now.total, now.done, now.done_elsewhere, now.running_elsewhere, now.waiting) == (4, 0, 1, ("runs",), 2)
+    assert line(now) == "1 of 4 done (1 by another invocation), 0 running, 1 running elsewhere"
+
+
 def test_an_item_without_a_run_is_counted_once_and_a_teardown_changes_nothing(tmp_path: Path, clock: Clock) -> None:
     progress = Progress(planned(tmp_path, "a", "b"))
     for name in ("a", "b"):

@@ -10,12 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from curator_bench.report.session_runs import read_object
+from curator_bench.report.session_runs import RESULTS, read_object
 
 _FINE = frozenset(["passed", "skipped"])
 _TOOK_ITS_TIME = frozenset(["passed", "failed", "timeout"])
 """Of runs that ended otherwise nobody knows how long they would have taken."""
 _HOUR_S = 3600.0
+_CLAIM = "claim.json"
+"""In the folder of an entry while somebody runs it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +55,12 @@ class Underway:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """All of it at one moment. What was asked for is done, skipped by resume, running or waiting."""
+    """All of it at one moment. What was asked for is done, skipped by resume, running, waiting or another's."""
 
     skipped_by_resume: int
+    done_elsewhere: int
+    """By another invocation of the session, since this one began."""
+    running_elsewhere: tuple[str, ...]
     waiting: int
     counts: Mapping[str, int]
     """Verdicts of what is done."""
@@ -75,7 +80,8 @@ class Standing:
 
     @property
     def total(self) -> int:
-        return self.done + self.skipped_by_resume + len(self.running) + self.waiting
+        theirs = self.done_elsewhere + len(self.running_elsewhere)
+        return self.done + self.skipped_by_resume + len(self.running) + self.waiting + theirs
 
 
 @dataclass(slots=True)
@@ -99,6 +105,8 @@ class Progress:
         self._expected: dict[str, None] = {}
         self._running: dict[str, _Begun] = {}
         self._verdicts: dict[str, str] = {}
+        self._elsewhere: dict[str, bool] = {}
+        """What another invocation of the session has, and whether that is done."""
         self._skipped_by_resume = 0
         self._gpu_s = 0.0
 
@@ -120,6 +128,12 @@ class Progress:
             self._expected[nodeid] = None
             self._verdicts.pop(nodeid, None)
             self._running[nodeid] = _Begun(time.monotonic(), host, tuple(gpus))
+
+    def note_elsewhere(self, nodeid: str) -> None:
+        """Another invocation of the session runs it, or has."""
+        with self._lock:
+            self._running.pop(nodeid, None)
+            self._elsewhere[nodeid] = False
 
     def note_status(self, nodeid: str, status: Mapping[str, Any]) -> None:
         with self._lock:
@@ -159,11 +173,14 @@ class Progress:
             running = list(self._running.items())
             now = time.monotonic()
             underway = tuple(self._underway(nodeid, begun, now) for nodeid, begun in running)
-            begun_or_done = self._verdicts.keys() | self._running.keys()
+            theirs = self._theirs()
+            begun_or_done = {*self._verdicts, *self._running, *theirs}
             waiting = [nodeid for nodeid in self._expected if nodeid not in begun_or_done]
             spent = self._gpu_s + sum(self._gpus(run.nodeid) * run.elapsed_s for run in underway)
             return Standing(
                 skipped_by_resume=self._skipped_by_resume,
+                done_elsewhere=sum(self._elsewhere.values()),
+                running_elsewhere=tuple(_name(nodeid) for nodeid in theirs if not self._elsewhere[nodeid]),
                 waiting=len(waiting),
                 counts=dict(Counter(self._verdicts.values())),
                 running=underway,
@@ -172,11 +189,23 @@ class Progress:
                 gpu_hours=spent / _HOUR_S,
             )
 
+    def _theirs(self) -> list[str]:
+        """What others run or have done; what they gave up is nobody's, and waits."""
+        found = []
+        for nodeid, is_done in self._elsewhere.items():
+            folder = self._planned[nodeid].directory if nodeid in self._planned else None
+            if not is_done and folder is not None and not (folder / _CLAIM).exists():
+                is_done = self._elsewhere[nodeid] = (folder / RESULTS).exists()
+                if not is_done:
+                    continue
+            found.append(nodeid)
+        return found
+
     def _underway(self, nodeid: str, begun: _Begun, now: float) -> Underway:
         planned = self._planned.get(nodeid)
         status = begun.status or (read_object(planned.directory / "status.json") if planned else {})
         return Underway(
-            name=nodeid.partition("::")[2],
+            name=_name(nodeid),
             nodeid=nodeid,
             host=begun.host or str(status.get("host", "")),
             gpus=begun.gpus,
@@ -239,6 +268,10 @@ class _Times:
     def _mean(self, name: str) -> float | None:
         seconds, runs = self._took.get(name) or (0.0, 0)
         return seconds / runs if runs else None
+
+
+def _name(nodeid: str) -> str:
+    return nodeid.partition("::")[2]
 
 
 def _kin(nodeid: str) -> str:

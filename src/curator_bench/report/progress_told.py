@@ -112,6 +112,8 @@ def document(now: Standing) -> dict[str, Any]:
         "total": now.total,
         "done": now.done,
         "skipped_by_resume": now.skipped_by_resume,
+        "done_elsewhere": now.done_elsewhere,
+        "running_elsewhere": list(now.running_elsewhere),
         "failed": now.failed,
         "waiting": now.waiting,
         "counts": dict(now.counts),
@@ -142,12 +144,15 @@ def line(now: Standing) -> str:
 
 
 def _head(now: Standing) -> Iterator[str]:
-    yield f"{now.done + now.skipped_by_resume} of {now.total} done" + (
-        f" ({now.skipped_by_resume} skipped by resume)" if now.skipped_by_resume else ""
-    )
+    not_here = [f"{now.skipped_by_resume} skipped by resume"] if now.skipped_by_resume else []
+    not_here += [f"{now.done_elsewhere} by another invocation"] if now.done_elsewhere else []
+    done = now.done + now.skipped_by_resume + now.done_elsewhere
+    yield f"{done} of {now.total} done" + (f" ({', '.join(not_here)})" if not_here else "")
     if now.failed:
         yield f"{now.failed} failed"
     yield f"{len(now.running)} running"
+    if now.running_elsewhere:
+        yield f"{len(now.running_elsewhere)} running elsewhere"
     if now.left_s:  # nothing when all is done, or takes longer than ever
         yield f"about {readable_seconds(now.left_s)} left"
     if now.gpu_hours:

@@ -79,8 +79,9 @@ class TerminalReport:
         self._begin(nodeid, host, gpus)
 
     def note_elsewhere(self, nodeid: str, why: str) -> None:
-        """Before its item begins: it is left to another invocation, and the item will be skipped."""
+        """It is left to another invocation, and its item is skipped."""
         self._elsewhere[nodeid] = why
+        self._progress.note_elsewhere(nodeid)
 
     def note_status(self, nodeid: str, status: Mapping[str, Any]) -> None:
         """What a run in a fleet does, on whatever machine."""
@@ -97,6 +98,8 @@ class TerminalReport:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None]:
         self._pause()
+        if (elsewhere := getattr(report, "curator_bench_elsewhere", None)) is not None:
+            self.note_elsewhere(report.nodeid, elsewhere)
         if report.when == _LOST and report.nodeid in self._open:
             vars(report)["curator_bench"] = self._lost_run(report)
         self.note_run(report)
@@ -109,8 +112,8 @@ class TerminalReport:
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
         """A run that did not pass is shown by its verdict, as word and letter; what pytest has words for, by those."""
         run: dict[str, Any] | None = getattr(report, "curator_bench", None)
-        if run is None and report.skipped and report.nodeid in self._elsewhere and self._speaks_of(report.nodeid):
-            return "skipped", "", "SKIPPED"
+        if run is None and report.skipped and report.nodeid in self._elsewhere:
+            return "left to others", "" if self._speaks_of(report.nodeid) else "e", "ELSEWHERE"
         if run is None or report.when in ("setup", "teardown") or _is_subtest(report):
             return None
         if report.nodeid not in self._entry_dirs and not report.failed:  # a Python benchmark, maybe an expected failure
@@ -136,7 +139,9 @@ class TerminalReport:
                 terminalreporter.write_line(f"{len(self.done_before)} of the session were done before")
             if self._elsewhere:
                 left = f"{len(self._elsewhere)} of the session {'was' if len(self._elsewhere) == 1 else 'were'} left"
-                terminalreporter.write_line(f"{left} to other invocations")
+                running = len(self._progress.now().running_elsewhere)
+                still = f", which still run {running} of them" if running else ""
+                terminalreporter.write_line(f"{left} to other invocations{still}")
         elif terminalreporter.verbosity == -1:
             for line in warning_lines(self._runs):
                 terminalreporter.write_line(line)
@@ -208,7 +213,8 @@ class TerminalReport:
     def _begin(self, nodeid: str, host: str = "", gpus: Sequence[str] = ()) -> None:
         is_new = nodeid not in self._open
         self._open.setdefault(nodeid, datetime.now(UTC))
-        self._progress.begin(nodeid, host, gpus)
+        if nodeid not in self._elsewhere:
+            self._progress.begin(nodeid, host, gpus)
         self._start()
         if is_new and self._speaks_of(nodeid):
             self._line(f"    {self._what_begins(nodeid, host, gpus)}")

@@ -100,6 +100,14 @@ class ResumeHooks:
         finally:
             release(item, entry)
 
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """The controller of pytest-xdist hears by it that the entry is another invocation's."""
+        report = yield
+        if report.skipped and NOT_HERE in item.stash:
+            vars(report)["curator_bench_elsewhere"] = item.stash[NOT_HERE]
+        return report
+
     def pytest_report_collectionfinish(
         self, config: pytest.Config, items: Sequence[pytest.Item] | None = None
     ) -> list[str]:
