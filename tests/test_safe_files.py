@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from other_user import needs_a_second_user, run, shared_folder
 
 from curator_bench import safe_files
 from curator_bench.safe_files import NotUsable, TooLarge
@@ -242,3 +243,30 @@ def test_the_kind_of_what_stands_there_is_told(tmp_path: Path) -> None:
     assert safe_files.kind_of(tmp_path / "link") == "link"
     assert safe_files.kind_of(tmp_path / "outside.txt") == "file"
     assert safe_files.kind_of(Path("/dev/null")) == "device"
+
+
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o600), (0o002, 0o660), (0o000, 0o666), (0o077, 0o600)])
+def test_those_can_open_a_lock_who_may_write_it(tmp_path: Path, umask: int, mode: int) -> None:
+    """Whoever can read it could hold it for ever."""
+    before = os.umask(umask)
+    try:
+        (tmp_path / "older").touch(0o666)
+        for name in ("new", "older"):
+            safe_files.open_lock(tmp_path / name).close()
+            safe_files.open_lock(tmp_path / name).close()
+    finally:
+        os.umask(before)
+    assert {stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("new", "older")} == {mode}
+
+
+@needs_a_second_user
+def test_a_lock_of_another_user_is_refused_where_everybody_can_put_things() -> None:
+    with shared_folder() as folder:
+        run(
+            "os.close(os.open(sys.argv[1], os.O_CREAT | os.O_WRONLY, 0o666)); os.chmod(sys.argv[1], 0o666)",
+            folder / "a",
+        )
+        with pytest.raises(safe_files.NotUsable, match="belongs to another user"):
+            safe_files.open_lock(folder / "a")
+        folder.chmod(0o777)  # as a group shares one: here they could replace it anyway
+        safe_files.open_lock(folder / "a").close()

@@ -42,8 +42,10 @@ class TooLarge(NotUsable):
 
 
 @contextmanager
-def open_folder(path: Path, *, below: Path | None = None, create: bool = False, ours: bool = False) -> Iterator[int]:
-    """The handle of a folder, for what takes a `dir_fd`; it can be passed through, but not listed.
+def open_folder(
+    path: Path, *, below: Path | None = None, create: bool = False, ours: bool = False, to_list: bool = False
+) -> Iterator[int]:
+    """The handle of a folder, for what takes a `dir_fd`; it can be passed through, and with `to_list` listed.
 
     `create`: make the folders below `below` that are missing. `ours`: refuse folders of another user.
     """
@@ -59,6 +61,10 @@ def open_folder(path: Path, *, below: Path | None = None, create: bool = False, 
             handle = inner
             if ours:
                 _check_owner(os.fstat(handle), shown)
+        if to_list:
+            inner = os.open(".", os.O_RDONLY | _FOLDER, dir_fd=handle)
+            os.close(handle)
+            handle = inner
         yield handle
     finally:
         os.close(handle)
@@ -132,12 +138,37 @@ def append_bytes(path: Path, content: bytes, *, below: Path | None = None, mode:
     A link, a pipe or a device in its place is removed, and the file begun anew. A file that has another name besides is
     copied first: what is a copy of it elsewhere (`cp -al`) stays as it is.
     """
+    with open_to_append(path, below=below, mode=mode) as file:
+        _write_all(file.fileno(), content)
+
+
+def open_to_append(path: Path, *, below: Path | None = None, mode: int = 0o666) -> BinaryIO:
+    """What `append_bytes` adds to."""
     with _parent(path, below) as (folder, name):
         for _ in range(_TRIES):
             _make_appendable(path, folder, name)
             with suppress(FileNotFoundError, FileExistsError):
-                _append(path, folder, name, content, mode)
-                return
+                return os.fdopen(_open_to_append(path, folder, name, mode), "ab", buffering=0)
+        raise NotUsable(path, "changes each time it is opened")
+
+
+def open_lock(path: Path, *, below: Path | None = None) -> BinaryIO:
+    """Open a file that is there to be locked, which is made where there is none.
+
+    Whoever can open a lock can hold it for ever, so only those can read it who may write it. In a folder where all
+    users can put things (the sticky bit), a lock is refused that is neither ours nor of the folder's owner.
+    """
+    with _parent(path, below) as (folder, name):
+        for _ in range(_TRIES):
+            with suppress(FileNotFoundError, FileExistsError):
+                descriptor = _open_to_append(path, folder, name, 0o222)
+                try:
+                    _check_trusted(os.fstat(descriptor), os.fstat(folder), path)
+                    _close_to_readers(descriptor)
+                except BaseException:
+                    os.close(descriptor)
+                    raise
+                return os.fdopen(descriptor, "ab", buffering=0)
         raise NotUsable(path, "changes each time it is opened")
 
 
@@ -221,6 +252,19 @@ def _check_owner(found: os.stat_result, shown: Path) -> None:
         raise NotUsable(shown, f"belongs to another user (uid {found.st_uid})")
 
 
+def _check_trusted(found: os.stat_result, folder: os.stat_result, shown: Path) -> None:
+    if folder.st_mode & stat.S_ISVTX and found.st_uid != folder.st_uid:
+        _check_owner(found, shown)
+
+
+def _close_to_readers(descriptor: int) -> None:
+    """Leave those the right to read who may write."""
+    found = os.fstat(descriptor)
+    writers = found.st_mode & 0o222
+    if found.st_uid == os.geteuid() and stat.S_IMODE(found.st_mode) != writers | writers << 1:
+        os.fchmod(descriptor, writers | writers << 1)
+
+
 def _open_regular(folder: int, name: str, path: Path, flags: int, *, ours: bool = False) -> int:
     """Looked at before it is opened, since opening a device may do something; and again, since it may have changed."""
     try:
@@ -257,17 +301,13 @@ def _write_all(descriptor: int, content: bytes) -> None:
         left = left[os.write(descriptor, left) :]
 
 
-def _append(path: Path, folder: int, name: str, content: bytes, mode: int) -> None:
+def _open_to_append(path: Path, folder: int, name: str, mode: int) -> int:
     """Opens what is there, or makes it; what is made by others in between is tried again."""
     try:
-        descriptor = _open_regular(folder, name, path, os.O_WRONLY | os.O_APPEND)
+        return _open_regular(folder, name, path, os.O_WRONLY | os.O_APPEND)
     except FileNotFoundError:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | _NEVER_WAITS
-        descriptor = os.open(name, flags, mode, dir_fd=folder)
-    try:
-        _write_all(descriptor, content)
-    finally:
-        os.close(descriptor)
+        return os.open(name, flags, mode, dir_fd=folder)
 
 
 def _make_appendable(path: Path, folder: int, name: str) -> None:

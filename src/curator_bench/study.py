@@ -32,6 +32,9 @@ _ALL_PASSED, _SOME_FAILED, _INTERRUPTED, _NOTHING_TO_RUN = 0, 1, 2, 5
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _RESUMES = ("passed", "finished")
 _RAN = (_ALL_PASSED, _SOME_FAILED)
+_OPENED_TO_HOLD = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_FOR_US_ALONE = 0o600
+"""It may hold secrets; and who can open it could hold it for ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +144,7 @@ def _as_file(source: Source, name: str) -> Iterator[Path]:
     if not _NAME.fullmatch(name):
         raise BenchError(f"run_matrix: name: found {name!r}, expected letters, digits and _ . -, as in a file's name")
     path = Path(f".{name}.matrix.json")
-    with path.open("a+", encoding="utf-8") as file:
+    with os.fdopen(os.open(path, _OPENED_TO_HOLD, _FOR_US_ALONE), "a+", encoding="utf-8") as file:
         _hold(file, json.dumps(source, indent=2, default=str) + "\n")
         yield path
 

@@ -16,10 +16,10 @@ import pytest
 
 from curator_bench.cluster.environment import head_environment, without_ray
 from curator_bench.cluster.interpreters import interpreter_with_ray
-from curator_bench.cluster.logs import keep_logs, last_lines
+from curator_bench.cluster.logs import LogKeeper, last_lines, newest_session
 from curator_bench.cluster.options import missing_resources, object_store_bytes, requested_resources, start_options
 from curator_bench.cluster.shared_memory import Segments, files_held_by, remove_unused
-from curator_bench.cluster.temp_dirs import make_temp_dir, remove_leftovers, remove_temp_dir
+from curator_bench.cluster.temp_dirs import make_temp_dir, rays_folder, remove_leftovers, remove_temp_dir
 from curator_bench.measure.processes import Mark
 from curator_bench.values import RaySettings
 
@@ -130,6 +130,12 @@ def test_a_cluster_runs_under_our_interpreter_when_the_scripts_has_no_ray(tmp_pa
     assert interpreter_with_ray(str(tmp_path / "nowhere"), env) == sys.executable
 
 
+def keep_logs(session: Path, target: Path) -> None:
+    keeper = LogKeeper(target)
+    keeper.keep(session, below=session.parent)
+    keeper.close()
+
+
 def test_logs_are_kept_without_sockets_and_runtime_environments(tmp_path: Path) -> None:
     session, target = tmp_path / "session", tmp_path / "kept"
     for folder in ("logs", "sockets", "runtime_resources", "ray_spilled_objects_x"):
@@ -147,6 +153,65 @@ def test_the_logs_of_a_second_start_do_not_replace_the_first(tmp_path: Path) -> 
         (tmp_path / content / "logs" / "raylet.out").write_text(content)
         keep_logs(tmp_path / content, tmp_path / "kept")
     assert sorted(path.read_text() for path in (tmp_path / "kept").rglob("raylet.out")) == ["first", "second"]
+
+
+@pytest.mark.parametrize("where", ["session", "session/logs", "session/logs/deep"])
+def test_a_link_among_rays_logs_is_not_followed_and_what_it_leads_to_stays(tmp_path: Path, where: str) -> None:
+    home, target = tmp_path / "home", tmp_path / "kept"
+    (home / ".ssh").mkdir(parents=True)
+    (home / ".ssh" / "id").write_text("of the victim")
+    (tmp_path / where).mkdir(parents=True)
+    (tmp_path / where / "raylet.out").write_text("kept")
+    for name, to in (("z_folder", home), ("z_file", home / ".ssh" / "id"), ("z_nowhere", home / "not there")):
+        (tmp_path / where / name).symlink_to(to)
+    os.mkfifo(tmp_path / where / "z_pipe")
+    keep_logs(tmp_path / "session", target)
+    assert (home / ".ssh" / "id").read_text() == "of the victim"
+    assert [path.name for path in target.rglob("*") if not path.is_dir()] == ["raylet.out"]
+
+
+def test_a_session_folder_that_is_a_link_is_none_of_rays(tmp_path: Path) -> None:
+    """The greatest name was taken, whatever had it."""
+    victim, rays = tmp_path / "victim", tmp_path / "r"
+    victim.mkdir()
+    (victim / "file").write_text("stays")
+    (rays / "session_2026-01-23_1").mkdir(parents=True)
+    (rays / "session_29").symlink_to(victim)
+    (rays / "session_28").write_text("a file")
+    assert newest_session(rays, below=tmp_path) == rays / "session_2026-01-23_1"
+    keep_logs(rays / "session_29", tmp_path / "kept")
+    assert (victim / "file").exists()
+    (tmp_path / "linked").symlink_to(rays)
+    assert newest_session(tmp_path / "linked", below=tmp_path) is None
+
+
+def test_logs_come_into_the_folder_that_was_there_at_the_start_or_into_none(tmp_path: Path) -> None:
+    session, target, victim = tmp_path / "session", tmp_path / "kept", tmp_path / "victim"
+    (session / "logs").mkdir(parents=True)
+    victim.mkdir()
+    keeper = LogKeeper(target)
+    target.rename(tmp_path / "renamed")
+    target.symlink_to(victim)
+    keeper.keep(session, below=tmp_path)
+    keeper.close()
+    assert not list(victim.iterdir())
+    assert [path.name for path in (tmp_path / "renamed").iterdir()] == ["logs"]
+
+
+def test_folders_that_ray_opened_to_everybody_are_kept_as_any_other(tmp_path: Path) -> None:
+    logs = tmp_path / "session" / "logs"
+    logs.mkdir(parents=True)
+    logs.chmod(0o777)
+    keep_logs(tmp_path / "session", tmp_path / "kept")
+    assert not (tmp_path / "kept" / "logs").stat().st_mode & 0o002
+
+
+def test_the_last_lines_are_read_of_files_only(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "secret").write_text("of the victim")
+    os.mkfifo(tmp_path / "startup.log")
+    (tmp_path / "logs" / "raylet.out").symlink_to(tmp_path / "secret")
+    assert last_lines(tmp_path / "startup.log", tmp_path) == ()
 
 
 def test_the_last_lines_are_those_a_person_can_use(tmp_path: Path) -> None:
@@ -219,7 +284,8 @@ def test_a_socket_fits_into_the_path_of_a_temporary_directory(monkeypatch: pytes
     monkeypatch.setenv("TMPDIR", str(tmp_path / ("long" * 30)))
     directory = make_temp_dir("run", Mark("cluster"))
     try:
-        assert len(str(directory / "session_2026-01-23_14-30-00_123456_1234567/sockets/plasma_store")) <= 107
+        socket_of_ray = "session_2026-01-23_14-30-00_123456_1234567/sockets/plasma_store"
+        assert len(str(rays_folder(directory) / socket_of_ray)) <= 107
     finally:
         remove_temp_dir(directory)
     assert not directory.exists()
@@ -229,7 +295,7 @@ def test_an_empty_directory_that_nobody_claims_is_removed_in_time() -> None:
     """Its maker was killed between making it and saying whose it is."""
     fresh, old = (Path("/tmp", f"cb-{uuid.uuid4().hex}") for _ in range(2))
     for directory in (fresh, old):
-        directory.mkdir()
+        directory.mkdir(mode=0o700)
     os.utime(old, (0, 0))
     remove_leftovers("no run")
     there = (fresh.exists(), old.exists())

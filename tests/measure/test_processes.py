@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from other_user import needs_a_second_user, start
 
+from curator_bench.measure.brands import brand
 from curator_bench.measure.processes import Mark, ProcessId, end_processes, find_processes, identify, is_running
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -77,6 +79,14 @@ import os, sys
 from curator_bench.measure.processes import Mark, end_processes
 left = end_processes(Mark(sys.argv[1]), [os.getpid(), os.getppid()], grace_s=0)
 print(len(left), flush=True)
+"""
+
+
+BRANDS_ITSELF = """
+limit = int(open(f"/proc/{sys.argv[1]}/limits").read().partition("Max file locks")[2].split()[0])
+resource.setrlimit(10, (limit, resource.getrlimit(10)[1]))
+print("branded", flush=True)
+time.sleep(600)
 """
 
 
@@ -280,3 +290,16 @@ def test_one_look_is_cheap() -> None:
     for _ in range(10):
         find_processes(Mark("nobody"), settle=False)
     assert (time.thread_time() - began) / 10 < 0.0003 * processes + 0.002
+
+
+@needs_a_second_user
+def test_a_process_of_another_user_with_the_brand_of_a_run_is_none_of_it(run: Run) -> None:
+    """Everybody can read limits and set his own. We could not end it, and the run would be an error."""
+    own = run.start(SLEEPS)
+    brand(own, run=run.mark.value, own="")
+    with start(BRANDS_ITSELF, own) as theirs:
+        assert theirs.stdout
+        assert theirs.stdout.readline() == "branded\n"
+        found = pids(run)
+        theirs.kill()
+    assert found == {own}

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from curator_bench import safe_files
 from curator_bench.cluster.environment import CLUSTER_VARIABLE
 from curator_bench.measure.brands import brand
 from curator_bench.measure.processes import RUN_VARIABLE, identify
@@ -90,7 +91,7 @@ class Child:
 def _start(command: ChildCommand, answer_to: int) -> subprocess.Popen[bytes]:
     command.log_path.parent.mkdir(parents=True, exist_ok=True)
     program = Path(__file__).with_name(command.program)
-    with command.log_path.open("ab") as log:
+    with safe_files.open_to_append(command.log_path) as log:
         return subprocess.Popen(
             [command.python, str(program), str(answer_to), *command.arguments],
             env=dict(command.env),

@@ -14,6 +14,7 @@ import json
 import os
 import shutil
 import signal
+import stat
 import sys
 import threading
 import time
@@ -31,7 +32,8 @@ def main() -> None:
     answer_to, arguments = int(sys.argv[1]), sys.argv[2:]
     os.set_inheritable(answer_to, False)
     sys.path[:] = [path for path in sys.path if path != OWN_DIRECTORY]
-    temp_dir = next(argument.partition("=")[2] for argument in arguments if argument.startswith("--temp-dir="))
+    rays_folder = next(argument.partition("=")[2] for argument in arguments if argument.startswith("--temp-dir="))
+    temp_dir = os.path.dirname(rays_folder)  # which only its owner may enter
     threading.Thread(target=end_with_the_parent, args=(temp_dir,), daemon=True).start()
     node_module: Any = importlib.import_module("ray._private.node")
     node_module.Node = quick_node(
@@ -105,7 +107,9 @@ def end_with_the_parent(temp_dir: str) -> None:
 
 def removed(temp_dir: str) -> bool:
     """The note of the owner goes last: with it a guard that ends this very process can finish the removal."""
-    others = [name for name in os.listdir(temp_dir) if name != NOTE] if os.path.isdir(temp_dir) else []
+    if not is_own_folder(temp_dir):
+        return True
+    others = [name for name in os.listdir(temp_dir) if name != NOTE]
     for name in others:
         path = os.path.join(temp_dir, name)
         if os.path.isdir(path) and not os.path.islink(path):
@@ -116,6 +120,14 @@ def removed(temp_dir: str) -> bool:
     if not others:
         shutil.rmtree(temp_dir, ignore_errors=True)
     return not os.path.exists(temp_dir)
+
+
+def is_own_folder(path: str) -> bool:
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
 
 
 def children() -> list[int]:

@@ -18,6 +18,12 @@ def is_alive(cluster: Cluster) -> bool:
     return takes_connections(cluster.address)
 
 
+def ended_under(whom: str, cluster: Cluster) -> str:
+    """The message for a run whose cluster is gone: what came of it then counts for nothing."""
+    lines = "\n".join(f"  {line}" for line in last_log_lines(cluster))
+    return f"the Ray cluster ended under {whom}. The end of its log:\n{lines}"
+
+
 def last_log_lines(cluster: Cluster) -> tuple[str, ...]:
     """To be asked before the cluster is stopped; nothing is known of a cluster that we did not start."""
     return last_lines(cluster.startup_log, cluster.session_dir)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import secrets
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -12,15 +11,13 @@ from typing import Any
 from curator_bench.cluster.child import Child, ChildCommand, ChildFailed
 from curator_bench.cluster.environment import CLUSTER_VARIABLE, authentication, head_environment, without_ray
 from curator_bench.cluster.interpreters import interpreter_with_ray
-from curator_bench.cluster.logs import keep_logs, last_lines, newest_session
+from curator_bench.cluster.logs import LogKeeper, last_lines, newest_session
 from curator_bench.cluster.model import Cluster, ClusterRequest
 from curator_bench.cluster.options import missing_resources, requested_resources, start_options
 from curator_bench.cluster.shared_memory import Segments
-from curator_bench.cluster.temp_dirs import make_temp_dir, remove_leftovers, remove_temp_dir
+from curator_bench.cluster.temp_dirs import make_temp_dir, rays_folder, remove_leftovers, remove_temp_dir
 from curator_bench.errors import ClusterError
 from curator_bench.measure.processes import Mark, ProcessId, identify
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +30,7 @@ class _Running:
     token: str
     temp_dir: Path
     segments: Segments
+    logs: LogKeeper
 
 
 class LocalCluster:
@@ -67,7 +65,7 @@ class LocalCluster:
 
     def _finish(self, mark: Mark, copy_logs_to: Path | None = None) -> None:
         running, head = self._running[mark]
-        left = _end(running, head, copy_logs_to or running.request.copy_logs_to)
+        left = _end(running, head, copy_logs_to)
         del self._running[mark]
         if left:
             raise ClusterError(_what_is_left(left))
@@ -81,10 +79,10 @@ class LocalCluster:
             cluster = _cluster(running, head, facts)
         except ChildFailed as failure:
             reason = _with_log(str(failure), running)
-            _end(running, head, request.copy_logs_to)
+            _end(running, head)
             raise ChildFailed(reason) from None
         except BaseException:
-            _end(running, head, request.copy_logs_to)
+            _end(running, head)
             raise
         self._running[running.mark] = (running, head)
         return cluster
@@ -97,7 +95,8 @@ class LocalCluster:
 
 def _prepare(request: ClusterRequest, python: str) -> _Running:
     mark = Mark(secrets.token_hex(16), CLUSTER_VARIABLE)
-    return _Running(request, python, mark, secrets.token_hex(32), make_temp_dir(request.marker, mark), Segments())
+    temp_dir, logs = make_temp_dir(request.marker, mark), LogKeeper(request.copy_logs_to)
+    return _Running(request, python, mark, secrets.token_hex(32), temp_dir, Segments(), logs)
 
 
 def _command(running: _Running) -> ChildCommand:
@@ -105,7 +104,7 @@ def _command(running: _Running) -> ChildCommand:
     return ChildCommand(
         python=running.python,
         program="head_program.py",
-        arguments=tuple(start_options(request.settings, running.temp_dir, request.spill_dir)),
+        arguments=tuple(start_options(request.settings, rays_folder(running.temp_dir), request.spill_dir)),
         env=head_environment(request.env, request.entry_env, running.token, (Mark(request.marker), running.mark)),
         log_path=request.log_path,
         working_dir=request.working_dir,
@@ -133,24 +132,21 @@ def _cluster(running: _Running, head: Child, facts: dict[str, Any]) -> Cluster:
     )
 
 
-def _end(running: _Running, head: Child | None, copy_logs_to: Path | None) -> frozenset[ProcessId]:
+def _end(running: _Running, head: Child | None, copy_logs_to: Path | None = None) -> frozenset[ProcessId]:
     """Killing is safe: Ray writes its logs as it goes, and they are moved away once nobody writes any more."""
     left = running.segments.end(running.mark, head.roots if head else (), grace_s=0)
     if head and left.isdisjoint(head.roots):
         head.reap()
-    if copy_logs_to:
-        _keep_logs(running.temp_dir, copy_logs_to)
+    logs = LogKeeper(copy_logs_to) if copy_logs_to else running.logs
+    logs.keep(_newest_session(running), below=running.temp_dir.parent)
+    logs.close()
+    running.logs.close()
     remove_temp_dir(running.temp_dir)
     return left
 
 
-def _keep_logs(temp_dir: Path, target: Path) -> None:
-    session_dir = newest_session(temp_dir)
-    try:
-        if session_dir:
-            keep_logs(session_dir, target)
-    except OSError as error:  # a full disk must not keep the rest from being cleaned up
-        _log.warning("the logs of a Ray cluster were not kept in %s: %s", target, error)
+def _newest_session(running: _Running) -> Path | None:
+    return newest_session(rays_folder(running.temp_dir), below=running.temp_dir.parent)
 
 
 def _what_is_left(left: frozenset[ProcessId]) -> str:
@@ -159,7 +155,7 @@ def _what_is_left(left: frozenset[ProcessId]) -> str:
 
 
 def _with_log(reason: str, running: _Running) -> str:
-    lines = last_lines(running.request.log_path, newest_session(running.temp_dir))
+    lines = last_lines(running.request.log_path, _newest_session(running))
     return "\n".join([reason, *(f"    {line}" for line in lines)])
 
 

@@ -1,78 +1,151 @@
-"""Ray's own logs: their last lines for people, and a copy to keep."""
+"""Ray's own logs: their last lines for people, and a copy to keep.
+
+A script may have put anything where they are and where they go: nothing but regular files of our own is read or moved,
+and no link is followed.
+"""
 
 from __future__ import annotations
 
-import contextlib
+import logging
 import os
 import re
 import shutil
+import stat
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from fnmatch import fnmatch
 from pathlib import Path
 
+from curator_bench import safe_files
+
+_log = logging.getLogger(__name__)
 _TELLING = ("gcs_server.err", "raylet.err", "gcs_server.out", "raylet.out")
 _FROM_THE_END = 16_384
 _LINES_OF_EACH = 10
 _STATISTICS = re.compile(r"^\s|\[state-dump\]|Event stats:|^(Execution|Queueing) time:|^Global stats:|^-{10,}$")
 _NOT_KEPT = ("sockets", "runtime_resources", "ray_spilled_objects*", "tpu_logs", "*_port_*")
+_SESSION = "session_2"
+_DEEPEST = 20
+"""Ray's own logs are three folders deep; what is deeper a script has made."""
+_NO_LINK = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | _NO_LINK
 
 
 def last_lines(startup_log: Path | None, session_dir: Path | None) -> tuple[str, ...]:
     """The end of what `ray start` printed and of the logs of the cluster's two main processes."""
-    return tuple(_each_tail(_existing(startup_log, session_dir)))
+    return tuple(_each_tail(_candidates(startup_log, session_dir)))
 
 
-def keep_logs(session_dir: Path, target: Path) -> None:
-    """Move what Ray wrote, without sockets, runtime environments and spilled objects; nothing may run there by now."""
-    if not session_dir.is_dir():
-        return
-    target.mkdir(parents=True, exist_ok=True)
-    for source in session_dir.iterdir():
-        if not any(source.match(pattern) for pattern in _NOT_KEPT):
-            _move(source, _free_name(target / source.name))
+def newest_session(rays_folder: Path, below: Path) -> Path | None:
+    """Where a cluster that never said so put its logs: a folder of ours, reached without a link."""
+    try:
+        with safe_files.open_folder(rays_folder, below=below, ours=True, to_list=True) as handle:
+            names = (name for name in os.listdir(handle) if name.startswith(_SESSION))
+            newest = max((name for name in names if _kind_of_our_own(handle, name) == stat.S_IFDIR), default=None)
+    except OSError:
+        return None
+    return rays_folder / newest if newest else None
 
 
-def newest_session(temp_dir: Path) -> Path | None:
-    """Where a cluster that never said so put its logs."""
-    return max(temp_dir.glob("session_2*"), default=None)
+class LogKeeper:
+    """The folder where Ray's logs are kept, held open from before the cluster starts.
+
+    Whatever becomes of its name meanwhile, they come into this folder or into none.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+        self._handle: int | None = None
+        with self._warning():
+            if folder is not None:
+                folder.mkdir(parents=True, exist_ok=True)
+                self._handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+    def keep(self, session_dir: Path | None, below: Path) -> None:
+        """Move what Ray wrote, without sockets, runtime environments and spilled objects; nothing may run there by now.
+
+        From `below` on every folder must be ours, and none a link.
+        """
+        with self._warning():  # a full disk must not keep the rest from being cleaned up
+            if session_dir is not None and self._handle is not None:
+                with safe_files.open_folder(session_dir, below=below, ours=True, to_list=True) as source:
+                    _move_content(source, self._handle)
+
+    def close(self) -> None:
+        if self._handle is not None:
+            os.close(self._handle)
+            self._handle = None
+
+    @contextmanager
+    def _warning(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            _log.warning("the logs of a Ray cluster were not kept in %s: %s", self._folder, error)
 
 
-def _existing(startup_log: Path | None, session_dir: Path | None) -> Iterator[Path]:
-    candidates = [startup_log] if startup_log else []
+def _candidates(startup_log: Path | None, session_dir: Path | None) -> Iterator[tuple[Path, Path]]:
+    """Each with the folder below which no link is followed."""
+    if startup_log:
+        yield startup_log, startup_log.parent
     if session_dir:
-        candidates += [session_dir / "logs" / name for name in _TELLING]
-    return (path for path in candidates if path.is_file() and path.stat().st_size)
+        yield from ((session_dir / "logs" / name, session_dir) for name in _TELLING)
 
 
-def _each_tail(paths: Iterable[Path]) -> Iterator[str]:
-    for path in paths:
-        yield f"--- {path.name}"
-        yield from _tail(path)
+def _each_tail(paths: Iterable[tuple[Path, Path]]) -> Iterator[str]:
+    for path, below in paths:
+        with suppress(OSError):  # not there, or not a file
+            if end := safe_files.read_end(path, _FROM_THE_END, below=below):
+                yield f"--- {path.name}"
+                yield from _tellings(end)
 
 
-def _tail(path: Path) -> list[str]:
-    with path.open("rb") as file:
-        size = file.seek(0, os.SEEK_END)
-        file.seek(max(0, size - _FROM_THE_END))
-        lines = file.read().decode(errors="replace").splitlines()
+def _tellings(end: bytes) -> list[str]:
+    lines = end.decode(errors="replace").splitlines()
     return [line for line in lines if line and not _STATISTICS.search(line)][-_LINES_OF_EACH:]
 
 
-def _move(source: Path, target: Path) -> None:
-    """Across file systems what is neither file nor folder stays behind."""
-    with contextlib.suppress(OSError):
-        source.rename(target)
+def _move_content(source: int, target: int, depth: int = 0) -> None:
+    """From folder to folder, by their handles. Links, sockets, pipes and what is another user's stay behind."""
+    for name in os.listdir(source):
+        if depth == 0 and any(fnmatch(name, pattern) for pattern in _NOT_KEPT):
+            continue
+        new_name = name if depth else _free_name(name, target)
+        kind = _kind_of_our_own(source, name)
+        if kind == stat.S_IFDIR and depth < _DEEPEST:
+            _move_folder(source, name, target, new_name, depth)
+        elif kind == stat.S_IFREG:
+            _move_file(source, name, target, new_name)
+
+
+def _move_folder(source: int, name: str, target: int, new_name: str, depth: int) -> None:
+    """A folder of ours in its place: Ray's are open to everybody."""
+    os.mkdir(new_name, dir_fd=target)
+    with ExitStack() as handles:
+        inner, new = os.open(name, _FOLDER, dir_fd=source), os.open(new_name, _FOLDER, dir_fd=target)
+        handles.callback(os.close, inner)
+        handles.callback(os.close, new)
+        _move_content(inner, new, depth + 1)
+
+
+def _move_file(source: int, name: str, target: int, new_name: str) -> None:
+    """Copied where it cannot be renamed, as between two file systems."""
+    with suppress(OSError):
+        os.rename(name, new_name, src_dir_fd=source, dst_dir_fd=target)
         return
-    if source.is_dir() and not source.is_symlink():
-        shutil.copytree(source, target, symlinks=True, ignore=_special_files)
-    elif source.is_file():
-        shutil.copy2(source, target)
+    with os.fdopen(os.open(name, os.O_RDONLY | _NO_LINK, dir_fd=source), "rb") as old:
+        made = os.open(new_name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK, 0o666, dir_fd=target)
+        with os.fdopen(made, "wb") as new:
+            shutil.copyfileobj(old, new)
 
 
-def _special_files(folder: str, names: list[str]) -> set[str]:
-    return {name for name in names if not (Path(folder, name).is_file() or Path(folder, name).is_dir())}
+def _kind_of_our_own(folder: int, name: str) -> int:
+    """0 for what is another user's."""
+    found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    return stat.S_IFMT(found.st_mode) if found.st_uid == os.geteuid() else 0
 
 
-def _free_name(path: Path) -> Path:
+def _free_name(name: str, folder: int) -> str:
     """A run has the logs of every start, also of those that failed."""
-    numbered = (path.with_name(f"{path.name}_{number}") for number in range(2, 1000))
-    return path if not path.exists() else next(one for one in numbered if not one.exists())
+    taken = set(os.listdir(folder))
+    return next(one for one in (name, *(f"{name}_{number}" for number in range(2, 1000))) if one not in taken)

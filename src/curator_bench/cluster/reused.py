@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
+from curator_bench import safe_files
 from curator_bench.cluster.child import ChildFailed
 from curator_bench.cluster.environment import head_environment
 from curator_bench.cluster.health import is_alive
@@ -121,7 +122,7 @@ def _connected_sweeper(cluster: Cluster, request: ClusterRequest) -> Sweeper:
 def _leave_a_pointer(request: ClusterRequest, cluster: Cluster) -> None:
     try:
         request.log_path.parent.mkdir(parents=True, exist_ok=True)
-        request.log_path.write_text(_POINTER.format(path=cluster.startup_log))
+        safe_files.write_text(request.log_path, _POINTER.format(path=cluster.startup_log))
     except OSError as error:
         raise ClusterError(f"nothing can be written to {request.log_path}: {error}") from error
 

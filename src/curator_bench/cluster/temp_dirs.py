@@ -1,43 +1,77 @@
-"""The short temporary directories of clusters, each with a note of whose it is, so that none outlives its owner."""
+"""The private temporary folders of clusters, each with a note of whose it is, so that none outlives its owner.
+
+Ray opens its own folder to everybody, so it stands in one that only we may enter. Nothing that another user put into
+the system's temporary directory is read, followed, moved or removed.
+"""
 
 from __future__ import annotations
 
+import functools
 import json
+import logging
 import os
-import shutil
 import socket
+import stat
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from curator_bench import safe_files
 from curator_bench.cluster.environment import CLUSTER_VARIABLE
 from curator_bench.measure.processes import Mark, ProcessId, end_processes, identify, is_running
 
+_log = logging.getLogger(__name__)
 _PREFIX = "cb-"
 _OWNER_FILE = "owner.json"
+_HALF_WRITTEN = f".{_OWNER_FILE}."
+_RAYS = "r"
+_LARGEST_NOTE = 1 << 16
+_FOR_US_ALONE = 0o600
 _REMOVAL_PATIENCE_S = 2.0
 _NOTED_WITHIN_S = 60.0
 
 
+@dataclass(frozen=True, slots=True)
+class _Note:
+    """Whose a folder is."""
+
+    marker: str
+    cluster: str
+    pid: int
+    started: float
+    where: str
+
+    @property
+    def is_of_here(self) -> bool:
+        return self.where == _where()
+
+    @property
+    def is_orphaned(self) -> bool:
+        return not is_running(ProcessId(self.pid, self.started))
+
+
 def make_temp_dir(marker: str, mark: Mark) -> Path:
-    """Short, since the path of a socket may have 107 letters only and Ray adds 70 to what we give it."""
+    """A new folder that only we may enter."""
     directory = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=_root()))
-    owner = identify(os.getpid())
-    note = {
-        "marker": marker,
-        "cluster": mark.value,
-        "pid": owner.pid if owner else 0,
-        "started": owner.started if owner else 0,
-        "where": _where(),
-    }
+    owner = identify(os.getpid()) or ProcessId(0, 0)
+    note = _Note(marker, mark.value, owner.pid, owner.started, _where())
     try:
-        (directory / _OWNER_FILE).write_text(json.dumps(note))
+        safe_files.write_text(directory / _OWNER_FILE, json.dumps(asdict(note)), mode=_FOR_US_ALONE)
     except OSError:
         remove_temp_dir(directory)
         raise
     return directory
+
+
+def rays_folder(directory: Path) -> Path:
+    """What Ray is told to use, and opens to everybody who may come here.
+
+    Short, since the path of a socket may have 107 letters only and Ray adds 64 to what we give it.
+    """
+    return directory / _RAYS
 
 
 def remove_temp_dir(directory: Path) -> None:
@@ -46,59 +80,95 @@ def remove_temp_dir(directory: Path) -> None:
     The note goes last, so that whoever finds a removal that was cut short can finish it.
     """
     deadline = time.monotonic() + _REMOVAL_PATIENCE_S
-    while True:
-        for path in _all_but_the_note(directory):
-            _remove(path)
-        if not _all_but_the_note(directory):
-            shutil.rmtree(directory, ignore_errors=True)
-        if not directory.exists() or time.monotonic() >= deadline:
-            return
+    while not _removed(directory) and time.monotonic() < deadline:
         time.sleep(0.02)
 
 
-def _all_but_the_note(directory: Path) -> list[Path]:
-    return [path for path in directory.glob("*") if path.name != _OWNER_FILE]
+def _removed(directory: Path) -> bool:
+    try:
+        _close_to_others(directory)
+        for name in _names_in(directory):
+            if name != _OWNER_FILE:
+                _remove(directory / name)
+        if _names_in(directory) == [_OWNER_FILE]:
+            _remove(directory / _OWNER_FILE)
+        directory.rmdir()
+    except FileNotFoundError:
+        return True
+    except safe_files.NotUsable as error:
+        _log.warning("a folder that was made for a Ray cluster is left alone: %s", error)
+        return True
+    except OSError:
+        return False
+    return True
+
+
+def _close_to_others(directory: Path) -> None:
+    """A script that opened the folder to others has let them put things there while we remove what is in it."""
+    with _opened(directory) as handle:
+        os.fchmod(handle, 0o700)
+
+
+def _names_in(directory: Path) -> list[str]:
+    with _opened(directory) as handle:
+        return os.listdir(handle)
+
+
+@contextmanager
+def _opened(directory: Path) -> Iterator[int]:
+    """A folder of ours, not what a link leads to."""
+    with safe_files.open_folder(directory, below=directory.parent, ours=True, to_list=True) as handle:
+        yield handle
 
 
 def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        with suppress(OSError):
-            path.unlink()
+    with suppress(OSError):
+        safe_files.remove(path, below=path.parents[1])
 
 
 def remove_leftovers(marker: str | None = None) -> None:
     """End the clusters of a run and remove what they left; without a marker, of all runs whose process is dead.
 
-    For whoever cleans up after a process that was killed: a guard, or the next start of a cluster.
+    For whoever cleans up after a process that was killed: a guard, or the next start of a cluster. A note that others
+    could have written counts for nothing.
     """
-    for directory, note in _noted():
-        if note["marker"] == marker if marker is not None else _is_orphaned(note):
-            end_processes(Mark(str(note["cluster"]), CLUSTER_VARIABLE), grace_s=0)
+    for directory in _private_folders():
+        note = _note_in(directory)
+        if note is None:
+            _remove_unclaimed(directory)
+        elif note.is_of_here and (note.marker == marker if marker is not None else note.is_orphaned):
+            end_processes(Mark(note.cluster, CLUSTER_VARIABLE), grace_s=0)
             remove_temp_dir(directory)
-    _remove_empty()
 
 
-def _remove_empty() -> None:
-    """Whoever made them was killed before it could say whose they are."""
-    for directory in Path(_root()).glob(f"{_PREFIX}*"):
-        with suppress(OSError):  # not empty, gone, or another user's
-            if time.time() - directory.stat().st_mtime > _NOTED_WITHIN_S:
-                directory.rmdir()
+def _private_folders() -> Iterator[Path]:
+    """Those that are ours and that nobody else may enter."""
+    for directory in _root().glob(f"{_PREFIX}*"):
+        with suppress(OSError), _opened(directory) as handle:
+            if not stat.S_IMODE(os.fstat(handle).st_mode) & 0o077:
+                yield directory
 
 
-def _noted() -> Iterator[tuple[Path, dict[str, object]]]:
-    for file in Path(_root()).glob(f"{_PREFIX}*/{_OWNER_FILE}"):
-        with suppress(OSError, ValueError, KeyError, TypeError):  # another user's, half written, or not ours at all
-            note = json.loads(file.read_text())
-            if note["marker"] and note["cluster"] and note["where"] == _where():
-                yield file.parent, note
+def _note_in(directory: Path) -> _Note | None:
+    """None where there is none that is whole."""
+    file = directory / _OWNER_FILE
+    try:
+        text = safe_files.read_text(file, below=directory.parent, most_bytes=_LARGEST_NOTE, ours=True)
+        found = json.loads(text)
+        note = _Note(
+            str(found["marker"]), str(found["cluster"]), int(found["pid"]), float(found["started"]), str(found["where"])
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return note if note.marker and note.cluster else None
 
 
-def _is_orphaned(note: dict[str, object]) -> bool:
-    pid, started = note["pid"], note["started"]
-    return isinstance(pid, int) and isinstance(started, int | float) and not is_running(ProcessId(pid, started))
+def _remove_unclaimed(directory: Path) -> None:
+    """Whoever made it was killed before it could say whose it is. What else has such a name is somebody else's."""
+    with suppress(OSError):
+        is_old = time.time() - directory.lstat().st_mtime > _NOTED_WITHIN_S
+        if is_old and all(name.startswith(_HALF_WRITTEN) for name in _names_in(directory)):
+            remove_temp_dir(directory)
 
 
 def _where() -> str:
@@ -110,6 +180,19 @@ def _where() -> str:
     return " ".join(parts)
 
 
-def _root() -> str:
-    """Not what TMPDIR says, which may be long."""
-    return "/tmp" if os.access("/tmp", os.W_OK | os.X_OK) else tempfile.gettempdir()
+@functools.cache
+def _root() -> Path:
+    """Not what TMPDIR says, which may be long, unless /tmp is none where others leave our folders their names."""
+    writable = [Path(folder) for folder in ("/tmp", tempfile.gettempdir()) if os.access(folder, os.W_OK | os.X_OK)]
+    for folder in writable:
+        if _keeps_names(folder):
+            return folder
+    found = next(iter(writable), Path(tempfile.gettempdir()))
+    _log.warning("other users may rename what is in %s: it has no sticky bit, or is another user's (chmod +t)", found)
+    return found
+
+
+def _keeps_names(folder: Path) -> bool:
+    found = folder.stat()
+    is_closed = not found.st_mode & 0o022 or found.st_mode & stat.S_ISVTX
+    return bool(is_closed) and found.st_uid in (0, os.geteuid())

@@ -38,7 +38,6 @@ class Guard:
                     "-m",
                     "curator_bench.execution.guard_program",
                     str(read_end),
-                    marker,
                     str(os.getpid()),
                     *([DETACHED] if detached else []),
                     *([str(controller)] if controller else []),
@@ -55,7 +54,7 @@ class Guard:
             os.close(read_end)
         assert self._process.stdin
         with suppress(OSError), self._process.stdin as told:
-            told.write(b"\0".join(map(os.fsencode, files_there())))
+            told.write(b"\0".join([marker.encode(), *map(os.fsencode, files_there())]))
 
     def will_be_left(self, files: Iterable[Path]) -> None:
         """In shared memory, by processes that are about to be ended: the guard removes them if we cannot."""

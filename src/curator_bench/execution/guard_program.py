@@ -1,8 +1,8 @@
 """The program of the guard process (see guard.py).
 
-Arguments: the pipe's descriptor, the mark, the process watched, --detached where that must not be our parent, and the
-process the watched one works for, when there is one. Its
-standard input is the list of what is in shared memory that is none of the watched process'.
+Arguments: the pipe's descriptor, the process watched, --detached where that must not be our parent, and the process the
+watched one works for, when there is one. Its standard input is the mark, which every user of the machine could read
+among the arguments, and the list of what is in shared memory that is none of the watched process'.
 """
 
 from __future__ import annotations
@@ -29,16 +29,19 @@ _LOOKS_AFTER_A_KILL, _BETWEEN_LOOKS_S = 3, 0.3
 
 
 def main() -> None:
-    descriptor, marker, watched = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+    descriptor, watched = int(sys.argv[1]), int(sys.argv[2])
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     shed_brand()  # of the cluster that the watched process may be a worker of: its end must not be ours
-    names = sys.stdin.buffer.read().split(b"\0")
+    told, *names = sys.stdin.buffer.read().split(b"\0")
+    marker = told.decode()
+    if not marker:  # whoever watches was ended while it started us, and has started nothing else
+        return
     segments = Segments(frozenset(Path(os.fsdecode(name)) for name in names if name))
     process = identify(watched)
     if DETACHED in sys.argv and os.fork():
         os._exit(0)
-    controllers = [identify(int(pid)) for pid in sys.argv[4:] if pid != DETACHED]
+    controllers = [identify(int(pid)) for pid in sys.argv[3:] if pid != DETACHED]
     heard = Watch(descriptor, watched, controllers, process if DETACHED in sys.argv else None).wait()
     segments.note_files(Path(os.fsdecode(message)) for message in heard if message.startswith(b"/"))
     clean_up(marker, segments)

@@ -10,7 +10,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from curator_bench.cluster.health import is_alive, last_log_lines
+from curator_bench.cluster.health import ended_under, is_alive
 from curator_bench.cluster.model import Cluster
 from curator_bench.cluster.shared_memory import Segments
 from curator_bench.execution.child import Child, Ended
@@ -183,11 +183,10 @@ def _hidden(found: ResultFiles, own: Mapping[str, Scalar]) -> tuple[str, ...]:
 def _verdict(
     plan: Plan, ended: Ended, found: ResultFiles, cluster: Cluster | None, directories: Directories
 ) -> tuple[Verdict, str, Cause | None]:
+    if cluster is not None and not is_alive(cluster):
+        return Verdict.ERROR, ended_under("the script", cluster), Cause.CLUSTER
     if ended.exit_code == 0 and not found.problem:
         return Verdict.PASSED, "", None
-    if cluster is not None and not is_alive(cluster):
-        lines = "\n".join(f"  {line}" for line in last_log_lines(cluster))
-        return Verdict.ERROR, f"the Ray cluster ended under the script. The end of its log:\n{lines}", Cause.CLUSTER
     if ended.exit_code is None:
         return Verdict.TIMEOUT, f"stopped at timeout_s = {plan.timeout_s:g} s", None
     if shutil.disk_usage(directories.top).free < _FULL_DISK_BYTES:

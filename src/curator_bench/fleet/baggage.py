@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from curator_bench import safe_files
 from curator_bench.execution.directories import attempt_top, prepare, remove_scratch
 from curator_bench.execution.result_lines import RESULT_LINES
 from curator_bench.values import Mask, Plan, RunResult
@@ -73,7 +74,7 @@ def pack(folders: list[str], session_dir: Path, token: str) -> Baggage:
     folder = os.path.commonpath(folders) if folders else ""
     own = Baggage(folder, digest_of(folder, str(session_dir)), str(session_dir), token, sys.executable)
     own.token_file.parent.mkdir(parents=True, exist_ok=True)
-    own.token_file.write_text(token)
+    safe_files.write_text(own.token_file, token, mode=0o600)
     return own
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import os
+import secrets
 import signal
 import socket
 import tempfile
@@ -123,8 +124,11 @@ class Messenger:
 
 @functools.cache
 def _workbench() -> Workbench:
-    """One for all runs of this worker; its guard sees to it when the worker ends. Nothing stands between two runs."""
-    return Workbench(Path(tempfile.gettempdir()), in_ray_worker=True)
+    """One for all runs of this worker; its guard sees to it when the worker ends. Nothing stands between two runs.
+
+    Nothing is put into its folder, and nobody could have put anything there before.
+    """
+    return Workbench(Path(tempfile.gettempdir(), secrets.token_hex(16)), in_ray_worker=True)
 
 
 def _where() -> Where:

@@ -6,6 +6,7 @@ The soft limit on file locks passes through fork and exec, is shown by /proc/PID
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import suppress
 from zlib import crc32
@@ -16,9 +17,13 @@ _HALF_BITS = 31
 
 
 def is_branded(pid: int, *, run: str = "", own: str = "") -> bool:
-    """Whether the process or one it descends from was branded with this run, or with this script or cluster."""
+    """Whether the process or one it descends from was branded with this run, or with this script or cluster.
+
+    Everybody can read a brand, and put it on a process of his own: it counts on those of our own user.
+    """
     number = _read(pid)
-    return number > 0 and (number >> _HALF_BITS == _half(run) if run else number % (1 << _HALF_BITS) == _half(own))
+    is_this = number > 0 and (number >> _HALF_BITS == _half(run) if run else number % (1 << _HALF_BITS) == _half(own))
+    return is_this and _is_our_users(pid)
 
 
 def _half(value: str) -> int:
@@ -54,6 +59,15 @@ if sys.platform == "linux":
         soft = limits.partition(_LINE)[2].split(None, 1)[:1]
         return int(soft[0]) if soft and soft[0].isdigit() else 0
 
+    def _is_our_users(pid: int) -> bool:
+        """By its real user: the owner of its folder in /proc is root where it hides its memory."""
+        try:
+            with open(f"/proc/{pid}/status", "rb", buffering=0) as file:
+                real = file.read().partition(b"\nUid:")[2].split(None, 1)[:1]
+        except OSError:  # gone
+            return False
+        return real == [str(os.getuid()).encode()]
+
 else:
 
     def brand(pid: int, *, run: str, own: str) -> None:
@@ -64,3 +78,6 @@ else:
 
     def _read(pid: int) -> int:
         return 0
+
+    def _is_our_users(pid: int) -> bool:
+        return False

@@ -9,6 +9,7 @@ at worst what was being delivered just then, a second time.
 from __future__ import annotations
 
 import fcntl
+import io
 import json
 import logging
 import os
@@ -18,12 +19,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from curator_bench import safe_files
 from curator_bench.sinks.told import Session, Told, from_document, line_of, to_document
 
 logger = logging.getLogger(__name__)
 
 FOLDER = "undelivered"
 SCHEMA_VERSION = 1
+_FOR_US_ALONE = 0o600
 
 
 @dataclass(slots=True)
@@ -48,7 +51,7 @@ class Journal:
 
     def begin(self, session: Session, source: Mapping[str, Any]) -> None:
         """`source`: what it takes to make the sink again, which never is a secret."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        _make_folder(self.path.parent)
         head = {"schema_version": SCHEMA_VERSION, "what": "invocation", "source": dict(source)}
         self._append({**head, "session": to_document(session)})
 
@@ -104,11 +107,16 @@ def _rewrite(path: Path, keeps: Any) -> None:
             if not kept:
                 path.unlink(missing_ok=True)
                 return
-            beside = path.with_name(f".{path.name}.{os.getpid()}")
-            beside.write_bytes(b"".join(line for left in kept for line in _lines(left)))
-            os.replace(beside, path)
+            safe_files.write_bytes(path, b"".join(line for left in kept for line in _lines(left)), mode=_FOR_US_ALONE)
     except FileNotFoundError:
         return
+
+
+def _make_folder(folder: Path) -> None:
+    """What was told may be meant for a few eyes only."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(FileExistsError):
+        folder.mkdir(0o700)
 
 
 def _lines(left: Undelivered) -> Iterator[bytes]:
@@ -122,7 +130,7 @@ def _lines(left: Undelivered) -> Iterator[bytes]:
 
 
 def _documents(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    with path.open(encoding="utf-8", errors="replace") as lines:
+    with io.TextIOWrapper(safe_files.open_file(path), encoding="utf-8", errors="replace") as lines:
         for number, line in enumerate(lines, 1):
             with suppress(ValueError):
                 document = json.loads(line)
@@ -153,7 +161,7 @@ def _take(found: dict[str, Undelivered], document: Mapping[str, Any]) -> None:
 def _locked(path: Path, flags: int) -> Iterator[int]:
     """The file, open and nobody else's. Who waited may hold one that has been replaced meanwhile, and opens it anew."""
     while True:
-        descriptor = os.open(path, flags, 0o666)
+        descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, _FOR_US_ALONE)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             if _is_still(path, descriptor):

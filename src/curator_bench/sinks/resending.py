@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from curator_bench import safe_files
 from curator_bench.sinks.dispatcher import Chosen, file_name
 from curator_bench.sinks.journal import FOLDER, Journal, Undelivered, forget
 from curator_bench.sinks.sink import Context, Refused, Sink, TryLater
@@ -32,7 +33,7 @@ def alone(session_dir: Path, journal: Path) -> Iterator[bool]:
     """Whether nobody else resends from this file; nobody does until the block is left."""
     lock = session_dir / "sinks" / f"{journal.stem}.resend.lock"
     lock.parent.mkdir(exist_ok=True)
-    with lock.open("a") as file:
+    with safe_files.open_lock(lock) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

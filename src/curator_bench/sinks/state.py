@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import fcntl
 import json
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from curator_bench import safe_files
 from curator_bench.sinks.told import Result
 
 
@@ -39,7 +39,7 @@ class State:
     def alone(self) -> Iterator[None]:
         """What takes long and only one of several invocations may do at a time; the object can be changed meanwhile."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.with_suffix(".alone").open("a") as lock:
+        with safe_files.open_lock(self.path.with_suffix(".alone")) as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
@@ -50,13 +50,11 @@ class State:
         Where the block raises, nothing is kept.
         """
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.with_suffix(".lock").open("a") as lock:
+        with safe_files.open_lock(self.path.with_suffix(".lock")) as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             document = self.read()
             before = json.dumps(document)
             yield document
             after = json.dumps(document)
             if after != before:
-                beside = self.path.with_suffix(f".{os.getpid()}")
-                beside.write_text(after + "\n", "utf-8")
-                os.replace(beside, self.path)
+                safe_files.write_text(self.path, after + "\n")

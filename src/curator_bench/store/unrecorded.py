@@ -8,6 +8,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
+from curator_bench import safe_files
 from curator_bench.store.records import RunRecord, to_document
 
 FILE_NAME = "unrecorded.jsonl"
@@ -31,18 +32,15 @@ def line_of(record: RunRecord) -> bytes:
 
 def _append(path: Path, line: bytes) -> None:
     """Several processes may come at once, and a disk may be full after half a line."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        before = os.fstat(descriptor).st_size
+    with safe_files.open_lock(path) as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        before = os.fstat(file.fileno()).st_size
         try:
-            _write(descriptor, line)
+            _write(file.fileno(), line)
         except OSError:
             with suppress(OSError):
-                os.ftruncate(descriptor, before)
+                os.ftruncate(file.fileno(), before)
             raise
-    finally:
-        os.close(descriptor)
 
 
 def _write(descriptor: int, line: bytes) -> None:
