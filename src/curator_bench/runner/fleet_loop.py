@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import time
 import uuid
 from collections import deque
@@ -16,7 +15,7 @@ import pytest
 from curator_bench.collection import BENCHMARKS, REPORT, backstop_s
 from curator_bench.errors import BenchError, ClusterError
 from curator_bench.execution.failed import answer_for, failed_before_it_began
-from curator_bench.fleet.baggage import bring_home, pack
+from curator_bench.fleet.baggage import pack
 from curator_bench.fleet.fleet import LOCAL, Fleet, FleetSettings
 from curator_bench.fleet.left_out import LeftOut
 from curator_bench.fleet.model import (
@@ -137,8 +136,8 @@ class FleetLoop:
         if self._options.address == LOCAL:
             return Request()
         benchmarks = self._config.stash[BENCHMARKS]
-        folders = sorted({flight.entry.file.directory for flight in chain.from_iterable(self._waiting.values())})
-        own = pack(folders, benchmarks.session_dir, secrets.token_hex(8))
+        plans = (plan_of(flight.entry, benchmarks) for flight in chain.from_iterable(self._waiting.values()))
+        own = pack(plans, benchmarks.session_dir)
         return Request(own, more_nodes_may_come=bool(self._options.wait_s))
 
     def _wait(self, flight: Flight) -> None:
@@ -206,9 +205,9 @@ class FleetLoop:
         match event:
             case Started(uid, where) if uid in self._flights:
                 self._begin(self._flights[uid], where)
-            case Ended(uid, result, where, files) if uid in self._flights:
-                plan = self._begin(self._flights[uid], where)
-                self._finish(self._flights[uid], bring_home(plan, result, files))
+            case Ended(uid, result, where) if uid in self._flights:
+                self._begin(self._flights[uid], where)
+                self._finish(self._flights[uid], result)
             case Lost(uid, reason, with_all=with_all) if uid in self._flights:
                 self._is_ending = with_all
                 if with_all and self._flights[uid].may_wait_again:
@@ -224,10 +223,10 @@ class FleetLoop:
                 if (report := self._report()) is not None:
                     report.note_status(self._flights[uid].item.nodeid, status)
 
-    def _begin(self, flight: Flight, where: Where) -> Plan:
+    def _begin(self, flight: Flight, where: Where) -> None:
         assert flight.plan
         if flight.where is not None:
-            return flight.plan
+            return
         where = replace(where, name=self._fleet.name_of(where))
         flight.where, flight.began = where, datetime.now(UTC)
         flight.must_end_by = time.monotonic() + backstop_s(flight.entry)
@@ -235,7 +234,6 @@ class FleetLoop:
         note_start(flight.item, flight.entry, flight.plan, where)
         if (report := self._report()) is not None:
             report.note_started(flight.item.nodeid, str(where), where.gpus)
-        return flight.plan
 
     def _report(self) -> TerminalReport | None:
         found: TerminalReport | None = self._config.pluginmanager.get_plugin(REPORT)
@@ -419,9 +417,9 @@ class FleetLoop:
         match event:
             case Started(uid, where) if uid in self._flights:
                 self._begin(self._flights[uid], where)
-            case Ended(uid, result, where, files) if uid in self._flights:
-                plan = self._begin(self._flights[uid], where)
-                self._note_stopped(self._flights[uid], bring_home(plan, result, files))
+            case Ended(uid, result, where) if uid in self._flights:
+                self._begin(self._flights[uid], where)
+                self._note_stopped(self._flights[uid], result)
             case Lost(uid) if uid in self._flights:
                 self._note_stopped(self._flights[uid], None)
             case Broken():
