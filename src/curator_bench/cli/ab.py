@@ -13,8 +13,8 @@ import click
 
 from curator_bench.cli import tables
 from curator_bench.cli.after_dashes import WithPytestArgs
-from curator_bench.cli.answering import TROUBLE, Answering
 from curator_bench.cli.databases import absolute, db_option
+from curator_bench.cli.exit_codes import TROUBLE, QuestionCommand
 from curator_bench.cli.parameters import min_effect_option
 from curator_bench.errors import BenchError
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _FEWEST = 3
 
 
-class _Command(Answering, WithPytestArgs):
+class _Command(QuestionCommand, WithPytestArgs):
     """Runs pytest, and answers a question by its exit code."""
 
 

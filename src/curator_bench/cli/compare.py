@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import click
 
 from curator_bench.cli import tables
-from curator_bench.cli.answering import Answering
 from curator_bench.cli.databases import db_option, reading
+from curator_bench.cli.exit_codes import QuestionCommand
 from curator_bench.cli.parameters import min_effect_option
 from curator_bench.errors import BenchError
 from curator_bench.words import markdown_cell
@@ -62,7 +62,7 @@ class _Row:
     compared: Compared
 
 
-@click.command("compare", cls=Answering)
+@click.command("compare", cls=QuestionCommand)
 @click.argument("a")
 @click.argument("b")
 @db_option
