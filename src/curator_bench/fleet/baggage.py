@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from curator_bench import safe_files
-from curator_bench.values import Mask, Plan, RunResult
+from curator_bench.masking import Mask
+from curator_bench.values import Plan, RunResult
 
 _T = TypeVar("_T")
 
