@@ -24,7 +24,8 @@ from typing import Any, TypeVar, cast
 from curator_bench import safe_files
 from curator_bench.execution.directories import attempt_top, prepare, remove_scratch
 from curator_bench.execution.result_lines import RESULT_LINES
-from curator_bench.values import Mask, Plan, RunResult
+from curator_bench.masking import Mask
+from curator_bench.values import Plan, RunResult
 
 _T = TypeVar("_T")
 

@@ -21,7 +21,7 @@ from curator_bench.report.sparkline import drawn
 from curator_bench.rootdir import name_in_project
 from curator_bench.runner.policy import GateState
 from curator_bench.runner.run_keys import MACHINE
-from curator_bench.store.looking_back import LookedBack, look_back
+from curator_bench.store.gate_history import GateHistory, read_gate_history
 from curator_bench.store.queries import EntryKey, PastValue
 from curator_bench.values import Check, Entry, Requirement, Scalar
 from curator_bench.verdict.cases import Question
@@ -88,21 +88,21 @@ class Gates:
         numbers = {name: value for name, value in metrics.items() if _is_finite(value)}
         self._wanted = wanted(requirements, numbers, everything=everything)
         self.warnings: list[str] = []
-        self._history = self._read() if self._wanted else LookedBack()
+        self._history = self._read() if self._wanted else GateHistory()
 
-    def _read(self) -> LookedBack:
+    def _read(self) -> GateHistory:
         database = self._config.stash[BENCHMARKS].settings.database
         names = [one.metric for one in self._wanted]
         try:
-            history = look_back(database, self._key, names, self._origin.machine, last=_LAST)
+            history = read_gate_history(database, self._key, names, self._origin.machine, last=_LAST)
         except BenchError as error:
             self.warnings.append(f"not compared with its history: {error}")
-            return LookedBack()
+            return GateHistory()
         if reason := self._why_not_comparable(history):
             self.warnings.append(reason)
         return history
 
-    def _why_not_comparable(self, history: LookedBack) -> str:
+    def _why_not_comparable(self, history: GateHistory) -> str:
         """Why none of the runs there are may be compared with this one; empty where some may, or there are none."""
         kinds = [Origin(self._key.name, definition, machine) for machine, definition in history.kinds]
         found = comparable_with(self._origin, kinds, list(history.kinds.values()))
