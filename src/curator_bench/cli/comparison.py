@@ -10,10 +10,10 @@ from typing import TypeAlias
 from curator_bench.store.measured import Kind, Measure, Measured
 from curator_bench.verdict.cases import Rules
 from curator_bench.verdict.comparable import Origin, difference
-from curator_bench.verdict.comparison import Pair, pair_of
 from curator_bench.verdict.direction import Better, better_of
 from curator_bench.verdict.judgement import Judgement, Unjudged
-from curator_bench.verdict.judging import compare
+from curator_bench.verdict.judging import Pair, compare
+from curator_bench.verdict.scale import as_floats
 
 Declared: TypeAlias = Mapping[tuple[str, str, str], str]
 """The direction that requirements declare as better, by name, path and metric."""
@@ -84,7 +84,7 @@ def compare_sides(sides: Sides, better: str | None, min_effect: float) -> list[C
         unlike += [Compared(measure, machine, (0, 0), _not_comparable(why)) for machine, why in reasons.items()]
         for kind in kinds:
             a, b, known = (_values(side, measure, kind) for side in (sides.before, sides.after, sides.history))
-            pairs.append(pair_of(a, b, known, rules))
+            pairs.append(Pair(as_floats(a), as_floats(b), as_floats(known), rules))
             asked.append((measure, kind.machine_id))
     found = [
         Compared(measure, machine, (len(pair.before), len(pair.after)), judgement)

@@ -28,11 +28,10 @@ from curator_bench.verdict.cases import Question
 from curator_bench.verdict.comparable import Origin, comparable_with
 from curator_bench.verdict.gates import PREVIOUS, Seen, Wanted, bar_of, check_of, is_met, number, told, wanted
 from curator_bench.verdict.judgement import Judgement
-from curator_bench.verdict.judging import judge
-from curator_bench.verdict.noise import BLOCK, BLOCKS
+from curator_bench.verdict.judging import GATE_RUNS, judge
 from curator_bench.verdict.tails import Floats
 
-_LAST = BLOCK * (BLOCKS + 1)
+_LAST = 2 * GATE_RUNS
 _SHOWN = 40
 _SHORTEST_COMMIT = 6
 _FOUND = pytest.StashKey[int]()
