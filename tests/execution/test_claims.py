@@ -7,6 +7,7 @@ import os
 import threading
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -128,7 +129,7 @@ def test_a_void_claim_is_put_aside_by_one_at_a_time(tmp_path: Path, monkeypatch:
             Claims(tmp_path, name).take(tmp_path / "entry")
             won.append(name)
 
-    def slow_rename(*names: str, **folders: int) -> None:
+    def slow_rename(*names: str, **folders: Any) -> None:
         monkeypatch.setattr(os, "replace", rename)
         for other in others:
             other.start()

@@ -11,12 +11,12 @@ from pathlib import Path
 from curator_bench import safe_files
 from curator_bench.values import Plan
 
-_LARGE = ("logs", "scratch", "ray_cluster", "artifacts")
+LARGE = ("logs", "scratch", "ray_cluster", "artifacts")
 _RESULT_FILES = ("params.json", "metrics.json", "tasks.pkl")
 _SAMPLES = ("gpustats.csv", "memory.csv")
 PENDING = ".results.json.pending"
 """results.json, before it is put in its place."""
-_FROM_EARLIER = ("benchmark_results", *_LARGE, "command.txt", "results.json", PENDING, "status.json", *_SAMPLES)
+_FROM_EARLIER = ("benchmark_results", *LARGE, "command.txt", "results.json", PENDING, "status.json", *_SAMPLES)
 _NUMBERED = ("repeat_*", "warmup_*", "attempt_*")
 
 
@@ -96,7 +96,7 @@ def prepare(plan: Plan, top: Path) -> Directories:
     if top == Path(plan.entry_dir):
         _remove_numbered(top, below)
         _remove_numbered(large, large_below)
-    for name in _LARGE:
+    for name in LARGE:
         if large != top:
             safe_files.remove(large / name, below=large_below)
             _link(top / name, large / name, below)

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from curator_bench import safe_files
-from curator_bench.values import Mask
+from curator_bench.masking import Mask
 
 
 def copy_masked(path: Path, target: Path, mask: Mask, most: int) -> None:
