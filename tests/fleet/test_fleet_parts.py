@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
 from unittest.mock import Mock
 
 import pytest
@@ -327,18 +326,6 @@ def loop_of(*flights: Flight, nodes: tuple[Node, ...] = (), machines: Mapping[st
     loop._fleet, loop.left_out = Mock(nodes=nodes), LeftOut()
     loop._judge = Mock()  # type: ignore[method-assign]
     return loop
-
-
-def test_a_run_that_cannot_be_measured_again_is_judged_by_what_was_measured() -> None:
-    before = RunResult("e", Verdict.PASSED, STAMP, STAMP, 1.0, metrics={"sort_time_s": 1.4})
-    again = Flight(Mock(), Mock(), Slice(), 2, only_on=frozenset({"gone"}), measured=before, plan=plan())
-    loop = loop_of(again)
-    loop._lose(again, "its node died")
-    loop._finish_failed()
-    judged, result = cast(Mock, loop._judge).call_args.args
-    assert judged is again
-    assert (result.verdict, result.metrics) == (Verdict.PASSED, before.metrics)
-    assert result.warnings == ("it could not be measured again where it was: its node died",)
 
 
 @pytest.mark.parametrize("attempt", [1, 2])

@@ -32,12 +32,11 @@ from curator_bench.fleet.model import (
     Where,
 )
 from curator_bench.fleet.slices import capacity, fits, largest
+from curator_bench.runner.attempts import attempts_of
 from curator_bench.runner.claiming import claim, in_words, release, silence_of
 from curator_bench.runner.fleet_items import Items
 from curator_bench.runner.flights import Flight, flight_of, interrupted, lost_at
-from curator_bench.runner.judging import has_gates
-from curator_bench.runner.outcomes import of_requirements
-from curator_bench.runner.reporting import note_run
+from curator_bench.runner.policy import Next
 from curator_bench.runner.running import (
     ARRIVED,
     note_interrupted,
@@ -246,13 +245,18 @@ class FleetLoop:
         if result.verdict is Verdict.ERROR and flight.where is not None:
             self._leave_out(flight.entry, flight.where, result.cause)
         flight.item.ihook.pytest_bench_run_finished(item=flight.item, result=result)
-        if result.verdict is Verdict.ERROR and self._may_be_tried_again(flight):
-            note_run(flight.item, flight.entry, result, result.verdict, ())
-            self._try_again(flight, (result.error or "").partition("\n")[0])
-        elif self._is_to_be_confirmed(flight, result):
-            self._measure_again(flight, result)
-        else:
-            self._judge(flight, result)
+        decision = attempts_of(flight.item, flight.entry).take(
+            result,
+            is_hopeless=bool(flight.plan.problems or self._gone),
+            may_confirm=bool(self._like(flight.where)),
+        )
+        match decision.next:
+            case Next.RETRY:
+                self._try_again(flight, (result.error or "").partition("\n")[0])
+            case Next.CONFIRM:
+                self._measure_again(flight, result, decision.reason)
+            case _:
+                self._judge(flight, result)
 
     def _judge(self, flight: Flight, result: RunResult) -> None:
         self._submit_what_there_is_room_for()  # before the item takes its time
@@ -262,21 +266,6 @@ class FleetLoop:
         finally:
             release(flight.item, flight.entry)
 
-    def _may_be_tried_again(self, flight: Flight) -> bool:
-        assert flight.plan
-        is_final = flight.plan.problems or self._gone or flight.measured is not None
-        return not is_final and flight.attempt <= flight.entry.retries
-
-    def _is_to_be_confirmed(self, flight: Flight, result: RunResult) -> bool:
-        """Whether a gate fails that another run may acquit; which it can only on a machine like this one."""
-        asked = self._config.stash[BENCHMARKS].settings.confirm and has_gates(flight.item, flight.entry)
-        if not asked or result.verdict is not Verdict.PASSED or not self._like(flight.where):
-            return False
-        from curator_bench.runner.confirming import confirmation_of
-
-        outcome = of_requirements(flight.entry, result)
-        return confirmation_of(flight.item, flight.entry, outcome).wants_another(outcome)
-
     def _like(self, where: Where | None) -> frozenset[str]:
         """The node itself, where it lives and is not left out; else those known to be machines like it."""
         nodes = {node.id for node in self._fleet.nodes} - self.left_out.nodes
@@ -284,27 +273,26 @@ class FleetLoop:
             return frozenset({where.node} if where else ())
         return frozenset(node for node in nodes if self._machines.get(node) == where.machine_id)
 
-    def _measure_again(self, flight: Flight, result: RunResult) -> None:
+    def _measure_again(self, flight: Flight, result: RunResult, reason: str) -> None:
         if (report := self._report()) is not None:
-            report.note_waiting(flight.item.nodeid, f"attempt {flight.attempt}: its gates fail")
+            report.note_waiting(flight.item.nodeid, f"attempt {flight.attempt}: {reason}")
         like, attempt = self._like(flight.where), flight.attempt + 1
         again = Flight(flight.item, flight.entry, flight.wanted, attempt, only_on=like, measured=result)
         self._wait(again)
 
     def _not_measured_again(self, flight: Flight, reason: str) -> None:
-        """What it was measured to be before is all there is."""
+        """Fall back to the run before."""
         assert flight.plan
-        assert flight.measured
         del self._flights[flight.plan.uid]
-        warning = f"it could not be measured again where it was: {reason}"
-        self._judge(flight, replace(flight.measured, warnings=(*flight.measured.warnings, warning)))
+        self._judge(flight, attempts_of(flight.item, flight.entry).note_not_measured_again(reason))
 
     def _try_again(self, flight: Flight, error: str) -> None:
         """On another node, where there is one."""
         if (report := self._report()) is not None:
             report.note_waiting(flight.item.nodeid, f"attempt {flight.attempt}: {error}")
         failed_on = {flight.where.node} if flight.where else set()
-        self._wait(Flight(flight.item, flight.entry, flight.wanted, flight.attempt + 1, flight.not_on | failed_on))
+        not_on, again = flight.not_on | failed_on, flight.attempt + 1
+        self._wait(Flight(flight.item, flight.entry, flight.wanted, again, not_on, flight.only_on, flight.measured))
 
     def _wait_again(self, flight: Flight) -> None:
         """It was in the queue of a cluster that is gone. It stays claimed, which only first attempts are."""
