@@ -12,7 +12,8 @@ from unittest.mock import Mock
 import pytest
 
 from curator_bench.execution.failed import failed_before_it_began
-from curator_bench.fleet.baggage import (
+from curator_bench.fleet.board import Board
+from curator_bench.fleet.code_shipping import (
     Baggage,
     Found,
     Sending,
@@ -25,11 +26,10 @@ from curator_bench.fleet.baggage import (
     unpacked,
     what_to_send,
 )
-from curator_bench.fleet.board import Board
 from curator_bench.fleet.fleet import Fleet, FleetSettings
 from curator_bench.fleet.gpus import GpuWatch
-from curator_bench.fleet.left_out import LeftOut
-from curator_bench.fleet.model import Lost, Node, Nodes, Slice, Where
+from curator_bench.fleet.messages import Lost, Node, Nodes, Slice, Where
+from curator_bench.fleet.quarantine import LeftOut
 from curator_bench.fleet.slices import capacity, fits, largest, slice_of, within
 from curator_bench.runner import fleet_loop
 from curator_bench.runner.fleet_loop import FleetLoop

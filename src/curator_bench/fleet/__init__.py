@@ -9,7 +9,7 @@ One run, from left to right:
                                                                  run_entry(plan), as always
     Ended: judge, record    ◀──    RunResult              ◀──    RunResult
 
-* `model` has the values that travel, `slices` says what a plan asks of Ray and what its own cluster gets of that.
+* `messages` has the values that travel, `slices` says what a plan asks of Ray and what its own cluster gets of that.
 * `Fleet` is all the pytest process sees: orders go in, events come out. The driver (`driver_program`) is the only
   process of the session that is a driver of the fleet's cluster, so that the pytest process never is.
 * A worker or a node that dies is the event `Lost`. Whether a run is tried again, and where, the pytest process decides.

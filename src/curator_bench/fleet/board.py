@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from curator_bench.fleet.file_transfer import Piece, Problems
-from curator_bench.fleet.left_out import ENOUGH
+from curator_bench.fleet.quarantine import ENOUGH
 
 _PARCELS_AT_ONCE = 8
 """Each is of a few megabytes."""

@@ -17,10 +17,11 @@ from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
 
-from curator_bench.fleet.baggage import Baggage, Sending, choose, runtime_env, what_to_send
 from curator_bench.fleet.board import Board
+from curator_bench.fleet.code_shipping import Baggage, Sending, choose, runtime_env, what_to_send
 from curator_bench.fleet.file_transfer import Arrivals, Piece, Problems
-from curator_bench.fleet.model import (
+from curator_bench.fleet.gpu_reservations import Reserving
+from curator_bench.fleet.messages import (
     Ended,
     Event,
     Kill,
@@ -39,8 +40,7 @@ from curator_bench.fleet.model import (
     Wish,
     name_of_node,
 )
-from curator_bench.fleet.node import run_on_node
-from curator_bench.fleet.reserving import Reserving
+from curator_bench.fleet.node_task import run_on_node
 
 _LOOK_AT_NODES_EVERY_S = 2.0
 _TRIED_AGAIN_AFTER_S = 0.5

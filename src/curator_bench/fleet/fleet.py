@@ -22,7 +22,7 @@ from curator_bench.cluster.model import Cluster, ClusterRequest
 from curator_bench.errors import ClusterError
 from curator_bench.execution.files import tail
 from curator_bench.execution.workbench import Workbench
-from curator_bench.fleet.model import (
+from curator_bench.fleet.messages import (
     Broken,
     Ended,
     Event,
@@ -188,7 +188,7 @@ class Fleet:
         ours, theirs = Pipe()
         source = str(Path(curator_bench.__file__).parents[1])
         env = {**without_ray(os.environ), **cluster.env, **Mark(self._bench.marker).environment()}
-        env["RAY_OVERRIDE_RUNTIME_ENV_DEFAULT_EXCLUDES"] = ""  # what is sent is chosen by us (baggage.py)
+        env["RAY_OVERRIDE_RUNTIME_ENV_DEFAULT_EXCLUDES"] = ""  # what is sent is chosen by us (code_shipping.py)
         env["PYTHONPATH"] = os.pathsep.join(filter(None, [source, env.get("PYTHONPATH", "")]))
         program = [sys.executable, "-m", "curator_bench.fleet.driver_program", str(theirs.fileno())]
         self._log_dir.mkdir(parents=True, exist_ok=True)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
-from curator_bench.fleet.model import Node, Slice
+from curator_bench.fleet.messages import Node, Slice
 from curator_bench.values import Plan, RaySettings
 
 _CLOSE_ENOUGH = 0.999

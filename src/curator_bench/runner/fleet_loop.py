@@ -15,10 +15,9 @@ import pytest
 from curator_bench.collection import BENCHMARKS, REPORT, backstop_s
 from curator_bench.errors import BenchError, ClusterError
 from curator_bench.execution.failed import answer_for, failed_before_it_began
-from curator_bench.fleet.baggage import pack
+from curator_bench.fleet.code_shipping import pack
 from curator_bench.fleet.fleet import LOCAL, Fleet, FleetSettings
-from curator_bench.fleet.left_out import LeftOut
-from curator_bench.fleet.model import (
+from curator_bench.fleet.messages import (
     Broken,
     Ended,
     Event,
@@ -31,6 +30,7 @@ from curator_bench.fleet.model import (
     Told,
     Where,
 )
+from curator_bench.fleet.quarantine import LeftOut
 from curator_bench.fleet.slices import capacity, fits, largest
 from curator_bench.runner.attempts import attempts_of
 from curator_bench.runner.claiming import claim, in_words, release, silence_of

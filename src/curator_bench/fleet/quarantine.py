@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from curator_bench.fleet.model import Node, Where
+from curator_bench.fleet.messages import Node, Where
 from curator_bench.values import Cause
 
 ENOUGH = 2

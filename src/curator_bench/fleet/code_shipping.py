@@ -123,7 +123,7 @@ def look(baggage: Baggage, version: str) -> tuple[bool, dict[str, str], bool]:
     import importlib
 
     try:
-        has_bench = importlib.import_module("curator_bench.fleet.baggage").code_digest() == version
+        has_bench = importlib.import_module("curator_bench.fleet.code_shipping").code_digest() == version
     except ImportError:
         has_bench = False
     try:

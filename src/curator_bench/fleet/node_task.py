@@ -22,10 +22,10 @@ from curator_bench.execution.failed import failed_before_it_began
 from curator_bench.execution.run import Interrupted, run_entry
 from curator_bench.execution.untrusted_files import Unusable, read_json_object
 from curator_bench.execution.workbench import Workbench
-from curator_bench.fleet.baggage import Baggage, Unpacked, relocated, unpacked
+from curator_bench.fleet.code_shipping import Baggage, Unpacked, relocated, unpacked
 from curator_bench.fleet.file_transfer import Piece, Problems, send_home, warning_of
 from curator_bench.fleet.gpus import GpuWatch
-from curator_bench.fleet.model import Order, Where
+from curator_bench.fleet.messages import Order, Where
 from curator_bench.fleet.slices import within
 from curator_bench.provenance.environment import machine_id
 from curator_bench.values import Cause, Plan, RunResult

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from curator_bench.fleet.baggage import Baggage
+from curator_bench.fleet.code_shipping import Baggage
 from curator_bench.values import Plan, RunResult
 
 _GIB = 1 << 30
