@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from curator_bench.fleet.file_transfer import Piece, Problems
-from curator_bench.fleet.quarantine import ENOUGH
+from curator_bench.fleet.quarantine import ENTRIES_WITH_ERRORS
 
 _PARCELS_AT_ONCE = 8
 """Each is of a few megabytes."""
@@ -72,9 +72,11 @@ class Board:
         for gpu in gpus:
             self._refusals.setdefault((node, gpu), set()).add(entry)
 
-    async def gpus_left_out(self, node: str) -> frozenset[str]:
+    async def quarantined_gpus(self, node: str) -> frozenset[str]:
         return frozenset(
-            gpu for (where, gpu), entries in self._refusals.items() if where == node and len(entries) >= ENOUGH
+            gpu
+            for (where, gpu), entries in self._refusals.items()
+            if where == node and len(entries) >= ENTRIES_WITH_ERRORS
         )
 
     async def stop(self, uid: str) -> None:

@@ -18,10 +18,11 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from curator_bench.fleet.board import Board
-from curator_bench.fleet.code_shipping import Baggage, Sending, choose, runtime_env, what_to_send
+from curator_bench.fleet.code_shipping import Sending, Shipment, ask_nodes, runtime_env, what_to_send
 from curator_bench.fleet.file_transfer import Arrivals, Piece, Problems
-from curator_bench.fleet.gpu_reservations import Reserving
+from curator_bench.fleet.gpu_reservations import GpuReservations
 from curator_bench.fleet.messages import (
+    Command,
     Ended,
     Event,
     Kill,
@@ -29,15 +30,14 @@ from curator_bench.fleet.messages import (
     Lost,
     Node,
     Nodes,
-    Noted,
+    Notice,
     Order,
     Refused,
     Request,
     Reserve,
     Started,
+    StatusReport,
     Stop,
-    Told,
-    Wish,
     name_of_node,
 )
 from curator_bench.fleet.node_task import run_on_node
@@ -59,7 +59,7 @@ class _Task:
 
 
 def main() -> None:
-    connection: Connection[Event, Wish | Request] = Connection(int(sys.argv[1]))
+    connection: Connection[Event, Command | Request] = Connection(int(sys.argv[1]))
     request = connection.recv()
     assert isinstance(request, Request)
     try:
@@ -82,8 +82,8 @@ class Driver:
         self._happenings: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._is_client = os.environ.get("RAY_ADDRESS", "").startswith(_RAY_CLIENT)
         self._tasks: dict[str, _Task] = {}
-        self._told_nodes: tuple[Node, ...] = ()
-        self._baggage, self._unasked = request.baggage, _TO_COME if request.more_nodes_may_come else ""
+        self._reported_nodes: tuple[Node, ...] = ()
+        self._shipment, self._unasked = request.shipment, _TO_COME if request.more_nodes_may_come else ""
         if self._is_client:
             self._connect_as_client()
         else:
@@ -91,13 +91,13 @@ class Driver:
             sending = self._choose_what_to_send()
             if sending.code or sending.files:  # Ray takes folders only when a driver connects
                 self._ray.shutdown()
-                with runtime_env(self._baggage or Baggage(), sending) as env:
+                with runtime_env(self._shipment or Shipment(), sending) as env:
                     self._connect(runtime_env=env)
-        self._packed = self._ray.put(self._baggage)
+        self._packed = self._ray.put(self._shipment)
         self._run: Any = self._ray.remote(run_on_node)
         self._board: Any = self._ray.remote(Board).options(**self._beside_us()).remote()
         self._ray.get(self._board.stop.remote(""))  # it is there before the first run has something to tell
-        self._reserving = Reserving(self._ray, self._when_done, self._later)
+        self._reservations = GpuReservations(self._ray, self._when_done, self._later)
         self._look_at_nodes()
         self._arrivals = Arrivals()
         self._ask_for_news()
@@ -114,22 +114,22 @@ class Driver:
 
     def _choose_what_to_send(self) -> Sending:
         """Nothing where all machines have all they need."""
-        if self._baggage is None:
+        if self._shipment is None:
             return Sending()
         hosts = {node["NodeID"]: node["NodeManagerHostname"] for node in filter(_lives, self._ray.nodes())}
         names = {
             node: name_of_node(host, node, [other for other in hosts if hosts[other] == host])
             for node, host in hosts.items()
         }
-        self._baggage, sending = choose(self._ray, self._baggage, names, self._unasked)
+        self._shipment, sending = ask_nodes(self._ray, self._shipment, names, self._unasked)
         self._note(sending.words)
         return sending
 
     def _connect_as_client(self) -> None:
         """Sends all there is: to ask first takes a second connection, in which Ray's server now and then breaks."""
-        baggage = self._baggage or Baggage()
-        sending = what_to_send(baggage, {}, _OF_A_CLIENT)
-        with runtime_env(baggage, sending) as env:
+        shipment = self._shipment or Shipment()
+        sending = what_to_send(shipment, {}, _OF_A_CLIENT)
+        with runtime_env(shipment, sending) as env:
             for attempt in range(1, _CLIENT_ATTEMPTS + 1):
                 try:
                     self._connect(runtime_env=env)
@@ -137,27 +137,27 @@ class Driver:
                 except ConnectionAbortedError:
                     if attempt == _CLIENT_ATTEMPTS:
                         raise
-        self._baggage = baggage.as_sent(sending.files)
+        self._shipment = shipment.as_sent(sending.files)
         self._note(sending.words)
 
     def _note(self, words: Iterable[str]) -> None:
         for text in words:
-            self._tell(Noted(text))
+            self._tell(Notice(text))
 
     def _connect(self, **options: Any) -> None:
         self._ray.init(namespace=_NAMESPACE, log_to_driver=False, logging_level="ERROR", **options)
 
-    def listen(self, hear: Callable[[], Wish | Request]) -> None:
+    def listen(self, hear: Callable[[], Command | Request]) -> None:
         """In a thread of its own, until the session is over or the connection breaks."""
         while True:
             try:
-                wish = hear()
+                command = hear()
             except (EOFError, OSError):
-                wish = Leave()
-            if isinstance(wish, Leave):
+                command = Leave()
+            if isinstance(command, Leave):
                 self._happenings.put(None)
                 return
-            self._happenings.put(partial(self._grant, wish))
+            self._happenings.put(partial(self._grant, command))
 
     def serve(self) -> None:
         while True:
@@ -176,16 +176,16 @@ class Driver:
         if self._is_client:
             self._ray.shutdown()
 
-    def _grant(self, wish: Wish | Request) -> None:
-        match wish:
+    def _grant(self, command: Command | Request) -> None:
+        match command:
             case Order():
-                self._start(wish)
+                self._start(command)
             case Stop(uid):
                 self._stop(uid)
             case Kill(uid):
                 self._kill(uid)
             case Reserve(node, gpu):
-                self._reserving.reserve(node, gpu)
+                self._reservations.reserve(node, gpu)
 
     def _start(self, order: Order) -> None:
         asked = order.slice
@@ -255,7 +255,7 @@ class Driver:
                 if "where" in word:
                     self._tell(Started(uid, word["where"]))
                 if "status" in word:
-                    self._tell(Told(uid, word["status"]))
+                    self._tell(StatusReport(uid, word["status"]))
         self._ask_for_news()
 
     def _ask_for_parcels(self, answers: Mapping[str, Problems]) -> None:
@@ -275,8 +275,8 @@ class Driver:
 
     def _look_at_nodes(self) -> None:
         nodes = tuple(sorted(map(_node, filter(_lives, self._ray.nodes())), key=lambda node: node.id))
-        if nodes != self._told_nodes:
-            self._told_nodes = nodes
+        if nodes != self._reported_nodes:
+            self._reported_nodes = nodes
             self._tell(Nodes(nodes))
 
 

@@ -24,6 +24,7 @@ from curator_bench.execution.files import tail
 from curator_bench.execution.workbench import Workbench
 from curator_bench.fleet.messages import (
     Broken,
+    Command,
     Ended,
     Event,
     Kill,
@@ -31,14 +32,13 @@ from curator_bench.fleet.messages import (
     Lost,
     Node,
     Nodes,
-    Noted,
+    Notice,
     Order,
     Refused,
     Request,
     Reserve,
     Stop,
     Where,
-    Wish,
     name_of_node,
 )
 from curator_bench.measure.processes import Mark
@@ -97,8 +97,8 @@ class Fleet:
         """Raises ClusterError where there is no fleet to be had."""
         request = request or Request()
         with ExitStack() as undo:
-            if request.baggage is not None:
-                undo.callback(request.baggage.close)
+            if request.shipment is not None:
+                undo.callback(request.shipment.close)
             self._cluster = undo.enter_context(self._bench.clusters.cluster(self._cluster_request()))
             self._connection, self._process = undo.enter_context(self._driver(self._cluster))
             self._connection.send(request)
@@ -134,7 +134,7 @@ class Fleet:
                 return None
             case Nodes(nodes):
                 self.nodes = self._named(nodes)
-            case Noted(text):
+            case Notice(text):
                 self.notes.append(text)
             case Ended(uid) | Lost(uid):
                 self._under_way.pop(uid, None)
@@ -184,7 +184,9 @@ class Fleet:
         )
 
     @contextmanager
-    def _driver(self, cluster: Cluster) -> Iterator[tuple[Connection[Wish | Request, Event], subprocess.Popen[bytes]]]:
+    def _driver(
+        self, cluster: Cluster
+    ) -> Iterator[tuple[Connection[Command | Request, Event], subprocess.Popen[bytes]]]:
         ours, theirs = Pipe()
         source = str(Path(curator_bench.__file__).parents[1])
         env = {**without_ray(os.environ), **cluster.env, **Mark(self._bench.marker).environment()}
@@ -236,9 +238,9 @@ class Fleet:
                     f" see {self._log_dir / 'driver.log'}"
                 )
 
-    def _send(self, wish: Wish) -> None:
+    def _send(self, command: Command) -> None:
         with suppress(OSError):  # a driver that has ended is told by its end of the connection
-            self._connection.send(wish)
+            self._connection.send(command)
 
 
 def _ray_settings(settings: FleetSettings) -> RaySettings:

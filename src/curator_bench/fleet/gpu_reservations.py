@@ -20,7 +20,7 @@ class Holder:
 
 
 @dataclass(slots=True)
-class _Hunt:
+class _Search:
     """For the GPUs of one node that are wanted and not held yet."""
 
     wanted: set[str] = field(default_factory=set)
@@ -28,10 +28,10 @@ class _Hunt:
     others: list[Any] = field(default_factory=list)
 
 
-class Reserving:
-    """Ray does not let choose a GPU: on a node, actors take those that are free until the right one is among them.
+class GpuReservations:
+    """Ray does not let ask_nodes a GPU: on a node, actors take those that are free until the right one is among them.
 
-    When it is not free, those held meanwhile are given back, and the hunt goes on later.
+    When it is not free, those held meanwhile are given back, and the search goes on later.
     """
 
     def __init__(
@@ -42,47 +42,47 @@ class Reserving:
     ) -> None:
         self._holder: Any = ray.remote(Holder)
         self._ray, self._when_done, self._later = ray, when_done, later
-        self._hunts: dict[str, _Hunt] = {}
+        self._searches: dict[str, _Search] = {}
         self._kept: list[Any] = []
 
     def reserve(self, node: str, gpu: str) -> None:
-        hunt = self._hunts.setdefault(node, _Hunt())
-        hunt.wanted.add(gpu)
-        if hunt.waiting is None:
-            self._take_one(node, hunt)
+        search = self._searches.setdefault(node, _Search())
+        search.wanted.add(gpu)
+        if search.waiting is None:
+            self._take_one(node, search)
 
-    def _take_one(self, node: str, hunt: _Hunt) -> None:
+    def _take_one(self, node: str, search: _Search) -> None:
         options = {"num_cpus": 0, "num_gpus": 1, "label_selector": {"ray.io/node-id": node}}
-        actor = hunt.waiting = self._holder.options(**options).remote()
-        self._when_done(actor.gpu.remote(), lambda answer: self._taken(node, hunt, actor, answer))
-        self._later(_FREE_WITHIN_S, lambda: self._give_up_for_now(node, hunt, actor))
+        actor = search.waiting = self._holder.options(**options).remote()
+        self._when_done(actor.gpu.remote(), lambda answer: self._taken(node, search, actor, answer))
+        self._later(_FREE_WITHIN_S, lambda: self._give_up_for_now(node, search, actor))
 
-    def _taken(self, node: str, hunt: _Hunt, actor: Any, answer: Any) -> None:
-        if hunt.waiting is not actor:
+    def _taken(self, node: str, search: _Search, actor: Any, answer: Any) -> None:
+        if search.waiting is not actor:
             return
-        hunt.waiting = None
+        search.waiting = None
         if answer.exception() is not None:  # the node is gone, and its GPUs with it
             return
-        is_wanted = answer.result() in hunt.wanted
-        hunt.wanted.discard(answer.result())
-        (self._kept if is_wanted else hunt.others).append(actor)
-        if hunt.wanted:
-            self._take_one(node, hunt)
+        is_wanted = answer.result() in search.wanted
+        search.wanted.discard(answer.result())
+        (self._kept if is_wanted else search.others).append(actor)
+        if search.wanted:
+            self._take_one(node, search)
         else:
-            self._give_back(hunt)
+            self._give_back(search)
 
-    def _give_up_for_now(self, node: str, hunt: _Hunt, actor: Any) -> None:
-        if hunt.waiting is not actor:
+    def _give_up_for_now(self, node: str, search: _Search, actor: Any) -> None:
+        if search.waiting is not actor:
             return
-        hunt.waiting = None
+        search.waiting = None
         self._ray.kill(actor)
-        self._give_back(hunt)
-        self._later(_TRIED_AGAIN_AFTER_S, lambda: self._go_on(node, hunt))
+        self._give_back(search)
+        self._later(_TRIED_AGAIN_AFTER_S, lambda: self._go_on(node, search))
 
-    def _go_on(self, node: str, hunt: _Hunt) -> None:
-        if hunt.waiting is None and hunt.wanted:
-            self._take_one(node, hunt)
+    def _go_on(self, node: str, search: _Search) -> None:
+        if search.waiting is None and search.wanted:
+            self._take_one(node, search)
 
-    def _give_back(self, hunt: _Hunt) -> None:
-        while hunt.others:
-            self._ray.kill(hunt.others.pop())
+    def _give_back(self, search: _Search) -> None:
+        while search.others:
+            self._ray.kill(search.others.pop())

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from curator_bench.fleet.code_shipping import Baggage
+from curator_bench.fleet.code_shipping import Shipment
 from curator_bench.values import Plan, RunResult
 
 _GIB = 1 << 30
@@ -28,7 +28,7 @@ class Slice:
         return {name: amount for name, amount in asked.items() if amount}
 
     def __str__(self) -> str:
-        return ", ".join(_told(name, amount) for name, amount in self.amounts().items()) or "nothing"
+        return ", ".join(_shown(name, amount) for name, amount in self.amounts().items()) or "nothing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Node:
     """For people, where its host has several."""
 
     def __str__(self) -> str:
-        told = ", ".join(_told(name, amount) for name, amount in self.resources.items() if _is_for_people(name))
+        told = ", ".join(_shown(name, amount) for name, amount in self.resources.items() if _is_shown(name))
         return f"{self.name or self.host} ({told})"
 
 
@@ -56,11 +56,11 @@ def name_of_node(host: str, node: str, others: Collection[str]) -> str:
     return f"{host}/{node if any(other.startswith(start) for other in beside) else start}"
 
 
-def _told(name: str, amount: float) -> str:
+def _shown(name: str, amount: float) -> str:
     return f"{name}: {amount / _GIB:.4g} GiB" if name == "memory" else f"{name}: {amount:g}"
 
 
-def _is_for_people(name: str) -> bool:
+def _is_shown(name: str) -> bool:
     return not name.startswith("node:") and name != "object_store_memory"
 
 
@@ -76,7 +76,7 @@ class Order:
     """Where there are any, the nodes it must run on, by id."""
     shares_gpu: bool = False
     """Whether other runs may use its GPU at the same time."""
-    gpus_left_out: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    quarantined_gpus: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """By node id, the GPUs nothing must run on any more."""
 
     @property
@@ -104,7 +104,7 @@ class Where:
 class Request:
     """The first thing a driver is told."""
 
-    baggage: Baggage | None = None
+    shipment: Shipment | None = None
     """None where all nodes are this machine."""
     more_nodes_may_come: bool = False
     """As in a cluster that scales itself: what they have cannot be asked in time."""
@@ -137,7 +137,7 @@ class Leave:
     """The session is over."""
 
 
-Wish: TypeAlias = Order | Stop | Kill | Reserve | Leave
+Command: TypeAlias = Order | Stop | Kill | Reserve | Leave
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ class Nodes:
 
 
 @dataclass(frozen=True, slots=True)
-class Noted:
+class Notice:
     """Something to tell people."""
 
     text: str
@@ -170,7 +170,7 @@ class Started:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class StatusReport:
     """What a run does at this moment: the content of its status.json."""
 
     uid: str
@@ -203,4 +203,4 @@ class Broken:
     reason: str
 
 
-Event: TypeAlias = Nodes | Noted | Refused | Started | Told | Ended | Lost | Broken
+Event: TypeAlias = Nodes | Notice | Refused | Started | StatusReport | Ended | Lost | Broken

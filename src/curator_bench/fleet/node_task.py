@@ -22,7 +22,7 @@ from curator_bench.execution.failed import failed_before_it_began
 from curator_bench.execution.run import Interrupted, run_entry
 from curator_bench.execution.untrusted_files import Unusable, read_json_object
 from curator_bench.execution.workbench import Workbench
-from curator_bench.fleet.code_shipping import Baggage, Unpacked, relocated, unpacked
+from curator_bench.fleet.code_shipping import Shipment, Unpacked, relocated, unpacked
 from curator_bench.fleet.file_transfer import Piece, Problems, send_home, warning_of
 from curator_bench.fleet.gpus import GpuWatch
 from curator_bench.fleet.messages import Order, Where
@@ -38,14 +38,14 @@ _DELIVERED_AGAIN_AFTER_S = (1.0, 5.0, 20.0)
 _RAYS_ALLOCATOR = "ray/core/libjemalloc.so"
 
 
-def run_on_node(order: Order, board: Any, baggage: Baggage | None) -> tuple[RunResult | None, Where]:
+def run_on_node(order: Order, board: Any, shipment: Shipment | None) -> tuple[RunResult | None, Where]:
     """No result where the task was given a GPU that nothing must run on any more."""
     # Ray starts its processes deaf to Ctrl-C, and a script would be, too.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     where = _where()
     if not _may_run(order, where, board):
         return None, where
-    with unpacked(order.plan, baggage or Baggage(), where.node) as here:
+    with unpacked(order.plan, shipment or Shipment(), where.node) as here:
         bench = _workbench()
         bench.environ = _inherited(where)
         plan = within(here.plan, order.slice, *_size_of_node(), _shared_memory())
@@ -86,10 +86,10 @@ def _delivered(uid: str, parcel: list[Piece], board: Any) -> Problems:
 
 def _may_run(order: Order, where: Where, board: Any) -> bool:
     """Asks for what was left out while the order waited; a board that does not answer is no reason not to run."""
-    left_out = order.gpus_left_out.get(where.node, frozenset())
+    quarantine = order.quarantined_gpus.get(where.node, frozenset())
     if where.gpus:
-        left_out |= _answer(board.gpus_left_out.remote(where.node)) or frozenset()
-    return not left_out & set(where.gpus)
+        quarantine |= _answer(board.quarantined_gpus.remote(where.node)) or frozenset()
+    return not quarantine & set(where.gpus)
 
 
 def _answer(answer: Any) -> Any:

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from curator_bench.fleet.messages import Node, Where
 from curator_bench.values import Cause
 
-ENOUGH = 2
+ENTRIES_WITH_ERRORS = 2
 
 
-class LeftOut:
+class Quarantine:
     """The last node that is left is never left out: it may not be its fault."""
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class LeftOut:
             self._nodes.add(where.node)
         return []
 
-    def told(self) -> Iterator[str]:
+    def lines(self) -> Iterator[str]:
         """For people."""
         for node in sorted(self._nodes):
             entries = ", ".join(self._errors[node, ""])
@@ -58,4 +58,4 @@ class LeftOut:
         """Whether it is enough by now."""
         entries = self._errors.setdefault((node, gpu), {})
         entries[entry] = None
-        return len(entries) >= ENOUGH
+        return len(entries) >= ENTRIES_WITH_ERRORS
