@@ -1,6 +1,6 @@
-"""The code and files that runs need on machines that may lack them: our package, the matrices' folders, named scripts.
+"""Code and files for machines that may lack them: our package, the matrices' folders, the scripts they name.
 
-A machine that has the same files under the same paths uses them. Ray's `runtime_env` sends them to the others.
+A machine that has the same files under the same paths uses its own. Ray's `runtime_env` sends them to the others.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SHOWN_FILES = 3
 
 @dataclass(frozen=True, slots=True)
 class Shipment:
-    """Packed by the pytest process; unpacked by each run where it is."""
+    """The description of the files. The pytest process makes it, each run uses it where it is."""
 
     folders: tuple[str, ...] = ()
     """The folders of the matrices; none of them stands in another."""
@@ -52,10 +52,10 @@ class Shipment:
     """The content of the token file. A machine that can read it sees our results directory."""
     home_python: str = ""
     present_on: frozenset[str] = frozenset()
-    """The nodes that had the files when they were asked: they keep to them when scripts write into them meanwhile."""
+    """The nodes that had the files when they were asked. They keep using them, also after a script wrote there."""
 
     def as_sent(self, is_sent: bool, present_on: frozenset[str] = frozenset()) -> Shipment:
-        """Where the files are not sent, every node has them."""
+        """The description that runs get. If the files are not sent, every node has them."""
         if is_sent:
             return dataclasses.replace(self, present_on=present_on)
         return dataclasses.replace(self, folders=(), named=frozenset(), fingerprints=())
@@ -68,17 +68,17 @@ class Shipment:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What a machine has of it."""
+    """The state of one machine, compared with a shipment."""
 
     has_bench: bool
     differences: Mapping[str, str]
-    """By path, the fingerprints of files that are not as they were packed; an empty text where there is no file."""
+    """By path, the machine's fingerprints of files that differ; an empty text for a file that is missing there."""
     shares_results: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """What Ray has to send, and the same in words."""
+    """The decision what Ray sends, and the lines that tell the user."""
 
     code: bool = False
     files: bool = False
@@ -86,11 +86,11 @@ class Sending:
 
 
 class TooMuchToSend(ValueError):
-    """A node lacks files, and they are too many or too large to be sent."""
+    """Files are missing on a node, and too many or too large to be sent."""
 
 
 def pack(plans: Iterable[Plan], session_dir: Path) -> Shipment:
-    """Take down what these plans need beside themselves, and write a token file of this invocation's own."""
+    """Describe the files these plans need, and write a token file for this invocation alone."""
     plans = list(plans)
     folders, named = _outermost({plan.working_dir for plan in plans}), frozenset(_named_files(plans))
     token_file = session_dir / "fleet" / f"token-{secrets.token_hex(4)}"
@@ -119,7 +119,7 @@ def _outermost(folders: Iterable[str]) -> tuple[str, ...]:
 
 
 def compare_here(shipment: Shipment, version: str) -> tuple[bool, dict[str, str], bool]:
-    """Compare the machine this is called on. The function is sent by value: our code need not be there."""
+    """Compare the machine this runs on. Sent by value, since our code may be missing there; hence only plain types."""
     import importlib
 
     try:
@@ -137,7 +137,7 @@ def compare_here(shipment: Shipment, version: str) -> tuple[bool, dict[str, str]
 
 
 def code_digest() -> str:
-    """The digest of the package that is imported here."""
+    """The digest of the curator_bench that is imported here."""
     top = str(Path(__file__).parents[1])
     found = fingerprints_of([top], (), "")
     lines = (f"{os.path.relpath(path, top)}\0{found[path]}\n" for path in sorted(found))
@@ -152,7 +152,7 @@ def fingerprints_of(folders: Iterable[str], named: Iterable[str], session_dir: s
 
 
 def fingerprint(path: str) -> str:
-    """The digest of a small file, the size of a large one, which is data; empty where there is no file."""
+    """The digest of a small file, the size of a large one (data); empty if there is no file."""
     try:
         size = os.stat(path).st_size
         if size > _SMALL_BYTES:
@@ -164,20 +164,20 @@ def fingerprint(path: str) -> str:
 
 
 def _files(folder: str, results: str) -> Iterator[str]:
-    """The files of a folder, but for those in the results directory."""
+    """The files of a folder, except results and what `_is_code` leaves out."""
     for top, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if name not in _LEFT_AT_HOME and os.path.join(top, name) != results]
         yield from (path for name in names if _is_code(Path(path := os.path.join(top, name))))
 
 
 def _is_code(path: Path) -> bool:
-    """Not what a session writes beside its matrix while it runs."""
+    """False for files that a session writes beside its matrix: databases, byte code, hidden files."""
     is_ours = path.suffix in (".pyc", ".db") or ".db-" in path.name or path.name.startswith(".")
     return path.is_file() and not path.is_symlink() and not is_ours
 
 
 def real_differences(shipment: Shipment, found: Comparison) -> list[str]:
-    """The files that a machine has otherwise than we have. A file that changes here meanwhile counts only if named."""
+    """The paths that differ between here and a machine. A file that changed here meanwhile counts only if named."""
     packed = dict(shipment.fingerprints)
     differing = []
     for path, there in sorted(found.differences.items()):
@@ -188,9 +188,9 @@ def real_differences(shipment: Shipment, found: Comparison) -> list[str]:
 
 
 def what_to_send(shipment: Shipment, found: Mapping[str, Comparison], unasked: str = "") -> Sending:
-    """Decide what is to be sent to the machines that lack something; TooMuchToSend where that is too much.
+    """Decide what is sent, from the state of each host; raises TooMuchToSend.
 
-    `unasked`: the nodes of which nothing is known.
+    `unasked`: a name for nodes that could not be asked.
     """
     words = []
     others = [unasked] if unasked else []
@@ -232,7 +232,7 @@ def _size(path: str) -> int:
 
 @contextmanager
 def runtime_env(shipment: Shipment, sending: Sending) -> Iterator[dict[str, Any]]:
-    """What Ray takes when a driver connects; it has sent it by the end of the context."""
+    """Ray's `runtime_env`, for connecting a driver inside the context. The files are copied for that long."""
     env: dict[str, Any] = {"py_modules": [str(Path(__file__).parents[1])]} if sending.code else {}
     with tempfile.TemporaryDirectory(prefix="cbf-") as folder:
         if sending.files:
@@ -242,7 +242,7 @@ def runtime_env(shipment: Shipment, sending: Sending) -> Iterator[dict[str, Any]
 
 
 def _copy_files(shipment: Shipment, folder: str) -> None:
-    """Copy what is sent, under its whole path, but for files that change meanwhile."""
+    """Copy the files, each under its whole path, except those that changed meanwhile."""
     for path, packed in shipment.fingerprints:
         if path not in shipment.named and fingerprint(path) != packed:
             continue
@@ -254,24 +254,24 @@ def _copy_files(shipment: Shipment, folder: str) -> None:
 
 @dataclass(slots=True)
 class Unpacked:
-    """The plan as it can be run here; `back` gives the result as it is at home."""
+    """The plan with the paths of this machine; `back` gives a result with the paths at home."""
 
     plan: Plan
     moved: dict[str, str] = field(default_factory=dict)
     is_away: bool = False
-    """The run's folder is one that nobody at home can see."""
+    """True if the run's folder cannot be seen at home."""
 
     def back(self, result: RunResult) -> RunResult:
         return relocated(result, self.to_home())
 
     def to_home(self) -> dict[str, str]:
-        """By path here, the path at home."""
+        """Paths of this machine, and the same at home."""
         return {there: here for here, there in self.moved.items()}
 
 
 @contextmanager
 def unpacked(plan: Plan, shipment: Shipment, node: str) -> Iterator[Unpacked]:
-    """The plan with the paths of this machine, and a session's folder of its own where it cannot see ours."""
+    """Relocate a plan to this machine. If this cannot see our results directory, the run gets a temporary one."""
     found = _found_here(shipment)
     moved: dict[str, str] = {}
     own_session = ""
@@ -297,7 +297,7 @@ def _found_here(shipment: Shipment) -> Comparison:
 
 
 def relocated(value: _T, moved: Mapping[str, str]) -> _T:
-    """The value with every path in it that begins with one of these replaced, the longest first."""
+    """Replace these paths, and the beginnings of longer ones, everywhere in a value; the longest match counts."""
     found: Any = value
     if isinstance(found, str):
         found = _with_other_paths(found, moved)

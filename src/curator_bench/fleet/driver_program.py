@@ -1,7 +1,7 @@
-"""The driver of a fleet: the one process of a session that speaks to the fleet's cluster (see fleet.py).
+"""The driver of a fleet: the only process of an invocation that connects to the fleet's cluster (see fleet.py).
 
-Argument: the descriptor of its end of the connection to the pytest process. What it is told first is a Request, then
-wishes; it sends events. The address and what opens it stand in its environment. It ends with the connection.
+Argument: the descriptor of its end of the connection to the pytest process. It receives a Request, then commands; it
+sends events. Its environment has the cluster's address and token. It ends when the connection does.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def main() -> None:
 
 
 class Driver:
-    """Everything that happens comes through one queue, so there is no waiting and no locking."""
+    """One loop: all commands, answers and timers come through one queue, so nothing needs a lock."""
 
     def __init__(self, tell: Callable[[Event], None], request: Request) -> None:
         self._ray: Any = importlib.import_module("ray")
@@ -104,8 +104,9 @@ class Driver:
         self._ask_for_parcels({})
 
     def _beside_us(self) -> dict[str, Any]:
-        """The board outlives other nodes, though not ours (as a client's, the head is); its own death costs a few
-        words only.
+        """Options that put the board on our node (for a client: on the head), so that it survives other nodes.
+
+        If it dies itself, Ray restarts it, and a few reports are lost.
         """
         options: dict[str, Any] = {"num_cpus": 0, "max_restarts": -1, "max_task_retries": -1, "max_concurrency": 10_000}
         if self._is_client:
@@ -113,7 +114,7 @@ class Driver:
         return {**options, "label_selector": {"ray.io/node-id": self._ray.get_runtime_context().get_node_id()}}
 
     def _choose_what_to_send(self) -> Sending:
-        """Nothing where all machines have all they need."""
+        """Ask all nodes what they lack, and tell the user what is sent."""
         if self._shipment is None:
             return Sending()
         hosts = {node["NodeID"]: node["NodeManagerHostname"] for node in filter(_lives, self._ray.nodes())}
@@ -126,7 +127,7 @@ class Driver:
         return sending
 
     def _connect_as_client(self) -> None:
-        """Sends all there is: to ask first takes a second connection, in which Ray's server now and then breaks."""
+        """Send everything: asking first needs a second connection, which Ray's server does not always survive."""
         shipment = self._shipment or Shipment()
         sending = what_to_send(shipment, {}, _OF_A_CLIENT)
         with runtime_env(shipment, sending) as env:
@@ -148,7 +149,7 @@ class Driver:
         self._ray.init(namespace=_NAMESPACE, log_to_driver=False, logging_level="ERROR", **options)
 
     def listen(self, hear: Callable[[], Command | Request]) -> None:
-        """In a thread of its own, until the session is over or the connection breaks."""
+        """Receive commands, in a thread of its own, until Leave or the end of the connection."""
         while True:
             try:
                 command = hear()
@@ -170,9 +171,7 @@ class Driver:
             happening()
 
     def leave(self) -> None:
-        """Saying good-bye takes long, and the cluster sees us go; but a client that says nothing is waited for, and
-        what is its own on the cluster is kept for so long.
-        """
+        """Disconnect a client: otherwise Ray keeps its tasks and actors for half a minute. Others just end."""
         if self._is_client:
             self._ray.shutdown()
 
@@ -236,7 +235,7 @@ class Driver:
         self._end(uid, force=False)
 
     def _kill(self, uid: str) -> None:
-        """A run that is sending its files has come to its end in time, however long they take."""
+        """End a run, unless it is sending its files: then it ended in time, however long the transfer takes."""
         if self._arrivals.has_news_of(uid, _SENDS_FILES_WITHIN_S):
             self._later(_SENDS_FILES_WITHIN_S, lambda: self._kill(uid))
         else:
@@ -289,7 +288,7 @@ def _node(node: dict[str, Any]) -> Node:
 
 
 def _in_words(error: BaseException) -> str:
-    """Ray's messages are long; the first paragraph says what happened."""
+    """The first paragraph of Ray's message, which is long."""
     said = str(error).strip().split("\n\n")[0]
     return f"{type(error).__name__}: {said}"[:2000]
 

@@ -1,4 +1,4 @@
-"""The fleet as the pytest process sees it: orders go in, events come out. What speaks to Ray is a child process."""
+"""The fleet as the pytest process sees it: orders go in, events come out. A child process speaks to Ray."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ _RUNS_ARE_NOT_RAYS = {
 
 @dataclass(frozen=True, slots=True)
 class FleetSettings:
-    """The fleet the user asked for."""
+    """The user's options for the fleet."""
 
     address: str = LOCAL
     cpus: float | None = None
     gpus: tuple[str, ...] | None = None
-    """The GPUs of this machine it may use, as CUDA_VISIBLE_DEVICES names them; None: all."""
+    """The GPUs of this machine that it may use, as in CUDA_VISIBLE_DEVICES; None for all."""
     resources: dict[str, float] = field(default_factory=dict)
-    """What a local one has besides: as much of each as the entry that asks for most of it."""
+    """Custom resources of a local fleet: of each, as much as the most demanding entry asks for."""
 
     @property
     def is_local(self) -> bool:
@@ -79,14 +79,14 @@ class FleetSettings:
 
 
 class Fleet:
-    """Not for several threads. After `close`, or the event Broken, it takes no more orders."""
+    """A started fleet, to be used from one thread. After `close` or the event Broken it takes no orders."""
 
     def __init__(self, settings: FleetSettings, bench: Workbench, log_dir: Path) -> None:
         self.nodes: tuple[Node, ...] = ()
         self._nodes_of_host: dict[str, set[str]] = {}
-        """All there ever were, by id."""
+        """By host, the ids of all nodes there ever were."""
         self.notes: list[str] = []
-        """What people should know of it."""
+        """Lines for the user."""
         self._settings, self._bench, self._log_dir = settings, bench, log_dir
         self._events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
         self._under_way: dict[str, Order] = {}
@@ -94,7 +94,7 @@ class Fleet:
         self._broken = False
 
     def start(self, request: Request | None = None) -> None:
-        """Raises ClusterError where there is no fleet to be had."""
+        """Start or connect to the cluster and wait for its nodes; raises ClusterError."""
         request = request or Request()
         with ExitStack() as undo:
             if request.shipment is not None:
@@ -120,7 +120,7 @@ class Fleet:
         self._send(Reserve(node, gpu))
 
     def next_event(self, within_s: float) -> Event | None:
-        """What happened since; None when nothing did in that time."""
+        """Wait for the next event; None if there was none in time."""
         if self._broken:
             return self._next_loss()
         try:
@@ -141,11 +141,11 @@ class Fleet:
         return event
 
     def close(self) -> None:
-        """Ends the driver and, where it is ours, the cluster, with all that runs on it."""
+        """End the driver and, if we started it, the cluster with all that runs on it."""
         self._open.close()
 
     def name_of(self, where: Where) -> str:
-        """For people: which node it is, also when that has died meanwhile."""
+        """The name of a run's node for the user, also if the node has died."""
         return name_of_node(where.host, where.node, self._nodes_of_host.get(where.host, ()))
 
     def _named(self, nodes: Iterable[Node]) -> tuple[Node, ...]:
@@ -216,7 +216,7 @@ class Fleet:
             ours.close()
 
     def _listen(self) -> None:
-        """A thread of its own: what is received is received whole, whatever interrupts the main thread."""
+        """Receive events in a thread of its own, so that a signal in the main thread cannot cut one in two."""
         try:
             while True:
                 self._events.put(self._connection.recv())

@@ -1,4 +1,4 @@
-"""Holds GPUs that nothing must run on any more, each by an actor, until the fleet ends."""
+"""Reserve quarantined GPUs: an actor holds each of them until the fleet ends, so that no run gets it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _TRIED_AGAIN_AFTER_S = 10.0
 
 
 class Holder:
-    """Does nothing, on a GPU."""
+    """An actor that holds one GPU and does nothing."""
 
     def gpu(self) -> str:
         import ray
@@ -21,7 +21,7 @@ class Holder:
 
 @dataclass(slots=True)
 class _Search:
-    """For the GPUs of one node that are wanted and not held yet."""
+    """The search for the GPUs of one node that are to be reserved."""
 
     wanted: set[str] = field(default_factory=set)
     waiting: Any = None
@@ -29,9 +29,9 @@ class _Search:
 
 
 class GpuReservations:
-    """Ray does not let ask_nodes a GPU: on a node, actors take those that are free until the right one is among them.
+    """Ray gives no choice of GPU, so actors take the free ones of a node until the wanted one is among them.
 
-    When it is not free, those held meanwhile are given back, and the search goes on later.
+    If that is not free, the others are given back, and the search continues later.
     """
 
     def __init__(
