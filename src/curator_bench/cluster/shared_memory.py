@@ -23,13 +23,13 @@ class Segments:
         self._held: frozenset[Path] = frozenset()
 
     def note(self, pids: Iterable[int]) -> frozenset[Path]:
-        """To be told which processes will be killed, while they live; gives what is the run's of what they hold."""
+        """Note the run's files that these processes hold; to be called before they are killed."""
         found = self._of_the_run(files_held_by(pids))
         self._held |= found
         return found
 
     def note_files(self, files: Iterable[Path]) -> None:
-        """What somebody else has noted."""
+        """Add files that another process has noted."""
         self._held |= self._of_the_run(files)
 
     def end(
