@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple, TypeAlias
 
+from curator_bench.masking import Mask
+
 Scalar: TypeAlias = str | int | float | bool | None
 
 SUCCESS_METRIC = "is_success"
 """What a script says of itself."""
-
-# Whole words only: a tokenizer, max_tokens and a monkey are no secrets.
-_SECRET_WORD = re.compile(r"(?<![A-Za-z])(token|key|apikey|secret|password|passwd|webhook)(?![A-Za-z])", re.IGNORECASE)
-_CAMEL_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_URL_CREDENTIALS = re.compile(r"(?<=://)([^/\s:@]*):([^/\s@]+)@")
-_URL_SECRET_PART = re.compile(r"([?&][^=&\s]*(?:token|key|secret|password|webhook)[^=&\s]*=)[^&\s#]+", re.IGNORECASE)
-_SHORTEST_SECRET = 4
 
 
 def means_success(said: Scalar) -> bool:
@@ -47,28 +41,6 @@ class Cause(StrEnum):
     DISK = "disk"
     GPU = "gpu"
     NODE = "node"
-
-
-def is_secret_name(name: str) -> bool:
-    """Whether a variable or key of this name holds something that must never be written."""
-    return _SECRET_WORD.search(_CAMEL_HUMP.sub("_", name)) is not None
-
-
-@dataclass(frozen=True, slots=True)
-class Mask:
-    """The secret values known in this process; `hide` takes them out of a text that is about to be written."""
-
-    values: frozenset[str] = frozenset()
-
-    def hide(self, text: str) -> str:
-        for value in sorted(self.values, key=len, reverse=True):
-            if len(value) >= _SHORTEST_SECRET:
-                text = text.replace(value, "***")
-        text = _URL_CREDENTIALS.sub(r"\1:***@", text)
-        return _URL_SECRET_PART.sub(r"\1***", text)
-
-    def also(self, values: frozenset[str]) -> Mask:
-        return Mask(self.values | values)
 
 
 class Place(NamedTuple):
@@ -286,7 +258,7 @@ class Matrix:
     files: tuple[MatrixFile, ...] = ()
     entries: tuple[Entry, ...] = ()
     warnings: tuple[str, ...] = ()
-    mask: Mask = Mask()
+    mask: Mask = field(default_factory=Mask)
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,7 +321,7 @@ class Plan:
     gpu_mem_use_warning_threshold: float | None = None
     gpu_check: str | None = None
     problems: tuple[str, ...] = ()
-    mask: Mask = Mask()
+    mask: Mask = field(default_factory=Mask)
 
 
 @dataclass(frozen=True, slots=True)
@@ -392,3 +364,5 @@ class RunResult:
     ray_version: str = ""
     ray_num_cpus: float | None = None
     ray_num_gpus: float | None = None
+    confirming_s: float = 0.0
+    """How long the runs took that only confirm the gates; counted with the last of them."""

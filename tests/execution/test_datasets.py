@@ -17,8 +17,9 @@ import pytest
 
 from curator_bench.errors import DatasetError
 from curator_bench.execution.datasets import ensure
+from curator_bench.masking import Mask
 from curator_bench.measure.processes import identify
-from curator_bench.values import DatasetNeed, Mask
+from curator_bench.values import DatasetNeed
 
 SOURCE = Path(__file__).parents[2] / "src"
 MAKES_IT = """

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from curator_bench.execution import script
-from curator_bench.values import Mask, Verdict
+from curator_bench.masking import Mask
+from curator_bench.values import Verdict
 
 if TYPE_CHECKING:
     from execution.conftest import Desk

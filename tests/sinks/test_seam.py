@@ -18,12 +18,13 @@ import pytest
 from end_to_end.conftest import Project
 from sinks.conftest import told, tried_twice, wait_for
 
+from curator_bench.masking import Mask
 from curator_bench.sinks import Sink, SinkConfig, journal
 from curator_bench.sinks.courier import Courier
 from curator_bench.sinks.sink import Context
 from curator_bench.sinks.state import keep_newest
 from curator_bench.sinks.told import Result, Session
-from curator_bench.values import Mask, Verdict
+from curator_bench.values import Verdict
 
 SINK = {"name": "./my_sink.py:Recording"}
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from curator_bench.errors import BenchError
-from curator_bench.values import Mask
+from curator_bench.masking import Mask
 
 _DATABASES = ("sqlite", "postgresql", "postgres")
 _LINES = ".jsonl"

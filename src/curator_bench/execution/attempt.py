@@ -23,8 +23,9 @@ from curator_bench.execution.repeats import combine
 from curator_bench.execution.script import Execution, Stage, command_words, execute, mask_of
 from curator_bench.execution.status import Status
 from curator_bench.execution.workbench import Workbench
+from curator_bench.masking import Mask
 from curator_bench.measure.gpu import GpuInUse, busy_gpus
-from curator_bench.values import Cause, Mask, Plan, Repeat, RunResult, Verdict
+from curator_bench.values import Cause, Plan, Repeat, RunResult, Verdict
 
 _LOG_LINES = 30
 _LONGEST_LINE = 1000

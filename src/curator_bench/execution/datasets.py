@@ -16,7 +16,8 @@ from typing import Any
 from curator_bench.errors import DatasetError
 from curator_bench.execution.child import run_child
 from curator_bench.execution.files import remove, tail, write_json
-from curator_bench.values import DatasetNeed, Mask
+from curator_bench.masking import Mask
+from curator_bench.values import DatasetNeed
 
 _PIECE = 1 << 20
 _LOG_LINES = 30

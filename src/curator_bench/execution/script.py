@@ -17,16 +17,16 @@ from curator_bench.execution.child import Child, Ended
 from curator_bench.execution.directories import Directories, clear_results, with_entry_dir
 from curator_bench.execution.environment import script_environment
 from curator_bench.execution.files import write_text
-from curator_bench.execution.masking import masked
 from curator_bench.execution.result_files import ResultFiles, read_result_files
 from curator_bench.execution.status import Status
 from curator_bench.execution.workbench import Workbench
+from curator_bench.masking import Mask, masked
 from curator_bench.measure.gpu import GpuSampler
 from curator_bench.measure.memory import MemorySampler
 from curator_bench.measure.memory_kills import memory_kills
 from curator_bench.measure.processes import find_processes
 from curator_bench.measure.sampler import Sampler
-from curator_bench.values import Cause, Mask, Plan, Scalar, Verdict
+from curator_bench.values import Cause, Plan, Scalar, Verdict
 
 RESULTS_OPTION = "--benchmark-results-path"
 _FULL_DISK_BYTES = 1 << 20

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from curator_bench.execution.files import tail, write_json
+from curator_bench.masking import Mask
 from curator_bench.measure.schedule import Job, Schedule
-from curator_bench.values import Mask, Verdict
+from curator_bench.values import Verdict
 
 _EVERY_S = 1.0
 _SHARE_OF_A_CORE = 0.002

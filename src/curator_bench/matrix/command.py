@@ -9,10 +9,11 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from curator_bench.masking import is_secret_name
 from curator_bench.matrix import placeholders
 from curator_bench.matrix.entry_block import axis_names
 from curator_bench.matrix.environment import Environment
-from curator_bench.values import Dataset, DatasetNeed, DataSetup, Entry, Generate, MatrixFile, SetupNeed, is_secret_name
+from curator_bench.values import Dataset, DatasetNeed, DataSetup, Entry, Generate, MatrixFile, SetupNeed
 
 # Stricter than for variables: `--text-key text` and `--max-tokens 8` are everyday options of data pipelines.
 _SECRET_OPTION = re.compile(

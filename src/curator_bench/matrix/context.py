@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from curator_bench.errors import Mistake
+from curator_bench.masking import Mask
 from curator_bench.matrix.environment import Environment, unset_message
 from curator_bench.matrix.tree import Filled, Step, Undefined, leaves, one_line, show_path
-from curator_bench.values import Mask, Place
+from curator_bench.values import Place
 
 
 @dataclass(frozen=True)

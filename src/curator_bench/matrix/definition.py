@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from curator_bench.masking import is_secret_name
 from curator_bench.matrix import placeholders
 from curator_bench.matrix.command import find_script, is_named
 from curator_bench.matrix.entry_block import axis_names
-from curator_bench.values import Dataset, Entry, RaySettings, is_secret_name
+from curator_bench.values import Dataset, Entry, RaySettings
 
 _LENGTH = 32
 _SHORT = 12

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from curator_bench.values import is_secret_name
+from curator_bench.masking import is_secret_name
 
 
 def _default(levels: int) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from curator_bench.errors import MatrixError, Mistake
+from curator_bench.masking import Mask, is_secret_name
 from curator_bench.matrix import axes, old_spellings
 from curator_bench.matrix.context import Load, LoadRequest
 from curator_bench.matrix.entry_block import EntriesReader, name_is_taken
@@ -18,7 +19,7 @@ from curator_bench.matrix.pruning import Pruner
 from curator_bench.matrix.reading import read
 from curator_bench.matrix.scalars import describe
 from curator_bench.matrix.tree import Block, Filled, Items, Undefined, one_line
-from curator_bench.values import AxisValue, Entry, Mask, Matrix, MatrixFile, Place, is_secret_name
+from curator_bench.values import AxisValue, Entry, Matrix, MatrixFile, Place
 
 __all__ = ["LoadRequest", "load"]
 

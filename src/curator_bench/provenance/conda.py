@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from curator_bench.values import Mask
+from curator_bench.masking import Mask
 
 _CHANNEL_TOKEN = re.compile(r"/t/[^/]+/")
 

@@ -15,7 +15,7 @@ import pytest
 
 from curator_bench.collection import BENCHMARKS
 from curator_bench.execution.files import strict
-from curator_bench.execution.masking import masked
+from curator_bench.masking import is_secret_name, masked
 from curator_bench.matrix import definition_hash
 from curator_bench.matrix.definition import function_hash
 from curator_bench.provenance.packages import package_version
@@ -24,7 +24,7 @@ from curator_bench.runner.folders import item_dir
 from curator_bench.runner.recorder import Recording
 from curator_bench.store.queries import EntryKey
 from curator_bench.store.records import Figures, RunEnd, RunStart
-from curator_bench.values import Check, Entry, RunResult, Scalar, Verdict, is_secret_name
+from curator_bench.values import Check, Entry, RunResult, Scalar, Verdict
 
 if TYPE_CHECKING:
     from curator_bench.cluster.model import Cluster

@@ -14,7 +14,7 @@ import pytest
 
 from curator_bench.collection import BENCHMARKS, REPORT, Benchmarks
 from curator_bench.errors import BenchError, Mistake
-from curator_bench.execution.masking import masked
+from curator_bench.masking import Mask, is_secret_name, masked
 from curator_bench.matrix import definition_hash
 from curator_bench.measure.processes import identify
 from curator_bench.runner import recorder
@@ -25,7 +25,7 @@ from curator_bench.runner.viewing import shown_path, viewer_url
 from curator_bench.sinks.copying import CopyConfig
 from curator_bench.sinks.dispatcher import Chosen, Dispatcher
 from curator_bench.sinks.told import Result, Run, Session, Subject, Summary, from_document
-from curator_bench.values import Entry, Mask, is_secret_name
+from curator_bench.values import Entry
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter

@@ -15,9 +15,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
+from curator_bench.masking import Mask
 from curator_bench.sinks.sink import Context, Refused, Sink, TryLater
 from curator_bench.sinks.told import from_document, line_of
-from curator_bench.values import Mask
 
 _YIELDS = 10
 """How nice it is: benchmarks run at the same time."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from curator_bench.values import Mask
+from curator_bench.masking import Mask
 
 
 def copy_masked(path: Path, target: Path, mask: Mask, most: int) -> None:

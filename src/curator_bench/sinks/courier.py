@@ -14,10 +14,10 @@ from functools import partial
 from typing import Any
 
 from curator_bench.errors import BenchError
+from curator_bench.masking import Mask
 from curator_bench.sinks.journal import Journal
 from curator_bench.sinks.sink import Refused, Sink, TryLater
 from curator_bench.sinks.told import Result, Run, Session, Summary, Told
-from curator_bench.values import Mask
 
 logger = logging.getLogger(__name__)
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from curator_bench.masking import Mask
 from curator_bench.sinks.courier import UNKEPT, Courier
 from curator_bench.sinks.journal import FOLDER, Journal
 from curator_bench.sinks.sink import Context, Sink, SinkConfig
 from curator_bench.sinks.told import Result, Run, Session, Summary
-from curator_bench.values import Mask
 
 _LOOK_EVERY_S = 0.5
 _LOOK_AT_THE_END_S = 0.02

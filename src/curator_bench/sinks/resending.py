@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from curator_bench import safe_files
+from curator_bench.masking import Mask
 from curator_bench.sinks.dispatcher import Chosen, file_name
 from curator_bench.sinks.journal import FOLDER, Journal, Undelivered, forget
 from curator_bench.sinks.sink import Context, Refused, Sink, TryLater
 from curator_bench.sinks.told import Result, Summary, Told
-from curator_bench.values import Mask
 from curator_bench.words import readable_seconds
 
 _PAUSES_S = (1.0, 3.0)

@@ -10,9 +10,9 @@ from typing import ClassVar, Generic, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from curator_bench.errors import BenchError
+from curator_bench.masking import Mask
 from curator_bench.sinks.state import State
 from curator_bench.sinks.told import Result, Run, Session, Summary
-from curator_bench.values import Mask
 
 
 class Refused(BenchError):

@@ -14,11 +14,11 @@ from sqlalchemy import URL, Connection, Engine
 from sqlalchemy.exc import DatabaseError
 
 from curator_bench.errors import BenchError
+from curator_bench.masking import Mask
 from curator_bench.store.migrations import Migrations, is_ours
 from curator_bench.store.sqlite import SqliteStorage
 from curator_bench.store.storage import WRITE_PATIENCE, Storage
 from curator_bench.store.urls import database_url
-from curator_bench.values import Mask
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session

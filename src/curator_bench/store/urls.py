@@ -11,7 +11,7 @@ from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from curator_bench.errors import BenchError, MissingExtra
-from curator_bench.values import Mask
+from curator_bench.masking import Mask
 
 _IS_URL = re.compile(r"[a-z][a-z0-9]*(\+[a-z0-9_]+)?://", re.IGNORECASE)
 _EXPECTED = "expected a path, sqlite:///… or postgresql://…"
