@@ -12,7 +12,7 @@ BOOKKEEPING = frozenset(["exit_code"])
 def is_secondary(name: str, metrics: Container[str]) -> bool:
     """True for the spread of repeats beside their median, and for bookkeeping: neither is a metric of its own."""
     base, _, ending = name.rpartition("_")
-    is_spread = ending in SPREAD and base in metrics and all(f"{base}_{each}" in metrics for each in SPREAD)
+    is_spread = ending in SPREAD and all(each in metrics for each in (base, f"{base}_min", f"{base}_max"))
     return is_spread or name in BOOKKEEPING
 
 

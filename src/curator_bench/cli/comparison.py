@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from curator_bench.metric_names import is_secondary
 from curator_bench.store.measured import Kind, Measure, Measured, Values
 from curator_bench.verdict.cases import Rules
 from curator_bench.verdict.comparable import Origin, difference
@@ -37,7 +38,7 @@ class Sides:
         return list(first), list(self._without(self.after, self.before, better))
 
     def _without(self, one: Measured, other: Measured, better: str | None) -> Iterator[str]:
-        for measure in sorted(one):
+        for measure in _own_metrics(one):
             if not self.direction(measure, better):
                 continue
             if measure not in other:
@@ -65,7 +66,7 @@ def compare_sides(sides: Sides, better: str | None, min_effect: float) -> list[C
     pairs: list[Pair] = []
     asked: list[tuple[Measure, str | None]] = []
     unlike: list[Compared] = []
-    for measure in sorted(sides.before.keys() & sides.after.keys()):
+    for measure in _own_metrics(sides.before.keys() & sides.after.keys()):
         rules = Rules(sides.direction(measure, better), min_effect)
         if rules.better is None:
             continue
@@ -80,6 +81,14 @@ def compare_sides(sides: Sides, better: str | None, min_effect: float) -> list[C
         for (measure, machine), pair, judgement in zip(asked, pairs, compare(pairs), strict=True)
     ]
     return [*found, *unlike]
+
+
+def _own_metrics(measures: Collection[Measure]) -> list[Measure]:
+    """Without those that only tell of another metric, and without bookkeeping."""
+    of_entry: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for measure in measures:
+        of_entry[measure.name, measure.path].add(measure.metric)
+    return [one for one in sorted(measures) if not is_secondary(one.metric, of_entry[one.name, one.path])]
 
 
 def _machines(kinds: Collection[Kind]) -> set[str]:
