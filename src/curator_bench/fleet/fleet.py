@@ -16,6 +16,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 import curator_bench
+from curator_bench import safe_files
 from curator_bench.cluster.environment import without_ray
 from curator_bench.cluster.health import is_alive, last_log_lines
 from curator_bench.cluster.model import Cluster, ClusterRequest
@@ -194,7 +195,7 @@ class Fleet:
         env["PYTHONPATH"] = os.pathsep.join(filter(None, [source, env.get("PYTHONPATH", "")]))
         program = [sys.executable, "-m", "curator_bench.fleet.driver_program", str(theirs.fileno())]
         self._log_dir.mkdir(parents=True, exist_ok=True)
-        with theirs, (self._log_dir / "driver.log").open("ab") as log:
+        with theirs, safe_files.open_to_append(self._log_dir / "driver.log") as log:
             process = subprocess.Popen(
                 program,
                 env=env,
