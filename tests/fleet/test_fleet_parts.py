@@ -34,7 +34,7 @@ from curator_bench.fleet.slices import capacity, fits, largest, slice_of, within
 from curator_bench.runner import fleet_loop
 from curator_bench.runner.fleet_loop import FleetLoop
 from curator_bench.runner.flights import Flight
-from curator_bench.values import Cause, Plan, RaySettings, RunResult, Verdict
+from curator_bench.values import Cause, Plan, RaySettings, Verdict
 
 GIB = 1 << 30
 STAMP = "2026-01-23T14:30:00+00:00"

@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import math
 import os
-import secrets
 import shutil
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+from curator_bench import safe_files
+from curator_bench.codec import json_line, json_text
 
 SCHEMA_VERSION = 1
 
 
-def write_text(path: Path, text: str) -> None:
-    """Replaces the file in one step."""
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        beside.write_text(text, "utf-8")
-        os.replace(beside, path)
-    finally:
-        with suppress(OSError):
-            beside.unlink(missing_ok=True)
-
-
 def write_json(path: Path, document: dict[str, Any]) -> None:
     """Replaces the file with strict JSON that says which version of its schema it follows."""
-    write_text(path, json.dumps(_versioned(document), indent=2, ensure_ascii=False) + "\n")
+    safe_files.write_text(path, json_text({"schema_version": SCHEMA_VERSION, **document}))
 
 
 def remove(path: Path) -> None:
@@ -43,24 +31,8 @@ def remove(path: Path) -> None:
 
 def append_json_line(path: Path, document: dict[str, Any]) -> None:
     """Adds one line, in a single write, so that lines of several processes do not mix."""
-    line = json.dumps(_versioned(document), ensure_ascii=False) + "\n"
     with path.open("ab", buffering=0) as file:
-        file.write(line.encode("utf-8"))
-
-
-def _versioned(document: dict[str, Any]) -> dict[str, Any]:
-    return {"schema_version": SCHEMA_VERSION, **strict(document)}
-
-
-def strict(value: Any) -> Any:
-    """The value as strict JSON knows it: NaN and the infinities become the texts "NaN", "Infinity", "-Infinity"."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    if isinstance(value, dict):
-        return {str(key): strict(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [strict(item) for item in value]
-    return value
+        file.write(json_line({"schema_version": SCHEMA_VERSION, **document}))
 
 
 def tail(path: Path, lines: int, most_bytes: int = 64 * 1024) -> tuple[str, ...]:

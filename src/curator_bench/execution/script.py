@@ -16,7 +16,6 @@ from curator_bench.cluster.shared_memory import Segments
 from curator_bench.execution.child import Child, Ended
 from curator_bench.execution.directories import Directories, clear_results, with_entry_dir
 from curator_bench.execution.environment import script_environment
-from curator_bench.execution.files import write_text
 from curator_bench.execution.result_files import ResultFiles, read_result_files
 from curator_bench.execution.status import Status
 from curator_bench.execution.workbench import Workbench
@@ -26,6 +25,7 @@ from curator_bench.measure.memory import MemorySampler
 from curator_bench.measure.memory_kills import memory_kills
 from curator_bench.measure.processes import find_processes
 from curator_bench.measure.sampler import Sampler
+from curator_bench.safe_files import write_text
 from curator_bench.values import Cause, Plan, Scalar, Verdict
 
 RESULTS_OPTION = "--benchmark-results-path"
