@@ -10,10 +10,10 @@ from curator_bench.values import Repeat, RunRecord
 RESULT_LINES = "results.jsonl"
 
 
-def add_lines(entry_dir: Path, run: RunRecord) -> None:
-    """To be called last: what stands here is final."""
+def add_lines(entry_dir: Path, run: RunRecord, *, session_dir: Path) -> None:
+    """`session_dir`: the folder from which on no link is followed. To be called last: what stands here is final."""
     for repeat in run.repeats or (None,):
-        append_json_line(entry_dir / RESULT_LINES, _line(run, repeat))
+        append_json_line(entry_dir / RESULT_LINES, _line(run, repeat), below=session_dir)
 
 
 def _line(run: RunRecord, repeat: Repeat | None) -> dict[str, object]:

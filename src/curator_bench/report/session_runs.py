@@ -8,12 +8,14 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from curator_bench import safe_files
 from curator_bench.codec import from_document
 from curator_bench.values import RunRecord
 
 SUMMARY = "summary.json"
 RESULTS = "results.json"
 _SCHEMA_VERSION = 1
+_LARGEST = 2**30
 _NO_ENTRIES_IN = frozenset(["env", "data_setup", "standing_clusters", "undelivered"])
 _OF_ONE_RUN = frozenset(["logs", "scratch", "ray_cluster", "artifacts", "benchmark_results"])
 _NUMBERED = ("repeat_", "warmup_", "attempt_")
@@ -44,7 +46,7 @@ def _runs_in_summary(path: Path) -> list[RunRecord]:
 
 def _results_below(session_dir: Path) -> Iterator[RunRecord]:
     for path in _files_below(session_dir):
-        if run := read_run(path):
+        if run := read_run(path, session_dir):
             yield run
 
 
@@ -68,9 +70,9 @@ def _holds_no_entry(name: str, *, top: bool, in_entry: bool) -> bool:
     return in_entry and (name in _OF_ONE_RUN or name.startswith(_NUMBERED))
 
 
-def read_run(path: Path) -> RunRecord | None:
+def read_run(path: Path, below: Path | None = None) -> RunRecord | None:
     """The run that a results.json tells of; None where there is no file, or none that can be believed."""
-    return _run_in(read_object(path))
+    return _run_in(read_object(path, below))
 
 
 def why_broken(path: Path) -> str:
@@ -83,10 +85,13 @@ def why_broken(path: Path) -> str:
     return f"{path} is broken"
 
 
-def read_object(path: Path) -> dict[str, Any]:
-    """The object in a file of JSON; empty where there is none that can be read: its writer may have been killed."""
+def read_object(path: Path, below: Path | None = None) -> dict[str, Any]:
+    """The object in a file of JSON; empty where there is none that can be read: its writer may have been killed.
+
+    `below`: the folder from which on no link is followed, the file's own where nothing is said.
+    """
     try:
-        found = json.loads(path.read_text("utf-8"))
+        found = json.loads(safe_files.read_text(path, below=below, most_bytes=_LARGEST))
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}

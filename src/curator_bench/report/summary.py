@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from curator_bench import safe_files
 from curator_bench.codec import json_text, strict, to_document
 from curator_bench.report.pivot import axes_of
 from curator_bench.report.session_runs import RESULTS, SUMMARY, merged, read_run, runs_of
@@ -108,9 +108,7 @@ def write_summary(session_dir: Path, runs: Sequence[RunRecord]) -> None:
     """summary.json: this invocation's runs laid over what earlier ones of the same session left."""
     path = session_dir / SUMMARY
     document = summary_of(session_dir.name, merged([*runs_of(session_dir), *runs]))
-    beside = path.with_name(f".{SUMMARY}.{os.getpid()}")
-    beside.write_text(json_text(document), "utf-8")
-    os.replace(beside, path)
+    safe_files.write_text(path, json_text(document))
 
 
 def summary_of(session: str, runs: Sequence[RunRecord]) -> dict[str, Any]:
@@ -157,9 +155,9 @@ def _by(axis: str, runs: Iterable[RunRecord]) -> dict[str, list[RunRecord]]:
     return found
 
 
-def read_results(directory: Path, since: datetime) -> RunRecord | None:
+def read_results(directory: Path, since: datetime, below: Path | None = None) -> RunRecord | None:
     """The run that results.json tells of, when it did not begin before `since`."""
-    run = read_run(directory / RESULTS)
+    run = read_run(directory / RESULTS, below)
     try:
         return run if run is not None and datetime.fromisoformat(run.started_at) >= since else None
     except (ValueError, TypeError):  # no time, or one that does not say where

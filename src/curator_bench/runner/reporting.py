@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from curator_bench import safe_files
 from curator_bench.codec import strict, to_document
 from curator_bench.collection import BENCHMARKS, RUN
-from curator_bench.execution.directories import PENDING
+from curator_bench.execution.directories import PENDING, make_own_folder
 from curator_bench.execution.files import write_json
 from curator_bench.execution.result_lines import add_lines
 from curator_bench.matrix import definition_of
@@ -33,15 +34,15 @@ def note_run(
     The files come after the row, so that none says `passed` before it is so. Whoever resumes a session that was killed
     in between finds results.json beside its place (`take_pending`).
     """
+    session_dir = item.config.stash[BENCHMARKS].session_dir
     run = record_of(item, entry, result, verdict, checks)
-    directory = Path(run.directory)
-    run = _after(lambda: _prepare(directory, run), run)
+    run = _after(lambda: _prepare(session_dir, run), run)
     item.stash[RUN] = run
     if item.config.stash[BENCHMARKS].settings.benchmark:
         from curator_bench.runner import entry_record
 
         entry_record.finish(item, run)
-    item.stash[RUN] = _after(lambda: _publish(directory, run), run)
+    item.stash[RUN] = _after(lambda: _publish(session_dir, run), run)
     return item.stash[RUN]
 
 
@@ -94,14 +95,15 @@ def _after(write: Callable[[], None], run: RunRecord) -> RunRecord:
     return run
 
 
-def _prepare(directory: Path, run: RunRecord) -> None:
-    directory.mkdir(parents=True, exist_ok=True)
-    write_json(directory / PENDING, to_document(run))
+def _prepare(session_dir: Path, run: RunRecord) -> None:
+    session_dir.mkdir(parents=True, exist_ok=True)
+    make_own_folder(Path(run.directory), session_dir)
+    write_json(Path(run.directory, PENDING), to_document(run), below=session_dir)
 
 
-def _publish(directory: Path, run: RunRecord) -> None:
-    (directory / PENDING).replace(directory / RESULTS)
-    add_lines(directory, run)
+def _publish(session_dir: Path, run: RunRecord) -> None:
+    safe_files.rename(Path(run.directory, PENDING), RESULTS, below=session_dir)
+    add_lines(Path(run.directory), run, session_dir=session_dir)
 
 
 def add_properties(item: pytest.Item, verdict: Verdict, result: RunResult, checks: Sequence[Check] = ()) -> None:
