@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+import warm
 from plugins_of_others import WITHOUT_OTHERS
 
 ADDOPTS = ("PYTEST_ADDOPTS", " ".join(WITHOUT_OTHERS))
@@ -19,6 +23,23 @@ def without_plugins_of_others() -> Iterator[None]:
 
 @pytest.fixture
 def pytester(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
-    """pytest's own takes PYTEST_ADDOPTS away."""
+    """Its processes come from the warm server; and pytest's own takes PYTEST_ADDOPTS away."""
     monkeypatch.setenv(*ADDOPTS)
+
+    def runpytest_subprocess(*arguments: str | Path, timeout: float | None = None) -> pytest.RunResult:
+        started = time.monotonic()
+        where = {"HOME": str(pytester.path), "PYTHONPATH": str(pytester.path)}
+        done = warm.run(
+            "pytest",
+            f"--basetemp={pytester.path / 'runpytest-0'}",
+            *arguments,
+            cwd=pytester.path,
+            env={**os.environ, **where},
+            within_s=timeout or 120,
+        )
+        return pytest.RunResult(
+            done.returncode, done.stdout.splitlines(), done.stderr.splitlines(), time.monotonic() - started
+        )
+
+    monkeypatch.setattr(pytester, "runpytest_subprocess", runpytest_subprocess)
     return pytester
