@@ -8,7 +8,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import re
 import secrets
 import signal
 import subprocess
@@ -25,11 +24,11 @@ from curator_bench.errors import BenchError
 from curator_bench.report.failures import category
 from curator_bench.report.pivot import Pivot, pivot
 from curator_bench.report.session_runs import runs_of
+from curator_bench.safe_files import is_safe_name
 from curator_bench.values import Scalar, Verdict
 
 Source: TypeAlias = str | os.PathLike[str] | Mapping[str, Any]
 _ALL_PASSED, _SOME_FAILED, _INTERRUPTED, _NOTHING_TO_RUN = 0, 1, 2, 5
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _RESUMES = ("passed", "finished")
 _RAN = (_ALL_PASSED, _SOME_FAILED)
 _OPENED_TO_HOLD = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -141,8 +140,10 @@ def _as_file(source: Source, name: str) -> Iterator[Path]:
             raise BenchError(f"run_matrix: there is no {os.path.abspath(source)}")
         yield Path(source)
         return
-    if not _NAME.fullmatch(name):
-        raise BenchError(f"run_matrix: name: found {name!r}, expected letters, digits and _ . -, as in a file's name")
+    if not is_safe_name(name):
+        raise BenchError(
+            f"run_matrix: name: found {name!r}, expected letters, digits and _ . - + @, as in a file's name"
+        )
     path = Path(f".{name}.matrix.json")
     with os.fdopen(os.open(path, _OPENED_TO_HOLD, _FOR_US_ALONE), "a+", encoding="utf-8") as file:
         _hold(file, json.dumps(source, indent=2, default=str) + "\n")

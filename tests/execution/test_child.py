@@ -105,8 +105,9 @@ def test_what_left_its_tree_and_wiped_all_marks_is_ended_when_it_was_seen_before
     pid = int(note.read_text())
     wait_until(lambda: pid in {process.pid for process in child.processes()})
     wait_until(lambda: b"sleep" in Path(f"/proc/{pid}/cmdline").read_bytes()[:6])
-    child._process.kill()  # its parent dies, and init takes it in
-    child._process.wait()
+    assert child.process
+    os.kill(child.process.pid, signal.SIGKILL)  # its parent dies, and another one takes it in
+    child.wait(30)
     assert identify(pid)
     child.end()
     assert identify(pid) is None

@@ -64,7 +64,7 @@ def quick_node(node_class: Any, with_dashboard: bool, tell: Callable[[dict[str, 
 
 
 def wait_until_registered(node: Any) -> Any:
-    """What the cluster's own register says of this node, asked over the network with the cluster's token."""
+    """Wait until the cluster's control store lists this node as alive; asked with the cluster's token."""
     client = node.get_gcs_client()
     while True:
         for registered in client.get_all_node_info(timeout=30).values():

@@ -10,10 +10,13 @@ from curator_bench.values import Repeat, RunResult, Verdict
 RESULT_LINES = "results.jsonl"
 
 
-def add_lines(entry_dir: Path, result: RunResult, verdict: Verdict, **whose: str) -> None:
-    """`whose`: the uid of the run and its session. To be called last: what stands here is final."""
+def add_lines(entry_dir: Path, result: RunResult, verdict: Verdict, *, session_dir: Path, **whose: str) -> None:
+    """`session_dir`: the folder from which on no link is followed. `whose`: the uid of the run and its session.
+
+    To be called last: what stands here is final.
+    """
     for repeat in result.repeats or (None,):
-        append_json_line(entry_dir / RESULT_LINES, {**whose, **_line(result, verdict, repeat)})
+        append_json_line(entry_dir / RESULT_LINES, {**whose, **_line(result, verdict, repeat)}, below=session_dir)
 
 
 def _line(result: RunResult, verdict: Verdict, repeat: Repeat | None) -> dict[str, object]:

@@ -8,11 +8,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from curator_bench import safe_files
 from curator_bench.values import Verdict
 
 SUMMARY = "summary.json"
 RESULTS = "results.json"
 _SCHEMA_VERSION = 1
+_LARGEST = 2**30
 _VERDICTS = frozenset(map(str, Verdict))
 _MAPPINGS = ("metrics", "params", "axes")
 _NO_ENTRIES_IN = frozenset(["env", "data_setup", "standing_clusters", "undelivered"])
@@ -47,7 +49,7 @@ def _runs_in_summary(path: Path) -> list[dict[str, Any]]:
 
 def _results_below(session_dir: Path) -> Iterator[dict[str, Any]]:
     for path in _files_below(session_dir):
-        if run := read_run(path):
+        if run := read_run(path, session_dir):
             yield run
 
 
@@ -71,9 +73,9 @@ def _holds_no_entry(name: str, *, top: bool, in_entry: bool) -> bool:
     return in_entry and (name in _OF_ONE_RUN or name.startswith(_NUMBERED))
 
 
-def read_run(path: Path) -> dict[str, Any]:
+def read_run(path: Path, below: Path | None = None) -> dict[str, Any]:
     """What a results.json says; empty where there is none, or none that says it."""
-    run = read_object(path)
+    run = read_object(path, below)
     return run if _is_run(run) else {}
 
 
@@ -87,10 +89,13 @@ def why_broken(path: Path) -> str:
     return f"{path} is broken"
 
 
-def read_object(path: Path) -> dict[str, Any]:
-    """Empty where there is none, or none that can be read: whoever wrote it may have been killed."""
+def read_object(path: Path, below: Path | None = None) -> dict[str, Any]:
+    """Empty where there is none, or none that can be read: whoever wrote it may have been killed.
+
+    `below`: the folder from which on no link is followed, the file's own where nothing is said.
+    """
     try:
-        found = json.loads(path.read_text("utf-8"))
+        found = json.loads(safe_files.read_text(path, below=below, most_bytes=_LARGEST))
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from curator_bench import safe_files
 from curator_bench.report.failures import failures
 from curator_bench.report.pivot import axes_of
-from curator_bench.report.session_runs import SUMMARY, merged, runs_of
+from curator_bench.report.session_runs import RESULTS, SUMMARY, merged, read_object, runs_of
 from curator_bench.words import printable, readable_seconds
 
 SCHEMA_VERSION = 1
@@ -110,9 +110,7 @@ def write_summary(session_dir: Path, runs: Sequence[dict[str, Any]]) -> None:
     """summary.json: this invocation's runs laid over what earlier ones of the same session left."""
     path = session_dir / SUMMARY
     document = summary_of(session_dir.name, merged([*runs_of(session_dir), *runs]))
-    beside = path.with_name(f".{SUMMARY}.{os.getpid()}")
-    beside.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", "utf-8")
-    os.replace(beside, path)
+    safe_files.write_text(path, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
 
 
 def summary_of(session: str, runs: list[dict[str, Any]]) -> dict[str, Any]:
@@ -150,10 +148,10 @@ def _by(axis: str, runs: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, A
     return found
 
 
-def read_results(directory: Path, since: datetime) -> dict[str, Any] | None:
+def read_results(directory: Path, since: datetime, below: Path | None = None) -> dict[str, Any] | None:
     """What whoever ran an entry wrote of it, when that is not of a run before `since`."""
     try:
-        run: dict[str, Any] = json.loads((directory / "results.json").read_text("utf-8"))
+        run = read_object(directory / RESULTS, below)
         return run if datetime.fromisoformat(run["started_at"]) >= since else None
-    except (OSError, ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError):
         return None

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from curator_bench.fleet.model import Where
+from curator_bench.fleet.messages import Where
 from curator_bench.rootdir import name_in_project
 from curator_bench.runner.recorder import recording_of
 from curator_bench.runner.run_keys import DEFINITION

@@ -39,5 +39,5 @@ class FleetHooks:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
         if FLEET in config.stash:
-            for line in config.stash[FLEET].left_out.told():
+            for line in config.stash[FLEET].quarantine.lines():
                 terminalreporter.write_line(line, yellow=True)

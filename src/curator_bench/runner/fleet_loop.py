@@ -15,10 +15,9 @@ import pytest
 from curator_bench.collection import BENCHMARKS, REPORT, backstop_s
 from curator_bench.errors import BenchError, ClusterError
 from curator_bench.execution.failed import answer_for, failed_before_it_began
-from curator_bench.fleet.baggage import pack
+from curator_bench.fleet.code_shipping import pack
 from curator_bench.fleet.fleet import LOCAL, Fleet, FleetSettings
-from curator_bench.fleet.left_out import LeftOut
-from curator_bench.fleet.model import (
+from curator_bench.fleet.messages import (
     Broken,
     Ended,
     Event,
@@ -28,9 +27,10 @@ from curator_bench.fleet.model import (
     Request,
     Slice,
     Started,
-    Told,
+    StatusReport,
     Where,
 )
+from curator_bench.fleet.quarantine import Quarantine
 from curator_bench.fleet.slices import capacity, fits, largest
 from curator_bench.runner.attempts import attempts_of
 from curator_bench.runner.claiming import claim, in_words, release, silence_of
@@ -87,7 +87,7 @@ class FleetLoop:
         self._gone = ""
         """Why there is no fleet any more, nor a new one to be had."""
         self._fleet = self._new_fleet()
-        self.left_out = LeftOut()
+        self.quarantine = Quarantine()
         config.stash[FLEET] = self
 
     def run(self) -> None:
@@ -182,21 +182,21 @@ class FleetLoop:
 
     def _order(self, flight: Flight, plan: Plan) -> Order:
         nodes = self._fleet.nodes
-        barred = flight.not_on | self.left_out.nodes
+        barred = flight.not_on | self.quarantine.nodes
         if not any(fits(flight.wanted, node) for node in nodes if node.id not in barred):
-            barred = self.left_out.nodes  # rather where it has failed than nowhere
+            barred = self.quarantine.nodes  # rather where it has failed than nowhere
         shares = flight.wanted.num_gpus % 1 != 0
         known = frozenset(node.id for node in nodes)
-        return Order(plan, flight.wanted, barred & known, flight.only_on, shares, self.left_out.gpus)
+        return Order(plan, flight.wanted, barred & known, flight.only_on, shares, self.quarantine.gpus)
 
     def _is_homeless(self, flight: Flight) -> bool:
-        nodes = [node for node in self._fleet.nodes if node.id not in self.left_out.nodes]
+        nodes = [node for node in self._fleet.nodes if node.id not in self.quarantine.nodes]
         return not any(fits(flight.wanted, node) for node in nodes if not flight.only_on or node.id in flight.only_on)
 
     def _too_large(self, flight: Flight) -> str:
         if flight.only_on:
             return "the machine it ran on is gone"
-        node = largest([node for node in self._fleet.nodes if node.id not in self.left_out.nodes])
+        node = largest([node for node in self._fleet.nodes if node.id not in self.quarantine.nodes])
         there = f"the largest node, {node}, has less" if node else "there is no node at all"
         return f"it asks for {flight.wanted}; {there}"
 
@@ -217,7 +217,7 @@ class FleetLoop:
                 self._look_for_homeless()
             case Broken(reason):
                 self._start_anew(reason)
-            case Told(uid, status) if uid in self._flights:
+            case StatusReport(uid, status) if uid in self._flights:
                 self._flights[uid].status = status
                 if (report := self._report()) is not None:
                     report.note_status(self._flights[uid].item.nodeid, status)
@@ -268,7 +268,7 @@ class FleetLoop:
 
     def _like(self, where: Where | None) -> frozenset[str]:
         """The node itself, where it lives and is not left out; else those known to be machines like it."""
-        nodes = {node.id for node in self._fleet.nodes} - self.left_out.nodes
+        nodes = {node.id for node in self._fleet.nodes} - self.quarantine.nodes
         if where is None or where.node in nodes:
             return frozenset({where.node} if where else ())
         return frozenset(node for node in nodes if self._machines.get(node) == where.machine_id)
@@ -329,7 +329,7 @@ class FleetLoop:
     def _leave_out(self, entry: Entry, where: Where, cause: Cause | None) -> None:
         if cause is None or cause in (Cause.CONFIGURATION, Cause.DATASET):
             return
-        for gpu in self.left_out.note(entry.id, where, cause, self._fleet.nodes):
+        for gpu in self.quarantine.note(entry.id, where, cause, self._fleet.nodes):
             self._fleet.reserve(where.node, gpu)
 
     def _look_at_the_clock(self) -> None:
@@ -380,7 +380,7 @@ class FleetLoop:
         if self._fleets_started >= _MOST_FLEETS:
             self._gone = f"the fleet ended {_MOST_FLEETS} times; {reason}"
             return
-        self.left_out = LeftOut()
+        self.quarantine = Quarantine()
         self._fleet = self._new_fleet()
         try:
             self._start_fleet()

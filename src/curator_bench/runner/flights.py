@@ -11,7 +11,7 @@ import pytest
 
 from curator_bench.collection import entry_of
 from curator_bench.execution.failed import answer_for
-from curator_bench.fleet.model import Slice, Where
+from curator_bench.fleet.messages import Slice, Where
 from curator_bench.fleet.slices import slice_of
 from curator_bench.values import Entry, Plan, RunResult, Verdict
 

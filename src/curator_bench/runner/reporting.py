@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from curator_bench import safe_files
 from curator_bench.collection import BENCHMARKS, RUN
-from curator_bench.execution.directories import PENDING
+from curator_bench.execution.directories import PENDING, make_own_folder
 from curator_bench.execution.files import strict, write_json
 from curator_bench.execution.result_lines import add_lines
 from curator_bench.matrix import definition_of
@@ -51,12 +52,12 @@ def note_run(
         "requirements": [_builtin(check) for check in checks],
     }
     _keep(item, run)
-    _try_to_write(run, lambda: _prepare(directory, run))
+    _try_to_write(run, lambda: _prepare(directory, benchmarks.session_dir, run))
     if benchmarks.settings.benchmark:
         from curator_bench.runner import entry_record
 
         entry_record.finish(item, result, verdict, checks)
-    _try_to_write(run, lambda: _publish(directory, run, result, verdict))
+    _try_to_write(run, lambda: _publish(directory, benchmarks.session_dir, run, result, verdict))
     return run
 
 
@@ -85,14 +86,15 @@ def _try_to_write(run: dict[str, Any], write: Callable[[], None]) -> None:
         run["warnings"] = list(dict.fromkeys([*run["warnings"], warning]))
 
 
-def _prepare(directory: Path, run: dict[str, Any]) -> None:
-    directory.mkdir(parents=True, exist_ok=True)
-    write_json(directory / PENDING, run)
+def _prepare(directory: Path, session_dir: Path, run: dict[str, Any]) -> None:
+    session_dir.mkdir(parents=True, exist_ok=True)
+    make_own_folder(directory, session_dir)
+    write_json(directory / PENDING, run, below=session_dir)
 
 
-def _publish(directory: Path, run: dict[str, Any], result: RunResult, verdict: Verdict) -> None:
-    (directory / PENDING).replace(directory / RESULTS)
-    add_lines(directory, result, verdict, uid=run["uid"], session=run["session"])
+def _publish(directory: Path, session_dir: Path, run: dict[str, Any], result: RunResult, verdict: Verdict) -> None:
+    safe_files.rename(directory / PENDING, RESULTS, below=session_dir)
+    add_lines(directory, result, verdict, session_dir=session_dir, uid=run["uid"], session=run["session"])
 
 
 def add_properties(item: pytest.Item, verdict: Verdict, result: RunResult, checks: Sequence[Check] = ()) -> None:

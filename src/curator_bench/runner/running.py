@@ -13,7 +13,7 @@ import pytest
 from curator_bench.collection import BENCHMARKS, REPORT, Benchmarks
 from curator_bench.execution.run import Interrupted, run_entry
 from curator_bench.execution.workbench import Workbench
-from curator_bench.fleet.model import Where
+from curator_bench.fleet.messages import Where
 from curator_bench.matrix import command_of, definition_of
 from curator_bench.runner.attempts import attempts_of
 from curator_bench.runner.claiming import NOT_HERE, claim, leave_to_others, release

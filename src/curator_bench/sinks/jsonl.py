@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field, field_validator
 
+from curator_bench import safe_files
 from curator_bench.sinks.file_systems import lacking, opened
 from curator_bench.sinks.sink import Sink, SinkConfig
 from curator_bench.sinks.told import Result, Session, line_of, to_document
@@ -74,7 +75,7 @@ class JsonlSink(Sink[JsonlConfig]):
         """All of them or, where the disk is full, none; many jobs may come at once."""
         path = self.context.matrix_dir / Path(self.config.path).expanduser()
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("ab", buffering=0) as file:
+        with safe_files.open_to_append(Path(os.path.realpath(path))) as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             before = os.fstat(file.fileno()).st_size
             if (file.write(lines) or 0) < len(lines):
@@ -153,6 +154,6 @@ def _end(result: Result) -> dict[str, Any]:
 def _session_uid(directory: Path) -> str:
     """As databases know the session; its folder where it has none."""
     try:
-        return (directory / ".session-uid").read_text("utf-8").strip()
-    except OSError:
+        return safe_files.read_text(directory / ".session-uid").strip()
+    except (OSError, ValueError):
         return f"{directory.name} {directory.parent}"

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
+from curator_bench import safe_files
 from curator_bench.sinks.copies import copy_masked
 from curator_bench.sinks.mlflow import MlflowConfig
 from curator_bench.sinks.mlflow_values import (
@@ -254,14 +255,14 @@ class MlflowLogging(Sink[MlflowConfig]):
         paths = [result.folder / name for name in names]
         paths += [Path(result.directory, "results.json")] if result.directory and result.is_last else []
         paths += [Path(result.log_path)] if result.log_path else []
-        yield from (path for path in paths if self.config.artifacts and path.is_file())
+        yield from (path for path in paths if self.config.artifacts and safe_files.is_file(path))
 
     def _session_files(self) -> Iterator[Path]:
         """The environment of each machine, the packages, the summary."""
         if self.config.artifacts:
             folder = self.context.session_dir
-            yield from sorted(path for path in (folder / "env").glob("*") if not path.name.startswith("."))
-            yield from (path for name in ("packages.txt", "summary.json") if (path := folder / name).is_file())
+            yield from sorted(path for path in (folder / "env").glob("[!.]*") if safe_files.is_file(path))
+            yield from (path for name in ("packages.txt", "summary.json") if safe_files.is_file(path := folder / name))
 
     def _upload(self, run: str, path: Path) -> None:
         """Under the name the file is known by. A log that is too long loses its beginning; other files are left out."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -11,6 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from curator_bench import safe_files
 from curator_bench.sinks.told import Result, Session, told_inconclusive
 from curator_bench.values import Scalar, Verdict
 
@@ -192,7 +194,7 @@ def time_series(directory: Path) -> Iterator[Point]:
 
 def _rows(path: Path) -> list[dict[str, str]]:
     try:
-        with path.open(newline="") as file:
+        with io.TextIOWrapper(safe_files.open_file(path), newline="") as file:
             return list(csv.DictReader(file))
     except (OSError, ValueError, csv.Error):
         return []

@@ -13,7 +13,7 @@ from typing import Any
 
 from curator_bench import safe_files
 from curator_bench.masking import Mask
-from curator_bench.sinks.dispatcher import Chosen, file_name
+from curator_bench.sinks.dispatcher import Chosen
 from curator_bench.sinks.journal import FOLDER, Journal, Undelivered, forget
 from curator_bench.sinks.sink import Context, Refused, Sink, TryLater
 from curator_bench.sinks.told import Result, Summary, Told
@@ -54,7 +54,7 @@ class Resending:
         """For people."""
         self.links: dict[str, str] = {}
         context = Context(
-            name=file_name(chosen.name),
+            name=safe_files.safe_name(chosen.name),
             session_dir=Path(left.session.directory),
             matrix_dir=chosen.matrix_dir,
             link=lambda uid, url: self.links.__setitem__(uid, mask.hide(url)),

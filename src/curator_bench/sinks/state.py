@@ -30,7 +30,7 @@ class State:
 
     def read(self) -> dict[str, Any]:
         try:
-            found = json.loads(self.path.read_text("utf-8"))
+            found = json.loads(safe_files.read_text(self.path))
         except (OSError, ValueError):
             return {}
         return found if isinstance(found, dict) else {}

@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from curator_bench import safe_files
 from curator_bench.sinks.copies import copy_masked
 from curator_bench.sinks.sink import Refused, Sink
 from curator_bench.sinks.told import Result, Session, told_inconclusive
@@ -87,7 +88,7 @@ class WandbLogging(Sink[WandbConfig]):
 
         paths = [Path(result.log_path)] if result.directory else []
         paths += [Path(result.directory, "results.json")] if result.directory and result.is_last else []
-        paths = [path for path in paths if path.is_file()]
+        paths = [path for path in paths if safe_files.is_file(path)]
         paths = [path for path in paths if path.stat().st_size <= self.config.max_artifact_mb * _MEBIBYTE]
         if paths:
             artifact = wandb.Artifact(f"run-{result.uid or run.id}", type="benchmark_results")

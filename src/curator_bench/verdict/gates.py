@@ -7,10 +7,10 @@ then the share of false discoveries is kept small over all tests of the session.
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from curator_bench.metric_names import is_secondary
 from curator_bench.values import Check, Requirement, Scalar
 from curator_bench.verdict.cases import Rules
 from curator_bench.verdict.direction import better_of
@@ -20,7 +20,6 @@ from curator_bench.verdict.judgement import Judgement, Word
 
 BOUND = "max_regression"
 PREVIOUS = "previous"
-_BESIDE = re.compile(r"(?P<of>.+)_(min|max|std|n)")
 _INDENT = "    "
 _MANY_TIMES = 1000
 
@@ -51,14 +50,8 @@ def wanted(requirements: Sequence[Requirement], metrics: Mapping[str, Scalar], *
 def _judgeable(metrics: Mapping[str, Scalar]) -> Iterator[str]:
     """Numbers, without what stands beside the median of repeats."""
     for name, value in metrics.items():
-        if number(value) is not None and not is_beside(name, metrics):
+        if number(value) is not None and not is_secondary(name, metrics):
             yield name
-
-
-def is_beside(name: str, metrics: Container[str]) -> bool:
-    """Whether a metric only says how the repeats of another one scatter."""
-    beside = _BESIDE.fullmatch(name)
-    return beside is not None and beside["of"] in metrics
 
 
 def number(value: Scalar) -> float | None:
