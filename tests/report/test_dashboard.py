@@ -174,9 +174,7 @@ def test_two_sessions_are_compared_in_the_words_of_compare_and_the_address_says_
     expect(table.locator("tbody tr").first).to_be_visible()
     shown = {tuple(row.locator("th, td").all_inner_texts()[place] for place in (0, 1, -1)) for row in _rows(table)}
     words = [nights.session_of(nights.SLOWER_FROM + step) for step in (-1, 0)]
-    done = subprocess.run(
-        [COMMAND, "compare", *words, "--json"], cwd=project, capture_output=True, text=True, check=True
-    )
+    done = warm.run("curator-bench", "compare", *words, "--json", cwd=project)
     said = {(one["entry"], one["metric"], one["verdict"]) for one in json.loads(done.stdout)}
     assert {cells for cells in shown if cells[2] != "–"} == said
     page.get_by_role("button", name="Swap A and B").click()
