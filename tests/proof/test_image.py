@@ -153,9 +153,7 @@ class Image:
         self.call(ROOT / "ci" / "build_docker.sh", "--base", BASE, "--", *options)
 
     def remove(self) -> None:
-        places = ("--root", str(self.storage / "root"), "--runroot", str(self.storage / "run"))
-        for command in (("buildah", *places, "rm", "--all"), ("podman", *places, "rmi", "--all", "--force")):
-            subprocess.run(command, capture_output=True, check=False)
+        """Remove the storage with all images and containers, and what may still be mounted in it."""
         mounts = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
         for mount in sorted((mount for mount in mounts if mount.startswith(f"{self.storage}/")), reverse=True):
             subprocess.run(["umount", "--lazy", mount], check=False)
