@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from curator_bench.values import Scalar
+from curator_bench.values import Check, Scalar
 
 _SECONDS = ("_s", "_seconds")
 _BYTES = ("_bytes",)
@@ -68,3 +68,9 @@ def markdown_cell(text: str) -> str:
     line = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
     line = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return _MARKUP.sub(r"\\\g<0>", line).replace("@", "&#64;")
+
+
+def inconclusive_line(check: Check) -> str:
+    """One line: which gate could not be decided, and what would decide it."""
+    limit = f"{check.bound} {check.limit:.3g}" if isinstance(check.limit, int | float) else check.bound
+    return f"{check.metric}, {limit}: inconclusive{f': {check.note}' if check.note else ''}"
