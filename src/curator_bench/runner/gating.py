@@ -76,23 +76,31 @@ class Gates:
         config: pytest.Config,
         origin: tuple[EntryKey, str | None],
         requirements: Sequence[Requirement],
-        metrics: Mapping[str, Scalar],
         machine: str = "",
     ) -> None:
-        """`origin` is the entry and its definition; `metrics` are what its first run measured, on `machine` or here."""
-        self._config = config
+        """`origin` is the entry and its definition; it was measured on `machine`, or here."""
+        self._config, self._requirements = config, requirements
         self._key, definition = origin
         self._origin = Origin(self._key.name, definition, machine or machine_id())
-        everything = config.stash[BENCHMARKS].settings.fail_on_regression
+        self._wanted: list[Wanted] = []
+        self._histories: dict[str, GateHistory] = {}
+        """By metric; read before anything is measured again."""
+        self.warnings: list[str] = []
+
+    def _read(self, metrics: Mapping[str, Scalar]) -> None:
+        """Read the history of each gated metric that is not known yet: a fixture may have added one to the last run."""
+        everything = self._config.stash[BENCHMARKS].settings.fail_on_regression
         # What is no number is told by the requirement itself.
         numbers = {name: value for name, value in metrics.items() if _is_finite(value)}
-        self._wanted = wanted(requirements, numbers, everything=everything)
-        self.warnings: list[str] = []
-        self._history = self._read() if self._wanted else GateHistory()
+        found = wanted(self._requirements, numbers, everything=everything)
+        new = [one for one in found if one.metric not in self._histories]
+        if new:
+            history = self._history([one.metric for one in new])
+            self._wanted += new
+            self._histories |= {one.metric: history for one in new}
 
-    def _read(self) -> GateHistory:
+    def _history(self, names: list[str]) -> GateHistory:
         database = self._config.stash[BENCHMARKS].settings.database
-        names = [one.metric for one in self._wanted]
         try:
             history = read_gate_history(database, self._key, names, self._origin.machine, last=_LAST)
         except BenchError as error:
@@ -109,7 +117,8 @@ class Gates:
         return "" if found.indices else found.reason
 
     def judge(self, measured: Sequence[Mapping[str, Scalar]]) -> Judged:
-        """Decides on all runs there are of the item, the first one first."""
+        """Decide on all these runs of the item together, the first one first."""
+        self._read(measured[-1])
         asked = [self._ask(one, measured) for one in self._wanted if number(measured[-1].get(one.metric)) is not None]
         decisions = judge([one.question for one in asked])
         found = [self._is_met(*pair) for pair in zip(asked, decisions, strict=True)]
@@ -126,10 +135,11 @@ class Gates:
         self._config.stash[_FOUND] = self._config.stash.get(_FOUND, 0) + found
 
     def _ask(self, one: Wanted, measured: Sequence[Mapping[str, Scalar]]) -> _Asked:
-        since = self._history.level_since.get(one.metric)
+        history = self._histories[one.metric]
+        since = history.level_since.get(one.metric)
         past = [
             value
-            for value in self._history.values.get(one.metric, ())
+            for value in history.values.get(one.metric, ())
             if (value.definition_hash or None) == (self._origin.definition or None)
             and number(value.value) is not None
             and (since is None or value.start >= since)
@@ -155,11 +165,11 @@ class Gates:
         return check_of(asked.wanted, metrics[asked.wanted.metric], decision, met=met, note=note)
 
 
-def gates_of(item: pytest.Item, entry: Entry, metrics: Mapping[str, Scalar]) -> Gates:
-    """The gates of the entry an item runs; `metrics` are those of its first run."""
+def gates_of(item: pytest.Item, entry: Entry) -> Gates:
+    """The gates of the entry an item runs."""
     key = EntryKey(entry.id, name_in_project(entry.file.file, item.config), entry.name)
     machine = item.stash.get(MACHINE, "")
-    return Gates(item.config, (key, definition_hash(entry)), entry.requirements, metrics, machine)
+    return Gates(item.config, (key, definition_hash(entry)), entry.requirements, machine)
 
 
 def _items(config: pytest.Config) -> int:
