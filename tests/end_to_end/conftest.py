@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import warm
 from plugins_of_others import WITHOUT_OTHERS
 
 from curator_bench.measure.processes import Mark, ProcessId, find_processes
@@ -129,7 +130,12 @@ class Project:
         return Outcome(process.returncode, output, self.session_dir)
 
     def run(self, *options: str, **variables: str) -> Outcome:
-        return self.outcome(self.start(*options, background=False, **variables))
+        """Start it and wait for its end; for whoever watches or kills it there is `start`."""
+        if any(name.startswith("PYTHON") for name in variables):  # read when an interpreter starts
+            return self.outcome(self.start(*options, background=False, **variables))
+        _, _, *words = self.command(*options)
+        done = warm.run(*words, cwd=self.folder, env=self.environment(**variables), stderr_apart=False)
+        return Outcome(done.returncode, done.stdout, self.session_dir)
 
     def outcome_of(self, entry: str) -> dict[str, Any]:
         found: dict[str, Any] = json.loads((self.session_dir / entry / "results.json").read_text("utf-8"))

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from curator_bench.fleet.model import Where
+from curator_bench.fleet.messages import Where
 from curator_bench.runner.conductor import Conductor, Job
 from curator_bench.runner.policy import Allowance, Decision, GateState, Spent
 from curator_bench.runner.runner import Order

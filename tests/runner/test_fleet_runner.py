@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from pathlib import Path
 from typing import cast
 
 import pytest
 
 from curator_bench.errors import ClusterError
-from curator_bench.fleet import model
+from curator_bench.fleet import messages
 from curator_bench.fleet.fleet import Fleet
-from curator_bench.fleet.model import Broken, Lost, Node, Nodes, Request, Slice, Started, Where
+from curator_bench.fleet.messages import Broken, Lost, Node, Nodes, Request, Slice, Started, Where
 from curator_bench.runner.fleet_runner import FleetRunner
 from curator_bench.runner.runner import Began, Ended, Event, Order, Refused
 from curator_bench.values import Cause, Plan, RunResult, Verdict
@@ -34,15 +33,15 @@ class ScriptedFleet:
     def __init__(self, *nodes: Node, refuses: str = "") -> None:
         self.nodes, self.notes = nodes, list[str]()
         self.refuses = refuses
-        self.events: deque[model.Event] = deque()
-        self.submitted: list[model.Order] = []
+        self.events: deque[messages.Event] = deque()
+        self.submitted: list[messages.Order] = []
         self.told: list[tuple[str, str]] = []
 
     def start(self, request: Request) -> None:
         if self.refuses:
             raise ClusterError(self.refuses)
 
-    def submit(self, order: model.Order) -> None:
+    def submit(self, order: messages.Order) -> None:
         self.submitted.append(order)
 
     def stop(self, uid: str) -> None:
@@ -57,7 +56,7 @@ class ScriptedFleet:
     def name_of(self, where: Where) -> str:
         return where.host
 
-    def next_event(self, within_s: float) -> model.Event | None:
+    def next_event(self, within_s: float) -> messages.Event | None:
         event = self.events.popleft() if self.events else None
         if isinstance(event, Nodes):
             self.nodes = event.nodes
@@ -79,8 +78,8 @@ def order(uid: str, needs: Slice | None = None, **more: object) -> Order:
     return Order(plan, needs or Slice(), **more)  # type: ignore[arg-type]
 
 
-def ended(uid: str, place: Where, verdict: Verdict = Verdict.PASSED, cause: Cause | None = None) -> model.Ended:
-    return model.Ended(uid, RunResult(uid, verdict, STAMP, STAMP, 1.0, cause=cause), place)
+def ended(uid: str, place: Where, verdict: Verdict = Verdict.PASSED, cause: Cause | None = None) -> messages.Ended:
+    return messages.Ended(uid, RunResult(uid, verdict, STAMP, STAMP, 1.0, cause=cause), place)
 
 
 def events_of(runner: FleetRunner, most: int = 20) -> list[Event]:
@@ -215,27 +214,14 @@ def test_a_run_that_does_not_answer_in_its_time_is_ended() -> None:
     assert "no answer within 0 s" in lost.result.error
 
 
-@pytest.mark.parametrize(("cause", "is_left_out"), [(Cause.NODE, True), (Cause.DATASET, False)])
-def test_a_node_on_which_two_entries_met_errors_of_the_machine_is_left_out(cause: Cause, is_left_out: bool) -> None:
+@pytest.mark.parametrize(("cause", "is_quarantine"), [(Cause.NODE, True), (Cause.DATASET, False)])
+def test_a_node_on_which_two_entries_met_errors_of_the_machine_is_quarantine(cause: Cause, is_quarantine: bool) -> None:
     fleet = ScriptedFleet(node("a"), node("b"))
     runner = runner_of(fleet)
     for uid in ("one", "two"):
         runner.submit(order(uid))
         fleet.events += [Started(uid, where("a")), ended(uid, where("a"), Verdict.ERROR, cause)]
     events_of(runner)
-    assert (runner.left_out.nodes == {"a"}) is is_left_out
+    assert (runner.quarantine.nodes == {"a"}) is is_quarantine
     runner.submit(order("three"))
-    assert fleet.submitted[-1].not_on == ({"a"} if is_left_out else set())
-
-
-def test_what_comes_home_of_a_run_is_in_its_folder(tmp_path: Path) -> None:
-    fleet = ScriptedFleet(node("a"))
-    runner = runner_of(fleet)
-    plan = Plan("one", "s", str(tmp_path), str(tmp_path / "one"), "python", "x.py", (), "/", "one")
-    runner.submit(Order(plan))
-    result = RunResult("one", Verdict.PASSED, STAMP, STAMP, 1.0)
-    fleet.events.append(model.Ended("one", result, where("a"), {"logs/out.log": b"said"}))
-    began, end = events_of(runner)
-    assert isinstance(began, Began)
-    assert isinstance(end, Ended)
-    assert (tmp_path / "one" / "logs" / "out.log").read_bytes() == b"said"
+    assert fleet.submitted[-1].not_on == ({"a"} if is_quarantine else set())

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from curator_bench.execution.failed import answer_for, failed_before_it_began
-from curator_bench.fleet.model import Slice, Where
+from curator_bench.fleet.messages import Slice, Where
 from curator_bench.runner.policy import (
     NOTHING_SPENT,
     Allowance,

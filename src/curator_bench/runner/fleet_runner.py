@@ -12,11 +12,10 @@ from datetime import UTC, datetime
 
 from curator_bench.errors import ClusterError
 from curator_bench.execution.failed import answer_for
-from curator_bench.fleet import model
-from curator_bench.fleet.baggage import bring_home
+from curator_bench.fleet import messages
 from curator_bench.fleet.fleet import Fleet
-from curator_bench.fleet.left_out import LeftOut
-from curator_bench.fleet.model import Broken, Lost, Node, Nodes, Request, Slice, Started, Told, Where
+from curator_bench.fleet.messages import Broken, Lost, Node, Nodes, Request, Slice, Started, StatusReport, Where
+from curator_bench.fleet.quarantine import Quarantine
 from curator_bench.fleet.slices import capacity, fits, largest
 from curator_bench.runner.runner import Began, Ended, Event, Order, Progressed, Refused
 from curator_bench.values import Cause, RunResult, Verdict
@@ -55,7 +54,7 @@ class FleetRunner:
     ) -> None:
         self._new_fleet, self._request = new_fleet, request
         self._max_runs, self._wait_s = max_runs, wait_s
-        self.left_out = LeftOut()
+        self.quarantine = Quarantine()
         self.gone = ""
         """Why there is no fleet any more, nor a new one to be had."""
         self._fleet = new_fleet()
@@ -133,19 +132,19 @@ class FleetRunner:
         else:
             self._fleet.submit(self._addressed(run.order))
 
-    def _addressed(self, order: Order) -> model.Order:
+    def _addressed(self, order: Order) -> messages.Order:
         nodes = self._fleet.nodes
-        barred = order.not_on | self.left_out.nodes
+        barred = order.not_on | self.quarantine.nodes
         if not any(fits(order.needs, node) for node in nodes if node.id not in barred):
-            barred = self.left_out.nodes  # rather where it has failed than nowhere
+            barred = self.quarantine.nodes  # rather where it has failed than nowhere
         known = frozenset(node.id for node in nodes) if barred else barred
         only_on = self._like(order.like) if order.like else frozenset[str]()
         shares = order.needs.num_gpus % 1 != 0
-        return model.Order(order.plan, order.needs, barred & known, only_on, shares, self.left_out.gpus)
+        return messages.Order(order.plan, order.needs, barred & known, only_on, shares, self.quarantine.gpus)
 
     def _like(self, where: Where | None) -> frozenset[str]:
         """The node itself, where it lives and is not left out; else those known to be machines like it."""
-        nodes = {node.id for node in self._fleet.nodes} - self.left_out.nodes
+        nodes = {node.id for node in self._fleet.nodes} - self.quarantine.nodes
         if where is None or where.node in nodes:
             return frozenset({where.node} if where else ())
         return frozenset(node for node in nodes if self._machines.get(node) == where.machine_id)
@@ -158,9 +157,9 @@ class FleetRunner:
 
     def _homes(self, order: Order) -> Iterator[Node]:
         """The nodes it may run on, however large they are."""
-        like, left_out = self._like(order.like) if order.like else None, self.left_out.nodes
+        like, quarantine = self._like(order.like) if order.like else None, self.quarantine.nodes
         for node in self._fleet.nodes:
-            if node.id not in left_out and (like is None or node.id in like):
+            if node.id not in quarantine and (like is None or node.id in like):
                 yield node
 
     def _is_homeless(self, order: Order) -> bool:
@@ -173,18 +172,17 @@ class FleetRunner:
         there = f"the largest node, {node}, has less" if node else "there is no node at all"
         return f"it asks for {order.needs}; {there}"
 
-    def _take(self, event: model.Event) -> None:
+    def _take(self, event: messages.Event) -> None:
         match event:
             case Started(uid, where) if uid in self._runs:
                 self._begin(self._runs[uid], where)
-            case model.Ended(uid, result, where, files) if uid in self._runs:
-                run = self._runs[uid]
-                self._begin(run, where)
-                self._answer(run, bring_home(run.order.plan, result, files))
+            case messages.Ended(uid, result, where) if uid in self._runs:
+                self._begin(self._runs[uid], where)
+                self._answer(self._runs[uid], result)
             case Lost(uid, reason, with_all=with_all) if uid in self._runs:
                 self._is_ending = with_all
                 self._lose(self._runs[uid], reason, with_all=with_all)
-            case Told(uid, status) if uid in self._runs:
+            case StatusReport(uid, status) if uid in self._runs:
                 self._events.append(Progressed(uid, status))
             case Nodes():
                 self._capacities.clear()
@@ -227,7 +225,7 @@ class FleetRunner:
     def _leave_out(self, entry: str, where: Where, cause: Cause | None) -> None:
         if cause is None or cause in (Cause.CONFIGURATION, Cause.DATASET):
             return
-        for gpu in self.left_out.note(entry, where, cause, self._fleet.nodes):
+        for gpu in self.quarantine.note(entry, where, cause, self._fleet.nodes):
             self._fleet.reserve(where.node, gpu)
 
     def _look_at_the_clock(self) -> None:
@@ -272,7 +270,7 @@ class FleetRunner:
         if self._fleets_started >= _MOST_FLEETS:
             self.gone = f"the fleet ended {_MOST_FLEETS} times; {reason}"
             return
-        self.left_out = LeftOut()
+        self.quarantine = Quarantine()
         self._fleet = self._new_fleet()
         try:
             self.start()

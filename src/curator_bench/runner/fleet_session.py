@@ -5,7 +5,6 @@ Everything happens in pytest's main thread: submitting, rows, judging.
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections import deque
 from collections.abc import Generator, Mapping
@@ -15,24 +14,24 @@ import pytest
 
 from curator_bench.collection import BENCHMARKS, REPORT, backstop_s, entry_of
 from curator_bench.errors import BenchError
-from curator_bench.fleet.baggage import pack
+from curator_bench.fleet.code_shipping import pack
 from curator_bench.fleet.fleet import LOCAL, Fleet, FleetSettings
-from curator_bench.fleet.left_out import LeftOut
-from curator_bench.fleet.model import Request
+from curator_bench.fleet.messages import Request
+from curator_bench.fleet.quarantine import Quarantine
 from curator_bench.fleet.slices import slice_of
 from curator_bench.runner.claiming import claim, in_words, release, silence_of
 from curator_bench.runner.conductor import Conductor, Job
 from curator_bench.runner.fleet_items import Items
 from curator_bench.runner.fleet_runner import FleetRunner
 from curator_bench.runner.policy import Decision, Next
-from curator_bench.runner.running import RESULT, ItemCallbacks, allowance, workbench
+from curator_bench.runner.running import RESULT, ItemCallbacks, allowance, plan_of, workbench
 from curator_bench.values import RunResult
 
 if TYPE_CHECKING:
     from curator_bench.options import FleetOptions
     from curator_bench.report.terminal import TerminalReport
 
-_LEFT_OUT = pytest.StashKey[LeftOut]()
+_QUARANTINE = pytest.StashKey[Quarantine]()
 _TICK_S = 0.5
 _LOOKS_FOR_A_SIGN_EVERY_S = 2.0
 
@@ -65,8 +64,8 @@ class FleetHooks:
         return report
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-        if _LEFT_OUT in config.stash:
-            for line in config.stash[_LEFT_OUT].told():
+        if _QUARANTINE in config.stash:
+            for line in config.stash[_QUARANTINE].lines():
                 terminalreporter.write_line(line, yellow=True)
 
 
@@ -94,7 +93,7 @@ def run_in_fleet(config: pytest.Config, items: Items) -> None:
         conductor.stop()
         raise
     finally:
-        config.stash[_LEFT_OUT] = runner.left_out
+        config.stash[_QUARANTINE] = runner.quarantine
         runner.close()
 
 
@@ -123,8 +122,8 @@ def _request(config: pytest.Config, options: FleetOptions, jobs: list[Job]) -> R
     """For a fleet of this machine there is nothing to send."""
     if options.address == LOCAL:
         return Request()
-    folders = sorted({job.entry.file.directory for job in jobs})
-    own = pack(folders, config.stash[BENCHMARKS].session_dir, secrets.token_hex(8))
+    benchmarks = config.stash[BENCHMARKS]
+    own = pack((plan_of(job.entry, benchmarks) for job in jobs), benchmarks.session_dir)
     return Request(own, more_nodes_may_come=bool(options.wait_s))
 
 

@@ -12,7 +12,7 @@ from curator_bench.collection import BENCHMARKS, UNJUDGED
 from curator_bench.errors import BenchError
 from curator_bench.runner.policy import GateState
 from curator_bench.runner.reporting import add_properties, note_run
-from curator_bench.values import Check, Entry, RunResult, Verdict
+from curator_bench.values import Check, Entry, Requirement, RunResult, Verdict
 from curator_bench.verdict.failure_table import failure_table
 from curator_bench.verdict.requirements import check, judge
 
@@ -41,7 +41,11 @@ class Outcome:
 def has_gates(item: pytest.Item, entry: Entry) -> bool:
     """True where runs of the entry are held against its history."""
     settings = item.config.stash[BENCHMARKS].settings
-    return settings.fail_on_regression or any(one.max_regression is not None for one in entry.requirements)
+    return settings.fail_on_regression or any(map(_is_gate, entry.requirements))
+
+
+def _is_gate(one: Requirement) -> bool:
+    return one.max_regression is not None or one.max_drift is not None
 
 
 def judge_of(item: pytest.Item, entry: Entry) -> Judge:
@@ -122,7 +126,7 @@ def check_run(item: pytest.Item, entry: Entry, result: RunResult) -> None:
         # Where the entry stands; a place in here would tell nobody anything.
         raise pytest.skip.Exception(outcome.result.error, _use_item_location=True)
     if outcome.verdict is not Verdict.PASSED:
-        pytest.fail(_why(entry, outcome, run["directory"]), pytrace=False)
+        pytest.fail(_why(entry, outcome, run.directory), pytrace=False)
 
 
 def settle(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:

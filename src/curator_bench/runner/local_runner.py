@@ -6,7 +6,7 @@ from collections import deque
 
 from curator_bench.execution.run import Interrupted, run_entry
 from curator_bench.execution.workbench import Workbench
-from curator_bench.fleet.model import Slice, Where
+from curator_bench.fleet.messages import Slice, Where
 from curator_bench.runner.runner import Began, Ended, Event, Order, Refused
 from curator_bench.values import Cause
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
-from curator_bench.fleet.model import Slice, Where
+from curator_bench.fleet.messages import Slice, Where
 from curator_bench.values import Cause, Plan, RunResult
 
 
