@@ -6,14 +6,19 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from curator_bench.study import MatrixResults, MatrixRun, run_matrix
+    from curator_bench.study import MatrixResults, run_matrix
+    from curator_bench.values import Plan, RunRecord, Verdict
 
 __version__ = "0.1.0"
-__all__ = ["MatrixResults", "MatrixRun", "run_matrix"]
+__all__ = ["MatrixResults", "Plan", "RunRecord", "Verdict", "run_matrix"]
+_MODULES = {
+    **dict.fromkeys(("MatrixResults", "run_matrix"), "curator_bench.study"),
+    **dict.fromkeys(("Plan", "RunRecord", "Verdict"), "curator_bench.values"),
+}
 
 
 def __getattr__(name: str) -> Any:
-    """What stands in __all__ is imported when it is first asked for: every pytest start imports this package."""
-    if name not in __all__:
+    """Import a name of __all__ when it is first asked for: every start of pytest imports this package."""
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module("curator_bench.study"), name)
+    return getattr(importlib.import_module(_MODULES[name]), name)

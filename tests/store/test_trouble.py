@@ -19,7 +19,7 @@ from curator_bench.importing.found import FoundRun
 from curator_bench.store import unrecorded
 from curator_bench.store.database import WRITE_PATIENCE_S, Database, database_url, open_for_writing
 from curator_bench.store.recorder import Recorder
-from curator_bench.store.records import RunRecord
+from curator_bench.store.records import StoredRun
 from curator_bench.store.rows import Place, join_invocation, join_session, take_in
 from curator_bench.values import Repeat
 
@@ -36,7 +36,7 @@ def record(bench: Bench, recorder: Recorder, name: str) -> str:
     return uid
 
 
-def kept_runs(file: Path) -> list[RunRecord]:
+def kept_runs(file: Path) -> list[StoredRun]:
     return [found.record for found in kept.read(file) if isinstance(found, FoundRun)]
 
 
@@ -74,7 +74,7 @@ import json, resource, sys
 from datetime import UTC, datetime
 from curator_bench.store.database import database_url, open_for_writing
 from curator_bench.store.recorder import Recorder
-from curator_bench.store.records import RunRecord
+from curator_bench.store.records import StoredRun
 from curator_bench.store.records import InvocationRecord, RunEnd, RunStart, SessionRecord
 from curator_bench.values import Verdict
 
@@ -277,7 +277,7 @@ def test_what_was_kept_is_all_there_is_of_a_run(bench: Bench) -> None:
         "invocation": ("uid", "host"),
     }
     written = {table: bench.rows(table, *columns) for table, columns in tables.items()}
-    whole = RunRecord(recorder.session, recorder.invocation, start, end)
+    whole = StoredRun(recorder.session, recorder.invocation, start, end)
     file = unrecorded.keep(bench.session_dir, whole)
     assert json.loads(file.read_text())["schema_version"] == 1
     with database.writing() as connection:

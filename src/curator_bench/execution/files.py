@@ -6,19 +6,18 @@ A script may have put anything in the place of a file: see `safe_files`, also fo
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 from typing import Any
 
 from curator_bench import safe_files
+from curator_bench.codec import json_line, json_text
 
 SCHEMA_VERSION = 1
 
 
 def write_json(path: Path, document: dict[str, Any], *, below: Path | None = None) -> None:
     """Replaces the file with strict JSON that says which version of its schema it follows."""
-    text = json.dumps(_versioned(document), indent=2, ensure_ascii=False) + "\n"
-    safe_files.write_text(path, text, below=below)
+    safe_files.write_text(path, json_text({"schema_version": SCHEMA_VERSION, **document}), below=below)
 
 
 def read_object(path: Path, *, below: Path | None = None) -> dict[str, Any]:
@@ -32,23 +31,7 @@ def read_object(path: Path, *, below: Path | None = None) -> dict[str, Any]:
 
 def append_json_line(path: Path, document: dict[str, Any], *, below: Path | None = None) -> None:
     """Adds one line, in a single write, so that lines of several processes do not mix."""
-    line = json.dumps(_versioned(document), ensure_ascii=False) + "\n"
-    safe_files.append_bytes(path, line.encode("utf-8"), below=below)
-
-
-def _versioned(document: dict[str, Any]) -> dict[str, Any]:
-    return {"schema_version": SCHEMA_VERSION, **strict(document)}
-
-
-def strict(value: Any) -> Any:
-    """The value as strict JSON knows it: NaN and the infinities become the texts "NaN", "Infinity", "-Infinity"."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    if isinstance(value, dict):
-        return {str(key): strict(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [strict(item) for item in value]
-    return value
+    safe_files.append_bytes(path, json_line({"schema_version": SCHEMA_VERSION, **document}), below=below)
 
 
 def tail(path: Path, lines: int, most_bytes: int = 64 * 1024, *, below: Path | None = None) -> tuple[str, ...]:

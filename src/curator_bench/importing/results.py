@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 from curator_bench import safe_files
 from curator_bench.errors import Mistake
 from curator_bench.importing.found import Found, FoundRun, documents, moment_of, stable_uid
-from curator_bench.store.records import RunEnd, RunRecord, RunStart, SessionRecord
+from curator_bench.store.records import RunEnd, RunStart, SessionRecord, StoredRun
 from curator_bench.store.session_uid import FILE_NAME as SESSION_UID
 from curator_bench.values import Place, Repeat, Scalar, Verdict
 
@@ -147,7 +147,7 @@ def _run(lines: Sequence[_Line], around: _Surroundings, combine: Combine) -> Fou
     )
     uid = stable_uid("results", said["session"], said["name"], said["attempt"], first.ended)
     return FoundRun(
-        RunRecord(session, None, _start(said, first.started, uid, around), end), first.place, recorded_as=last.ended
+        StoredRun(session, None, _start(said, first.started, uid, around), end), first.place, recorded_as=last.ended
     )
 
 

@@ -25,7 +25,7 @@ def check_run(item: pytest.Item, entry: Entry, result: RunResult) -> None:
         # Where the entry stands; a place in here would tell nobody anything.
         raise pytest.skip.Exception(outcome.result.error, _use_item_location=True)
     if outcome.verdict is not Verdict.PASSED:
-        pytest.fail(_why(entry, outcome, run["directory"]), pytrace=False)
+        pytest.fail(_why(entry, outcome, run.directory), pytrace=False)
 
 
 def _missed(checks: Sequence[Check]) -> str:

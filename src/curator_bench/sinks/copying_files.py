@@ -12,7 +12,7 @@ from typing import Any
 from curator_bench.sinks.copying import CopyConfig
 from curator_bench.sinks.file_systems import local_folder, opened
 from curator_bench.sinks.sink import Refused, Sink
-from curator_bench.sinks.told import Result, Session, Summary
+from curator_bench.values import RunRecord, Session, Summary
 
 _RESULTS = "results.json"
 _OF_THE_MOMENT = "claim.json"
@@ -39,7 +39,7 @@ class FileCopies(Sink[CopyConfig]):
         self._seen = time.monotonic()
         self.context.link("", to)
 
-    def run_finished(self, result: Result) -> None:
+    def run_finished(self, result: RunRecord) -> None:
         folder = Path(result.directory)
         if result.directory and folder.is_relative_to(self.context.session_dir):
             self._copy(files_of_run(folder, self.context.session_dir))

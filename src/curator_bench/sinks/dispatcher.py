@@ -16,7 +16,7 @@ from curator_bench.masking import Mask
 from curator_bench.sinks.courier import UNKEPT, Courier
 from curator_bench.sinks.journal import FOLDER, Journal
 from curator_bench.sinks.sink import Context, Sink, SinkConfig
-from curator_bench.sinks.told import Result, Run, Session, Summary
+from curator_bench.values import Run, RunRecord, Session, Summary
 
 _LOOK_EVERY_S = 0.5
 _LOOK_AT_THE_END_S = 0.02
@@ -50,7 +50,7 @@ class Dispatcher:
         for courier in self._couriers:
             courier.tell(run)
 
-    def run_finished(self, result: Result, sink_data: _SinkData) -> None:
+    def run_finished(self, result: RunRecord, sink_data: _SinkData) -> None:
         """`sink_data`: what the entry has for each sink."""
         for courier in self._couriers:
             courier.tell(replace(result, sink_data=sink_data.get(courier.name, {})))

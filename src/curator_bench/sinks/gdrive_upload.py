@@ -15,7 +15,7 @@ from typing import Any
 from curator_bench.sinks.copying_files import files_below
 from curator_bench.sinks.gdrive import GdriveConfig
 from curator_bench.sinks.sink import Refused, Sink
-from curator_bench.sinks.told import Result, Session, Summary
+from curator_bench.values import RunRecord, Session, Summary
 
 _SCOPES = ["https://www.googleapis.com/auth/drive"]
 _LEFT_OUT = ("scratch", "ray_cluster")
@@ -32,7 +32,7 @@ class GdriveUpload(Sink[GdriveConfig]):
     def start_session(self, session: Session) -> None:
         self._session = session
 
-    def run_finished(self, result: Result) -> None:
+    def run_finished(self, result: RunRecord) -> None:
         """It is in the session's folder."""
 
     def end_session(self, summary: Summary) -> None:

@@ -16,7 +16,7 @@ from sqlalchemy.exc import DBAPIError
 
 from curator_bench.store import rows, unrecorded
 from curator_bench.store.database import WRITE_PATIENCE_S, Database, reason_of
-from curator_bench.store.records import InvocationRecord, RunEnd, RunRecord, RunStart, SessionRecord
+from curator_bench.store.records import InvocationRecord, RunEnd, RunStart, SessionRecord, StoredRun
 from curator_bench.store.rows import Place
 from curator_bench.store.session_uid import session_uid
 
@@ -92,7 +92,7 @@ class Recorder:
         """Completes the row, with all the run has measured; called again, it replaces what it was told before."""
         start, run = self._under_way[uid]
         if self._write(lambda connection, place: rows.complete(connection, place, start, end, run)) is None:
-            self._keep(RunRecord(self._session, self._invocation, start, end))
+            self._keep(StoredRun(self._session, self._invocation, start, end))
 
     def note_teardown(self, uid: str, outcome: str) -> None:
         """What became of the fixtures of a run that is recorded already."""
@@ -147,7 +147,7 @@ class Recorder:
         self._place, self.patience_s = None, _SHORT_PATIENCE_S
         self._database.reconnect()
 
-    def _keep(self, record: RunRecord) -> None:
+    def _keep(self, record: StoredRun) -> None:
         why = "; ".join(self._reasons)
         self._losses.reasons |= self._reasons
         try:
