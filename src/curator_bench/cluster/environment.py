@@ -15,7 +15,7 @@ _USERS_OWN_AUTHENTICATION = "RAY_AUTH_"
 
 
 def without_ray(env: Mapping[str, str]) -> dict[str, str]:
-    """Without any RAY_*, without our marks, and without what Ray adds for its workers when this process is one."""
+    """The environment without RAY_* variables, our marks, and what Ray adds if this process is a worker."""
     dropped = {CLUSTER_VARIABLE, RUN_VARIABLE} | (_ADDED_BY_A_WORKER if _IN_A_WORKER in env else frozenset())
     return {name: value for name, value in env.items() if not name.startswith("RAY_") and name not in dropped}
 
@@ -23,7 +23,7 @@ def without_ray(env: Mapping[str, str]) -> dict[str, str]:
 def head_environment(
     env: Mapping[str, str], entry_env: Mapping[str, str], token: str, marks: tuple[Mark, ...]
 ) -> dict[str, str]:
-    """What a cluster's processes see. RAY_AUTH_TOKEN goes before any token file."""
+    """The environment of a cluster's processes. RAY_AUTH_TOKEN takes precedence over token files."""
     environment = without_ray(env)
     environment.update({name: value for name, value in entry_env.items() if name not in ADDRESS_AND_TOKEN})
     environment.update(authentication(token))

@@ -1,21 +1,21 @@
-"""Which nodes and GPUs are left out for the rest of a session: those on which two different entries met errors."""
+"""Nodes and GPUs that are not used any more in this session, since two different entries had errors there."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from curator_bench.fleet.model import Node, Where
+from curator_bench.fleet.messages import Node, Where
 from curator_bench.values import Cause
 
-ENOUGH = 2
+ENTRIES_WITH_ERRORS = 2
 
 
-class LeftOut:
-    """The last node that is left is never left out: it may not be its fault."""
+class Quarantine:
+    """Counts errors by node and GPU. The last node is never quarantined: it may not be its fault."""
 
     def __init__(self) -> None:
         self._errors: dict[tuple[str, str], dict[str, None]] = {}
-        """By node, and its GPU or an empty text: the entries that met an error there."""
+        """By node, and its GPU or an empty text, the entries that had an error there."""
         self._names: dict[str, str] = {}
         self._nodes: set[str] = set()
         self._gpus: dict[str, frozenset[str]] = {}
@@ -29,7 +29,7 @@ class LeftOut:
         return dict(self._gpus)
 
     def note(self, entry: str, where: Where, cause: Cause, nodes: Sequence[Node]) -> list[str]:
-        """An entry met an error there. Answers with the GPUs that are left out from now on."""
+        """Count an error of an entry; the GPUs that are quarantined from now on."""
         self._names[where.node] = str(where)
         if cause is Cause.GPU:
             return [gpu for gpu in where.gpus if self._is_new_gpu(entry, where.node, gpu)]
@@ -37,8 +37,8 @@ class LeftOut:
             self._nodes.add(where.node)
         return []
 
-    def told(self) -> Iterator[str]:
-        """For people."""
+    def lines(self) -> Iterator[str]:
+        """Lines for the user."""
         for node in sorted(self._nodes):
             entries = ", ".join(self._errors[node, ""])
             yield f"left out: node {self._names[node]}, where errors were met by {entries}"
@@ -55,7 +55,7 @@ class LeftOut:
         return True
 
     def _count(self, entry: str, node: str, gpu: str = "") -> bool:
-        """Whether it is enough by now."""
+        """Count an error; true if enough different entries had one."""
         entries = self._errors.setdefault((node, gpu), {})
         entries[entry] = None
-        return len(entries) >= ENOUGH
+        return len(entries) >= ENTRIES_WITH_ERRORS

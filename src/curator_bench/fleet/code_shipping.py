@@ -1,6 +1,6 @@
-"""The code and files that runs need on machines that may lack them: our package, the matrices' folders, named scripts.
+"""Code and files for machines that may lack them: our package, the matrices' folders, the scripts they name.
 
-A machine that has the same files under the same paths uses them. Ray's `runtime_env` sends them to the others.
+A machine that has the same files under the same paths uses its own. Ray's `runtime_env` sends them to the others.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _SHOWN_FILES = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Baggage:
-    """Packed by the pytest process; unpacked by each run where it is."""
+class Shipment:
+    """The description of the files. The pytest process makes it, each run uses it where it is."""
 
     folders: tuple[str, ...] = ()
     """The folders of the matrices; none of them stands in another."""
@@ -51,13 +51,13 @@ class Baggage:
     token: str = ""
     """The content of the token file. A machine that can read it sees our results directory."""
     home_python: str = ""
-    at_home_on: frozenset[str] = frozenset()
-    """The nodes that had the files when they were asked: they keep to them when scripts write into them meanwhile."""
+    present_on: frozenset[str] = frozenset()
+    """The nodes that had the files when they were asked. They keep using them, also after a script wrote there."""
 
-    def as_sent(self, is_sent: bool, at_home_on: frozenset[str] = frozenset()) -> Baggage:
-        """Where the files are not sent, every node has them."""
+    def as_sent(self, is_sent: bool, present_on: frozenset[str] = frozenset()) -> Shipment:
+        """The description that runs get. If the files are not sent, every node has them."""
         if is_sent:
-            return dataclasses.replace(self, at_home_on=at_home_on)
+            return dataclasses.replace(self, present_on=present_on)
         return dataclasses.replace(self, folders=(), named=frozenset(), fingerprints=())
 
     def close(self) -> None:
@@ -67,18 +67,18 @@ class Baggage:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What a machine has of it."""
+class Comparison:
+    """The state of one machine, compared with a shipment."""
 
     has_bench: bool
     differences: Mapping[str, str]
-    """By path, the fingerprints of files that are not as they were packed; an empty text where there is no file."""
+    """By path, the machine's fingerprints of files that differ; an empty text for a file that is missing there."""
     shares_results: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """What Ray has to send, and the same in words."""
+    """The decision what Ray sends, and the lines that tell the user."""
 
     code: bool = False
     files: bool = False
@@ -86,11 +86,11 @@ class Sending:
 
 
 class TooMuchToSend(ValueError):
-    """A node lacks files, and they are too many or too large to be sent."""
+    """Files are missing on a node, and too many or too large to be sent."""
 
 
-def pack(plans: Iterable[Plan], session_dir: Path) -> Baggage:
-    """Take down what these plans need beside themselves, and write a token file of this invocation's own."""
+def pack(plans: Iterable[Plan], session_dir: Path) -> Shipment:
+    """Describe the files these plans need, and write a token file for this invocation alone."""
     plans = list(plans)
     folders, named = _outermost({plan.working_dir for plan in plans}), frozenset(_named_files(plans))
     token_file = session_dir / "fleet" / f"token-{secrets.token_hex(4)}"
@@ -98,7 +98,7 @@ def pack(plans: Iterable[Plan], session_dir: Path) -> Baggage:
     token = secrets.token_hex(16)
     safe_files.write_text(token_file, token, mode=0o600)
     found = fingerprints_of(folders, named, str(session_dir))
-    return Baggage(folders, named, tuple(found.items()), str(session_dir), str(token_file), token, sys.executable)
+    return Shipment(folders, named, tuple(found.items()), str(session_dir), str(token_file), token, sys.executable)
 
 
 def _named_files(plans: Iterable[Plan]) -> Iterator[str]:
@@ -118,26 +118,26 @@ def _outermost(folders: Iterable[str]) -> tuple[str, ...]:
     return tuple(kept)
 
 
-def look(baggage: Baggage, version: str) -> tuple[bool, dict[str, str], bool]:
-    """Compare the machine this is called on. The function is sent by value: our code need not be there."""
+def compare_here(shipment: Shipment, version: str) -> tuple[bool, dict[str, str], bool]:
+    """Compare the machine this runs on. Sent by value, since our code may be missing there; hence only plain types."""
     import importlib
 
     try:
-        has_bench = importlib.import_module("curator_bench.fleet.baggage").code_digest() == version
+        has_bench = importlib.import_module("curator_bench.fleet.code_shipping").code_digest() == version
     except ImportError:
         has_bench = False
     try:
-        shares_results = Path(baggage.token_file).read_text() == baggage.token
+        shares_results = Path(shipment.token_file).read_text() == shipment.token
     except OSError:
         shares_results = False
-    here = fingerprints_of(baggage.folders, baggage.named, baggage.session_dir)
-    packed = dict(baggage.fingerprints)
+    here = fingerprints_of(shipment.folders, shipment.named, shipment.session_dir)
+    packed = dict(shipment.fingerprints)
     paths = {*here, *packed}
     return has_bench, {path: here.get(path, "") for path in paths if here.get(path) != packed.get(path)}, shares_results
 
 
 def code_digest() -> str:
-    """The digest of the package that is imported here."""
+    """The digest of the curator_bench that is imported here."""
     top = str(Path(__file__).parents[1])
     found = fingerprints_of([top], (), "")
     lines = (f"{os.path.relpath(path, top)}\0{found[path]}\n" for path in sorted(found))
@@ -152,7 +152,7 @@ def fingerprints_of(folders: Iterable[str], named: Iterable[str], session_dir: s
 
 
 def fingerprint(path: str) -> str:
-    """The digest of a small file, the size of a large one, which is data; empty where there is no file."""
+    """The digest of a small file, the size of a large one (data); empty if there is no file."""
     try:
         size = os.stat(path).st_size
         if size > _SMALL_BYTES:
@@ -164,33 +164,33 @@ def fingerprint(path: str) -> str:
 
 
 def _files(folder: str, results: str) -> Iterator[str]:
-    """The files of a folder, but for those in the results directory."""
+    """The files of a folder, except results and what `_is_code` leaves out."""
     for top, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if name not in _LEFT_AT_HOME and os.path.join(top, name) != results]
         yield from (path for name in names if _is_code(Path(path := os.path.join(top, name))))
 
 
 def _is_code(path: Path) -> bool:
-    """Not what a session writes beside its matrix while it runs."""
+    """False for files that a session writes beside its matrix: databases, byte code, hidden files."""
     is_ours = path.suffix in (".pyc", ".db") or ".db-" in path.name or path.name.startswith(".")
     return path.is_file() and not path.is_symlink() and not is_ours
 
 
-def real_differences(baggage: Baggage, found: Found) -> list[str]:
-    """The files that a machine has otherwise than we have. A file that changes here meanwhile counts only if named."""
-    packed = dict(baggage.fingerprints)
+def real_differences(shipment: Shipment, found: Comparison) -> list[str]:
+    """The paths that differ between here and a machine. A file that changed here meanwhile counts only if named."""
+    packed = dict(shipment.fingerprints)
     differing = []
     for path, there in sorted(found.differences.items()):
         now = fingerprint(path)
-        if now != there and (path in baggage.named or now == packed.get(path, "")):
+        if now != there and (path in shipment.named or now == packed.get(path, "")):
             differing.append(path)
     return differing
 
 
-def what_to_send(baggage: Baggage, found: Mapping[str, Found], unasked: str = "") -> Sending:
-    """Decide what is to be sent to the machines that lack something; TooMuchToSend where that is too much.
+def what_to_send(shipment: Shipment, found: Mapping[str, Comparison], unasked: str = "") -> Sending:
+    """Decide what is sent, from the state of each host; raises TooMuchToSend.
 
-    `unasked`: the nodes of which nothing is known.
+    `unasked`: a name for nodes that could not be asked.
     """
     words = []
     others = [unasked] if unasked else []
@@ -198,18 +198,18 @@ def what_to_send(baggage: Baggage, found: Mapping[str, Found], unasked: str = ""
     if lacking := sorted(host for host, has in found.items() if not has.has_bench) + others:
         sends_code = True
         words.append(f"curator_bench is sent to {', '.join(lacking)}")
-    differing = {host: paths for host, has in sorted(found.items()) if (paths := real_differences(baggage, has))}
-    if baggage.fingerprints and (differing or others):
-        sends_files, text = _files_to_send(baggage, differing, others)
+    differing = {host: paths for host, has in sorted(found.items()) if (paths := real_differences(shipment, has))}
+    if shipment.fingerprints and (differing or others):
+        sends_files, text = _files_to_send(shipment, differing, others)
         words.append(text)
     if lacking := sorted(host for host, has in found.items() if not has.shares_results):
-        words.append(f"results come back from {', '.join(lacking)}, which cannot see {baggage.session_dir}")
+        words.append(f"results come back from {', '.join(lacking)}, which cannot see {shipment.session_dir}")
     return Sending(sends_code, sends_files, tuple(words))
 
 
-def _files_to_send(baggage: Baggage, differing: Mapping[str, list[str]], others: list[str]) -> tuple[bool, str]:
-    folders, count = ", ".join(baggage.folders), len(baggage.fingerprints)
-    size = sum(_size(path) for path, _ in baggage.fingerprints)
+def _files_to_send(shipment: Shipment, differing: Mapping[str, list[str]], others: list[str]) -> tuple[bool, str]:
+    folders, count = ", ".join(shipment.folders), len(shipment.fingerprints)
+    size = sum(_size(path) for path, _ in shipment.fingerprints)
     if size <= _MOST_SENT_BYTES and count <= _MOST_FILES:
         return True, f"{folders} ({count} files) is sent to {', '.join([*differing, *others])}"
     too_much = f"{folders}, which is too much to send ({count} files, {size >> 20} MiB)"
@@ -231,20 +231,20 @@ def _size(path: str) -> int:
 
 
 @contextmanager
-def runtime_env(baggage: Baggage, sending: Sending) -> Iterator[dict[str, Any]]:
-    """What Ray takes when a driver connects; it has sent it by the end of the context."""
+def runtime_env(shipment: Shipment, sending: Sending) -> Iterator[dict[str, Any]]:
+    """Ray's `runtime_env`, for connecting a driver inside the context. The files are copied for that long."""
     env: dict[str, Any] = {"py_modules": [str(Path(__file__).parents[1])]} if sending.code else {}
     with tempfile.TemporaryDirectory(prefix="cbf-") as folder:
         if sending.files:
-            _copy_files(baggage, folder)
+            _copy_files(shipment, folder)
             env["working_dir"] = folder
         yield env
 
 
-def _copy_files(baggage: Baggage, folder: str) -> None:
-    """Copy what is sent, under its whole path, but for files that change meanwhile."""
-    for path, packed in baggage.fingerprints:
-        if path not in baggage.named and fingerprint(path) != packed:
+def _copy_files(shipment: Shipment, folder: str) -> None:
+    """Copy the files, each under its whole path, except those that changed meanwhile."""
+    for path, packed in shipment.fingerprints:
+        if path not in shipment.named and fingerprint(path) != packed:
             continue
         target = folder + path
         os.makedirs(os.path.dirname(target), exist_ok=True)
@@ -254,36 +254,36 @@ def _copy_files(baggage: Baggage, folder: str) -> None:
 
 @dataclass(slots=True)
 class Unpacked:
-    """The plan as it can be run here; `back` gives the result as it is at home."""
+    """The plan with the paths of this machine; `back` gives a result with the paths at home."""
 
     plan: Plan
     moved: dict[str, str] = field(default_factory=dict)
     is_away: bool = False
-    """The run's folder is one that nobody at home can see."""
+    """True if the run's folder cannot be seen at home."""
 
     def back(self, result: RunResult) -> RunResult:
         return relocated(result, self.to_home())
 
     def to_home(self) -> dict[str, str]:
-        """By path here, the path at home."""
+        """Paths of this machine, and the same at home."""
         return {there: here for here, there in self.moved.items()}
 
 
 @contextmanager
-def unpacked(plan: Plan, baggage: Baggage, node: str) -> Iterator[Unpacked]:
-    """The plan with the paths of this machine, and a session's folder of its own where it cannot see ours."""
-    found = _found_here(baggage)
+def unpacked(plan: Plan, shipment: Shipment, node: str) -> Iterator[Unpacked]:
+    """Relocate a plan to this machine. If this cannot see our results directory, the run gets a temporary one."""
+    found = _found_here(shipment)
     moved: dict[str, str] = {}
     own_session = ""
-    if baggage.fingerprints and node not in baggage.at_home_on and found.differences:
-        moved = {path: os.getcwd() + path for path in (*baggage.folders, *baggage.named)}
-    if baggage.session_dir and found.shares_results:
-        moved[baggage.session_dir] = baggage.session_dir  # which may stand in a folder that is another here
-    elif baggage.session_dir:
-        own_session = moved[baggage.session_dir] = tempfile.mkdtemp(prefix="cbf-")
+    if shipment.fingerprints and node not in shipment.present_on and found.differences:
+        moved = {path: os.getcwd() + path for path in (*shipment.folders, *shipment.named)}
+    if shipment.session_dir and found.shares_results:
+        moved[shipment.session_dir] = shipment.session_dir  # which may stand in a folder that is another here
+    elif shipment.session_dir:
+        own_session = moved[shipment.session_dir] = tempfile.mkdtemp(prefix="cbf-")
         plan = dataclasses.replace(plan, artifacts_dir=None)
-    if baggage.home_python and not os.path.exists(baggage.home_python):
-        moved[baggage.home_python] = sys.executable
+    if shipment.home_python and not os.path.exists(shipment.home_python):
+        moved[shipment.home_python] = sys.executable
     try:
         yield Unpacked(relocated(plan, moved) if moved else plan, moved, bool(own_session))
     finally:
@@ -292,12 +292,12 @@ def unpacked(plan: Plan, baggage: Baggage, node: str) -> Iterator[Unpacked]:
 
 
 @functools.cache
-def _found_here(baggage: Baggage) -> Found:
-    return Found(*look(baggage, ""))
+def _found_here(shipment: Shipment) -> Comparison:
+    return Comparison(*compare_here(shipment, ""))
 
 
 def relocated(value: _T, moved: Mapping[str, str]) -> _T:
-    """The value with every path in it that begins with one of these replaced, the longest first."""
+    """Replace these paths, and the beginnings of longer ones, everywhere in a value; the longest match counts."""
     found: Any = value
     if isinstance(found, str):
         found = _with_other_paths(found, moved)
@@ -323,32 +323,32 @@ def _with_other_paths(text: str, moved: Mapping[str, str]) -> str:
     )
 
 
-def choose(ray: Any, baggage: Baggage, nodes: Mapping[str, str], unasked: str) -> tuple[Baggage, Sending]:
+def ask_nodes(ray: Any, shipment: Shipment, nodes: Mapping[str, str], unasked: str) -> tuple[Shipment, Sending]:
     """Ask every node (id to name) what it has, and decide what is to be sent. In the driver.
 
     Before a fleet is refused the nodes are asked again: a file that changes may be seen later there than here.
     """
     for look_number in range(1, _LOOKS + 1):
-        found = _ask(ray, baggage, nodes)
+        found = _ask(ray, shipment, nodes)
         try:
-            sending = what_to_send(baggage, {nodes[node]: found[node] for node in nodes}, unasked)
+            sending = what_to_send(shipment, {nodes[node]: found[node] for node in nodes}, unasked)
             break
         except TooMuchToSend:
             if look_number == _LOOKS:
                 raise
             time.sleep(_LOOKS_AGAIN_AFTER_S)
-    at_home_on = frozenset(node for node in nodes if not real_differences(baggage, found[node]))
-    return baggage.as_sent(sending.files, at_home_on), sending
+    present_on = frozenset(node for node in nodes if not real_differences(shipment, found[node]))
+    return shipment.as_sent(sending.files, present_on), sending
 
 
-def _ask(ray: Any, baggage: Baggage, nodes: Iterable[str]) -> dict[str, Found]:
+def _ask(ray: Any, shipment: Shipment, nodes: Iterable[str]) -> dict[str, Comparison]:
     ours: Any = importlib.import_module(__name__)
     ray.cloudpickle.register_pickle_by_value(ours)
     try:
-        asking = ray.remote(num_cpus=0, max_retries=0)(look)
-        packed, version = ray.put(baggage), code_digest()
+        asking = ray.remote(num_cpus=0, max_retries=0)(compare_here)
+        packed, version = ray.put(shipment), code_digest()
         options = ({"label_selector": {"ray.io/node-id": node}} for node in nodes)
         answers = [asking.options(**own).remote(packed, version) for own in options]
-        return {node: Found(*ray.get(answer, timeout=60)) for node, answer in zip(nodes, answers, strict=True)}
+        return {node: Comparison(*ray.get(answer, timeout=60)) for node, answer in zip(nodes, answers, strict=True)}
     finally:
         ray.cloudpickle.unregister_pickle_by_value(ours)

@@ -1,4 +1,4 @@
-"""What a Ray task does with an order: the same `run_entry` as everywhere, inside the slice the task was given."""
+"""The Ray task of an order: `run_entry`, as everywhere, with the resources of the order's slice."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from curator_bench.execution.failed import failed_before_it_began
 from curator_bench.execution.run import Interrupted, run_entry
 from curator_bench.execution.untrusted_files import Unusable, read_json_object
 from curator_bench.execution.workbench import Workbench
-from curator_bench.fleet.baggage import Baggage, Unpacked, relocated, unpacked
+from curator_bench.fleet.code_shipping import Shipment, Unpacked, relocated, unpacked
 from curator_bench.fleet.file_transfer import Piece, Problems, send_home, warning_of
 from curator_bench.fleet.gpus import GpuWatch
-from curator_bench.fleet.model import Order, Where
+from curator_bench.fleet.messages import Order, Where
 from curator_bench.fleet.slices import within
 from curator_bench.provenance.environment import machine_id
 from curator_bench.values import Cause, Plan, RunResult
@@ -38,14 +38,14 @@ _DELIVERED_AGAIN_AFTER_S = (1.0, 5.0, 20.0)
 _RAYS_ALLOCATOR = "ray/core/libjemalloc.so"
 
 
-def run_on_node(order: Order, board: Any, baggage: Baggage | None) -> tuple[RunResult | None, Where]:
-    """No result where the task was given a GPU that nothing must run on any more."""
+def run_on_node(order: Order, board: Any, shipment: Shipment | None) -> tuple[RunResult | None, Where]:
+    """Run an order. There is no result if Ray gave the task a quarantined GPU: it has to be queued again."""
     # Ray starts its processes deaf to Ctrl-C, and a script would be, too.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     where = _where()
     if not _may_run(order, where, board):
         return None, where
-    with unpacked(order.plan, baggage or Baggage(), where.node) as here:
+    with unpacked(order.plan, shipment or Shipment(), where.node) as here:
         bench = _workbench()
         bench.environ = _inherited(where)
         plan = within(here.plan, order.slice, *_size_of_node(), _shared_memory())
@@ -72,7 +72,7 @@ def _with_files_sent_home(plan: Plan, here: Unpacked, result: RunResult, board: 
 
 
 def _delivered(uid: str, parcel: list[Piece], board: Any) -> Problems:
-    """Wait for as long as the driver takes; a board that has died is started anew by Ray."""
+    """Deliver a parcel, however long the driver takes. A board that died is called again: Ray restarts it."""
     ray: Any = importlib.import_module("ray")
     for wait_s in (*_DELIVERED_AGAIN_AFTER_S, 0.0):
         try:
@@ -85,11 +85,11 @@ def _delivered(uid: str, parcel: list[Piece], board: Any) -> Problems:
 
 
 def _may_run(order: Order, where: Where, board: Any) -> bool:
-    """Asks for what was left out while the order waited; a board that does not answer is no reason not to run."""
-    left_out = order.gpus_left_out.get(where.node, frozenset())
+    """False on a quarantined GPU, also of those quarantined while the order waited. No answer counts as true."""
+    quarantine = order.quarantined_gpus.get(where.node, frozenset())
     if where.gpus:
-        left_out |= _answer(board.gpus_left_out.remote(where.node)) or frozenset()
-    return not left_out & set(where.gpus)
+        quarantine |= _answer(board.quarantined_gpus.remote(where.node)) or frozenset()
+    return not quarantine & set(where.gpus)
 
 
 def _answer(answer: Any) -> Any:
@@ -113,7 +113,7 @@ def _run(plan: Plan, order: Order, where: Where, bench: Workbench) -> RunResult:
 
 
 class Messenger:
-    """Tells the board where the run is and once a second how far, and ends it when it is told so in return."""
+    """Report to the board where the run is, and its progress once a second; interrupt it if the board says so."""
 
     def __init__(self, plan: Plan, where: Where, board: Any) -> None:
         self._ray: Any = importlib.import_module("ray")
@@ -140,7 +140,7 @@ class Messenger:
             os.kill(os.getpid(), signal.SIGINT)  # as Ctrl-C: the main thread puts the run in order
 
     def _is_unwanted(self, answer: Any) -> bool:
-        """A board that does not answer is no reason to end a run."""
+        """True if the board says that the run is to stop; no answer counts as false."""
         try:
             return bool(self._ray.get(answer, timeout=_ANSWERS_WITHIN_S))
         except self._ray.exceptions.RayError:
@@ -155,9 +155,9 @@ class Messenger:
 
 @functools.cache
 def _workbench() -> Workbench:
-    """One for all runs of this worker; its guard sees to it when the worker ends. Nothing stands between two runs.
+    """The workbench of all runs of this worker; its guard ends them when the worker dies.
 
-    Nothing is put into its folder, and nobody could have put anything there before.
+    Its folder has a name that nobody can guess, and stays empty.
     """
     return Workbench(Path(tempfile.gettempdir(), secrets.token_hex(16)), in_ray_worker=True)
 
@@ -180,7 +180,7 @@ def _machine() -> str:
 
 @functools.cache
 def _size_of_node() -> tuple[float, int]:
-    """Its CPUs, and the memory Ray says it has."""
+    """The CPUs and the memory that Ray counts on this node."""
     ray: Any = importlib.import_module("ray")
     own = ray.get_runtime_context().get_node_id()
     resources = next(node["Resources"] for node in ray.nodes() if node["NodeID"] == own)
@@ -196,7 +196,7 @@ def _shared_memory() -> int | None:
 
 
 def _inherited(where: Where) -> Mapping[str, str]:
-    """What the node was started with, as a script would see it without a fleet, and of GPUs the slice's."""
+    """The environment the node was started with, as a script sees it without a fleet, with the slice's GPUs."""
     env = dict(_environment_of_the_node())
     if where.gpus or _has_gpus():
         env["CUDA_VISIBLE_DEVICES"] = ",".join(where.gpus)
@@ -205,8 +205,8 @@ def _inherited(where: Where) -> Mapping[str, str]:
 
 @functools.cache
 def _environment_of_the_node() -> Mapping[str, str]:
-    """The raylet's: a worker's own has what Ray adds. Where it cannot be read, the worker's, from which
-    `without_ray` takes what is known to be added."""
+    """The environment of the raylet, as Ray adds to a worker's. If it cannot be read, the worker's is used, from which
+    `without_ray` removes what Ray is known to add."""
     try:
         pairs = Path("/proc", os.environ["RAY_RAYLET_PID"], "environ").read_bytes().split(b"\0")
     except (OSError, KeyError):

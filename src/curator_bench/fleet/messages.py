@@ -1,4 +1,4 @@
-"""The values a fleet is spoken to in: orders and wishes go to its driver, events come back."""
+"""The messages between the pytest process and the driver: commands go there, events come back."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from curator_bench.fleet.baggage import Baggage
+from curator_bench.fleet.code_shipping import Shipment
 from curator_bench.values import Plan, RunResult
 
 _GIB = 1 << 30
@@ -15,7 +15,7 @@ _SHOWN_OF_AN_ID = 8
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """What one run has of a node, as its Ray task asks for it."""
+    """The resources of a node that one run gets, as its Ray task requests them."""
 
     num_cpus: float = 1.0
     num_gpus: float = 0.0
@@ -23,32 +23,32 @@ class Slice:
     resources: Mapping[str, float] = field(default_factory=dict)
 
     def amounts(self) -> dict[str, float]:
-        """By the names Ray has for them; what is zero is left out."""
+        """By Ray's names for resources, all amounts that are not zero."""
         asked = {"CPU": self.num_cpus, "GPU": self.num_gpus, "memory": float(self.memory or 0), **self.resources}
         return {name: amount for name, amount in asked.items() if amount}
 
     def __str__(self) -> str:
-        return ", ".join(_told(name, amount) for name, amount in self.amounts().items()) or "nothing"
+        return ", ".join(_shown(name, amount) for name, amount in self.amounts().items()) or "nothing"
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One machine of the fleet (or one `ray start`, of which a machine may have several)."""
+    """A node of the fleet: a machine, or one `ray start` of several on it."""
 
     id: str
     host: str
     address: str
     resources: Mapping[str, float] = field(default_factory=dict)
     name: str = ""
-    """For people, where its host has several."""
+    """For the user, if its host has several nodes."""
 
     def __str__(self) -> str:
-        told = ", ".join(_told(name, amount) for name, amount in self.resources.items() if _is_for_people(name))
+        told = ", ".join(_shown(name, amount) for name, amount in self.resources.items() if _is_shown(name))
         return f"{self.name or self.host} ({told})"
 
 
 def name_of_node(host: str, node: str, others: Collection[str]) -> str:
-    """For people. `others`: all nodes of that host, by id."""
+    """The name for the user. `others`: the ids of all nodes of that host."""
     beside = {*others} - {node}
     if not beside:
         return host
@@ -56,28 +56,28 @@ def name_of_node(host: str, node: str, others: Collection[str]) -> str:
     return f"{host}/{node if any(other.startswith(start) for other in beside) else start}"
 
 
-def _told(name: str, amount: float) -> str:
+def _shown(name: str, amount: float) -> str:
     return f"{name}: {amount / _GIB:.4g} GiB" if name == "memory" else f"{name}: {amount:g}"
 
 
-def _is_for_people(name: str) -> bool:
+def _is_shown(name: str) -> bool:
     return not name.startswith("node:") and name != "object_store_memory"
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """One attempt at an entry that is to run somewhere in the fleet."""
+    """The command to run one attempt at an entry somewhere in the fleet."""
 
     plan: Plan
     slice: Slice
     not_on: frozenset[str] = frozenset()
-    """Nodes it must not run on, by id."""
+    """Ids of nodes it must not run on."""
     only_on: frozenset[str] = frozenset()
-    """Where there are any, the nodes it must run on, by id."""
+    """If not empty, ids of the only nodes it may run on."""
     shares_gpu: bool = False
-    """Whether other runs may use its GPU at the same time."""
-    gpus_left_out: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """By node id, the GPUs nothing must run on any more."""
+    """True if other runs may use its GPU at the same time."""
+    quarantined_gpus: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """By node id, the GPUs that are not used any more."""
 
     @property
     def uid(self) -> str:
@@ -86,7 +86,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """Where a run is, and how much of that machine it has."""
+    """The place of a run: node, GPUs, process."""
 
     node: str
     host: str
@@ -94,7 +94,7 @@ class Where:
     machine_id: str = ""
     pid: int = 0
     name: str = ""
-    """For people: the host, and where that has several nodes which of them."""
+    """For the user: the host, with the node's id if the host has several."""
 
     def __str__(self) -> str:
         return self.name or self.host
@@ -102,31 +102,31 @@ class Where:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The first thing a driver is told."""
+    """The first message to a driver."""
 
-    baggage: Baggage | None = None
-    """None where all nodes are this machine."""
+    shipment: Shipment | None = None
+    """None if all nodes are this machine."""
     more_nodes_may_come: bool = False
-    """As in a cluster that scales itself: what they have cannot be asked in time."""
+    """True for a cluster that scales itself: later nodes cannot be asked what they lack."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """A run is not wanted any more: what waits is withdrawn, what runs is told as by Ctrl-C."""
+    """Stop a run: withdraw it from the queue, or interrupt it as Ctrl-C does."""
 
     uid: str
 
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """A run that does not answer: its worker is ended, and its guard ends the rest."""
+    """End the worker of a run that does not answer; its guard ends the rest."""
 
     uid: str
 
 
 @dataclass(frozen=True, slots=True)
 class Reserve:
-    """A GPU that nothing must run on any more is held by an actor."""
+    """Keep a GPU from being used again, by an actor that holds it."""
 
     node: str
     gpu: str
@@ -134,44 +134,44 @@ class Reserve:
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """The session is over."""
+    """The invocation is over; the driver ends."""
 
 
-Wish: TypeAlias = Order | Stop | Kill | Reserve | Leave
+Command: TypeAlias = Order | Stop | Kill | Reserve | Leave
 
 
 @dataclass(frozen=True, slots=True)
 class Nodes:
-    """The nodes that live; told once at the start, and whenever they change."""
+    """The living nodes; sent at the start and after every change."""
 
     nodes: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Noted:
-    """Something to tell people."""
+class Notice:
+    """A line for the user."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """There is no fleet to be had, and why. Nothing follows."""
+    """The driver could not connect. No event follows."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A run has left the queue."""
+    """A run has begun on a node."""
 
     uid: str
     where: Where
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What a run does at this moment: the content of its status.json."""
+class StatusReport:
+    """The progress of a run: the content of its status.json."""
 
     uid: str
     status: Mapping[str, Any]
@@ -179,7 +179,7 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A run answered; its files are in its folder at home."""
+    """A run has ended, and its files are in its folder at home."""
 
     uid: str
     result: RunResult
@@ -188,19 +188,19 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """A run will not answer: its worker, its node or the driver died under it, or it was withdrawn."""
+    """A run ended without a result: its worker, node or driver died, or it was withdrawn."""
 
     uid: str
     reason: str
     with_all: bool = False
-    """The driver or the cluster has ended; one that waited in the queue was not to blame, and can run yet."""
+    """True if the driver or the whole cluster ended. A run that was in the queue can still run elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """The driver or the whole cluster has ended; every run under way was told as `Lost` before."""
+    """The driver or the whole cluster ended, after a `Lost` for each of its runs."""
 
     reason: str
 
 
-Event: TypeAlias = Nodes | Noted | Refused | Started | Told | Ended | Lost | Broken
+Event: TypeAlias = Nodes | Notice | Refused | Started | StatusReport | Ended | Lost | Broken

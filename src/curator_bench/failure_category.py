@@ -1,17 +1,14 @@
-"""What kind of failure a run is, as far as its verdict, its error and the end of its log tell."""
+"""The category of a failure, as far as a run's verdict, its error and the end of its log tell."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
-
-from curator_bench.values import Verdict
+from collections.abc import Iterable
 
 GPU_MEMORY = "out of memory on GPU"
 HOST_MEMORY = "out of memory on host"
-_FINE = (Verdict.PASSED, Verdict.SKIPPED)
-_BY_VERDICT = {Verdict.FAILED: "requirement", Verdict.INTERRUPTED: "interrupted"}
+_FINE = ("passed", "skipped")
+_BY_VERDICT = {"failed": "requirement", "interrupted": "interrupted"}
 # As torch, JAX, CuPy, RAPIDS, cuBLAS and the driver say it.
 _GPU_IS_FULL = re.compile(
     r"(CUDA|HIP|XPU)( error:)? out of memory|OutOfMemoryError: (CUDA|HIP)|CUDA_ERROR_OUT_OF_MEMORY"
@@ -28,28 +25,17 @@ _HOST_IS_FULL = re.compile(
 )
 
 
-def category(run: Mapping[str, Any]) -> str | None:
-    """None where nothing failed."""
-    verdict = run["verdict"]
+def failure_category(verdict: str, error: str, log_tail: Iterable[str], cause: str | None) -> str | None:
+    """`script`, `requirement`, `timeout`, …; None for a run that did not fail."""
     if verdict in _FINE:
         return None
     if verdict in _BY_VERDICT:
         return _BY_VERDICT[verdict]
-    said = "\n".join([str(run.get("error", "")), *map(str, run.get("log_tail") or ())])
+    said = "\n".join([error, *log_tail])
     if _GPU_IS_FULL.search(said):
         return GPU_MEMORY
     if _HOST_IS_FULL.search(said):
         return HOST_MEMORY
-    if verdict == Verdict.TIMEOUT:
+    if verdict == "timeout":
         return "timeout"
-    return str(run.get("cause") or "bench") if verdict == Verdict.ERROR else "script"
-
-
-def failures(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Every run that failed, in short, with its category."""
-    kept = ("name", "uid", "verdict", "error", "directory", "log_path", "host")
-    return [
-        {**{key: run.get(key, "") for key in kept}, "category": found, "axes": run.get("axes") or {}}
-        for run in runs
-        if (found := category(run)) is not None
-    ]
+    return (cause or "bench") if verdict == "error" else "script"
