@@ -17,6 +17,8 @@ from curator_bench.store.tables import RUNS, SESSIONS
 
 _SHORTEST = 6
 """Of a uid or a commit so many letters tell which is meant."""
+_ENOUGH = 5
+"""So many runs tell how a metric scatters."""
 
 
 class Kind(NamedTuple):
@@ -87,4 +89,22 @@ def only(everything: Measured, sessions: Collection[int] | None, without: Collec
             kept &= ~np.isin(of, list(without))
             if kept.any():
                 found[measure][kind] = Values(of[kept], values[kept])
+    return found
+
+
+def beside(everything: Measured, sessions: Collection[int], until: Collection[int]) -> Measured:
+    """The values of other sessions, in their order, up to the last value of the sessions in `until`.
+
+    What was measured later says nothing of how a metric scattered then; it is taken only where too little came before.
+    """
+    found = only(everything, None, without=sessions)
+    for measure, kinds in found.items():
+        for kind, (of, values) in kinds.items():
+            known = everything[measure][kind].sessions
+            (places,) = np.nonzero(np.isin(known, list(until)))
+            if not len(places):
+                continue
+            older = int(np.sum(~np.isin(known[: places[-1] + 1], list(sessions))))
+            if older >= _ENOUGH:
+                kinds[kind] = Values(of[:older], values[:older])
     return found
