@@ -6,6 +6,7 @@ Every pytest start imports this module, and most have no matrix; so what only a 
 from __future__ import annotations
 
 import fnmatch
+import functools
 import gc
 import inspect
 import os
@@ -21,6 +22,7 @@ from curator_bench.errors import BenchError
 from curator_bench.options import Settings, read_settings
 
 if TYPE_CHECKING:
+    from curator_bench.masking import Mask
     from curator_bench.matrix import LoadRequest
     from curator_bench.values import Entry, Matrix, RunResult
 
@@ -69,6 +71,14 @@ class Benchmarks:
         if path not in self._others:
             self._others[path] = _load(self.settings, [path])
         return list(self._others[path].entries)
+
+    @functools.cached_property
+    def mask(self) -> Mask:
+        """The secrets that this process knows: of the matrix and of its environment."""
+        from curator_bench.masking import Mask, secrets_in
+
+        named = self.loaded.mask if self.loaded else Mask()
+        return named.also(secrets_in(os.environ))
 
     @property
     def session_dir(self) -> Path:

@@ -15,12 +15,11 @@ from typing import Any
 
 from curator_bench.errors import DatasetError
 from curator_bench.execution.child import run_child
-from curator_bench.execution.files import remove, tail, write_json
+from curator_bench.execution.files import log_tail, remove, write_json
 from curator_bench.masking import Mask
 from curator_bench.values import DatasetNeed
 
 _PIECE = 1 << 20
-_LOG_LINES = 30
 _MAKING, _MADE = "making", "made"
 
 
@@ -144,7 +143,7 @@ class _Generated:
         )
         if ended.exit_code != 0:
             how = "its time was over" if ended.exit_code is None else f"exit code {ended.exit_code}"
-            lines = "\n".join(f"  {line}" for line in tail(log, _LOG_LINES))
+            lines = "\n".join(f"  {line}" for line in log_tail(log, self._mask))
             raise DatasetError(f"{self._name} could not be made ({how}). The end of {log}:\n{lines}")
 
     def _sum(self) -> dict[str, Any]:

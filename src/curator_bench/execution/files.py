@@ -11,7 +11,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from curator_bench.masking import Mask
+
 SCHEMA_VERSION = 1
+LONGEST_LINE = 1000
+_LOG_LINES = 30
+_MASKED_LINES = 500
+"""More than are shown: a secret of several lines is known by all of them."""
 
 
 def write_text(path: Path, text: str) -> None:
@@ -64,11 +70,20 @@ def strict(value: Any) -> Any:
 
 
 def tail(path: Path, lines: int, most_bytes: int = 64 * 1024) -> tuple[str, ...]:
-    """The last lines of a log that may be huge, still growing, or not text."""
+    """The last whole lines of a log that may be huge, still growing, or not text."""
     try:
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
             file.seek(max(0, size - most_bytes))
-            return tuple(file.read(most_bytes).decode("utf-8", "replace").splitlines()[-lines:])
+            found = file.read(most_bytes).decode("utf-8", "replace").splitlines()
     except OSError:
         return ()
+    if size > most_bytes:  # half a line may begin with half a secret
+        found = found[1:] or [f"… (a line of more than {most_bytes:,} bytes)"]
+    return tuple(found[-lines:])
+
+
+def log_tail(path: Path, mask: Mask) -> tuple[str, ...]:
+    """The last lines of a log, masked, for people."""
+    lines = mask.hide_lines(tail(path, _MASKED_LINES))[-_LOG_LINES:]
+    return tuple(line[:LONGEST_LINE] for line in lines)

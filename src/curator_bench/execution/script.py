@@ -88,7 +88,8 @@ def execute(plan: Plan, directories: Directories, stage: Stage) -> Execution:
     """Runs the script once and reads what it left."""
     cluster = stage.cluster
     words, results = command_words(plan, directories)
-    write_text(directories.top / "command.txt", plan.mask.hide(shlex.join(words)) + "\n")
+    mask = mask_of(plan, cluster)
+    write_text(directories.top / "command.txt", shlex.join(map(mask.hide, words)) + "\n")
     clear_results(results)
     own_env = {name: with_entry_dir(value, directories.top) for name, value in plan.env.items()}
     env = script_environment(own_env, cluster.env if cluster else {}, stage.bench.marker, stage.bench.environ)
@@ -104,7 +105,6 @@ def execute(plan: Plan, directories: Directories, stage: Stage) -> Execution:
     if ended.exit_code is not None:
         own["exit_code"] = ended.exit_code
     own.update(measured.metrics())
-    mask = mask_of(plan, cluster)
     return Execution(
         verdict=verdict,
         error=error,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from curator_bench.collection import BENCHMARKS, UNJUDGED
-from curator_bench.runner.outcomes import Outcome, of_requirements
+from curator_bench.runner.outcomes import Outcome, masked_outcome, of_requirements
 from curator_bench.runner.reporting import add_properties, note_run
 from curator_bench.values import Check, Entry, RunResult, Verdict
 from curator_bench.verdict.failure_table import failure_table
@@ -22,6 +22,7 @@ def check_run(item: pytest.Item, entry: Entry, result: RunResult) -> None:
         from curator_bench.runner.confirming import with_gates
 
         outcome = with_gates(item, entry, outcome)
+    outcome = masked_outcome(outcome, item.config.stash[BENCHMARKS].mask)
     run = note_run(item, entry, outcome.result, outcome.verdict, outcome.checks)
     add_properties(item, outcome.verdict, outcome.result)
     if outcome.verdict is Verdict.SKIPPED:

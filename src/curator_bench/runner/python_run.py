@@ -21,6 +21,8 @@ from curator_bench.matrix.definition import function_hash
 from curator_bench.provenance.packages import package_version
 from curator_bench.rootdir import name_in_project
 from curator_bench.runner.folders import item_dir
+from curator_bench.runner.outcomes import masked_check
+from curator_bench.runner.phases import shown
 from curator_bench.runner.recorder import Recording
 from curator_bench.store.queries import EntryKey
 from curator_bench.store.records import Figures, RunEnd, RunStart
@@ -66,7 +68,7 @@ class PythonRun:
         self._call_s: float | None = None
         self._columns: dict[str, Any] = {"ray_version": package_version("ray")}
         self._row: TestRun | None = None
-        self._mask = item.config.stash[BENCHMARKS].matrix.mask
+        self._mask = item.config.stash[BENCHMARKS].mask
         self._start = start_of(item)
         recording.start(self._start)
 
@@ -125,9 +127,9 @@ class PythonRun:
             call_outcome=self._outcomes.get("call"),
             teardown_outcome=self._outcomes.get("teardown"),
             figures=Figures(**{name: columns.pop(name) for name in _FIGURES & set(columns)}),
-            metrics=self.metrics,
+            metrics=masked(self.metrics, self._mask),
             params=self._shown_params(),
-            checks=self.checks,
+            checks=tuple(masked_check(check, self._mask) for check in self.checks),
             **{"duration": self._call_s, "error": self._shown_error() or None, **columns},
         )
         self.recording.finish(self._start.uid, end)
@@ -144,7 +146,7 @@ class PythonRun:
             duration_s=columns.get("duration") or self._call_s or 0.0,
             error=self._shown_error(),
             params=self._shown_params(),
-            metrics=self.metrics,
+            metrics=masked(self.metrics, self._mask),
             warnings=tuple(map(self._mask.hide, self.warnings)),
             ray_version=columns.get("ray_version") or "",
             ray_num_cpus=columns.get("ray_num_cpus"),
@@ -159,7 +161,7 @@ class PythonRun:
             "nodeid": self._item.nodeid,
             "session": config.stash[BENCHMARKS].settings.session,
             "directory": str(directory) if directory.exists() else "",
-            "requirements": [dataclasses.asdict(check) for check in self.checks],
+            "requirements": [dataclasses.asdict(masked_check(check, self._mask)) for check in self.checks],
         }
         found: dict[str, Any] = json.loads(json.dumps(strict({**dataclasses.asdict(result), **more}), default=str))
         return found
@@ -177,7 +179,7 @@ class PythonRun:
         return dict(self._columns)
 
     def _shown_error(self) -> str:
-        return self._mask.hide(self.error)
+        return shown(self.error, self._mask)
 
     def _shown_params(self) -> dict[str, Any]:
         named = {name: "***" if is_secret_name(name) else value for name, value in self.params.items()}

@@ -161,7 +161,7 @@ def _session(benchmarks: Benchmarks, config: pytest.Config) -> SessionRecord:
     return SessionRecord(
         name=directory.name,
         results_directory=str(directory.parent),
-        reason=next((benchmarks.matrix.mask.hide(reason) for reason in reasons if reason), None),
+        reason=next((benchmarks.mask.hide(reason) for reason in reasons if reason), None),
         commit=state.commit if state else None,
         dirty=state.dirty if state else None,
         branch=state.branch if state else None,
@@ -188,5 +188,5 @@ def _invocation(benchmarks: Benchmarks, config: pytest.Config) -> InvocationReco
         host=socket.gethostname(),
         environment=None if is_worker else capture(_subjects(benchmarks), rootdir(config)),
         ci_run_url=ci_run_url(),
-        command_line=benchmarks.matrix.mask.hide(shlex.join(["pytest", *words])),
+        command_line=shlex.join(map(benchmarks.mask.hide, ["pytest", *words])),
     )

@@ -16,6 +16,7 @@ from curator_bench.execution.files import strict, write_json
 from curator_bench.execution.result_lines import add_lines
 from curator_bench.matrix import definition_of
 from curator_bench.report.session_runs import RESULTS
+from curator_bench.runner.outcomes import Outcome, masked_outcome
 from curator_bench.runner.run_keys import DEFINITION, UID
 from curator_bench.values import Check, Entry, RunResult, Verdict
 
@@ -33,6 +34,8 @@ def note_run(
     in between finds results.json beside its place (`take_pending`).
     """
     benchmarks = item.config.stash[BENCHMARKS]
+    shown = masked_outcome(Outcome(result, tuple(checks)), benchmarks.mask)
+    result, checks = shown.result, shown.checks
     directory = benchmarks.session_dir.joinpath(*entry.folder)
     definition = item.stash.get(DEFINITION, None) or definition_of(entry)
     run = {

@@ -109,6 +109,9 @@ def plan_of(entry: Entry, benchmarks: Benchmarks) -> Plan:
     settings = benchmarks.settings
     command = command_of(entry, os.environ)
     artifacts = entry.file.artifacts_dir
+    fleet = settings.fleet
+    # Other machines are told of no more secrets than they need: scripts there do not have our environment.
+    known = benchmarks.matrix.mask if fleet and fleet.address != "local" else benchmarks.mask
     return Plan(
         name=entry.id,
         session=settings.session,
@@ -134,5 +137,5 @@ def plan_of(entry: Entry, benchmarks: Benchmarks) -> Plan:
         gpu_mem_use_warning_threshold=entry.gpu_mem_use_warning_threshold,
         gpu_check=command.gpu_check,
         problems=command.problems,
-        mask=benchmarks.matrix.mask.also(command.secrets),
+        mask=known.also(command.secrets),
     )

@@ -14,13 +14,13 @@ import pytest
 
 from curator_bench.collection import BENCHMARKS, REPORT, Benchmarks
 from curator_bench.errors import BenchError, Mistake
-from curator_bench.masking import Mask, is_secret_name, masked
+from curator_bench.masking import masked
 from curator_bench.matrix import definition_hash
 from curator_bench.measure.processes import identify
 from curator_bench.runner import recorder
 from curator_bench.runner.announcing import entry_dirs, warn
 from curator_bench.runner.reporting import EARLIER
-from curator_bench.runner.sinks import choose, secrets_of
+from curator_bench.runner.sinks import choose
 from curator_bench.runner.viewing import shown_path, viewer_url
 from curator_bench.sinks.copying import CopyConfig
 from curator_bench.sinks.dispatcher import Chosen, Dispatcher
@@ -29,8 +29,6 @@ from curator_bench.values import Entry
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
-
-_LONG_SECRET = 8
 
 
 def sink_hooks(config: pytest.Config) -> SinkHooks | None:
@@ -107,9 +105,8 @@ class SinkHooks:
         """Sinks are told of a session when its first run starts."""
         if self._dispatcher is None:
             session = session_of(self._benchmarks, self._config, self._began, self._expected)
-            mask = mask_of(self._benchmarks.matrix.mask, os.environ)
             source = source_of(self._benchmarks)
-            self._dispatcher = Dispatcher(self._chosen, session, source, mask)
+            self._dispatcher = Dispatcher(self._chosen, session, source, self._benchmarks.mask)
         return self._dispatcher
 
     def _finished(self, run: Mapping[str, Any]) -> None:
@@ -121,7 +118,7 @@ class SinkHooks:
     def _tell(self, run: Mapping[str, Any]) -> None:
         entry = self._entries.get(run["nodeid"])
         result = result_of(run, entry, self._benchmarks)
-        told = masked(dict(entry.sink_data), self._benchmarks.matrix.mask) if entry else {}
+        told = masked(dict(entry.sink_data), self._benchmarks.mask) if entry else {}
         self._told().run_finished(result, told)
 
     def _end(self, dispatcher: Dispatcher, exit_status: int) -> None:
@@ -149,13 +146,13 @@ def result_of(run: Mapping[str, Any], entry: Entry | None, benchmarks: Benchmark
     known: dict[str, Any] = {"ended_at": run["started_at"], "entry": run["name"]}
     if entry is not None:
         known |= {"marks": list(entry.marks), "definition_hash": definition_hash(entry)}
-    result = from_document(masked({**known, **run, **shown, "kind": "Result"}, benchmarks.matrix.mask))
+    result = from_document(masked({**known, **run, **shown, "kind": "Result"}, benchmarks.mask))
     assert isinstance(result, Result)
     return result
 
 
 def session_of(benchmarks: Benchmarks, config: pytest.Config, began: datetime, expected: int) -> Session:
-    directory, mask = benchmarks.session_dir, benchmarks.matrix.mask
+    directory, mask = benchmarks.session_dir, benchmarks.mask
     record, environment = recorder.session_and_environment(config)
     return Session(
         name=directory.name,
@@ -185,17 +182,11 @@ def source_of(benchmarks: Benchmarks) -> dict[str, Any]:
         "datasets": str(settings.datasets_file) if settings.datasets_file else None,
         "working_dir": str(settings.working_dir),
         "curator_repo": settings.curator_repo,
-        "copy_to": benchmarks.matrix.mask.hide(settings.copy_to or ""),
+        "copy_to": benchmarks.mask.hide(settings.copy_to or ""),
         "host": socket.gethostname(),
         "pid": os.getpid(),
         "process_start": here.started if here else None,
     }
-
-
-def mask_of(mask: Mask, environ: Mapping[str, str]) -> Mask:
-    """For what people are told of sinks: libraries find secrets in variables by themselves, and name them in errors."""
-    own = [value for name, value in environ.items() if is_secret_name(name) and len(value) >= _LONG_SECRET]
-    return Mask(secrets_of([*mask.values, *own]))
 
 
 def _flat(value: Any, prefix: str = "") -> Generator[tuple[str, Any]]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from curator_bench.collection import BENCHMARKS, UNJUDGED
-from curator_bench.runner.phases import error_of, verdict_of
+from curator_bench.runner.phases import error_of, shown, verdict_of
 from curator_bench.runner.reporting import add_properties, note_run
 from curator_bench.values import Verdict
 from curator_bench.verdict.requirements import judge
@@ -18,7 +18,7 @@ def settle(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestRe
     entry, result = item.stash[UNJUDGED]
     verdict = judge(result, ())
     if verdict is Verdict.PASSED and not report.passed:
-        error = item.config.stash[BENCHMARKS].matrix.mask.hide(error_of(call, report))
+        error = shown(error_of(call, report), item.config.stash[BENCHMARKS].mask)
         verdict, result = verdict_of(call, report), replace(result, error=error)
     note_run(item, entry, result, verdict, ())
     add_properties(item, verdict, result)
