@@ -366,3 +366,5 @@ class RunResult:
     ray_version: str = ""
     ray_num_cpus: float | None = None
     ray_num_gpus: float | None = None
+    confirming_s: float = 0.0
+    """How long the runs took that only confirm the gates; counted with the last of them."""

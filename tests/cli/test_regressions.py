@@ -275,7 +275,7 @@ def test_branches_are_compared(history: History) -> None:
     assert result.exit_code == 0, result.output
     first, second, *_ = (line.split() for line in result.output.splitlines()[1:])
     assert (first[0], first[-1]) == ("sort", "regression")
-    assert (second[0], second[-1]) == ("load", "level")
+    assert (second[0], second[-1]) == ("load", "change")
     assert history.ask("compare", "main", "topic", "--fail").exit_code == 1
     assert history.ask("compare", "topic", "main", "--fail").exit_code == 0
     (sort,) = (

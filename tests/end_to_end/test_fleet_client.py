@@ -26,8 +26,9 @@ out = pathlib.Path(sys.argv[-1])
 (out / "params.json").write_text("{}")
 helped = pathlib.Path(sys.argv[1]).read_text() == "helped"
 cpus = ray.cluster_resources()["CPU"]
-(out / "metrics.json").write_text(json.dumps({"helped": helped, "cpus": cpus, "folder": pathlib.Path.cwd().name}))
-(out.parent / "artifacts" / "kept.txt").write_text("kept")
+is_sent = "working_dir_files" in str(pathlib.Path.cwd())
+(out / "metrics.json").write_text(json.dumps({"helped": helped, "cpus": cpus, "is_sent": is_sent}))
+(out.parent / "artifacts" / "kept.txt").write_bytes(b"kept" * (5 << 20))
 """
 OURS_THERE = ("ray::Board", "ray::works", "ray::crashes")
 OWN_CLUSTER = {"num_cpus": 1, "num_gpus": 0, "object_store_size": 100_000_000}
@@ -69,11 +70,11 @@ def test_entries_run_through_a_client_and_leave_nothing_on_the_cluster(
     run = outcome.json("works", "results.json")
     assert run["metrics"]["helped"] is True
     assert run["metrics"]["cpus"] == 1
-    assert Path(run["directory"], "artifacts", "kept.txt").read_text() == "kept"
+    assert Path(run["directory"], "artifacts", "kept.txt").read_bytes() == b"kept" * (5 << 20)
     assert Path(run["log_path"]).exists()
     assert outcome.has("curator_bench is sent to all nodes", "is sent to all nodes")
     if can_hide_folders():
-        assert run["metrics"]["folder"] != project.folder.name
+        assert run["metrics"]["is_sent"] is True
     assert not workers_left(head)
 
 

@@ -6,6 +6,7 @@ import json
 import re
 import sqlite3
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,8 +41,11 @@ out = pathlib.Path(sys.argv[-1])
 (out / "params.json").write_text("{}")
 helped = pathlib.Path(sys.argv[1]).read_text() == "helped"
 fruits = [os.environ.get(name) for name in ("FRUIT", "OTHER_FRUIT")]
-(out / "metrics.json").write_text(json.dumps({"helped": helped, "folder": pathlib.Path.cwd().name, "fruits": fruits}))
+is_sent = "working_dir_files" in str(pathlib.Path.cwd())
+(out / "metrics.json").write_text(json.dumps({"helped": helped, "is_sent": is_sent, "fruits": fruits}))
 (out.parent / "artifacts" / "kept.txt").write_text("kept")
+with (out.parent / "artifacts" / "large").open("wb") as large:
+    large.truncate(100 << 20)
 """
 
 
@@ -153,8 +157,61 @@ def test_what_a_machine_lacks_is_sent_to_it_and_results_come_back(nodes: RayNode
     here, there = (outcome.json(name, "results.json") for name in ("here", "there"))
     assert here["metrics"]["helped"] is there["metrics"]["helped"] is True
     assert (there["metrics"]["fruits.0"], there["metrics"]["fruits.1"]) == ("pear", None)  # what env: hands on, no more
-    assert here["metrics"]["folder"] == project.folder.name != there["metrics"]["folder"]
+    assert (here["metrics"]["is_sent"], there["metrics"]["is_sent"]) == (False, True)
     assert there["log_path"].startswith(str(project.session_dir))
     assert Path(there["log_path"]).read_text() == "at work\n"
     assert left_by(there) == left_by(here)
     assert Path(there["directory"], "artifacts", "kept.txt").read_text() == "kept"
+    assert Path(there["directory"], "artifacts", "large").stat().st_size == 100 << 20
+    assert not there["warnings"]
+    assert not list(project.session_dir.glob("fleet/token*"))
+
+
+WRITES_LARGE_FILES = """
+import os, pathlib, sys, time
+out = pathlib.Path(sys.argv[-1])
+for number in range(3):
+    (out.parent / "artifacts" / f"large{number}").write_bytes(os.urandom(9 << 20))
+time.sleep(1)
+(out / "params.json").write_text("{}")
+(out / "metrics.json").write_text("{}")
+"""
+
+
+def test_two_invocations_at_once_keep_all_files_of_runs_that_passed(nodes: RayNodes, project: Project) -> None:
+    nodes.join()
+    nodes.wait_for(2)
+    project.write("writes.py", WRITES_LARGE_FILES)
+    names = [f"e{number}" for number in range(6)]
+    project.matrix(*({"name": name, "script": "writes.py"} for name in names))
+    both = [run_on(nodes, project, "--bench-resume") for _ in range(2)]
+    outcomes = [project.outcome(process) for process in both]
+    assert [outcome.code for outcome in outcomes] == [0, 0], "".join(outcome.output for outcome in outcomes)
+    assert [(name, verdict) for name, _, verdict in rows(project)] == [(name, "passed") for name in names]
+    for name in names:
+        assert not project.outcome_of(name)["warnings"]
+        sizes = [path.stat().st_size for path in (project.session_dir / name / "artifacts").iterdir()]
+        assert sizes == [9 << 20] * 3
+    for outcome in outcomes:
+        assert not outcome.has("results come back from")
+    assert not list(project.session_dir.glob("fleet/token*"))
+
+
+def test_a_log_that_grows_beside_a_matrix_in_a_large_folder_does_not_stop_the_fleet(
+    nodes: RayNodes, project: Project
+) -> None:
+    nodes.join()
+    nodes.wait_for(2)
+    with (project.folder / "data").open("wb") as file:
+        file.truncate(200 << 20)
+    project.matrix(*(project.entry(f"e{number}") for number in range(3)))
+    program = "import sys, time\nwhile True: print('a line of the job', flush=True); time.sleep(0.01)"
+    with (project.folder / "slurm-7.out").open("wb") as log:
+        job = subprocess.Popen([sys.executable, "-c", program], stdout=log)
+    try:
+        outcome = project.outcome(run_on(nodes, project))
+    finally:
+        job.kill()
+        job.wait()
+    assert outcome.code == 0, outcome.output
+    assert "is sent to" not in outcome.output

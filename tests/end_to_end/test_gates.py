@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import subprocess
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from curator_bench.hunting.bench import QUIET
 from curator_bench.importing.found import FoundRun
 from curator_bench.importing.taking import Taker
 from curator_bench.matrix import LoadRequest, definition_hash, load
@@ -94,7 +96,7 @@ def gated(project: Project) -> Gated:
 def test_a_run_that_is_much_worse_fails_and_says_all_there_is_to_know(gated: Gated) -> None:
     gated.entry(1.3)
     gated.remember([*LEVEL, 1.29])
-    outcome = gated.run()
+    outcome = gated.run("--bench-confirm", "0")
     assert outcome.code == 1
     assert gated.verdict() == "failed"
     assert outcome.has("<= 10 % worse", "sort_time_s is worse than before:")
@@ -114,15 +116,44 @@ def test_a_run_as_before_passes_and_so_does_a_better_one(gated: Gated) -> None:
         assert gated.verdict() == "passed"
 
 
-def test_a_single_run_far_off_fails_until_it_is_measured_again(gated: Gated) -> None:
+def runs_of(gated: Gated) -> list[tuple[int, str, int | None]]:
+    """The attempt, verdict and gate of each run that was recorded, the oldest first."""
+    database = open_for_reading(database_url(str(gated.project.folder / "benchmark.db")))
+    assert database is not None
+    with database, database.reading() as connection:
+        rows = connection.exec_driver_sql(
+            "select attempt, verdict, met from test_run left join requirement on run = id"
+            " where nodeid is not null order by id"
+        )
+        return [tuple(row) for row in rows]
+
+
+def test_a_single_run_far_off_is_measured_again_by_default_and_says_how_long_that_took(gated: Gated) -> None:
     gated.entry(1.4, 1.01)
     gated.remember(LEVEL)
     outcome = gated.run()
-    assert gated.verdict() == "failed"
-    assert outcome.has("first seen in this run", "--bench-confirm 2")
-    gated.project.folder.joinpath("count").unlink()
-    assert gated.run("--bench-confirm", "2", "--bench-session", "t").code == 0
-    assert gated.project.folder.joinpath("count").read_text() == "2"
+    assert outcome.code == 0, outcome.output
+    assert gated.project.folder.joinpath("count").read_text() in ("2", "3")
+    assert outcome.has("1 entry was measured again for gates, which took ")
+    assert gated.project.outcome_of("sort")["confirming_s"] > 0
+
+
+def test_a_gate_beyond_its_limit_but_not_certainly_so_is_inconclusive_and_passes_unless_that_shall_fail(
+    gated: Gated,
+) -> None:
+    gated.entry(1.12)
+    gated.remember(LEVEL)
+    once = ("--bench-confirm", "0")
+    failed = gated.run(*once, "--bench-inconclusive", "fail", "--bench-session", "t")
+    assert failed.code == 1
+    assert failed.has("failed: 1 of 1 requirements is inconclusive", "sort_time_s may be worse than before:")
+    outcome = gated.run(*once, "--benchmark", "--benchmark-db", "benchmark.db", "--junitxml", "junit.xml")
+    assert outcome.code == 0, outcome.output
+    assert outcome.has("warning: sort: sort_time_s max_regression is inconclusive: ")
+    assert outcome.has("1 run passed with inconclusive gates")
+    assert runs_of(gated) == [(1, "passed", None)]
+    junit = (gated.project.folder / "junit.xml").read_text()
+    assert 'name="inconclusive" value="sort_time_s max_regression"' in junit
 
 
 def test_a_regression_that_is_confirmed_fails_and_every_run_is_recorded(gated: Gated) -> None:
@@ -132,11 +163,21 @@ def test_a_regression_that_is_confirmed_fails_and_every_run_is_recorded(gated: G
     assert outcome.code == 1
     assert "the level of the 2 runs" in outcome.output
     assert gated.project.folder.joinpath("count").read_text() == "2"
-    database = open_for_reading(database_url(str(gated.project.folder / "benchmark.db")))
-    assert database is not None
-    with database, database.reading() as connection:
-        rows = connection.exec_driver_sql("select attempt, verdict from test_run where nodeid is not null order by id")
-        assert [tuple(row) for row in rows] == [(1, "failed"), (2, "failed")]
+    first, second = runs_of(gated)
+    assert first in [(1, "failed", 0), (1, "passed", None)]
+    assert second == (2, "failed", 0)
+
+
+def test_a_run_that_would_exceed_the_budget_is_not_measured_again_and_says_so(gated: Gated) -> None:
+    gated.entry(1.4, 1.01)
+    gated.remember(LEVEL)
+    outcome = gated.run("--bench-confirm-budget", "0")
+    assert gated.project.folder.joinpath("count").read_text() == "1"
+    assert outcome.has("s more would exceed the budget of 0 s (--bench-confirm-budget)")
+
+
+def test_what_hunts_start_is_not_measured_again(gated: Gated) -> None:
+    assert ("--bench-confirm", "0") in set(itertools.pairwise(QUIET))
 
 
 def test_a_script_that_crashes_when_it_is_measured_again_has_crashed(gated: Gated) -> None:
@@ -335,12 +376,12 @@ def test_sorts(record_metric):
 def test_a_python_benchmark_is_gated_too(project: Project) -> None:
     """The same test, night after night, in one invocation each; its history is what these recorded."""
     project.write("test_speed.py", PYTHON_BENCHMARK)
-    project.write("speed.txt", " ".join(map(str, [*LEVEL[:6], 1.4])))
+    project.write("speed.txt", " ".join(map(str, [*LEVEL[:6], 1.4, 1.4])))
     project.matrix()
     codes = []
-    for night in range(7):
+    for night in range(8):
         words = ["--benchmark", "--bench-fail-on", "regression", "--bench-session", f"night_{night}", "test_speed.py"]
         outcome = project.run(*words)
         codes.append(outcome.code)
-    assert codes == [0] * 6 + [1], outcome.output
+    assert (codes[:6], codes[-1]) == ([0] * 6, 1), outcome.output
     assert "sort_time_s is worse than before" in outcome.output

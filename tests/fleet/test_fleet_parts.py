@@ -7,21 +7,23 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
 from unittest.mock import Mock
 
 import pytest
 
 from curator_bench.execution.failed import failed_before_it_began
 from curator_bench.fleet.baggage import (
+    Baggage,
     Found,
-    _collected,
-    bring_home,
-    digest_of,
+    Sending,
+    TooMuchToSend,
+    code_digest,
+    look,
     pack,
     relocated,
     runtime_env,
     unpacked,
+    what_to_send,
 )
 from curator_bench.fleet.board import Board
 from curator_bench.fleet.fleet import Fleet, FleetSettings
@@ -32,7 +34,7 @@ from curator_bench.fleet.slices import capacity, fits, largest, slice_of, within
 from curator_bench.runner import fleet_loop
 from curator_bench.runner.fleet_loop import FleetLoop
 from curator_bench.runner.flights import Flight
-from curator_bench.values import Cause, Plan, RaySettings, RunResult, Verdict
+from curator_bench.values import Cause, Plan, RaySettings, Verdict
 
 GIB = 1 << 30
 STAMP = "2026-01-23T14:30:00+00:00"
@@ -158,81 +160,149 @@ def test_paths_of_a_plan_are_those_of_the_machine_and_come_back() -> None:
     assert relocated(there, {new: old for old, new in moved.items()}) == plan()
 
 
+def in_folder(folder: Path, **changes: object) -> Plan:
+    """A plan whose matrix and script stand in this folder."""
+    session = folder / "results" / "s"
+    where = {"session_dir": str(session), "entry_dir": str(session / "e"), "working_dir": str(folder)}
+    return replace(plan(), **{"script": str(folder / "x.py"), "args": (), **where, **changes})  # type: ignore[arg-type]
+
+
+def packed(folder: Path, **changes: object) -> Baggage:
+    (folder / "x.py").touch()
+    return pack([in_folder(folder, **changes)], folder / "results" / "s")
+
+
+HAS_ALL = Found(True, {}, True)
+
+
+def found_by(own: Baggage) -> Found:
+    """What a machine would find that sees the same disk as this one, now."""
+    return Found(*look(own, code_digest()))
+
+
 def test_only_what_is_lacking_is_sent_and_too_much_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "matrix.yaml").write_text("entries: []")
-    own = pack([str(tmp_path)], tmp_path / "results" / "s", "token")
-    assert runtime_env(own, {"a": Found(True, True, True)}) == ({}, [])
-    env, words = runtime_env(own, {"a": Found(True, True, True), "b": Found(False, False, False)})
-    assert env["working_dir"] == str(tmp_path)
-    assert "/results/" in env["excludes"]
-    assert all("b" in text for text in words)
+    own = packed(tmp_path)
+    lacks = Found(False, dict.fromkeys(dict(own.fingerprints), ""), False)
+    assert what_to_send(own, {"a": HAS_ALL}) == Sending()
+    sending = what_to_send(own, {"a": HAS_ALL, "b": lacks})
+    assert sending.code
+    assert sending.files
+    assert all("b" in text for text in sending.words)
+    with runtime_env(own, sending) as env:
+        assert Path(env["working_dir"] + str(tmp_path / "x.py")).exists()
     with (tmp_path / "huge").open("wb") as file:
         file.truncate(101 << 20)
-    with pytest.raises(ValueError, match="too much to send"):
-        runtime_env(own, {"b": Found(True, False, True)})
+    with pytest.raises(TooMuchToSend, match=r"too much to send.*missing or different there: .*x\.py"):
+        what_to_send(packed(tmp_path), {"b": lacks})
+
+
+def test_a_log_that_grows_beside_the_matrix_is_neither_compared_nor_sent(tmp_path: Path) -> None:
+    log = tmp_path / "slurm-7.out"
+    log.write_text("1\n")
+    with (tmp_path / "huge").open("wb") as file:
+        file.truncate(101 << 20)
+    own = packed(tmp_path)
+    log.write_text("1\n2\n")
+    (tmp_path / "slurm-8.out").write_text("another job's")
+    found = found_by(own)
+    assert sorted(found.differences) == [str(log), str(tmp_path / "slurm-8.out")]
+    assert what_to_send(own, {"a": found}) == Sending()  # huge as it is: the node has it
+    (tmp_path / "huge").unlink()
+    log.write_text("3\n")
+    with runtime_env(own, Sending(files=True)) as env:
+        sent = {path.name for path in Path(env["working_dir"]).rglob("*") if path.is_file()}
+    assert sent == {"x.py"}
+
+
+def test_a_file_that_differs_here_and_there_and_stays_so_is_sent(tmp_path: Path) -> None:
+    helper = tmp_path / "helper.py"
+    helper.write_text("new")
+    own = packed(tmp_path)
+    elsewhere = Found(True, {str(helper): "another content's"}, True)
+    assert what_to_send(own, {"a": elsewhere}).files
+    helper.unlink()  # and one that is only there
+    assert what_to_send(packed(tmp_path), {"a": elsewhere}).files
+
+
+def test_a_script_that_the_matrix_names_elsewhere_is_sent_also_when_it_changes_meanwhile(tmp_path: Path) -> None:
+    folder, script = tmp_path / "matrices", tmp_path / "scripts" / "x.py"
+    folder.mkdir()
+    script.parent.mkdir()
+    script.write_text("old")
+    (script.parent / "beside.txt").write_text("not ours")
+    here = in_folder(folder, script=str(script))
+    own = pack([here], folder / "results" / "s")
+    script.write_text("new")
+    assert what_to_send(own, {"a": found_by(own)}) == Sending()
+    lacks = Found(True, {str(script): ""}, True)
+    sending = what_to_send(own, {"a": lacks})
+    with runtime_env(own, sending) as env:
+        assert Path(env["working_dir"] + str(script)).read_text() == "new"
+        assert not Path(env["working_dir"] + str(script.parent / "beside.txt")).exists()
+    with unpacked(here, own.as_sent(sending.files), "a") as there:
+        assert there.plan.script == str(Path.cwd()) + str(script)
+
+
+def test_two_invocations_in_one_session_have_a_token_each(tmp_path: Path) -> None:
+    first, second = packed(tmp_path), packed(tmp_path)
+    assert found_by(first).shares_results
+    assert found_by(second).shares_results
+    second.close()
+    assert found_by(first).shares_results
+    assert not found_by(second).shares_results
+    assert [path.stat().st_mode & 0o777 for path in (tmp_path / "results" / "s" / "fleet").iterdir()] == [0o600]
 
 
 def test_a_folder_that_every_node_has_stays_the_one_also_when_a_script_writes_into_it(tmp_path: Path) -> None:
-    here = replace(plan(), script=str(tmp_path / "x.py"), entry_dir=str(tmp_path / "results" / "s" / "e"))
-    own = pack([str(tmp_path)], tmp_path / "results" / "s", "token")
-    env, _ = runtime_env(own, {"a": Found(True, True, True)})
+    here, own = in_folder(tmp_path), packed(tmp_path)
+    sending = what_to_send(own, {"a": HAS_ALL})
     (tmp_path / "written.txt").write_text("by a script")
-    with unpacked(here, own.as_sent(env), "any") as there:
+    with unpacked(here, own.as_sent(sending.files), "any") as there:
         assert there.plan == here
-    env, _ = runtime_env(own, {"a": Found(True, True, True), "b": Found(True, False, True)})
-    sent = own.as_sent(env, frozenset({"a"}))
+    sending = what_to_send(own, {"a": HAS_ALL, "b": Found(True, {str(tmp_path / "x.py"): ""}, True)})
+    sent = own.as_sent(sending.files, frozenset({"a"}))
     with unpacked(here, sent, "a") as at_home, unpacked(here, sent, "b") as away:
         assert at_home.plan == here
-        assert away.plan.script == str(Path.cwd() / "x.py")
+        assert away.plan.script == f"{Path.cwd()}{tmp_path}/x.py"
 
 
 def test_what_is_too_much_to_send_is_left_to_nodes_that_nobody_asked(tmp_path: Path) -> None:
-    own = pack([str(tmp_path)], tmp_path / "results" / "s", "token")
-    env, words = runtime_env(own, {"a": Found(True, True, True)}, "nodes to come")
-    assert env.keys() == {"py_modules", "working_dir", "excludes"}
-    assert all("sent to nodes to come" in text for text in words)
+    own = packed(tmp_path)
+    sending = what_to_send(own, {"a": HAS_ALL}, "nodes to come")
+    assert (sending.code, sending.files) == (True, True)
+    assert all("sent to nodes to come" in text for text in sending.words)
     with (tmp_path / "huge").open("wb") as file:
         file.truncate(101 << 20)
-    env, words = runtime_env(own, {"a": Found(True, True, True)}, "nodes to come")
-    assert env.keys() == {"py_modules"}
-    assert "nodes to come must have" in words[1]
+    sending = what_to_send(packed(tmp_path), {"a": HAS_ALL}, "nodes to come")
+    assert (sending.code, sending.files) == (True, False)
+    assert "nodes to come must have" in sending.words[1]
 
 
 def test_the_folder_is_the_same_while_a_session_writes_beside_it(tmp_path: Path) -> None:
-    (tmp_path / "script.py").write_text("1")
-    session = str(tmp_path / "results" / "s")
-    before = digest_of(str(tmp_path), session)
-    (tmp_path / "results" / "s").mkdir(parents=True)
+    own = packed(tmp_path)
     (tmp_path / "results" / "s" / "x.json").write_text("{}")
     (tmp_path / "benchmark.db-wal").write_text("rows")
-    assert digest_of(str(tmp_path), session) == before
-    (tmp_path / "script.py").write_text("2")
-    assert digest_of(str(tmp_path), session) != before
+    assert not found_by(own).differences
+    (tmp_path / "x.py").write_text("2")
+    assert list(found_by(own).differences) == [str(tmp_path / "x.py")]
 
 
-def test_what_comes_back_leaves_scratch_and_large_files(tmp_path: Path) -> None:
-    for name in ("logs/out.log", "scratch/x", "artifacts/model"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(name)
-    with (tmp_path / "artifacts" / "huge").open("wb") as file:
-        file.truncate(9 << 20)
-    files, too_large = _collected(tmp_path)
-    assert sorted(files) == ["artifacts/model", "logs/out.log"]
-    assert too_large == ["artifacts/huge"]
-
-
-def test_what_comes_home_takes_the_place_of_an_earlier_run_but_for_its_lines(tmp_path: Path) -> None:
-    home = replace(plan(), session_dir=str(tmp_path), entry_dir=str(tmp_path / "e"))
-    result = RunResult("e", Verdict.PASSED, STAMP, STAMP, 1.0)
-    for name, content in (("logs/out.log", "old"), ("repeat_2/logs/out.log", "old"), ("results.jsonl", "first\n")):
-        (tmp_path / "e" / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "e" / name).write_text(content)
-    assert bring_home(home, result, {"logs/out.log": b"new", "results.jsonl": b"second\n"}) is result
-    kept = {path.relative_to(tmp_path / "e").as_posix(): path.read_text() for path in tmp_path.rglob("*.*")}
-    assert kept == {"logs/out.log": "new", "results.jsonl": "first\n"}
-    assert not (tmp_path / "e" / "scratch").exists()
-    warned = bring_home(replace(home, entry_dir=str(tmp_path / "e" / "results.jsonl")), result, {"a": b""})
-    assert "could not be brought home" in warned.warnings[0]
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("/work/x", "/there/x"),
+        ("--in=/work", "--in=/there"),
+        ("-I/work/include", "-I/there/include"),
+        ("file:///work/x", "file:///there/x"),
+        ("/mnt/work/x", "/mnt/work/x"),
+        ("./work/x", "./work/x"),
+        ("/workbench", "/workbench"),
+        ("/work.old/x", "/work.old/x"),
+        ("it is in /work.", "it is in /there."),
+    ],
+)
+def test_only_whole_paths_are_relocated(text: str, expected: str) -> None:
+    assert relocated(text, {"/work": "/there"}) == expected
 
 
 def test_nodes_of_one_host_are_told_apart_also_when_one_has_died() -> None:
@@ -256,18 +326,6 @@ def loop_of(*flights: Flight, nodes: tuple[Node, ...] = (), machines: Mapping[st
     loop._fleet, loop.left_out = Mock(nodes=nodes), LeftOut()
     loop._judge = Mock()  # type: ignore[method-assign]
     return loop
-
-
-def test_a_run_that_cannot_be_measured_again_is_judged_by_what_was_measured() -> None:
-    before = RunResult("e", Verdict.PASSED, STAMP, STAMP, 1.0, metrics={"sort_time_s": 1.4})
-    again = Flight(Mock(), Mock(), Slice(), 2, only_on=frozenset({"gone"}), measured=before, plan=plan())
-    loop = loop_of(again)
-    loop._lose(again, "its node died")
-    loop._finish_failed()
-    judged, result = cast(Mock, loop._judge).call_args.args
-    assert judged is again
-    assert (result.verdict, result.metrics) == (Verdict.PASSED, before.metrics)
-    assert result.warnings == ("it could not be measured again where it was: its node died",)
 
 
 @pytest.mark.parametrize("attempt", [1, 2])

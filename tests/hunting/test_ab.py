@@ -80,11 +80,14 @@ def test_three_environments_and_a_null_test(project: Path) -> None:
     assert "Warning" not in done.stderr
     assert (project / "noise" / "used").exists()
     answers = {one["environment"]: one for one in document["answers"]}
-    assert {name: one["verdict"] for name, one in answers.items() if name != "a-again"} == {"b": "worse", "c": "worse"}
+    assert {name: one["verdict"] for name, one in answers.items() if name != "a-again"} == {
+        "b": "regression",
+        "c": "regression",
+    }
     assert answers["b"]["change"] == pytest.approx(1.0, abs=0.2)
     assert answers["c"]["change"] == pytest.approx(2.0, abs=0.3)
     assert answers["a-again"]["null_test"]
-    assert answers["a-again"]["verdict"] in ("same", "unsure")
+    assert answers["a-again"]["verdict"] in ("no change", "inconclusive")
     rounds = [line.partition(":")[0] for line in done.stderr.splitlines() if ": round " in line]
     assert rounds == ["a", "b", "c", "a-again", "a-again", "c", "b", "a", "a", "b", "c", "a-again"]
 
@@ -157,7 +160,7 @@ def test_only_rounds_that_both_have_are_compared() -> None:
         0.03,
     )
     assert found.series == series
-    assert found.paired.change == pytest.approx(1.0)
+    assert found.judgement.change == pytest.approx(1.0)
 
 
 def test_what_only_a_has_measured_is_no_success(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,8 @@ TIMEOUT, ERROR, SKIPPED = Verdict.TIMEOUT, Verdict.ERROR, Verdict.SKIPPED
         (Told(0, (PASSED,)), 0),
         (Told(0, (PASSED, SKIPPED)), 0),
         (Told(0, (SKIPPED,)), 125),
+        (Told(0, (PASSED,), inconclusive=("time_s max_regression",)), 125),
+        (Told(1, (PASSED, FAILED), inconclusive=("time_s max_regression",)), 1),
         (Told(1, (FAILED,)), 1),
         (Told(1, (ERROR, FAILED)), 1),
         (Told(1, (ERROR,)), 125),

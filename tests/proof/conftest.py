@@ -1,11 +1,14 @@
-"""The long proofs: at a tenth of their size, or in full where CURATOR_BENCH_PROOF=full (`make proof`)."""
+"""The long proofs: at a tenth of their size, or in full where CURATOR_BENCH_PROOF=full (`make proof`).
+
+In full nothing may be skipped: a proof that could not be tried has failed, with the reason it was skipped for.
+"""
 
 from __future__ import annotations
 
 import importlib.util
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +21,32 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def full() -> bool:
+    return _is_full()
+
+
+def _is_full() -> bool:
     return os.environ.get("CURATOR_BENCH_PROOF") == "full"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    _refuse_to_skip(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    report = yield
+    _refuse_to_skip(report)
+    return report
+
+
+def _refuse_to_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
+    if report.skipped and _is_full():
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longreprtext
+        report.outcome = "failed"
+        report.longrepr = f"Not proved ({reason}). In full (CURATOR_BENCH_PROOF=full) nothing may be skipped."
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""`curator-bench ab`: whether environments differ: interpreters, packages, variables, matrices."""
+"""`curator-bench ab`: compare environments: interpreters, packages, variables, matrices."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from curator_bench.cli import tables
+from curator_bench.cli import judgements, tables
 from curator_bench.cli.after_dashes import WithPytestArgs
-from curator_bench.cli.answering import TROUBLE, Answering
 from curator_bench.cli.databases import absolute, db_option
+from curator_bench.cli.exit_codes import TROUBLE, QuestionCommand
 from curator_bench.cli.parameters import min_effect_option
 from curator_bench.errors import BenchError
 
 if TYPE_CHECKING:
     from curator_bench.hunting.environments import Environment
     from curator_bench.hunting.in_turns import Answer, Comparison, Series
+    from curator_bench.verdict.judgement import Judgement
 
 _FEWEST = 3
 
 
-class _Command(Answering, WithPytestArgs):
+class _Command(QuestionCommand, WithPytestArgs):
     """Runs pytest, and answers a question by its exit code."""
 
 
@@ -35,7 +36,7 @@ class _Command(Answering, WithPytestArgs):
 @click.option("--metric", "metrics", multiple=True, help="this metric (repeatable); otherwise all with a direction")
 @click.option("--better", type=click.Choice(["less", "more"]), help="of --metric, where its name does not tell")
 @min_effect_option("changes")
-@click.option("--fail", is_flag=True, help="exit with 1 when anything is worse than in A")
+@click.option("--fail", is_flag=True, help="exit with 1 when there is a regression against A")
 @click.option("--fresh", is_flag=True, help="begin anew where the same comparison was interrupted")
 @click.option("--json", "as_json", is_flag=True, help="print JSON instead of a table")
 @db_option
@@ -57,8 +58,8 @@ def command(
     and `matrix` (overlays). A is measured twice as often as the others: A against A is the null test. What follows --
     is for pytest. What was interrupted goes on with the same command: all that was measured is in the database.
 
-    The exit code is 1 with --fail when anything is worse, and 2 for what could not be compared: with --fail also for
-    one metric that A has measured and another environment has not.
+    The exit code is 1 with --fail when there is a regression, and 2 for what could not be compared: with --fail also
+    for a metric that A has measured and another environment has not.
     """
     from curator_bench.hunting.children import Stopped, stoppable
     from curator_bench.hunting.environments import read, ready
@@ -78,7 +79,7 @@ def command(
         sys.exit(stopped.exit_code)
     found = _found(comparison, repeat, metrics, better, min_effect)
     _report(found, comparison, min_effect, as_json=as_json)
-    if fail and any(_verdict(one, found.answers) == "worse" for one in found.answers if not _is_null(one)):
+    if fail and any(one.judgement.says == "regression" for one in found.answers if not _is_null(one)):
         sys.exit(1)
     if fail and found.is_broken:
         sys.exit(TROUBLE)
@@ -127,7 +128,7 @@ def _found(
         side.name: answers(first, other, side.name, chosen, min_effect)
         for side, other in zip(comparison.sides[1:], others, strict=True)
     }
-    found = [answer for of_side in by_side.values() for answer in of_side]
+    found = _without_null(list(by_side.values()))
     if not found:
         known = ", ".join(sorted({series.metric for series in first})[:20])
         raise BenchError(f"nothing to compare: what {comparison.environments[0].name} measured is {known or 'nothing'}")
@@ -146,13 +147,25 @@ def _is_null(one: Answer) -> bool:
     return one.environment.endswith(f"-{AGAIN}")
 
 
-def _verdict(one: Answer, found: Sequence[Answer]) -> str:
-    """What differs between A and A is not believed between A and B either."""
-    from curator_bench.verdict.bootstrap import Compared
+_NULL = "A differs from A in this metric, so its rounds tell nothing of other environments"
 
-    told = (Compared.WORSE, Compared.BETTER, Compared.DIFFERENT)
-    null = any(_is_null(other) and other.series == one.series and other.compared in told for other in found)
-    return "A differs from A" if null and one.compared in told else str(one.compared)
+
+def _without_null(sides: Sequence[Sequence[Answer]]) -> list[Answer]:
+    """The answers of all environments; those of a metric that differs between A and A are inconclusive."""
+    found = [answer for side in sides for answer in side]
+    null = {one.series for one in found if _is_null(one) and _differs(one)}
+    return [_open(one) if one.series in null and _differs(one) else one for one in found]
+
+
+def _differs(one: Answer) -> bool:
+    return one.judgement.says in ("regression", "improvement")
+
+
+def _open(one: Answer) -> Answer:
+    from curator_bench.verdict.judgement import Word
+
+    decided = "more rounds, or a quieter machine"
+    return replace(one, judgement=replace(one.judgement, word=Word.INCONCLUSIVE, reason=_NULL, decides=decided))
 
 
 def _report(found: _Found, comparison: Comparison, min_effect: float, *, as_json: bool) -> None:
@@ -160,11 +173,12 @@ def _report(found: _Found, comparison: Comparison, min_effect: float, *, as_json
         click.echo(tables.as_json(_document(found, comparison)))
         return
     first = comparison.environments[0].name
-    heads = tables.columns(
-        "BENCHMARK", "METRIC", "ENVIRONMENT", f">{first}", ">THERE", ">CHANGE", "95 % INTERVAL", "VERDICT"
-    )
-    tables.print_table(heads, [_row(one, found.answers) for one in found.answers if not _is_null(one)])
+    heads = ("BENCHMARK", "METRIC", "ENVIRONMENT", f">{first}", ">THERE", ">CHANGE", "95 % INTERVAL", ">VISIBLE")
+    shown = [one for one in found.answers if not _is_null(one)]
+    tables.print_table(tables.columns(*heads, "VERDICT"), [_row(one) for one in shown])
     tables.say("")
+    for line in judgements.notes([(f"{one.series.entry} {one.series.metric}", one.judgement) for one in shown]):
+        tables.say(line)
     for series, name in found.missing:
         which = f"fewer than {_FEWEST} rounds of both {first} and {name} measured a number"
         tables.say(f"not compared: {series.entry} {series.metric}: {which}")
@@ -173,26 +187,31 @@ def _report(found: _Found, comparison: Comparison, min_effect: float, *, as_json
     tables.say(f"Changes of less than {tables.share(min_effect)} do not count. Sessions: {comparison.session}-…")
 
 
-def _row(one: Answer, found: Sequence[Answer]) -> tuple[str, ...]:
-    paired = one.paired
+def _row(one: Answer) -> tuple[str, ...]:
+    judgement = one.judgement
     return (
         one.series.entry,
         one.series.metric,
         one.environment,
-        tables.number(paired.before),
-        tables.number(paired.after),
-        tables.change(paired.change),
-        tables.interval(paired.interval),
-        _verdict(one, found),
+        tables.number(judgement.before),
+        tables.number(judgement.after),
+        tables.change(judgement.change),
+        tables.interval(judgement.interval) if judgement.interval else "",
+        judgements.visible(judgement),
+        judgement.says,
     )
 
 
 def _null_test(found: Sequence[Answer], first: str) -> Iterator[str]:
     null = [one for one in found if _is_null(one)]
-    differ = [one for one in null if _verdict(one, found) == "A differs from A"]
+    differ = [one for one in null if _is_refuted(one.judgement)]
     fine = "" if differ else ", as it should be"
     yield f"{first} against {first}: {len(differ)} of {len(null)} metrics differ{fine}"
-    yield from (f"  {one.series.entry} {one.series.metric} {tables.change(one.paired.change)}" for one in differ)
+    yield from (f"  {one.series.entry} {one.series.metric} {tables.change(one.judgement.change)}" for one in differ)
+
+
+def _is_refuted(judgement: Judgement) -> bool:
+    return judgement.reason == _NULL
 
 
 def _document(found: _Found, comparison: Comparison) -> dict[str, Any]:
@@ -206,12 +225,7 @@ def _document(found: _Found, comparison: Comparison) -> dict[str, Any]:
                 "metric": one.series.metric,
                 "environment": one.environment,
                 "null_test": _is_null(one),
-                "before": one.paired.before,
-                "after": one.paired.after,
-                "change": one.paired.change,
-                "interval": sorted(one.paired.interval),
-                "p_value": one.paired.p_value,
-                "verdict": _verdict(one, found.answers),
+                **judgements.document(one.judgement),
             }
             for one in found.answers
         ],

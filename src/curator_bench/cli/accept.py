@@ -30,7 +30,7 @@ def command(
     entry: str, metric: str, why: str, better: str | None, branch: str | None, min_effect: float, database: str
 ) -> None:
     """Accept what METRIC of ENTRY is now: its regressions are closed, and gates hold it against this level."""
-    from curator_bench.cli.found_shifts import Wish, find_shifts
+    from curator_bench.cli.judged_history import Wish, find_shifts
     from curator_bench.store import queries
     from curator_bench.store.acceptances import Accepted, accept
     from curator_bench.verdict.hunting import State

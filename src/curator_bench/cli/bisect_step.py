@@ -49,8 +49,8 @@ class _NeverBad(WithPytestArgs):
 def command(skip_broken: bool, pytest_args: tuple[str, ...]) -> None:
     """Run pytest and say what it says of the commit: `git bisect run curator-bench bisect-step -- benchmarks -k NAME`.
 
-    The exit code is 0 for good, 1 for bad (a failed requirement or a regression), 125 for what cannot be judged, and
-    128 or more for what has nothing to do with the commit, on which git stops.
+    The exit code is 0 for good, 1 for bad (a failed requirement or a regression), 125 for what cannot be judged (also a
+    gate that is inconclusive), and 128 or more for what has nothing to do with the commit, on which git stops.
     """
     from curator_bench.hunting import junit
     from curator_bench.hunting.bisect_codes import code_of
@@ -61,7 +61,7 @@ def command(skip_broken: bool, pytest_args: tuple[str, ...]) -> None:
     try:
         with stoppable(), tempfile.TemporaryDirectory(prefix="curator-bench-") as folder:
             file = Path(folder, "junit.xml")
-            words = [sys.executable, "-m", "pytest", *pytest_args, f"--junitxml={file}"]
+            words = [sys.executable, "-m", "pytest", *pytest_args, f"--junitxml={file}", "--bench-inconclusive=pass"]
             ended = run(words, env=environment(), cwd=Path.cwd())
             code, why = code_of(junit.read(file, ended), skip_broken=skip_broken)
     except Stopped as stopped:

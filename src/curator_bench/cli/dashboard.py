@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from curator_bench.cli.found_shifts import FoundShift, Wish, find_shifts
+from curator_bench.cli.judged_history import FoundShift, Wish, find_shifts
 from curator_bench.cli.show import said
 from curator_bench.report.site.model import (
     Directions,
@@ -18,7 +18,7 @@ from curator_bench.report.site.model import (
     SiteEntry,
     SubjectFacts,
 )
-from curator_bench.store import in_full, queries
+from curator_bench.store import dashboard_queries, queries
 from curator_bench.store.all_series import RunPlace, declared_directions
 from curator_bench.store.queries import EntryKey, PastRun, PastSession
 from curator_bench.store.records import InvocationRecord, SubjectRecord
@@ -38,8 +38,8 @@ class RecordedHistory:
 
     @cached_property
     def _facts(self) -> dict[int, SessionFacts]:
-        subjects = in_full.subjects_by_session(self._connection, self._past)
-        invocations = in_full.invocations_by_session(self._connection, self._past)
+        subjects = dashboard_queries.subjects_by_session(self._connection, self._past)
+        invocations = dashboard_queries.invocations_by_session(self._connection, self._past)
         return {one.id: _session(one, subjects.get(one.id, ()), invocations.get(one.id, ())) for one in self._past}
 
     @cached_property
@@ -48,11 +48,11 @@ class RecordedHistory:
 
     @cached_property
     def _missed(self) -> Mapping[str, Sequence[queries.MissedRequirement]]:
-        return in_full.missed_by_run(self._connection)
+        return dashboard_queries.missed_by_run(self._connection)
 
     @cached_property
     def _links(self) -> Mapping[str, Mapping[str, Any]]:
-        return in_full.links_by_run(self._connection)
+        return dashboard_queries.links_by_run(self._connection)
 
     @cached_property
     def _newest_that_ran(self) -> int | None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from curator_bench.cli import tables, taking_in
+from curator_bench.cli import import_files, tables
 from curator_bench.cli.databases import db_option, writing
 from curator_bench.cli.stores import Stored, find, is_store
 from curator_bench.errors import Mistake
@@ -24,20 +24,20 @@ def command(files: tuple[str, ...], database: str) -> None:
     """
     from curator_bench.importing.taking import Taker
 
-    sources = [find(file) if is_store(file) else (Path(file), taking_in.form(Path(file), file)) for file in files]
+    sources = [find(file) if is_store(file) else (Path(file), import_files.form(Path(file), file)) for file in files]
     mistakes: list[Mistake] = []
     with writing(database) as opened:
         taker = Taker(opened)
         for source in sources:
             if isinstance(source, Stored):
                 what = f"{source.shown} ({tables.how_many(len(source.names), 'file')})"
-                found = taking_in.found_in_store(source)
+                found = import_files.found_in_store(source)
             else:
                 path, form = source
                 what = f"{path} ({form.name})"
-                found = taking_in.found_in(path, form, str(path))
+                found = import_files.found_in(path, form, str(path))
             taken = taker.take_in(found)
-            tables.say(f"{what}: {taking_in.said(taken.added, taken.completed, taken.known)}")
-            taking_in.tell(taken.mistakes)
+            tables.say(f"{what}: {import_files.counts_line(taken.added, taken.completed, taken.known)}")
+            import_files.print_mistakes(taken.mistakes)
             mistakes += taken.mistakes
-    taking_in.fail_for(mistakes)
+    import_files.raise_for_mistakes(mistakes)

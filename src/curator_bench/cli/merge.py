@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
-from curator_bench.cli import taking_in
+from curator_bench.cli import import_files
 from curator_bench.cli.databases import reading, writing
 from curator_bench.cli.progress import progress
 from curator_bench.cli.stores import Stored, find, is_store
@@ -41,9 +41,9 @@ def command(databases: tuple[str, ...], target: str) -> None:
         into = opened.enter_context(writing(target))
         for shown, merge in sources:
             merged = merge(into, mistakes)
-            say(f"{shown}: {taking_in.said(merged.added, merged.renewed, merged.known)}")
-    taking_in.tell(mistakes)
-    taking_in.fail_for(mistakes)
+            say(f"{shown}: {import_files.counts_line(merged.added, merged.renewed, merged.known)}")
+    import_files.print_mistakes(mistakes)
+    import_files.raise_for_mistakes(mistakes)
 
 
 def _open(named: str, opened: ExitStack) -> tuple[str, Merging]:
@@ -51,11 +51,11 @@ def _open(named: str, opened: ExitStack) -> tuple[str, Merging]:
     if is_store(named):
         stored = find(named)
         if stored.is_lines:
-            return stored.shown, partial(_of_runs, taking_in.found_in_store(stored))
+            return stored.shown, partial(_of_runs, import_files.found_in_store(stored))
         return stored.shown, partial(_of_stored_database, stored)
     if named.endswith(".jsonl"):
-        form = taking_in.form(Path(named), named)
-        return named, partial(_of_runs, taking_in.found_in(Path(named), form, named))
+        form = import_files.form(Path(named), named)
+        return named, partial(_of_runs, import_files.found_in(Path(named), form, named))
     database = opened.enter_context(reading(named))
     return database.shown, partial(_of_database, database)
 

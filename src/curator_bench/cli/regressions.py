@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from curator_bench.cli import tables
-from curator_bench.cli.answering import Answering
 from curator_bench.cli.databases import db_option, reading
+from curator_bench.cli.exit_codes import QuestionCommand
 from curator_bench.cli.parameters import Moment, min_effect_option
 
 if TYPE_CHECKING:
-    from curator_bench.cli.found_shifts import Found, FoundShift
+    from curator_bench.cli.judged_history import Found, FoundShift
 
 _COMMITS_SHOWN = 20
 _NAMED = 5
 
 
-@click.command("regressions", cls=Answering)
+@click.command("regressions", cls=QuestionCommand)
 @db_option
 @click.option("--since", type=Moment(), help="only shifts since this day (2026-01-23), or these days (30d)")
 @click.option("--metric", help="this metric only")
@@ -48,7 +48,7 @@ def command(
 
     A regression is open until later runs are as good as before, or `curator-bench accept` closes it.
     """
-    from curator_bench.cli.found_shifts import Wish, find_shifts
+    from curator_bench.cli.judged_history import Wish, find_shifts
     from curator_bench.verdict.hunting import State
 
     with reading(database) as opened, opened.reading() as connection:

@@ -14,7 +14,7 @@ from curator_bench.cli.parameters import min_effect_option
 from curator_bench.errors import BenchError, MissingExtra
 
 if TYPE_CHECKING:
-    from curator_bench.cli.found_shifts import Wish
+    from curator_bench.cli.judged_history import Wish
 
 _SITE = "site"
 
@@ -70,7 +70,7 @@ def command(
 
     With --format, what came of one session: for a pull request, another program, or a CI system.
     """
-    from curator_bench.cli.found_shifts import Wish
+    from curator_bench.cli.judged_history import Wish
 
     wish = Wish(better=better, min_effect=min_effect)
     if form != _SITE:

@@ -17,6 +17,7 @@ NOTHING = "-"
 _STYLES = {str(Verdict.PASSED): "green", str(Verdict.SKIPPED): "yellow", "running": "cyan"} | {
     str(verdict): "red" for verdict in (Verdict.FAILED, Verdict.CRASHED, Verdict.TIMEOUT, Verdict.ERROR)
 }
+_STYLES |= {"regression": "red", "improvement": "green", "inconclusive": "yellow", "drift": "red"}
 
 
 @dataclass(frozen=True, slots=True)

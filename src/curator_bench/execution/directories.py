@@ -9,12 +9,12 @@ from pathlib import Path
 from curator_bench.execution.files import remove
 from curator_bench.values import Plan
 
-_LARGE = ("logs", "scratch", "ray_cluster", "artifacts")
+LARGE = ("logs", "scratch", "ray_cluster", "artifacts")
 _RESULT_FILES = ("params.json", "metrics.json", "tasks.pkl")
 _SAMPLES = ("gpustats.csv", "memory.csv")
 PENDING = ".results.json.pending"
 """results.json, before it is put in its place."""
-_FROM_EARLIER = ("benchmark_results", *_LARGE, "command.txt", "results.json", PENDING, "status.json", *_SAMPLES)
+_FROM_EARLIER = ("benchmark_results", *LARGE, "command.txt", "results.json", PENDING, "status.json", *_SAMPLES)
 _NUMBERED = ("repeat_*", "warmup_*", "attempt_*")
 
 
@@ -65,7 +65,7 @@ def prepare(plan: Plan, top: Path) -> Directories:
         _remove_numbered(top)
         if plan.artifacts_dir is not None:
             _remove_numbered(Path(plan.artifacts_dir))
-    for name in _LARGE:
+    for name in LARGE:
         _make_large(plan, top, name)
     Directories(top).results.mkdir()
     return Directories(top)

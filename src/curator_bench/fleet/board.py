@@ -1,12 +1,17 @@
-"""The actor that runs tell where they are and how far; the driver listens to it, and through it tells them to stop."""
+"""The actor between runs and driver: runs bring news and files, the driver takes them and says which run is to stop."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import uuid
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from curator_bench.fleet.file_transfer import Piece, Problems
 from curator_bench.fleet.left_out import ENOUGH
+
+_PARCELS_AT_ONCE = 8
+"""Each is of a few megabytes."""
 
 
 class Board:
@@ -18,6 +23,11 @@ class Board:
         self._refusals: dict[tuple[str, str], set[str]] = {}
         """By node and GPU: the entries that were refused it."""
         self._there_is_news = asyncio.Event()
+        self._parcels: dict[str, tuple[str, list[Piece]]] = {}
+        """Not taken yet, by a key of their own: the run, and what it sends."""
+        self._answers: dict[str, asyncio.Future[Problems]] = {}
+        self._there_are_parcels = asyncio.Event()
+        self._room_for_parcels = asyncio.Semaphore(_PARCELS_AT_ONCE)
 
     async def note(self, uid: str, word: dict[str, Any]) -> bool:
         """Answers whether the run is to stop."""
@@ -31,6 +41,31 @@ class Board:
         self._there_is_news.clear()
         news, self._news = self._news, {}
         return news
+
+    async def deliver(self, uid: str, parcel: list[Piece]) -> Problems:
+        """Hand a parcel on to the driver, and give its answer once the files are written."""
+        async with self._room_for_parcels:
+            key = uuid.uuid4().hex
+            self._parcels[key] = uid, parcel
+            answer: asyncio.Future[Problems] = asyncio.get_running_loop().create_future()
+            self._answers[key] = answer
+            self._there_are_parcels.set()
+            try:
+                return await answer
+            finally:
+                self._parcels.pop(key, None)
+                self._answers.pop(key, None)
+
+    async def parcels(self, answers: Mapping[str, Problems]) -> dict[str, tuple[str, list[Piece]]]:
+        """Take the driver's answers to the last parcels, and give it the next ones as soon as there are any."""
+        for key, problems in answers.items():
+            waiting = self._answers.get(key)
+            if waiting is not None and not waiting.done():
+                waiting.set_result(problems)
+        await self._there_are_parcels.wait()
+        self._there_are_parcels.clear()
+        parcels, self._parcels = self._parcels, {}
+        return parcels
 
     async def refused(self, node: str, gpus: Sequence[str], entry: str) -> None:
         """What waits for the GPU may have it within milliseconds, before pytest has heard of it."""

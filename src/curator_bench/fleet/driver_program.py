@@ -11,14 +11,15 @@ import os
 import queue
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
 
-from curator_bench.fleet.baggage import Baggage, choose, runtime_env
+from curator_bench.fleet.baggage import Baggage, Sending, choose, runtime_env, what_to_send
 from curator_bench.fleet.board import Board
+from curator_bench.fleet.file_transfer import Arrivals, Piece, Problems
 from curator_bench.fleet.model import (
     Ended,
     Event,
@@ -45,6 +46,7 @@ _LOOK_AT_NODES_EVERY_S = 2.0
 _TRIED_AGAIN_AFTER_S = 0.5
 _RAY_CLIENT = "ray://"
 _CLIENT_ATTEMPTS = 2
+_SENDS_FILES_WITHIN_S = 60.0
 _OF_A_CLIENT, _TO_COME = "all nodes", "nodes to come"
 _ON_THE_HEAD = {"node:__internal_head__": 0.001}
 _NAMESPACE = "curator-bench-fleet"
@@ -86,15 +88,20 @@ class Driver:
             self._connect_as_client()
         else:
             self._connect()
-            if env := self._choose_what_to_send():  # Ray takes folders only when a driver connects
+            sending = self._choose_what_to_send()
+            if sending.code or sending.files:  # Ray takes folders only when a driver connects
                 self._ray.shutdown()
-                self._connect(runtime_env=env)
+                with runtime_env(self._baggage or Baggage(), sending) as env:
+                    self._connect(runtime_env=env)
+        self._packed = self._ray.put(self._baggage)
         self._run: Any = self._ray.remote(run_on_node)
         self._board: Any = self._ray.remote(Board).options(**self._beside_us()).remote()
         self._ray.get(self._board.stop.remote(""))  # it is there before the first run has something to tell
         self._reserving = Reserving(self._ray, self._when_done, self._later)
         self._look_at_nodes()
+        self._arrivals = Arrivals()
         self._ask_for_news()
+        self._ask_for_parcels({})
 
     def _beside_us(self) -> dict[str, Any]:
         """The board outlives other nodes, though not ours (as a client's, the head is); its own death costs a few
@@ -105,34 +112,35 @@ class Driver:
             return {**options, "resources": _ON_THE_HEAD}
         return {**options, "label_selector": {"ray.io/node-id": self._ray.get_runtime_context().get_node_id()}}
 
-    def _choose_what_to_send(self) -> dict[str, Any]:
-        """A `runtime_env`; empty where all machines have all they need."""
+    def _choose_what_to_send(self) -> Sending:
+        """Nothing where all machines have all they need."""
         if self._baggage is None:
-            return {}
+            return Sending()
         hosts = {node["NodeID"]: node["NodeManagerHostname"] for node in filter(_lives, self._ray.nodes())}
         names = {
             node: name_of_node(host, node, [other for other in hosts if hosts[other] == host])
             for node, host in hosts.items()
         }
-        self._baggage, env, words = choose(self._ray, self._baggage, names, self._unasked)
-        self._note(words)
-        return env
+        self._baggage, sending = choose(self._ray, self._baggage, names, self._unasked)
+        self._note(sending.words)
+        return sending
 
     def _connect_as_client(self) -> None:
         """Sends all there is: to ask first takes a second connection, in which Ray's server now and then breaks."""
         baggage = self._baggage or Baggage()
-        env, words = runtime_env(baggage, {}, _OF_A_CLIENT)
-        self._baggage = baggage.as_sent(env)
-        for attempt in range(1, _CLIENT_ATTEMPTS + 1):
-            try:
-                self._connect(runtime_env=env)
-                break
-            except ConnectionAbortedError:
-                if attempt == _CLIENT_ATTEMPTS:
-                    raise
-        self._note(words)
+        sending = what_to_send(baggage, {}, _OF_A_CLIENT)
+        with runtime_env(baggage, sending) as env:
+            for attempt in range(1, _CLIENT_ATTEMPTS + 1):
+                try:
+                    self._connect(runtime_env=env)
+                    break
+                except ConnectionAbortedError:
+                    if attempt == _CLIENT_ATTEMPTS:
+                        raise
+        self._baggage = baggage.as_sent(sending.files)
+        self._note(sending.words)
 
-    def _note(self, words: list[str]) -> None:
+    def _note(self, words: Iterable[str]) -> None:
         for text in words:
             self._tell(Noted(text))
 
@@ -175,7 +183,7 @@ class Driver:
             case Stop(uid):
                 self._stop(uid)
             case Kill(uid):
-                self._end(uid, force=True)
+                self._kill(uid)
             case Reserve(node, gpu):
                 self._reserving.reserve(node, gpu)
 
@@ -195,7 +203,7 @@ class Driver:
         elif order.not_on:
             options["label_selector"] = {"ray.io/node-id": f"!in({','.join(sorted(order.not_on))})"}
         try:
-            answer = self._run.options(**options).remote(order, self._board, self._baggage)
+            answer = self._run.options(**options).remote(order, self._board, self._packed)
         except Exception as error:  # an order that Ray does not take is that run's error and nobody else's
             self._tell(Lost(order.uid, f"Ray does not take it: {_in_words(error)}"))
             return
@@ -212,19 +220,27 @@ class Driver:
 
     def _done(self, uid: str, future: Any) -> None:
         task = self._tasks.pop(uid)
+        self._arrivals.close(uid)
         error = future.exception()
         if error is not None:
             self._tell(Lost(uid, _in_words(error)))
             return
-        result, where, files = future.result()
+        result, where = future.result()
         if result is None:
             self._later(_TRIED_AGAIN_AFTER_S, lambda: self._start(task.order))
             return
-        self._tell(Ended(uid, result, where, files))
+        self._tell(Ended(uid, result, where))
 
     def _stop(self, uid: str) -> None:
         self._board.stop.remote(uid)
         self._end(uid, force=False)
+
+    def _kill(self, uid: str) -> None:
+        """A run that is sending its files has come to its end in time, however long they take."""
+        if self._arrivals.has_news_of(uid, _SENDS_FILES_WITHIN_S):
+            self._later(_SENDS_FILES_WITHIN_S, lambda: self._kill(uid))
+        else:
+            self._end(uid, force=True)
 
     def _end(self, uid: str, force: bool) -> None:
         if task := self._tasks.get(uid):
@@ -241,6 +257,21 @@ class Driver:
                 if "status" in word:
                     self._tell(Told(uid, word["status"]))
         self._ask_for_news()
+
+    def _ask_for_parcels(self, answers: Mapping[str, Problems]) -> None:
+        self._when_done(self._board.parcels.remote(answers), self._take_parcels)
+
+    def _take_parcels(self, future: Any) -> None:
+        if future.exception() is not None:
+            self._later(_TRIED_AGAIN_AFTER_S, lambda: self._ask_for_parcels({}))
+            return
+        self._ask_for_parcels({key: self._write(uid, parcel) for key, (uid, parcel) in future.result().items()})
+
+    def _write(self, uid: str, parcel: list[Piece]) -> Problems:
+        task = self._tasks.get(uid)
+        if task is None:
+            return {piece.name: "its run has been given up" for piece in parcel}
+        return self._arrivals.write(task.order.plan, parcel)
 
     def _look_at_nodes(self) -> None:
         nodes = tuple(sorted(map(_node, filter(_lives, self._ray.nodes())), key=lambda node: node.id))

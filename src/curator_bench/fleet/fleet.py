@@ -95,10 +95,13 @@ class Fleet:
 
     def start(self, request: Request | None = None) -> None:
         """Raises ClusterError where there is no fleet to be had."""
+        request = request or Request()
         with ExitStack() as undo:
+            if request.baggage is not None:
+                undo.callback(request.baggage.close)
             self._cluster = undo.enter_context(self._bench.clusters.cluster(self._cluster_request()))
             self._connection, self._process = undo.enter_context(self._driver(self._cluster))
-            self._connection.send(request or Request())
+            self._connection.send(request)
             threading.Thread(target=self._listen, name="curator-bench fleet", daemon=True).start()
             self._await_nodes()
             self._open = undo.pop_all()
@@ -185,6 +188,7 @@ class Fleet:
         ours, theirs = Pipe()
         source = str(Path(curator_bench.__file__).parents[1])
         env = {**without_ray(os.environ), **cluster.env, **Mark(self._bench.marker).environment()}
+        env["RAY_OVERRIDE_RUNTIME_ENV_DEFAULT_EXCLUDES"] = ""  # what is sent is chosen by us (baggage.py)
         env["PYTHONPATH"] = os.pathsep.join(filter(None, [source, env.get("PYTHONPATH", "")]))
         program = [sys.executable, "-m", "curator_bench.fleet.driver_program", str(theirs.fileno())]
         self._log_dir.mkdir(parents=True, exist_ok=True)

@@ -179,12 +179,11 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A run answered. `files`: what it left, by relative path, where nobody here can see its folder."""
+    """A run answered; its files are in its folder at home."""
 
     uid: str
     result: RunResult
     where: Where
-    files: Mapping[str, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import importlib
 import os
@@ -10,6 +11,7 @@ import signal
 import socket
 import tempfile
 import threading
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -20,7 +22,8 @@ from curator_bench.execution.failed import failed_before_it_began
 from curator_bench.execution.run import Interrupted, run_entry
 from curator_bench.execution.untrusted_files import Unusable, read_json_object
 from curator_bench.execution.workbench import Workbench
-from curator_bench.fleet.baggage import Baggage, unpacked
+from curator_bench.fleet.baggage import Baggage, Unpacked, relocated, unpacked
+from curator_bench.fleet.file_transfer import Piece, Problems, send_home, warning_of
 from curator_bench.fleet.gpus import GpuWatch
 from curator_bench.fleet.model import Order, Where
 from curator_bench.fleet.slices import within
@@ -31,16 +34,17 @@ _EVERY_S = 1.0
 _ANSWERS_WITHIN_S = 10.0
 _ENDED_WITHIN_S = 2.0
 _LARGEST_STATUS = 1 << 20
+_DELIVERED_AGAIN_AFTER_S = (1.0, 5.0, 20.0)
 _RAYS_ALLOCATOR = "ray/core/libjemalloc.so"
 
 
-def run_on_node(order: Order, board: Any, baggage: Baggage | None) -> tuple[RunResult | None, Where, dict[str, bytes]]:
-    """No result where the task was given a GPU that nothing must run on any more. The last are files to bring home."""
+def run_on_node(order: Order, board: Any, baggage: Baggage | None) -> tuple[RunResult | None, Where]:
+    """No result where the task was given a GPU that nothing must run on any more."""
     # Ray starts its processes deaf to Ctrl-C, and a script would be, too.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     where = _where()
     if not _may_run(order, where, board):
-        return None, where, {}
+        return None, where
     with unpacked(order.plan, baggage or Baggage(), where.node) as here:
         bench = _workbench()
         bench.environ = _inherited(where)
@@ -49,8 +53,35 @@ def run_on_node(order: Order, board: Any, baggage: Baggage | None) -> tuple[RunR
             result = _run(plan, order, where, bench)
         if result.cause is Cause.GPU:
             _answer(board.refused.remote(where.node, where.gpus, plan.name))
-        result, files = here.back(result)
-        return result, where, files
+        if here.is_away:
+            result = _with_files_sent_home(plan, here, result, board)
+        return here.back(result), where
+
+
+def _with_files_sent_home(plan: Plan, here: Unpacked, result: RunResult, board: Any) -> RunResult:
+    def deliver(parcel: list[Piece]) -> Problems:
+        return _delivered(plan.uid, parcel, board)
+
+    def to_home(text: str) -> str:
+        return relocated(text, here.to_home())
+
+    problems = send_home(plan, deliver, to_home)
+    if not problems:
+        return result
+    return dataclasses.replace(result, warnings=(*result.warnings, warning_of(problems, result.host)))
+
+
+def _delivered(uid: str, parcel: list[Piece], board: Any) -> Problems:
+    """Wait for as long as the driver takes; a board that has died is started anew by Ray."""
+    ray: Any = importlib.import_module("ray")
+    for wait_s in (*_DELIVERED_AGAIN_AFTER_S, 0.0):
+        try:
+            answer: Problems = ray.get(board.deliver.remote(uid, parcel))
+            return answer
+        except ray.exceptions.RayActorError as error:
+            problem = str(error).strip().partition("\n")[0]
+            time.sleep(wait_s)
+    return {piece.name: problem for piece in parcel}
 
 
 def _may_run(order: Order, where: Where, board: Any) -> bool:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from curator_bench.store.hunts import HuntedRun
 
 MEASURED = (str(Verdict.PASSED), str(Verdict.FAILED))
-QUIET = ("-q", "-p", "no:cacheprovider", "--bench-sink", "none")
+QUIET = ("-q", "-p", "no:cacheprovider", "--bench-sink", "none", "--bench-confirm", "0")
 _FOLDERS = ("benchmarks", ".")
 
 

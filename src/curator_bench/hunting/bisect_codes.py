@@ -47,4 +47,6 @@ def _of_verdicts(told: Told, *, skip_broken: bool) -> tuple[int, str]:
         return STOP + 3, f"pytest ended with exit code {told.exit_code} though nothing failed"
     if Verdict.PASSED not in told.verdicts:
         return CANNOT_BE_JUDGED, "skipped"
+    if told.inconclusive:
+        return CANNOT_BE_JUDGED, f"inconclusive: {', '.join(told.inconclusive)}"
     return GOOD, "passed"

@@ -23,14 +23,14 @@ from curator_bench.verdict.gates import number, wanted
 
 if TYPE_CHECKING:
     from curator_bench.store.hunts import HuntedRun
-    from curator_bench.verdict.bootstrap import Compared, Paired
+    from curator_bench.verdict.cases import Rules
     from curator_bench.verdict.direction import Better
+    from curator_bench.verdict.judgement import Judgement
+    from curator_bench.verdict.judging import Rounds
 
 _ENDS_OF_A_RUN = (0, 1)
 """Exit codes of a pytest that ran everything; with 1 something did not pass, and the rows say what."""
 AGAIN = "again"
-RATE = 0.05
-"""Of all that is called a difference this share is noise; where nothing differs, it is how often anything is."""
 
 
 def comparison_key(environments: Sequence[Environment], pytest_args: Sequence[str], folder: Path) -> str:
@@ -59,8 +59,7 @@ class Answer:
 
     series: Series
     environment: str
-    paired: Paired
-    compared: Compared
+    judgement: Judgement
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,30 +203,31 @@ def answers(
     chosen: Mapping[Series, Better | None],
     min_effect: float,
 ) -> list[Answer]:
-    """How one environment differs from the first, metric by metric; of all that differs only few may be noise.
+    """The judgement of one environment against the first, metric by metric.
 
-    Nothing is said of a metric that not enough rounds of both have measured.
+    Metrics that fewer than three rounds of both have measured are left out.
     """
-    from curator_bench.verdict.bootstrap import compared
-    from curator_bench.verdict.false_discovery import discoveries
+    from curator_bench.verdict.cases import Rules
+    from curator_bench.verdict.judgement import Unjudged
+    from curator_bench.verdict.judging import compare_rounds
 
-    found = [
-        (series, paired)
-        for series in chosen
-        if (paired := _paired(first.get(series, {}), other.get(series, {}))) is not None
+    asked = [
+        _rounds(first.get(series, {}), other.get(series, {}), Rules(better, min_effect))
+        for series, better in chosen.items()
     ]
-    sure = discoveries([paired.p_value for _, paired in found], rate=RATE)
     return [
-        Answer(series, name, paired, compared(paired, chosen[series], is_sure=bool(is_sure), min_effect=min_effect))
-        for (series, paired), is_sure in zip(found, sure, strict=True)
+        Answer(series, name, judgement)
+        for series, judgement in zip(chosen, compare_rounds(asked), strict=True)
+        if judgement.unjudged is not Unjudged.NO_HISTORY
     ]
 
 
-def _paired(first: Mapping[int, float], other: Mapping[int, float]) -> Paired | None:
-    """Round is compared with round: those that both have."""
+def _rounds(first: Mapping[int, float], other: Mapping[int, float], rules: Rules) -> Rounds:
+    """The values of the rounds that both have, so that round is compared with round."""
     import numpy as np
 
-    from curator_bench.verdict.bootstrap import paired_change
+    from curator_bench.verdict.judging import Rounds
 
     both = sorted(first.keys() & other.keys())
-    return paired_change(*(np.array([side[number] for number in both]) for side in (first, other)))
+    values = (np.array([side[number] for number in both], dtype=np.float64) for side in (first, other))
+    return Rounds(*values, rules)

@@ -21,6 +21,8 @@ class Told:
     verdicts: tuple[Verdict, ...] = ()
     uncollected: tuple[str, ...] = ()
     """Why files could not be collected."""
+    inconclusive: tuple[str, ...] = ()
+    """The gates that are inconclusive."""
 
     @property
     def has_broken_conftest(self) -> bool:
@@ -34,8 +36,10 @@ def read(file: Path, exit_code: int) -> Told:
     except (OSError, ElementTree.ParseError):
         return Told(exit_code)
     uncollected = [why for case in cases for why in _why_uncollected(case)]
-    verdicts = [_verdict(case) for case in cases if not any(_why_uncollected(case))]
-    return Told(exit_code, tuple(verdicts), tuple(uncollected))
+    collected = [case for case in cases if not any(_why_uncollected(case))]
+    verdicts = [_verdict(case) for case in collected]
+    inconclusive = [said for case in collected if (said := _properties(case).get("inconclusive"))]
+    return Told(exit_code, tuple(verdicts), tuple(uncollected), tuple(inconclusive))
 
 
 def _why_uncollected(case: ElementTree.Element) -> Iterator[str]:
@@ -44,9 +48,13 @@ def _why_uncollected(case: ElementTree.Element) -> Iterator[str]:
             yield error.text or _NOT_COLLECTED
 
 
+def _properties(case: ElementTree.Element) -> dict[str | None, str | None]:
+    return {one.get("name"): one.get("value") for one in case.iter("property")}
+
+
 def _verdict(case: ElementTree.Element) -> Verdict:
     """As the run has it; of a test that is no run as far as pytest tells it."""
-    said = {one.get("name"): one.get("value") for one in case.iter("property")}.get("verdict")
+    said = _properties(case).get("verdict")
     if said in set(Verdict):
         return Verdict(said)
     for tag, verdict in (("error", Verdict.ERROR), ("failure", Verdict.FAILED), ("skipped", Verdict.SKIPPED)):

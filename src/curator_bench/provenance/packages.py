@@ -34,10 +34,22 @@ def packages_text() -> str:
     """Every installed package as name==version, sorted; not where it came from, which may hold a password."""
     versions: dict[str, str] = {}
     for distribution in metadata.distributions():
-        name = distribution.metadata["Name"]
+        name, version = _name_and_version(distribution)
         if name:  # a half-removed package has none
-            versions.setdefault(name, distribution.version)  # the first one found is the one that is imported
+            versions.setdefault(name, version)  # the first one found is the one that is imported
     return "".join(f"{name}=={versions[name]}\n" for name in sorted(versions, key=str.lower))
+
+
+def _name_and_version(distribution: metadata.Distribution) -> tuple[str, str]:
+    """Read these two alone: `distribution.metadata` parses all of it, which takes 0.1 s for 200 packages."""
+    fields = {"Name": "", "Version": ""}
+    for line in (distribution.read_text("METADATA") or distribution.read_text("PKG-INFO") or "").splitlines():
+        key, _, value = line.partition(": ")
+        if key in fields:
+            fields[key] = value.strip()
+        if not line or all(fields.values()):
+            break
+    return fields["Name"], fields["Version"]
 
 
 def package_version(name: str) -> str | None:

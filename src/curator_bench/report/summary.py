@@ -41,11 +41,33 @@ def summary_table(runs: Sequence[dict[str, Any]]) -> list[str]:
     ]
     if len(runs) > _MOST_ROWS:
         lines.append(f"… and {len(runs) - _MOST_ROWS} more; summary.json has them all")
-    return [*lines, *warning_lines(runs)]
+    return [*lines, *warning_lines(runs), *_confirming_line(runs)]
 
 
 def warning_lines(runs: Sequence[dict[str, Any]]) -> list[str]:
-    return [printable(f"warning: {run['name']}: {text}") for run in runs for text in run["warnings"]]
+    """What runs warn of; and of those that passed with gates that are inconclusive, how many and which."""
+    lines = [f"warning: {run['name']}: {text}" for run in runs for text in run["warnings"]]
+    open_gates = [(run, check) for run in runs if run["verdict"] == "passed" for check in _inconclusive(run)]
+    lines += [
+        f"warning: {run['name']}: {check['metric']} {check['bound']} is inconclusive: {check['note']}"
+        for run, check in open_gates
+    ]
+    if open_gates:
+        count = len({run["nodeid"] for run, _ in open_gates})
+        lines.append(f"{count} run{'s' if count > 1 else ''} passed with inconclusive gates")
+    return list(map(printable, lines))
+
+
+def _inconclusive(run: dict[str, Any]) -> list[dict[str, Any]]:
+    return [check for check in run["requirements"] if check["met"] is None]
+
+
+def _confirming_line(runs: Sequence[dict[str, Any]]) -> list[str]:
+    seconds = [run["confirming_s"] for run in runs if run.get("confirming_s")]
+    if not seconds:
+        return []
+    entries = "1 entry was" if len(seconds) == 1 else f"{len(seconds)} entries were"
+    return [f"{entries} measured again for gates, which took {readable_seconds(sum(seconds))}"]
 
 
 def _row(run: dict[str, Any]) -> tuple[str, str, str, str]:

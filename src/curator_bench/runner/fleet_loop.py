@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import time
 import uuid
 from collections import deque
@@ -16,7 +15,7 @@ import pytest
 from curator_bench.collection import BENCHMARKS, REPORT, backstop_s
 from curator_bench.errors import BenchError, ClusterError
 from curator_bench.execution.failed import answer_for, failed_before_it_began
-from curator_bench.fleet.baggage import bring_home, pack
+from curator_bench.fleet.baggage import pack
 from curator_bench.fleet.fleet import LOCAL, Fleet, FleetSettings
 from curator_bench.fleet.left_out import LeftOut
 from curator_bench.fleet.model import (
@@ -33,12 +32,11 @@ from curator_bench.fleet.model import (
     Where,
 )
 from curator_bench.fleet.slices import capacity, fits, largest
+from curator_bench.runner.attempts import attempts_of
 from curator_bench.runner.claiming import claim, in_words, release, silence_of
 from curator_bench.runner.fleet_items import Items
 from curator_bench.runner.flights import Flight, flight_of, interrupted, lost_at
-from curator_bench.runner.judging import has_gates
-from curator_bench.runner.outcomes import of_requirements
-from curator_bench.runner.reporting import note_run
+from curator_bench.runner.policy import Next
 from curator_bench.runner.running import (
     ARRIVED,
     note_interrupted,
@@ -137,8 +135,8 @@ class FleetLoop:
         if self._options.address == LOCAL:
             return Request()
         benchmarks = self._config.stash[BENCHMARKS]
-        folders = sorted({flight.entry.file.directory for flight in chain.from_iterable(self._waiting.values())})
-        own = pack(folders, benchmarks.session_dir, secrets.token_hex(8))
+        plans = (plan_of(flight.entry, benchmarks) for flight in chain.from_iterable(self._waiting.values()))
+        own = pack(plans, benchmarks.session_dir)
         return Request(own, more_nodes_may_come=bool(self._options.wait_s))
 
     def _wait(self, flight: Flight) -> None:
@@ -206,9 +204,9 @@ class FleetLoop:
         match event:
             case Started(uid, where) if uid in self._flights:
                 self._begin(self._flights[uid], where)
-            case Ended(uid, result, where, files) if uid in self._flights:
-                plan = self._begin(self._flights[uid], where)
-                self._finish(self._flights[uid], bring_home(plan, result, files))
+            case Ended(uid, result, where) if uid in self._flights:
+                self._begin(self._flights[uid], where)
+                self._finish(self._flights[uid], result)
             case Lost(uid, reason, with_all=with_all) if uid in self._flights:
                 self._is_ending = with_all
                 if with_all and self._flights[uid].may_wait_again:
@@ -224,10 +222,10 @@ class FleetLoop:
                 if (report := self._report()) is not None:
                     report.note_status(self._flights[uid].item.nodeid, status)
 
-    def _begin(self, flight: Flight, where: Where) -> Plan:
+    def _begin(self, flight: Flight, where: Where) -> None:
         assert flight.plan
         if flight.where is not None:
-            return flight.plan
+            return
         where = replace(where, name=self._fleet.name_of(where))
         flight.where, flight.began = where, datetime.now(UTC)
         flight.must_end_by = time.monotonic() + backstop_s(flight.entry)
@@ -235,7 +233,6 @@ class FleetLoop:
         note_start(flight.item, flight.entry, flight.plan, where)
         if (report := self._report()) is not None:
             report.note_started(flight.item.nodeid, str(where), where.gpus)
-        return flight.plan
 
     def _report(self) -> TerminalReport | None:
         found: TerminalReport | None = self._config.pluginmanager.get_plugin(REPORT)
@@ -248,13 +245,18 @@ class FleetLoop:
         if result.verdict is Verdict.ERROR and flight.where is not None:
             self._leave_out(flight.entry, flight.where, result.cause)
         flight.item.ihook.pytest_bench_run_finished(item=flight.item, result=result)
-        if result.verdict is Verdict.ERROR and self._may_be_tried_again(flight):
-            note_run(flight.item, flight.entry, result, result.verdict, ())
-            self._try_again(flight, (result.error or "").partition("\n")[0])
-        elif self._is_to_be_confirmed(flight, result):
-            self._measure_again(flight, result)
-        else:
-            self._judge(flight, result)
+        decision = attempts_of(flight.item, flight.entry).take(
+            result,
+            is_hopeless=bool(flight.plan.problems or self._gone),
+            may_confirm=bool(self._like(flight.where)),
+        )
+        match decision.next:
+            case Next.RETRY:
+                self._try_again(flight, (result.error or "").partition("\n")[0])
+            case Next.CONFIRM:
+                self._measure_again(flight, result, decision.reason)
+            case _:
+                self._judge(flight, result)
 
     def _judge(self, flight: Flight, result: RunResult) -> None:
         self._submit_what_there_is_room_for()  # before the item takes its time
@@ -264,21 +266,6 @@ class FleetLoop:
         finally:
             release(flight.item, flight.entry)
 
-    def _may_be_tried_again(self, flight: Flight) -> bool:
-        assert flight.plan
-        is_final = flight.plan.problems or self._gone or flight.measured is not None
-        return not is_final and flight.attempt <= flight.entry.retries
-
-    def _is_to_be_confirmed(self, flight: Flight, result: RunResult) -> bool:
-        """Whether a gate fails that another run may acquit; which it can only on a machine like this one."""
-        asked = self._config.stash[BENCHMARKS].settings.confirm and has_gates(flight.item, flight.entry)
-        if not asked or result.verdict is not Verdict.PASSED or not self._like(flight.where):
-            return False
-        from curator_bench.runner.confirming import confirmation_of
-
-        outcome = of_requirements(flight.entry, result)
-        return confirmation_of(flight.item, flight.entry, outcome).wants_another(outcome)
-
     def _like(self, where: Where | None) -> frozenset[str]:
         """The node itself, where it lives and is not left out; else those known to be machines like it."""
         nodes = {node.id for node in self._fleet.nodes} - self.left_out.nodes
@@ -286,27 +273,26 @@ class FleetLoop:
             return frozenset({where.node} if where else ())
         return frozenset(node for node in nodes if self._machines.get(node) == where.machine_id)
 
-    def _measure_again(self, flight: Flight, result: RunResult) -> None:
+    def _measure_again(self, flight: Flight, result: RunResult, reason: str) -> None:
         if (report := self._report()) is not None:
-            report.note_waiting(flight.item.nodeid, f"attempt {flight.attempt}: its gates fail")
+            report.note_waiting(flight.item.nodeid, f"attempt {flight.attempt}: {reason}")
         like, attempt = self._like(flight.where), flight.attempt + 1
         again = Flight(flight.item, flight.entry, flight.wanted, attempt, only_on=like, measured=result)
         self._wait(again)
 
     def _not_measured_again(self, flight: Flight, reason: str) -> None:
-        """What it was measured to be before is all there is."""
+        """Fall back to the run before."""
         assert flight.plan
-        assert flight.measured
         del self._flights[flight.plan.uid]
-        warning = f"it could not be measured again where it was: {reason}"
-        self._judge(flight, replace(flight.measured, warnings=(*flight.measured.warnings, warning)))
+        self._judge(flight, attempts_of(flight.item, flight.entry).note_not_measured_again(reason))
 
     def _try_again(self, flight: Flight, error: str) -> None:
         """On another node, where there is one."""
         if (report := self._report()) is not None:
             report.note_waiting(flight.item.nodeid, f"attempt {flight.attempt}: {error}")
         failed_on = {flight.where.node} if flight.where else set()
-        self._wait(Flight(flight.item, flight.entry, flight.wanted, flight.attempt + 1, flight.not_on | failed_on))
+        not_on, again = flight.not_on | failed_on, flight.attempt + 1
+        self._wait(Flight(flight.item, flight.entry, flight.wanted, again, not_on, flight.only_on, flight.measured))
 
     def _wait_again(self, flight: Flight) -> None:
         """It was in the queue of a cluster that is gone. It stays claimed, which only first attempts are."""
@@ -419,9 +405,9 @@ class FleetLoop:
         match event:
             case Started(uid, where) if uid in self._flights:
                 self._begin(self._flights[uid], where)
-            case Ended(uid, result, where, files) if uid in self._flights:
-                plan = self._begin(self._flights[uid], where)
-                self._note_stopped(self._flights[uid], bring_home(plan, result, files))
+            case Ended(uid, result, where) if uid in self._flights:
+                self._begin(self._flights[uid], where)
+                self._note_stopped(self._flights[uid], result)
             case Lost(uid) if uid in self._flights:
                 self._note_stopped(self._flights[uid], None)
             case Broken():

@@ -1,7 +1,7 @@
-"""The gates of one run: its metrics against the history of its entry, decided when its item ends.
+"""The gates of one entry: the metrics of its runs against its history.
 
 The database is read once per item, before anything is measured again; also without --benchmark, where there is one.
-What is wrong with it fails no run: it is a warning.
+A database that cannot be read fails no run: that is a warning.
 """
 
 from __future__ import annotations
@@ -15,15 +15,19 @@ import pytest
 
 from curator_bench.collection import BENCHMARKS
 from curator_bench.errors import BenchError
+from curator_bench.matrix import definition_hash
 from curator_bench.provenance.environment import machine_id
 from curator_bench.report.sparkline import drawn
-from curator_bench.store.looking_back import LookedBack, look_back
+from curator_bench.rootdir import name_in_project
+from curator_bench.runner.policy import GateState
+from curator_bench.runner.run_keys import MACHINE
+from curator_bench.store.gate_history import GateHistory, read_gate_history
 from curator_bench.store.queries import EntryKey, PastValue
-from curator_bench.values import Check, Requirement, Scalar
+from curator_bench.values import Check, Entry, Requirement, Scalar
 from curator_bench.verdict.cases import Question
 from curator_bench.verdict.comparable import Origin, comparable_with
-from curator_bench.verdict.gates import PREVIOUS, Seen, Wanted, bar_of, check_of, is_alarm, number, told, wanted
-from curator_bench.verdict.judgement import Judgement, Word
+from curator_bench.verdict.gates import PREVIOUS, Seen, Wanted, bar_of, check_of, is_met, number, told, wanted
+from curator_bench.verdict.judgement import Judgement
 from curator_bench.verdict.judging import judge
 from curator_bench.verdict.noise import BLOCK, BLOCKS
 from curator_bench.verdict.tails import Floats
@@ -37,12 +41,17 @@ _FOUND = pytest.StashKey[int]()
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What came of the gates: a check for each, and what to say of those that failed."""
+    """A check for each gate, and texts for those that failed or are inconclusive."""
 
     checks: tuple[Check, ...] = ()
     texts: tuple[str, ...] = ()
-    is_open: bool = False
-    """Something is suspect: measuring again may tell."""
+
+    @property
+    def state(self) -> GateState:
+        """Inconclusive as long as any gate is: measuring again may decide it."""
+        if any(check.is_inconclusive for check in self.checks):
+            return GateState.INCONCLUSIVE
+        return GateState.FAILED if self.has_failed else GateState.PASSED
 
     @property
     def has_failed(self) -> bool:
@@ -79,21 +88,21 @@ class Gates:
         numbers = {name: value for name, value in metrics.items() if _is_finite(value)}
         self._wanted = wanted(requirements, numbers, everything=everything)
         self.warnings: list[str] = []
-        self._history = self._read() if self._wanted else LookedBack()
+        self._history = self._read() if self._wanted else GateHistory()
 
-    def _read(self) -> LookedBack:
+    def _read(self) -> GateHistory:
         database = self._config.stash[BENCHMARKS].settings.database
         names = [one.metric for one in self._wanted]
         try:
-            history = look_back(database, self._key, names, self._origin.machine, last=_LAST)
+            history = read_gate_history(database, self._key, names, self._origin.machine, last=_LAST)
         except BenchError as error:
             self.warnings.append(f"not compared with its history: {error}")
-            return LookedBack()
+            return GateHistory()
         if reason := self._why_not_comparable(history):
             self.warnings.append(reason)
         return history
 
-    def _why_not_comparable(self, history: LookedBack) -> str:
+    def _why_not_comparable(self, history: GateHistory) -> str:
         """Why none of the runs there are may be compared with this one; empty where some may, or there are none."""
         kinds = [Origin(self._key.name, definition, machine) for machine, definition in history.kinds]
         found = comparable_with(self._origin, kinds, list(history.kinds.values()))
@@ -101,14 +110,13 @@ class Gates:
 
     def judge(self, measured: Sequence[Mapping[str, Scalar]]) -> Judged:
         """Decides on all runs there are of the item, the first one first."""
-        asked = [self._ask(one, measured) for one in self._wanted if _has_all(measured, one.metric)]
+        asked = [self._ask(one, measured) for one in self._wanted if number(measured[-1].get(one.metric)) is not None]
         decisions = judge([one.question for one in asked])
-        alarms = [self._is_alarm(*pair, len(measured)) for pair in zip(asked, decisions, strict=True)]
-        answers = list(zip(asked, decisions, alarms, strict=True))
+        found = [self._is_met(*pair) for pair in zip(asked, decisions, strict=True)]
+        answers = list(zip(asked, decisions, found, strict=True))
         return Judged(
-            checks=tuple(self._check(one, decision, alarm, measured[-1]) for one, decision, alarm in answers),
-            texts=tuple(_told(one, decision) for one, decision, alarm in answers if alarm),
-            is_open=any(decision.word is Word.INCONCLUSIVE for decision in decisions),
+            checks=tuple(self._check(one, decision, met, measured[-1]) for one, decision, met in answers),
+            texts=tuple(_told(one, decision) for one, decision, met in answers if not met),
         )
 
     def note_discoveries(self, judged: Judged) -> None:
@@ -127,23 +135,31 @@ class Gates:
             and (since is None or value.start >= since)
         ]
         baseline = None if one.baseline == PREVIOUS else [value for value in past if _is_of(value, one.baseline)]
-        newest = np.array([number(run[one.metric]) for run in measured], dtype=np.float64)
+        values = [number(run.get(one.metric)) for run in measured]
+        newest = np.array([value for value in values if value is not None], dtype=np.float64)
         own = None if baseline is None else _figures(baseline)
         note = f"there are no comparable runs of {one.baseline}" if baseline == [] else ""
         if note and past and (warning := f"{one.metric} is not held against anything: {note}") not in self.warnings:
             self.warnings.append(warning)
         return _Asked(one, past, Question(_figures(past), newest, one.rules, own), note)
 
-    def _is_alarm(self, asked: _Asked, decision: Judgement, runs: int) -> bool:
+    def _is_met(self, asked: _Asked, decision: Judgement) -> bool | None:
         if asked.wanted.is_declared:
-            return is_alarm(decision, runs=runs)
+            return is_met(decision)
         metrics = sum(not one.is_declared for one in self._wanted)
         found = self._config.stash.get(_FOUND, 0)
-        return is_alarm(decision, runs=runs, bar=bar_of(metrics * _items(self._config), found))
+        return is_met(decision, bar=bar_of(metrics * _items(self._config), found))
 
-    def _check(self, asked: _Asked, decision: Judgement, alarm: bool, metrics: Mapping[str, Scalar]) -> Check:
-        note = "" if alarm else asked.note or decision.reason
-        return check_of(asked.wanted, metrics[asked.wanted.metric], decision, alarm=alarm, note=note)
+    def _check(self, asked: _Asked, decision: Judgement, met: bool | None, metrics: Mapping[str, Scalar]) -> Check:
+        note = "" if met is False else asked.note or _reason(decision)
+        return check_of(asked.wanted, metrics[asked.wanted.metric], decision, met=met, note=note)
+
+
+def gates_of(item: pytest.Item, entry: Entry, metrics: Mapping[str, Scalar]) -> Gates:
+    """The gates of the entry an item runs; `metrics` are those of its first run."""
+    key = EntryKey(entry.id, name_in_project(entry.file.file, item.config), entry.name)
+    machine = item.stash.get(MACHINE, "")
+    return Gates(item.config, (key, definition_hash(entry)), entry.requirements, metrics, machine)
 
 
 def _items(config: pytest.Config) -> int:
@@ -152,13 +168,14 @@ def _items(config: pytest.Config) -> int:
     return max(getattr(session, "testscollected", 1), 1)
 
 
+def _reason(decision: Judgement) -> str:
+    is_said = not decision.decides or decision.decides in decision.reason
+    return decision.reason if is_said else f"{decision.reason}; {decision.decides}"
+
+
 def _is_finite(value: Scalar) -> bool:
     figure = number(value)
     return figure is not None and math.isfinite(figure)
-
-
-def _has_all(measured: Sequence[Mapping[str, Scalar]], metric: str) -> bool:
-    return all(number(run.get(metric)) is not None for run in measured)
 
 
 def _figures(values: Sequence[PastValue]) -> Floats:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 from curator_bench.collection import BENCHMARKS, UNJUDGED
-from curator_bench.runner.outcomes import Outcome, masked_outcome, of_requirements
+from curator_bench.runner.attempts import attempts_of
+from curator_bench.runner.outcomes import Outcome, masked_outcome
 from curator_bench.runner.reporting import add_properties, note_run
 from curator_bench.values import Check, Entry, RunResult, Verdict
 from curator_bench.verdict.failure_table import failure_table
@@ -17,25 +18,15 @@ def check_run(item: pytest.Item, entry: Entry, result: RunResult) -> None:
     """Judges a run; fails the item, in words rather than a traceback, unless it passed."""
     if UNJUDGED in item.stash:
         del item.stash[UNJUDGED]
-    outcome = of_requirements(entry, result)
-    if result.verdict is Verdict.PASSED and has_gates(item, entry):
-        from curator_bench.runner.confirming import with_gates
-
-        outcome = with_gates(item, entry, outcome)
-    outcome = masked_outcome(outcome, item.config.stash[BENCHMARKS].mask)
+    mask = item.config.stash[BENCHMARKS].mask
+    outcome = masked_outcome(attempts_of(item, entry).judged(result), mask)
     run = note_run(item, entry, outcome.result, outcome.verdict, outcome.checks)
-    add_properties(item, outcome.verdict, outcome.result)
+    add_properties(item, outcome.verdict, outcome.result, outcome.checks)
     if outcome.verdict is Verdict.SKIPPED:
         # Where the entry stands; a place in here would tell nobody anything.
         raise pytest.skip.Exception(outcome.result.error, _use_item_location=True)
     if outcome.verdict is not Verdict.PASSED:
         pytest.fail(_why(entry, outcome, run["directory"]), pytrace=False)
-
-
-def has_gates(item: pytest.Item, entry: Entry) -> bool:
-    """Whether its runs are held against its history."""
-    settings = item.config.stash[BENCHMARKS].settings
-    return settings.fail_on_regression or any(one.max_regression is not None for one in entry.requirements)
 
 
 def _missed(checks: Sequence[Check]) -> str:

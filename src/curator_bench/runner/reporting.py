@@ -98,8 +98,10 @@ def _publish(directory: Path, run: dict[str, Any], result: RunResult, verdict: V
     add_lines(directory, result, verdict, uid=run["uid"], session=run["session"])
 
 
-def add_properties(item: pytest.Item, verdict: Verdict, result: RunResult) -> None:
+def add_properties(item: pytest.Item, verdict: Verdict, result: RunResult, checks: Sequence[Check] = ()) -> None:
     """For junit XML and whoever reads reports: of the attempt that counts."""
     item.user_properties.append(("verdict", str(verdict)))
+    if inconclusive := [f"{check.metric} {check.bound}" for check in checks if check.is_inconclusive]:
+        item.user_properties.append(("inconclusive", ", ".join(inconclusive)))
     for name, value in list(result.metrics.items())[:_MOST_PROPERTIES]:
         item.user_properties.append((name, strict(value)))

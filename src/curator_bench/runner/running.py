@@ -15,11 +15,12 @@ from curator_bench.execution.run import Interrupted, run_entry
 from curator_bench.execution.workbench import Workbench
 from curator_bench.fleet.model import Where
 from curator_bench.matrix import command_of, definition_of
+from curator_bench.runner.attempts import attempts_of
 from curator_bench.runner.claiming import NOT_HERE, claim, leave_to_others, release
-from curator_bench.runner.outcomes import of_requirements
+from curator_bench.runner.policy import Next
 from curator_bench.runner.reporting import note_run
 from curator_bench.runner.run_keys import DEFINITION, MACHINE, UID
-from curator_bench.values import Entry, Plan, RunResult, Verdict
+from curator_bench.values import Entry, Plan, RunResult
 
 ARRIVED = pytest.StashKey[RunResult]()
 """What came of the item's run in a fleet."""
@@ -27,33 +28,21 @@ _WORKBENCH = pytest.StashKey[Workbench]()
 
 
 def run_here(item: pytest.Item, entry: Entry) -> RunResult:
-    """Runs an entry here: again after an `error`, as often as the entry allows, and for `--bench-runs`.
+    """Run an entry here, as often as policy says; each attempt is a run of its own.
 
-    Each attempt is a run of its own.
-    What a fleet has run already is not run again.
+    No-op for an entry that has run in a fleet: its last result is there.
     """
     if ARRIVED in item.stash:
         return item.stash[ARRIVED]
     if NOT_HERE in item.stash or claim(item, entry):
         leave_to_others(item)
     item.addfinalizer(lambda: release(item, entry))
-    plan = plan_of(entry, item.config.stash[BENCHMARKS])
-    further, retries = item.config.stash[BENCHMARKS].settings.runs - 1, 0 if plan.problems else entry.retries
+    plan, attempts = plan_of(entry, item.config.stash[BENCHMARKS]), attempts_of(item, entry)
     for number in itertools.count(1):
         result = _attempt(item, entry, replace(plan, attempt=number, uid=uuid.uuid4().hex))
-        outcome = of_requirements(entry, result)
-        is_measured = outcome.verdict in (Verdict.PASSED, Verdict.FAILED)
-        if not (further if is_measured else retries and result.verdict is Verdict.ERROR):
+        if attempts.take(result, is_hopeless=bool(plan.problems)).next is Next.JUDGE:
             return result
-        further, retries = further - is_measured, retries - (not is_measured)
-        note_run(item, entry, outcome.result, outcome.verdict, outcome.checks)
     raise AssertionError("unreachable")
-
-
-def run_again(item: pytest.Item, entry: Entry, attempt: int) -> RunResult:
-    """One more run of an entry, in the same place, whatever comes of it."""
-    plan = plan_of(entry, item.config.stash[BENCHMARKS])
-    return _attempt(item, entry, replace(plan, attempt=attempt, uid=uuid.uuid4().hex))
 
 
 def _attempt(item: pytest.Item, entry: Entry, plan: Plan) -> RunResult:

@@ -14,7 +14,7 @@ from sqlalchemy import ColumnElement, Connection, select, true
 
 from curator_bench.errors import BenchError
 from curator_bench.store import bulk
-from curator_bench.store.looking_back import MEASURED
+from curator_bench.store.gate_history import MEASURED
 from curator_bench.store.queries import EntryKey, nearest
 from curator_bench.store.tables import REQUIREMENTS, RUNS, SESSIONS, SUBJECTS
 

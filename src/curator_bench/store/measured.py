@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeAlias
 from sqlalchemy import ColumnElement, Connection, or_, select
 
 from curator_bench.errors import BenchError
-from curator_bench.store.looking_back import MEASURED
+from curator_bench.store.gate_history import MEASURED
 from curator_bench.store.queries import nearest
 from curator_bench.store.tables import METRICS, RUNS, SESSIONS
 

@@ -88,13 +88,14 @@ def _rules(requirement: Requirement, effect: float) -> Rules:
     return Rules(better_of(requirement.metric, requirement.better), effect, requirement.min_history)
 
 
-def is_alarm(decision: Judgement, *, runs: int, bar: float = 1.0) -> bool:
-    """Whether the gate fails. A single run that is suspect is enough; of several runs they must be certain together.
+def is_met(decision: Judgement, *, bar: float = 1.0) -> bool | None:
+    """False for a regression, None for what is inconclusive.
 
     `bar` is how little of it may be explained by chance, where this is one test of many.
     """
-    suspects = (Word.REGRESSION, Word.INCONCLUSIVE) if runs == 1 else (Word.REGRESSION,)
-    return decision.word in suspects and decision.p_value <= bar
+    if decision.word not in (Word.REGRESSION, Word.INCONCLUSIVE) or decision.p_value > bar:
+        return True
+    return False if decision.word is Word.REGRESSION else None
 
 
 def bar_of(tests: int, found: int) -> float:
@@ -106,7 +107,7 @@ def bar_of(tests: int, found: int) -> float:
     return RATE * (found + 1) / max(tests, 1)
 
 
-def check_of(one: Wanted, value: Scalar, decision: Judgement | None, *, alarm: bool, note: str) -> Check:
+def check_of(one: Wanted, value: Scalar, decision: Judgement | None, *, met: bool | None, note: str) -> Check:
     """The gate as one more bound of the run."""
     change = decision.change if decision else None
     return Check(
@@ -114,8 +115,8 @@ def check_of(one: Wanted, value: Scalar, decision: Judgement | None, *, alarm: b
         bound=BOUND,
         limit=one.limit,
         actual=value,
-        met=not alarm,
-        off_by_fraction=abs(change) if alarm and change is not None and math.isfinite(change) else None,
+        met=met,
+        off_by_fraction=abs(change) if not met and change is not None and math.isfinite(change) else None,
         note=note,
         better=str(one.rules.better) if one.rules.better else None,
     )
@@ -131,7 +132,7 @@ class Seen:
 
 
 def told(one: Wanted, decision: Judgement, *, value: float, runs: int, course: str, seen: Seen) -> str:
-    """What the text of a gate that failed says of one metric: value, baseline, change, course, and since when.
+    """What the text of a gate that is not met says of one metric: value, baseline, change, course, and since when.
 
     `runs` is how many there are at the new level, with this one.
     """
@@ -144,9 +145,10 @@ def told(one: Wanted, decision: Judgement, *, value: float, runs: int, course: s
         ("first seen", _first_seen(seen)),
     ]
     if decision.word is Word.INCONCLUSIVE:
-        rows.append(("note", "one run alone may be an outlier; --bench-confirm 2 measures again before it fails"))
+        rows.append(("note", f"inconclusive: {decision.decides}"))
     lines = [f"{_INDENT}{name:<11}{text}" for name, text in rows if text]
-    return "\n".join([f"{one.metric} is worse than before:", *lines])
+    may = "may be" if decision.word is Word.INCONCLUSIVE else "is"
+    return "\n".join([f"{one.metric} {may} worse than before:", *lines])
 
 
 def _baseline(one: Wanted, decision: Judgement) -> str:

@@ -1,4 +1,4 @@
-"""Files of runs on their way into a database, for `import` and `merge`."""
+"""Reads files of runs, and prints what came of them, for `import` and `merge`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MISTAKES_SHOWN = 20
 
 
 def form(path: Path, shown: str) -> Form:
-    """Of which form a file is. Raises BenchError."""
+    """The form of a file. Raises BenchError where it has none that is known."""
     from curator_bench.execution.repeats import combine
     from curator_bench.importing.forms import form_of
 
@@ -34,7 +34,7 @@ def form(path: Path, shown: str) -> Form:
 
 
 def found_in(path: Path, form: Form, shown: str) -> Iterator[Found]:
-    """What is in a file, which is known to people by another name."""
+    """The runs in a file; mistakes name it as people know it, `shown`."""
     with _readable(shown):
         for item in form.read(path):
             yield replace(item, place=item.place._replace(file=shown))
@@ -45,19 +45,19 @@ def found_in_store(stored: Stored) -> Iterator[Found]:
         yield from found_in(path, form(path, name), name)
 
 
-def said(added: int, completed: int, known: int) -> str:
+def counts_line(added: int, completed: int, known: int) -> str:
     return f"{how_many(added, 'run')} added, {completed:,} completed, {known:,} there already"
 
 
-def tell(mistakes: Sequence[Mistake]) -> None:
+def print_mistakes(mistakes: Sequence[Mistake]) -> None:
     for mistake in mistakes[:_MISTAKES_SHOWN]:
         click.echo(str(mistake), err=True)
     if len(mistakes) > _MISTAKES_SHOWN:
         click.echo(f"… and {len(mistakes) - _MISTAKES_SHOWN:,} more", err=True)
 
 
-def fail_for(mistakes: Sequence[Mistake]) -> None:
-    """Raises BenchError where there were any; they have been told."""
+def raise_for_mistakes(mistakes: Sequence[Mistake]) -> None:
+    """Raise BenchError where there were any, after they were printed."""
     if mistakes:
         raise BenchError(f"{how_many(len(mistakes), 'mistake')}; what was right has been taken in")
 

@@ -1,4 +1,4 @@
-"""What a run that has just ended is held against: the values of its entry before, read when there is a database."""
+"""The history a gate compares a run with: earlier values of its entry, read if there is a database."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from curator_bench.store.tables import RUNS
 from curator_bench.values import Verdict
 
 MEASURED = (str(Verdict.PASSED), str(Verdict.FAILED))
-"""Runs of these verdicts ended well; what they measured counts, whatever was required of it."""
+"""Verdicts of runs whose numbers count: they ended well, whatever was required of them."""
 
 
 @dataclass(frozen=True, slots=True)
-class LookedBack:
-    """By metric the values on this machine, oldest first; by machine and definition how many runs there are."""
+class GateHistory:
+    """Earlier runs of one entry: values by metric on this machine, and counts by machine and definition."""
 
     values: Mapping[str, Sequence[PastValue]] = field(default_factory=dict)
     kinds: Mapping[tuple[str | None, str | None], int] = field(default_factory=dict)
@@ -29,15 +29,17 @@ class LookedBack:
     """Where a shift of the metric was accepted: when its present level began."""
 
 
-def look_back(named: str, entry: EntryKey, metrics: Sequence[str], machine_id: str | None, *, last: int) -> LookedBack:
-    """Nothing where there is no database. Raises BenchError where it cannot be read."""
+def read_gate_history(
+    named: str, entry: EntryKey, metrics: Sequence[str], machine_id: str | None, *, last: int
+) -> GateHistory:
+    """Read the history; empty without a database. Raises BenchError where it cannot be read."""
     with to_read_if_there(named) as database:
         if database is None:
-            return LookedBack()
+            return GateHistory()
         with database.reading() as connection:
             values = {metric: last_values(connection, entry, metric, machine_id, last, MEASURED) for metric in metrics}
             accepted = {one.metric: one.since for one in acceptances(connection, entry)}
-            return LookedBack(values, _kinds(connection, entry), accepted)
+            return GateHistory(values, _kinds(connection, entry), accepted)
 
 
 def _kinds(connection: Connection, entry: EntryKey) -> Counter[tuple[str | None, str | None]]:

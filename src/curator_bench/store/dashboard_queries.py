@@ -1,4 +1,4 @@
-"""What a dashboard asks of a database beside the runs themselves: many sessions and all requirements at once."""
+"""Queries of the dashboard: subjects, invocations, missed requirements and links of many sessions at once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LINKS = {"CI run": "ci_run_url", "cluster": "cluster_details_url", "performance
 
 
 def subjects_by_session(connection: Connection, sessions: Sequence[PastSession]) -> dict[int, list[SubjectRecord]]:
-    """The packages under test of each, by the number of the session."""
+    """The packages under test of each session, by its id."""
     names = [column.name for column in fields(SubjectRecord)]
     statement = select(SUBJECTS.c.session, *(SUBJECTS.c[name] for name in names)).order_by(SUBJECTS.c.id)
     found: dict[int, list[SubjectRecord]] = defaultdict(list)
@@ -29,7 +29,7 @@ def subjects_by_session(connection: Connection, sessions: Sequence[PastSession])
 def invocations_by_session(
     connection: Connection, sessions: Sequence[PastSession]
 ) -> dict[int, list[InvocationRecord]]:
-    """Who ran each, the first one first."""
+    """The invocations of each session, by its id, the first one first."""
     names = [column.name for column in fields(InvocationRecord)]
     statement = select(INVOCATIONS.c.session, *(INVOCATIONS.c[name] for name in names)).order_by(INVOCATIONS.c.start)
     found: dict[int, list[InvocationRecord]] = defaultdict(list)
@@ -39,7 +39,7 @@ def invocations_by_session(
 
 
 def missed_by_run(connection: Connection) -> dict[str, list[MissedRequirement]]:
-    """Every bound that a run did not keep, by the uid of the run."""
+    """The requirements that were not met, by the uid of the run."""
     missed = (
         select(RUNS.c.uid, *(REQUIREMENTS.c[name] for name in ("metric", "bound", "limit", "actual")))
         .join(RUNS, RUNS.c.id == REQUIREMENTS.c.run)
@@ -53,7 +53,7 @@ def missed_by_run(connection: Connection) -> dict[str, list[MissedRequirement]]:
 
 
 def links_by_run(connection: Connection) -> dict[str, Mapping[str, Any]]:
-    """Where else runs can be looked at, by their uid and by what is there."""
+    """Links to other places that show a run, by its uid and by name."""
     columns = [RUNS.c[name] for name in (*_LINKS.values(), "sink_urls")]
     statement = select(RUNS.c.uid, *columns).where(or_(*(column.is_not(None) for column in columns)))
     found: dict[str, Mapping[str, Any]] = {}

@@ -1,0 +1,132 @@
+"""Two sets of recorded runs, compared metric by metric and machine by machine; for `compare` and the dashboard."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from curator_bench.store.measured import Kind, Measure, Measured
+from curator_bench.verdict.cases import Rules
+from curator_bench.verdict.comparable import Origin, difference
+from curator_bench.verdict.comparison import Pair, pair_of
+from curator_bench.verdict.direction import Better, better_of
+from curator_bench.verdict.judgement import Judgement, Unjudged
+from curator_bench.verdict.judging import compare
+
+Declared: TypeAlias = Mapping[tuple[str, str, str], str]
+"""The direction that requirements declare as better, by name, path and metric."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """The runs of A, the runs of B, and all others that tell how much a metric scatters."""
+
+    before: Measured
+    after: Measured
+    history: Measured
+    declared: Declared
+
+    def direction(self, measure: Measure, better: str | None) -> Better | None:
+        return better_of(measure.metric, self.declared.get(measure), better)
+
+    def only_in_one(self, better: str | None) -> tuple[list[str], list[str]]:
+        """What only A measured, and what only B measured, of all that has a direction."""
+        first = self._without(self.before, self.after, better)
+        return list(first), list(self._without(self.after, self.before, better))
+
+    def _without(self, one: Measured, other: Measured, better: str | None) -> Iterator[str]:
+        for measure in sorted(one):
+            if not self.direction(measure, better):
+                continue
+            if measure not in other:
+                yield f"{measure.name} {measure.metric}"
+                continue
+            there = _machines(other[measure])
+            here = _machines(one[measure])
+            if not here & there:
+                continue  # a row of its own says so
+            yield from (f"{measure.name} {measure.metric} on machine {name}" for name in sorted(here - there))
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One metric of one entry on one machine; `runs` counts those of A and of B."""
+
+    measure: Measure
+    machine_id: str | None
+    runs: tuple[int, int]
+    judgement: Judgement
+
+
+def only(everything: Measured, sessions: Set[int] | None, without: Set[int] = frozenset()) -> Measured:
+    """The part of these sessions; all of them for None."""
+    found: Measured = defaultdict(lambda: defaultdict(list))
+    for measure, kinds in everything.items():
+        for kind, values in kinds.items():
+            kept = [one for one in values if (sessions is None or one[0] in sessions) and one[0] not in without]
+            if kept:
+                found[measure][kind] = kept
+    return found
+
+
+def compare_sides(sides: Sides, better: str | None, min_effect: float) -> list[Compared]:
+    """Judge every metric that both sides measured and that has a direction; machines are never mixed."""
+    pairs: list[Pair] = []
+    asked: list[tuple[Measure, str | None]] = []
+    unlike: list[Compared] = []
+    for measure in sorted(sides.before.keys() & sides.after.keys()):
+        rules = Rules(sides.direction(measure, better), min_effect)
+        if rules.better is None:
+            continue
+        kinds, reasons = _kinds(measure, sides.before[measure], sides.after[measure])
+        unlike += [Compared(measure, machine, (0, 0), _not_comparable(why)) for machine, why in reasons.items()]
+        for kind in kinds:
+            a, b, known = (_values(side, measure, kind) for side in (sides.before, sides.after, sides.history))
+            pairs.append(pair_of(a, b, known, rules))
+            asked.append((measure, kind.machine_id))
+    found = [
+        Compared(measure, machine, (len(pair.before), len(pair.after)), judgement)
+        for (measure, machine), pair, judgement in zip(asked, pairs, compare(pairs), strict=True)
+    ]
+    return [*found, *unlike]
+
+
+def _machines(kinds: Mapping[Kind, Sequence[tuple[int, float]]]) -> set[str]:
+    return {kind.machine_id or "(unknown)" for kind in kinds}
+
+
+def _values(side: Measured, measure: Measure, kind: Kind) -> list[float]:
+    return [value for _, value in side[measure][kind]]
+
+
+def _kinds(
+    measure: Measure, before: Mapping[Kind, Sequence[object]], after: Mapping[Kind, Sequence[object]]
+) -> tuple[list[Kind], dict[str | None, str]]:
+    """For each machine of both sides the kind of run to compare, or else why there is none."""
+    by_machine: dict[str | None, list[Kind]] = defaultdict(list)
+    for kind in after:
+        by_machine[kind.machine_id].append(kind)
+    there = {kind.machine_id for kind in before}
+    shared = [machine for machine in by_machine if machine in there]
+    if not shared:
+        return [], {None: _why_unlike(measure, before, next(iter(after)))}
+    found, reasons = [], {}
+    for machine in shared:
+        common = [kind for kind in by_machine[machine] if kind in before]
+        if common:
+            found.append(max(common, key=lambda kind: len(after[kind])))
+        else:
+            reasons[machine] = _why_unlike(measure, before, by_machine[machine][-1])
+    return found, reasons
+
+
+def _why_unlike(measure: Measure, before: Mapping[Kind, Sequence[object]], kind: Kind) -> str:
+    other = next((one for one in before if one.machine_id == kind.machine_id), next(iter(before)))
+    origins = (Origin(measure.name, one.definition_hash, one.machine_id) for one in (kind, other))
+    return f"not comparable because {difference(*origins)}"
+
+
+def _not_comparable(why: str) -> Judgement:
+    return Judgement(None, why, Unjudged.NOT_COMPARABLE)

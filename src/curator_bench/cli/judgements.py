@@ -1,0 +1,56 @@
+"""Judgements as the subcommands print them: cells of a table, notes below it, and objects in JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from curator_bench.cli import tables
+
+if TYPE_CHECKING:
+    from curator_bench.verdict.judgement import Judgement
+
+ORDER = ("regression", "improvement", "inconclusive", "no change", "no history", "not comparable")
+"""The order of rows: what is to be looked at stands first."""
+_NAMED = 5
+
+
+def place_of(says: str) -> int:
+    """The place of a verdict among rows; for sorting."""
+    return ORDER.index(says)
+
+
+def visible(one: Judgement) -> str:
+    """The smallest change that would have been found, as a cell of a table."""
+    return tables.NOTHING if one.visible is None else tables.share(float(f"{one.visible:.2g}"))
+
+
+def document(one: Judgement) -> dict[str, Any]:
+    """The same keys in every command."""
+    return {
+        "verdict": one.says,
+        "reason": one.reason,
+        "decides": one.decides,
+        "before": one.before,
+        "after": one.after,
+        "change": one.change,
+        "interval": None if one.interval is None else list(one.interval),
+        "p_value": one.p_value,
+        "history": one.history,
+        "noise": one.noise,
+        "visible": one.visible,
+    }
+
+
+def notes(rows: Sequence[tuple[str, Judgement]]) -> Iterator[str]:
+    """Lines below a table of judgements: why metrics have no word, and what would decide the inconclusive ones.
+
+    `rows` are the judgements with what each is of; of many alike only the first few are named.
+    """
+    for says in ORDER:
+        found = [(of, one) for of, one in rows if one.says == says and (one.decides or one.word is None)]
+        for of, one in found[:_NAMED]:
+            told = "; ".join(filter(None, [one.reason, one.decides]))
+            yield f"{says}: {of}: {told.removeprefix(f'{says}: ')}"
+        if len(found) > _NAMED:
+            yield f"… and {len(found) - _NAMED:,} more with {says}"

@@ -1,0 +1,227 @@
+"""Sends the files of a run home from a node that does not see the results directory.
+
+The node sends a parcel to the board, the driver writes it into the folder the run has at home, and only then the next
+one follows. So a file may be as large as the disk at home. Files that cannot be written are named in the run's
+warnings.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO
+
+from curator_bench import safe_files
+from curator_bench.execution.claims import CLAIM
+from curator_bench.execution.directories import LARGE, Directories, attempt_top, prepare, remove_scratch
+from curator_bench.execution.result_lines import RESULT_LINES
+from curator_bench.values import Plan
+
+_PARCEL_BYTES = 4 << 20
+_PIECE_OVERHEAD_BYTES = 256
+_WRITTEN_AT_HOME = frozenset({RESULT_LINES, CLAIM})
+_NUMBERED = re.compile(r"(?:attempt|repeat|warmup)_\d+")
+_DISK_IS_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+class Kind(Enum):
+    FILE = "file"
+    FOLDER = "folder"
+    LINK = "link"
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of one file, or a whole small one; a folder; or a link."""
+
+    name: str
+    """The path below the entry's folder."""
+    kind: Kind
+    content: bytes = b""
+    """Of a link, where it leads to."""
+    offset: int = 0
+    mode: int = 0o644
+
+
+Problems = dict[str, str]
+"""By name, why a file could not be brought home."""
+
+
+def send_home(plan: Plan, deliver: Callable[[list[Piece]], Problems], to_home: Callable[[str], str]) -> Problems:
+    """Send all that a run has left. `to_home` gives a text of this machine with the paths it has at home."""
+    problems: Problems = {}
+    parcel: list[Piece] = []
+    size = 0
+    for piece in _pieces(plan, problems, to_home):
+        parcel.append(piece)
+        size += len(piece.content) + _PIECE_OVERHEAD_BYTES
+        if size >= _PARCEL_BYTES:
+            problems |= deliver(parcel)
+            parcel, size = [], 0
+    if parcel:
+        problems |= deliver(parcel)
+    return problems
+
+
+def _pieces(plan: Plan, problems: Problems, to_home: Callable[[str], str]) -> Iterator[Piece]:
+    """Everything below the entry's folder, but for scratch folders that are deleted and what is written at home."""
+    entry_dir = Path(plan.entry_dir)
+    for top, folders, files in os.walk(entry_dir):
+        place = PurePosixPath(Path(top).relative_to(entry_dir))
+        folders[:] = [name for name in sorted(folders) if not (plan.delete_scratch and _is_scratch(place / name))]
+        for name in folders:
+            if not Path(top, name).is_symlink():
+                yield Piece(str(place / name), Kind.FOLDER)
+        for name in sorted([*files, *(folder for folder in folders if Path(top, folder).is_symlink())]):
+            if str(place / name) not in _WRITTEN_AT_HOME:
+                yield from _pieces_of(entry_dir, str(place / name), problems, to_home)
+
+
+def _is_scratch(place: PurePosixPath) -> bool:
+    return place.name == "scratch" and all(map(_NUMBERED.fullmatch, place.parts[:-1]))
+
+
+def _pieces_of(entry_dir: Path, name: str, problems: Problems, to_home: Callable[[str], str]) -> Iterator[Piece]:
+    """A file is read on only while nothing has gone wrong with it."""
+    path = entry_dir / name
+    try:
+        if path.is_symlink():
+            yield Piece(name, Kind.LINK, os.fsencode(to_home(os.readlink(path))))
+            return
+        with safe_files.open_file(path, below=entry_dir) as file:
+            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+            offset = 0
+            while (content := file.read(_PARCEL_BYTES)) or not offset:
+                yield Piece(name, Kind.FILE, content, offset, mode)
+                offset += len(content)
+                if not content or name in problems:
+                    return
+    except OSError as error:
+        problems[name] = error.strerror or str(error)
+
+
+class Arrivals:
+    """The driver's end: writes parcels into the folders that the runs have at home."""
+
+    def __init__(self) -> None:
+        self._arrivals: dict[str, _Arrival] = {}
+
+    def write(self, plan: Plan, parcel: list[Piece]) -> Problems:
+        """The problems there were with these pieces; they are answered to the node."""
+        arrival = self._arrivals.setdefault(plan.uid, _Arrival(plan))
+        problems: Problems = {}
+        for piece in parcel:
+            if piece.name not in problems:
+                try:
+                    arrival.write(piece)
+                except (OSError, ValueError) as error:
+                    problems[piece.name] = (error.strerror if isinstance(error, OSError) else "") or str(error)
+        return problems
+
+    def has_news_of(self, uid: str, within_s: float) -> bool:
+        """True if something of the run has arrived in these last seconds."""
+        arrival = self._arrivals.get(uid)
+        return arrival is not None and time.monotonic() - arrival.newest < within_s
+
+    def close(self, uid: str) -> None:
+        """The run sends no more."""
+        if arrival := self._arrivals.pop(uid, None):
+            arrival.close()
+
+
+class _Arrival:
+    """The files of one run on their way: one is open at a time."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.newest = time.monotonic()
+        self._plan, self._entry_dir = plan, Path(plan.entry_dir)
+        self._prepared: dict[tuple[str, ...], Directories] = {}
+        self._places: dict[tuple[str, ...], Path] = {}
+        """The folders for large things, which `artifacts_dir` may have moved to another disk."""
+        self._open: tuple[str, BinaryIO] | None = None
+
+    def write(self, piece: Piece) -> None:
+        self.newest = time.monotonic()
+        below, path = self._place_of(PurePosixPath(piece.name).parts)
+        if path == below:
+            return
+        if piece.kind is not Kind.FOLDER:
+            safe_files.make_folder(path.parent, below=below)
+        match piece.kind:
+            case Kind.FOLDER:
+                safe_files.make_folder(path, below=below)
+            case Kind.LINK:
+                safe_files.remove(path, below=below)
+                with safe_files.open_folder(path.parent, below=below) as folder:
+                    os.symlink(piece.content, path.name, dir_fd=folder)
+            case Kind.FILE:
+                self._write_file(piece, path, below)
+
+    def _write_file(self, piece: Piece, path: Path, below: Path) -> None:
+        """A piece may come twice, when an answer was lost; so each has its offset."""
+        if self._open is None or self._open[0] != piece.name:
+            self._close_file()
+            if piece.offset:
+                raise ValueError("its beginning was lost on the way")
+            self._open = piece.name, safe_files.create_file(path, below=below)
+        file = self._open[1]
+        try:
+            if piece.mode & 0o100:
+                os.fchmod(file.fileno(), stat.S_IMODE(os.fstat(file.fileno()).st_mode) | piece.mode & 0o111)
+            left, offset = memoryview(piece.content), piece.offset
+            while left:
+                written = os.pwrite(file.fileno(), left, offset)
+                left, offset = left[written:], offset + written
+        except OSError as error:
+            self._close_file()
+            if error.errno in _DISK_IS_FULL:
+                safe_files.remove(path, below=below)
+            raise
+
+    def _place_of(self, parts: tuple[str, ...]) -> tuple[Path, Path]:
+        """The folder that is trusted, and the path below it."""
+        count = next((index for index, name in enumerate(parts) if not _NUMBERED.fullmatch(name)), len(parts))
+        numbered = parts[:count]
+        first = attempt_top(self._plan).relative_to(self._entry_dir).parts
+        self._prepare(first)
+        if numbered[: len(first)] == first:
+            self._prepare(numbered)
+        place = self._places.get(parts[: count + 1])
+        if place is None:
+            return self._entry_dir, self._entry_dir.joinpath(*parts)
+        return place, place.joinpath(*parts[count + 1 :])
+
+    def _prepare(self, numbered: tuple[str, ...]) -> None:
+        if numbered in self._prepared:
+            return
+        directories = self._prepared[numbered] = prepare(self._plan, self._entry_dir.joinpath(*numbered))
+        for name in LARGE:
+            self._places[(*numbered, name)] = Path(os.path.realpath(directories.top / name))
+
+    def close(self) -> None:
+        self._close_file()
+        if self._plan.delete_scratch:
+            for directories in self._prepared.values():
+                with suppress(OSError):
+                    remove_scratch(directories)
+
+    def _close_file(self) -> None:
+        if self._open is not None:
+            with suppress(OSError):
+                self._open[1].close()
+            self._open = None
+
+
+def warning_of(problems: Mapping[str, str], host: str) -> str:
+    """The warning of a run whose files could not all be brought home."""
+    shown = ", ".join(f"{name} ({problem})" for name, problem in sorted(problems.items())[:10])
+    more = f" and {len(problems) - 10} more" if len(problems) > 10 else ""
+    return f"could not be brought home from {host}: {shown}{more}"

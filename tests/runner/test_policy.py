@@ -1,0 +1,141 @@
+"""The one policy of what follows a run: tables of what people expect, and properties that hold for every history."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from curator_bench.runner.policy import (
+    Allowance,
+    Decision,
+    GateState,
+    Happened,
+    Next,
+    Spent,
+    asks_gates,
+    budget_s,
+    is_confirming,
+    next_step,
+)
+from curator_bench.values import Verdict
+
+PASSED, FAILED, ERROR = Verdict.PASSED, Verdict.FAILED, Verdict.ERROR
+ENDS = (Verdict.CRASHED, Verdict.TIMEOUT, Verdict.INTERRUPTED, Verdict.SKIPPED)
+HOURS = 3600.0
+
+
+def once(verdict: Verdict, gates: GateState | None = None, seconds: float = 1.0, **more: bool) -> Happened:
+    return replace(Happened().after(verdict, seconds, **more), gates=gates)
+
+
+@pytest.mark.parametrize(
+    ("happened", "allowed", "expected"),
+    [
+        (once(PASSED), Allowance(), Next.JUDGE),
+        (once(FAILED), Allowance(retries=3, confirm=3), Next.JUDGE),
+        (once(ERROR), Allowance(), Next.JUDGE),
+        (once(ERROR), Allowance(retries=1), Next.RETRY),
+        (once(ERROR, is_hopeless=True), Allowance(retries=1), Next.JUDGE),
+        (once(ERROR).after(ERROR, 1.0), Allowance(retries=1), Next.JUDGE),
+        (once(PASSED), Allowance(runs=2), Next.RUN_AGAIN),
+        (once(FAILED), Allowance(runs=2), Next.RUN_AGAIN),
+        (once(FAILED).after(FAILED, 1.0), Allowance(runs=2), Next.JUDGE),
+        (once(ERROR).after(PASSED, 1.0), Allowance(runs=2, retries=1), Next.RUN_AGAIN),
+        (once(PASSED, GateState.FAILED), Allowance(confirm=2), Next.CONFIRM),
+        (once(PASSED, GateState.INCONCLUSIVE), Allowance(confirm=2), Next.CONFIRM),
+        (once(PASSED, GateState.PASSED), Allowance(confirm=2), Next.JUDGE),
+        (once(PASSED, GateState.FAILED), Allowance(confirm=0), Next.JUDGE),
+        (once(PASSED), Allowance(confirm=2), Next.JUDGE),
+    ],
+)
+def test_what_comes_after_the_first_runs(happened: Happened, allowed: Allowance, expected: Next) -> None:
+    assert next_step(happened, allowed).next is expected
+
+
+@pytest.mark.parametrize("verdict", ENDS)
+def test_what_crashed_timed_out_or_was_stopped_is_judged_at_once(verdict: Verdict) -> None:
+    assert next_step(once(verdict), Allowance(retries=5, runs=5, confirm=5)) == Decision(Next.JUDGE)
+
+
+def test_two_runs_that_fail_together_are_certain_and_an_inconclusive_gate_is_measured_as_often_as_allowed() -> None:
+    second = once(PASSED).after(PASSED, 1.0)
+    allowed = Allowance(confirm=2)
+    assert next_step(replace(second, gates=GateState.FAILED), allowed).next is Next.JUDGE
+    assert next_step(replace(second, gates=GateState.INCONCLUSIVE), allowed).next is Next.CONFIRM
+    third = second.after(PASSED, 1.0)
+    assert next_step(replace(third, gates=GateState.INCONCLUSIVE), allowed).next is Next.JUDGE
+
+
+def test_an_error_while_confirming_is_tried_again_like_any_other() -> None:
+    happened = once(PASSED).after(ERROR, 1.0)
+    assert next_step(happened, Allowance(retries=1, confirm=2)).next is Next.RETRY
+    assert next_step(happened, Allowance(confirm=2)).next is Next.JUDGE
+
+
+@pytest.mark.parametrize(
+    ("allowed", "spent", "expected"),
+    [
+        (Allowance(), Spent(), 600.0),
+        (Allowance(), Spent(runs_s=2 * HOURS), 1440.0),
+        (Allowance(confirm_budget_s=30.0), Spent(runs_s=2 * HOURS), 30.0),
+        (Allowance(confirm_budget_s=0.0), Spent(), 0.0),
+        (Allowance(shares=4), Spent(), 150.0),
+        (Allowance(shares=4), Spent(runs_s=HOURS), 720.0),
+        (Allowance(shares=4, confirm_budget_s=100.0), Spent(), 25.0),
+    ],
+)
+def test_confirming_may_take_ten_minutes_or_a_fifth_of_the_session_or_what_was_said(
+    allowed: Allowance, spent: Spent, expected: float
+) -> None:
+    assert budget_s(allowed, spent) == expected
+
+
+def test_a_run_that_would_exceed_the_budget_is_not_measured_again_and_says_so() -> None:
+    happened, allowed = once(PASSED, GateState.FAILED, seconds=400.0), Allowance(confirm=2)
+    assert next_step(happened, allowed, Spent(400.0, 200.0)).next is Next.CONFIRM
+    decision = next_step(happened, allowed, Spent(400.0, 201.0))
+    assert decision.next is Next.JUDGE
+    assert "not measured again: 400 s more would exceed the budget of 600 s" in decision.reason
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_whatever_happens_each_reason_is_used_as_often_as_allowed_and_the_last_run_is_judged(seed: int) -> None:
+    """A whole entry is run by the policy; what its runs and its gates say is drawn at random."""
+    chance = random.Random(seed)
+    allowed = Allowance(chance.randrange(4), chance.randrange(1, 4), chance.randrange(4), chance.choice([None, 5.0]))
+    happened, spent, steps = Happened(), Spent(), Counter[Next]()
+    verdicts: list[Verdict] = []
+    while True:
+        verdicts.append(chance.choice([PASSED, PASSED, PASSED, FAILED, ERROR, *ENDS[:1]]))
+        happened = happened.after(verdicts[-1], chance.random())
+        is_confirming_now = is_confirming(happened, allowed)
+        spent = Spent(spent.runs_s + happened.seconds, spent.confirming_s + happened.seconds * is_confirming_now)
+        if asks_gates(happened, allowed):
+            happened = replace(happened, gates=chance.choice(list(GateState)))
+        decision = next_step(happened, allowed, spent)
+        assert decision == next_step(happened, allowed, spent)
+        steps[decision.next] += 1
+        if decision.next is Next.JUDGE:
+            break
+        assert decision.reason
+    assert steps[Next.RETRY] <= allowed.retries
+    assert steps[Next.RUN_AGAIN] <= allowed.runs - 1
+    assert steps[Next.CONFIRM] <= allowed.confirm
+    assert steps[Next.JUDGE] == 1
+    assert all(verdict in (PASSED, FAILED, ERROR) for verdict in verdicts[:-1])
+    assert sum(steps.values()) == len(verdicts)
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_a_larger_budget_never_means_fewer_runs(seed: int) -> None:
+    chance = random.Random(seed)
+    happened = once(PASSED, chance.choice(list(GateState)), seconds=chance.uniform(0, 2000))
+    spent = Spent(chance.uniform(0, 9000), chance.uniform(0, 2000))
+    confirmed = [
+        next_step(happened, Allowance(confirm=2, confirm_budget_s=budget), spent).next is Next.CONFIRM
+        for budget in (0.0, 60.0, 600.0, 6000.0)
+    ]
+    assert confirmed == sorted(confirmed)
