@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from curator_bench import interrupts
 from curator_bench.cluster.shared_memory import Segments
 from curator_bench.errors import BenchError
 from curator_bench.measure.brands import brand
@@ -76,7 +77,8 @@ class Child:
     def end(self) -> None:
         """Ends what is still there of it: politely what was stopped, at once what was left behind."""
         try:
-            self._end(_LEFTOVER_GRACE_S if self.has_ended else _TERM_GRACE_S)
+            with interrupts.held():
+                self._end(_LEFTOVER_GRACE_S if self.has_ended else _TERM_GRACE_S)
         except KeyboardInterrupt:  # a second Ctrl-C: no more patience, but in order all the same
             self._end(grace_s=0)
             raise

@@ -37,8 +37,13 @@ class TerminalReport:
         session_dir: Path,
         entry_dirs: dict[str, Path],
         told: ProgressTold,
+        database: str | None = None,
     ) -> None:
-        """`entry_dirs`: by node id, the items that are runs of entries, and where each leaves its status."""
+        """`entry_dirs`: by node id, the items that are runs of entries, and where each leaves its status.
+
+        `database`: where runs are recorded, for people.
+        """
+        self._database = database
         self._told = told
         self._progress = told.progress
         self._terminal = terminal
@@ -146,6 +151,8 @@ class TerminalReport:
             for line in warning_lines(self._runs):
                 terminalreporter.write_line(line)
         terminalreporter.write_line(f"Session: {self._session_dir}")
+        if self._database:
+            terminalreporter.write_line(f"Database: {self._database}")
         if exitstatus == pytest.ExitCode.INTERRUPTED and self._entry_dirs:
             session = shlex.quote(self._session_dir.name)
             terminalreporter.write_line(f"To go on: the same command with --bench-resume --bench-session {session}")

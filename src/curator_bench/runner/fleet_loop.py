@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from curator_bench import interrupts
 from curator_bench.collection import BENCHMARKS, REPORT, backstop_s
 from curator_bench.errors import BenchError, ClusterError
 from curator_bench.execution.failed import answer_for, failed_before_it_began
@@ -93,20 +94,26 @@ class FleetLoop:
     def run(self) -> None:
         try:
             self._start_fleet()
-            while self._waiting or self._flights or self._elsewhere or self._silent:
-                self._submit_what_there_is_room_for()
-                self._finish_failed()
-                if self._gone:
-                    self._give_up_silent()
-                    continue
-                may_wait = not self._failed and (self._flights or self._silent)
-                self._take(self._fleet.next_event(_TICK_S if may_wait else 0.0))
-                self._look_at_the_clock()
+            with interrupts.held():
+                self._conduct()
         except BaseException:
             self._stop_all()
             raise
         finally:
             self._fleet.close()
+
+    def _conduct(self) -> None:
+        """Until all entries have run. Ctrl-C takes effect between two events."""
+        while self._waiting or self._flights or self._elsewhere or self._silent:
+            interrupts.raise_held_back()
+            self._submit_what_there_is_room_for()
+            self._finish_failed()
+            if self._gone:
+                self._give_up_silent()
+                continue
+            may_wait = not self._failed and (self._flights or self._silent)
+            self._take(self._fleet.next_event(_TICK_S if may_wait else 0.0))
+            self._look_at_the_clock()
 
     def _new_fleet(self) -> Fleet:
         options, directory = self._options, self._config.stash[BENCHMARKS].session_dir
@@ -123,7 +130,8 @@ class FleetLoop:
             self._config.stash[BENCHMARKS].session_dir.joinpath("fleet").mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise BenchError(f"results cannot be written: {error}") from None
-        self._fleet.start(self._request())
+        with interrupts.open_to_ctrl_c():
+            self._fleet.start(self._request())
         terminal = self._config.pluginmanager.get_plugin("terminalreporter")
         if terminal is not None and terminal.verbosity >= 0:
             terminal.write_line(f"Fleet: {', '.join(map(str, self._fleet.nodes))}")

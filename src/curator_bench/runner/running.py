@@ -6,21 +6,25 @@ import itertools
 import os
 import uuid
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from curator_bench import interrupts
 from curator_bench.collection import BENCHMARKS, REPORT, Benchmarks
+from curator_bench.execution.failed import answer_for
 from curator_bench.execution.run import Interrupted, run_entry
 from curator_bench.execution.workbench import Workbench
 from curator_bench.fleet.model import Where
 from curator_bench.matrix import command_of, definition_of
 from curator_bench.runner.attempts import attempts_of
 from curator_bench.runner.claiming import NOT_HERE, claim, leave_to_others, release
+from curator_bench.runner.interrupting import hold_until_the_end
 from curator_bench.runner.policy import Next
 from curator_bench.runner.reporting import note_run
 from curator_bench.runner.run_keys import DEFINITION, MACHINE, UID
-from curator_bench.values import Entry, Plan, RunResult
+from curator_bench.values import Entry, Plan, RunResult, Verdict
 
 ARRIVED = pytest.StashKey[RunResult]()
 """What came of the item's run in a fleet."""
@@ -47,12 +51,16 @@ def run_here(item: pytest.Item, entry: Entry) -> RunResult:
 
 def _attempt(item: pytest.Item, entry: Entry, plan: Plan) -> RunResult:
     """One attempt, of which hooks are told before and after."""
-    plan = with_hooks(item, plan)
+    plan, began = with_hooks(item, plan), datetime.now(UTC)
+    hold_until_the_end(item)
     note_start(item, entry, plan)
     try:
-        result = run_entry(plan, workbench(item.config))
-    except Interrupted as stop:
-        note_interrupted(item, entry, stop.result)
+        with interrupts.open_to_ctrl_c():
+            result = run_entry(plan, workbench(item.config))
+    except KeyboardInterrupt as stop:
+        told = stop.result if isinstance(stop, Interrupted) else None
+        result = told or answer_for(plan, Verdict.INTERRUPTED, "stopped from outside", None, began)
+        note_interrupted(item, entry, result)
         raise KeyboardInterrupt from None
     item.ihook.pytest_bench_run_finished(item=item, result=result)
     return result
