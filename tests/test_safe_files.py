@@ -10,8 +10,11 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from other_user import needs_a_second_user, run, shared_folder
 
 from curator_bench import safe_files
@@ -270,3 +273,63 @@ def test_a_lock_of_another_user_is_refused_where_everybody_can_put_things() -> N
             safe_files.open_lock(folder / "a")
         folder.chmod(0o777)  # as a group shares one: here they could replace it anyway
         safe_files.open_lock(folder / "a").close()
+
+
+def test_a_file_created_exclusively_is_never_seen_without_its_content(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+    link = os.link
+
+    def look_and_link(source: str, target: str, **how: Any) -> None:
+        seen.append(((tmp_path / source).read_text(), (tmp_path / target).exists()))
+        link(source, target, **how)
+
+    monkeypatch.setattr(os, "link", look_and_link)
+    safe_files.create_exclusively(tmp_path / "file", "whole")
+    with pytest.raises(FileExistsError):
+        safe_files.create_exclusively(tmp_path / "file", "second")
+    assert seen == [("whole", False), ("second", True)]
+    assert os.listdir(tmp_path) == ["file"]
+    assert (tmp_path / "file").read_text() == "whole"
+
+
+def test_where_there_are_no_links_files_are_created_exclusively_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refuse)
+    safe_files.create_exclusively(tmp_path / "file", "whole")
+    with pytest.raises(FileExistsError):
+        safe_files.create_exclusively(tmp_path / "file", "second")
+    assert os.listdir(tmp_path) == ["file"]
+    assert (tmp_path / "file").read_text() == "whole"
+
+
+@pytest.mark.parametrize("name", ["a", "2026-11-19_0102", "v1.2+cu12@main", "_x", "x" * 200])
+def test_a_name_that_is_safe_stays_as_it_is(name: str) -> None:
+    assert safe_files.safe_name(name) == name
+
+
+@given(st.text(max_size=300))
+def test_whatever_the_text_its_name_is_one_file_of_the_folder_it_is_put_in(text: str) -> None:
+    name = safe_files.safe_name(text)
+    assert Path("/folder", name).parent == Path("/folder")
+    assert os.path.normpath(f"/folder/{name}") == f"/folder/{name}"
+    assert not name.startswith(".")
+    assert len(name.encode()) <= 255
+    assert safe_files.is_safe_name(name)
+
+
+def test_names_that_differ_are_told_apart() -> None:
+    texts = ["a/b", "a_b", "a\\b", "../a", "..", ".", "", "a\0b", "a\nb", "\u2028", "\ud800", "a" * 201, "a" * 202]
+    assert len({safe_files.safe_name(text) for text in texts}) == len(texts)
+
+
+def test_nothing_that_is_a_device_is_replaced() -> None:
+    for replace in (safe_files.create_file, safe_files.open_to_append):
+        with pytest.raises(safe_files.NotUsable, match="is a device"):
+            replace(Path("/dev/null"))
+    assert Path("/dev/null").is_char_device()

@@ -174,8 +174,8 @@ def test_a_notebook_runs_a_fleet_and_goes_on_with_its_newest_session(folder: Pat
     first, second = asyncio.run(cells())
     assert first.counts == {"passed": 2, "crashed": 2}
     assert (second.session, second.counts) == (first.session, first.counts)
-    assert [run["uid"] for run in second.written] == [run["uid"] for run in first.written]
-    spans = sorted((run["started_at"], run["ended_at"]) for run in first.written)
+    assert [run.uid for run in second.runs] == [run.uid for run in first.runs]
+    spans = sorted((run.started_at, run.ended_at) for run in first.runs)
     assert all(earlier[1] <= later[0] for earlier, later in itertools.pairwise(spans))
 
 

@@ -134,7 +134,7 @@ def _words_of_entry(
         from curator_bench.matrix import LoadRequest, command_of, load
     except ImportError:
         parser.error("--config needs curator-bench in this environment")
-    folder = _results_path_among(beside) or os.path.join(tempfile.gettempdir(), "alm_benchmark_results")
+    folder = _results_path_among(beside) or tempfile.mkdtemp(prefix="alm_benchmark_results_")
     try:
         matrix = load(LoadRequest(files=(config.absolute(),), variables=os.environ))
         entry = _pick(matrix.entries, name, parser)
@@ -142,7 +142,7 @@ def _words_of_entry(
             parser.error("; ".join(entry.problems))
         command = command_of(entry, os.environ)
         for need in command.datasets:
-            ensure(need, env=os.environ, log_dir=Path(folder, "datasets", need.name))
+            ensure(need, env=os.environ, session_dir=Path(folder))
     except BenchError as error:
         parser.error(str(error))
     words = [word.replace("{session_entry_dir}", folder) for word in command.args]

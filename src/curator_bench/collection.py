@@ -24,7 +24,7 @@ from curator_bench.options import Settings, read_settings
 if TYPE_CHECKING:
     from curator_bench.masking import Mask
     from curator_bench.matrix import LoadRequest
-    from curator_bench.values import Entry, Matrix, RunResult
+    from curator_bench.values import Entry, Matrix, RunRecord, RunResult
 
 _WORKER_INPUT = "curator_bench"
 REPORT = "curator_bench_report"
@@ -437,7 +437,8 @@ def deselect(config: pytest.Config, items: list[pytest.Item]) -> None:
         items[:] = kept
 
 
-RUN = pytest.StashKey[dict[str, Any]]()
+RUN: pytest.StashKey[RunRecord] = pytest.StashKey()
+"""The run of an item that counts; those before it are its `earlier`."""
 UNJUDGED = pytest.StashKey["tuple[Entry, RunResult]"]()
 """A run that nobody has judged yet."""
 
@@ -445,4 +446,6 @@ UNJUDGED = pytest.StashKey["tuple[Entry, RunResult]"]()
 def attach_run(item: pytest.Item, report: pytest.TestReport) -> None:
     """Results travel on the report of the phase that judged them: builtin values, which pytest-xdist carries too."""
     if report.when == "call" and RUN in item.stash:
-        vars(report)["curator_bench"] = item.stash[RUN]
+        from curator_bench.codec import to_document
+
+        vars(report)["curator_bench"] = to_document(item.stash[RUN])

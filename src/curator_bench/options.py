@@ -18,13 +18,13 @@ import pytest
 from curator_bench.errors import BenchError, MissingExtra
 from curator_bench.matrix_files import DEFAULT_PATTERNS
 from curator_bench.rootdir import DATABASE, database_of, refuse_unread_ini, rootdir
+from curator_bench.safe_files import is_safe_name
 
 _PORT = r"([1-9]\d{0,3}|[1-5]\d{4}|6[0-4]\d{3}|65[0-4]\d{2}|655[0-2]\d|6553[0-5])"
 _FLEET = re.compile(rf"(local|auto|(ray://)?\S+:{_PORT})\Z")
 _COLLECT = ("asked", "always")
 _FAIL_ON = ("regression",)
 _INCONCLUSIVE = ("pass", "fail")
-_SESSION_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+@-]*\Z")
 
 
 @dataclass(frozen=True)
@@ -451,7 +451,7 @@ def session_name_now() -> str:
 def _session_name(given: str | None, invocation: str) -> str:
     if given is None:
         return f"{session_name_now()}_{invocation[:6]}"
-    if not _SESSION_NAME.match(given):
+    if not is_safe_name(given):
         raise BenchError(
             f"--bench-session: found {given!r}, expected letters, digits and _ . - + @, as in a folder's name"
         )

@@ -127,7 +127,7 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     if call.when == "call" and collection.UNJUDGED in item.stash:
-        from curator_bench.runner.unjudged import settle
+        from curator_bench.runner.judging import settle
 
         settle(item, call, report)
     collection.attach_run(item, report)

@@ -9,21 +9,39 @@ for a device, not for who holds a lease. What is not as it should be is an OSErr
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
+import re
 import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Self
 
 MEBIBYTE = 2**20
 MOST_BYTES = 64 * MEBIBYTE
 """Of a file that is read whole, where nothing else is said."""
 _COPIED_BYTES = MEBIBYTE
+_SAFE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+@-]*")
+_UNSAFE = re.compile(r"[^A-Za-z0-9_.+@-]+")
+_LONGEST_NAME, _LONGEST_CLEANED = 200, 80
 _NEVER_WAITS = os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW | os.O_CLOEXEC
 _ONLY_PASSED = getattr(os, "O_PATH", os.O_RDONLY)  # a folder that may not be listed can be passed all the same
 _FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def safe_name(text: str) -> str:
+    """The name of a file or folder for a text: the text itself where it is safe, else cleaned, with a hash."""
+    if is_safe_name(text):
+        return text
+    cleaned = _UNSAFE.sub("_", text).lstrip(".+@-")[:_LONGEST_CLEANED]
+    return f"{cleaned}_{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+
+
+def is_safe_name(text: str) -> bool:
+    """True for letters, digits and `_ . - + @`, beginning with one of the first three kinds."""
+    return _SAFE.fullmatch(text) is not None and len(text) <= _LONGEST_NAME
 
 
 class NotUsable(OSError):
@@ -70,6 +88,27 @@ def open_folder(
         os.close(handle)
 
 
+class HeldFolder:
+    """A folder held open, so that it can be told from another one that is put in its place."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._handle = os.open(path, _ONLY_PASSED | _FOLDER)
+
+    @property
+    def is_in_place(self) -> bool:
+        try:
+            return os.path.samestat(os.fstat(self._handle), os.lstat(self.path))
+        except OSError:
+            return False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._handle)
+
+
 def make_folder(path: Path, *, below: Path | None = None) -> None:
     """Make a folder, and those on the way to it; it may be there. A link in its place is refused."""
     with open_folder(path, below=path.parent if below is None else below, create=True):
@@ -104,10 +143,12 @@ def read_end(path: Path, most_bytes: int, *, below: Path | None = None) -> bytes
 
 
 def create_file(path: Path, *, below: Path | None = None, mode: int = 0o666) -> BinaryIO:
-    """Open a new file for writing in place of whatever had its name, but for a folder."""
+    """Open a new file for writing in place of whatever had its name, but for a folder and a device."""
     with _parent(path, below) as (folder, name):
         for _ in range(_TRIES):
             with suppress(FileNotFoundError):
+                if (kind := _kind(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)) in ("device", "folder"):
+                    raise NotUsable(path, f"is a {kind}, not a file")
                 os.unlink(name, dir_fd=folder)
             with suppress(FileExistsError):
                 return os.fdopen(_create(folder, name, mode), "wb", buffering=0)
@@ -119,8 +160,7 @@ def write_bytes(path: Path, content: bytes, *, below: Path | None = None, mode: 
     with _parent(path, below) as (folder, name):
         beside = f".{name}.{secrets.token_hex(4)}"
         try:
-            with os.fdopen(_create(folder, beside, mode), "wb", buffering=0) as file:
-                _write_all(file.fileno(), content)
+            _write_new(folder, beside, content, mode)
             os.replace(beside, name, src_dir_fd=folder, dst_dir_fd=folder)
         finally:
             with suppress(OSError):
@@ -135,7 +175,7 @@ def write_text(path: Path, text: str, *, below: Path | None = None, mode: int = 
 def append_bytes(path: Path, content: bytes, *, below: Path | None = None, mode: int = 0o666) -> None:
     """Add to the end of a file in a single write, so that lines of several processes do not mix.
 
-    A link, a pipe or a device in its place is removed, and the file begun anew. A file that has another name besides is
+    A link, a pipe or a socket in its place is removed, and the file begun anew. A file that has another name besides is
     copied first: what is a copy of it elsewhere (`cp -al`) stays as it is.
     """
     with open_to_append(path, below=below, mode=mode) as file:
@@ -152,14 +192,33 @@ def open_to_append(path: Path, *, below: Path | None = None, mode: int = 0o666) 
         raise NotUsable(path, "changes each time it is opened")
 
 
+def create_exclusively(path: Path, text: str, *, below: Path | None = None, mode: int = 0o666) -> None:
+    """FileExistsError where the name is taken. Nobody sees the file empty, unless its file system has no links."""
+    content = text.encode("utf-8")
+    with _parent(path, below) as (folder, name):
+        beside = f".{name}.{secrets.token_hex(4)}"
+        try:
+            _write_new(folder, beside, content, mode)
+            os.link(beside, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+        except FileExistsError:
+            raise
+        except OSError:
+            _write_new(folder, name, content, mode)
+        finally:
+            with suppress(OSError):
+                os.unlink(beside, dir_fd=folder)
+
+
 def open_lock(path: Path, *, below: Path | None = None) -> BinaryIO:
     """Open a file that is there to be locked, which is made where there is none.
 
     Whoever can open a lock can hold it for ever, so only those can read it who may write it. In a folder where all
-    users can put things (the sticky bit), a lock is refused that is neither ours nor of the folder's owner.
+    users can put things (the sticky bit), a lock is refused that is neither ours nor of the folder's owner. A link, a
+    pipe or a socket in its place is removed.
     """
     with _parent(path, below) as (folder, name):
         for _ in range(_TRIES):
+            _remove_what_is_no_file(path, folder, name)
             with suppress(FileNotFoundError, FileExistsError):
                 descriptor = _open_to_append(path, folder, name, 0o222)
                 try:
@@ -174,17 +233,40 @@ def open_lock(path: Path, *, below: Path | None = None) -> BinaryIO:
 
 def remove(path: Path, *, below: Path | None = None) -> None:
     """Remove a file, a link (never what it leads to) or a whole folder; nothing happens when there is none."""
-    with _parent(path, below) as (folder, name):
+    with suppress(FileNotFoundError), _parent(path, below) as (folder, name):
         try:
             os.unlink(name, dir_fd=folder)
-        except FileNotFoundError:
-            return
         except (IsADirectoryError, PermissionError):  # the latter on macOS
             if not stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
                 raise
-        else:
-            return
-        _Removal().remove(folder, name, path)
+            _Removal().remove(folder, name, path)
+
+
+def rename(path: Path, name: str, *, below: Path | None = None) -> None:
+    """Give what stands there another name in its folder, in place of whatever had it."""
+    with _parent(path, below) as (folder, old):
+        os.replace(old, name, src_dir_fd=folder, dst_dir_fd=folder)
+
+
+def touch(path: Path, *, below: Path | None = None) -> None:
+    """Set the time of what stands there, never of what it leads to."""
+    with _parent(path, below) as (folder, name):
+        os.utime(name, dir_fd=folder, follow_symlinks=False)
+
+
+def time_of(path: Path, *, below: Path | None = None) -> float:
+    """When what stands there was changed last, by the clock of its file system."""
+    with _parent(path, below) as (folder, name):
+        return os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime
+
+
+def names_in(path: Path, *, below: Path | None = None) -> list[str]:
+    """What is in a folder; nothing where there is none."""
+    try:
+        with open_folder(path, below=below, to_list=True) as folder:
+            return sorted(os.listdir(folder))
+    except FileNotFoundError:
+        return []
 
 
 def kind_of(path: Path, *, below: Path | None = None) -> str:
@@ -194,6 +276,14 @@ def kind_of(path: Path, *, below: Path | None = None) -> str:
             return _kind(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
     except (FileNotFoundError, NotADirectoryError):
         return ""
+
+
+def is_file(path: Path, *, below: Path | None = None) -> bool:
+    """False also where a link is on the way."""
+    try:
+        return kind_of(path, below=below) == "file"
+    except OSError:
+        return False
 
 
 _TRIES = 3
@@ -295,6 +385,11 @@ def _create(folder: int, name: str, mode: int) -> int:
     return os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NEVER_WAITS, mode, dir_fd=folder)
 
 
+def _write_new(folder: int, name: str, content: bytes, mode: int) -> None:
+    with os.fdopen(_create(folder, name, mode), "wb", buffering=0) as file:
+        _write_all(file.fileno(), content)
+
+
 def _write_all(descriptor: int, content: bytes) -> None:
     left = memoryview(content)
     while left:
@@ -310,16 +405,23 @@ def _open_to_append(path: Path, folder: int, name: str, mode: int) -> int:
         return os.open(name, flags, mode, dir_fd=folder)
 
 
-def _make_appendable(path: Path, folder: int, name: str) -> None:
+def _remove_what_is_no_file(path: Path, folder: int, name: str) -> os.stat_result | None:
+    """The file's status, where there is one."""
     try:
         found = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
-        return
-    if stat.S_ISDIR(found.st_mode):
-        raise NotUsable(path, "is a folder, not a file")
-    if not stat.S_ISREG(found.st_mode):
-        os.unlink(name, dir_fd=folder)
-    elif found.st_nlink > 1:
+        return None
+    if stat.S_ISREG(found.st_mode):
+        return found
+    if (kind := _kind(found.st_mode)) in ("device", "folder"):
+        raise NotUsable(path, f"is a {kind}, not a file")
+    os.unlink(name, dir_fd=folder)
+    return None
+
+
+def _make_appendable(path: Path, folder: int, name: str) -> None:
+    found = _remove_what_is_no_file(path, folder, name)
+    if found is not None and found.st_nlink > 1:
         _copy_apart(path, folder, name)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import re
 import secrets
 import signal
 import subprocess
@@ -22,14 +21,13 @@ from pathlib import Path
 from typing import IO, Any, TypeAlias
 
 from curator_bench.errors import BenchError
-from curator_bench.report.failures import category
 from curator_bench.report.pivot import Pivot, pivot
 from curator_bench.report.session_runs import runs_of
-from curator_bench.values import Scalar, Verdict
+from curator_bench.safe_files import is_safe_name
+from curator_bench.values import RunRecord, Verdict
 
 Source: TypeAlias = str | os.PathLike[str] | Mapping[str, Any]
 _ALL_PASSED, _SOME_FAILED, _INTERRUPTED, _NOTHING_TO_RUN = 0, 1, 2, 5
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _RESUMES = ("passed", "finished")
 _RAN = (_ALL_PASSED, _SOME_FAILED)
 _OPENED_TO_HOLD = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -38,34 +36,15 @@ _FOR_US_ALONE = 0o600
 
 
 @dataclass(frozen=True, slots=True)
-class MatrixRun:
-    """The last run of one entry in the session."""
-
-    name: str
-    """With its axes' values in brackets."""
-    entry: str
-    axes: Mapping[str, str]
-    verdict: Verdict
-    duration_s: float
-    metrics: Mapping[str, Scalar]
-    params: Mapping[str, Any] = field(repr=False)
-    error: str
-    category: str | None
-    """What kind of failure it is; None where it is none."""
-    directory: Path = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
 class MatrixResults:
     """What a session has come to, earlier invocations of it included."""
 
     session: str
     directory: Path
-    runs: tuple[MatrixRun, ...] = field(repr=False)
+    runs: tuple[RunRecord, ...] = field(repr=False)
+    """The last run of each entry."""
     exit_code: int
     """Of pytest: 0 when everything that ran passed."""
-    written: tuple[Mapping[str, Any], ...] = field(repr=False, default=())
-    """The runs as their results.json have them."""
 
     @property
     def passed(self) -> bool:
@@ -76,12 +55,12 @@ class MatrixResults:
         return dict(Counter(str(run.verdict) for run in self.runs))
 
     @property
-    def failures(self) -> list[MatrixRun]:
+    def failures(self) -> list[RunRecord]:
         return [run for run in self.runs if run.category is not None]
 
     def pivot(self, metric: str, *, rows: str | Sequence[str], columns: str | Sequence[str] = ()) -> Pivot:
         """One metric by axes; a notebook shows it as a table."""
-        return pivot(self.written, metric=metric, rows=_listed(rows), columns=_listed(columns))
+        return pivot(self.runs, metric=metric, rows=_listed(rows), columns=_listed(columns))
 
     def records(self) -> list[dict[str, Any]]:
         """One flat mapping per run, axes and metrics side by side: `pandas.DataFrame(results.records())`."""
@@ -141,15 +120,17 @@ def _as_file(source: Source, name: str) -> Iterator[Path]:
             raise BenchError(f"run_matrix: there is no {os.path.abspath(source)}")
         yield Path(source)
         return
-    if not _NAME.fullmatch(name):
-        raise BenchError(f"run_matrix: name: found {name!r}, expected letters, digits and _ . -, as in a file's name")
+    if not is_safe_name(name):
+        raise BenchError(
+            f"run_matrix: name: found {name!r}, expected letters, digits and _ . - + @, as in a file's name"
+        )
     path = Path(f".{name}.matrix.json")
     with os.fdopen(os.open(path, _OPENED_TO_HOLD, _FOR_US_ALONE), "a+", encoding="utf-8") as file:
-        _hold(file, json.dumps(source, indent=2, default=str) + "\n")
+        _hold(file, json.dumps(source, indent=2, default=str) + "\n", path)
         yield path
 
 
-def _hold(file: IO[str], text: str) -> None:
+def _hold(file: IO[str], text: str, path: Path) -> None:
     """The file with this text, locked against whoever wants another one there; with the same others may run it, too."""
     with suppress(BlockingIOError):
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -160,7 +141,7 @@ def _hold(file: IO[str], text: str) -> None:
     fcntl.flock(file, fcntl.LOCK_SH)
     if _content(file) != text:
         raise BenchError(
-            f"run_matrix: another matrix runs at this moment as {os.path.abspath(file.name)};"
+            f"run_matrix: another matrix runs at this moment as {path.absolute()};"
             " give one of them a name of its own: run_matrix(…, name=…)"
         )
 
@@ -237,23 +218,8 @@ def _session_dir(output: str, results: Path | None, session: str) -> Path:
 
 
 def _results(directory: Path, exit_code: int) -> MatrixResults:
-    written = sorted(runs_of(directory), key=lambda run: (str(run.get("matrix")), run["name"]))
-    return MatrixResults(directory.name, directory, tuple(map(_run, written)), exit_code, tuple(written))
-
-
-def _run(run: Mapping[str, Any]) -> MatrixRun:
-    return MatrixRun(
-        name=run["name"],
-        entry=run.get("entry") or run["name"],
-        axes=run.get("axes") or {},
-        verdict=Verdict(run["verdict"]),
-        duration_s=run.get("duration_s") or 0.0,
-        metrics=run.get("metrics") or {},
-        params=run.get("params") or {},
-        error=run.get("error") or "",
-        category=category(run),
-        directory=Path(run.get("directory") or ""),
-    )
+    runs = sorted(runs_of(directory), key=lambda run: (run.matrix, run.name))
+    return MatrixResults(directory.name, directory, tuple(runs), exit_code)
 
 
 def _listed(axes: str | Sequence[str]) -> list[str]:

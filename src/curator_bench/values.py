@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
+from curator_bench.failure_category import failure_category
 from curator_bench.masking import Mask
 
 Scalar: TypeAlias = str | int | float | bool | None
 
+_INTERRUPTED = 2
+"""The exit status of pytest when it was stopped."""
+WHERE_SAID: Mapping[str, Any] = {"where_said": True}
+"""Of a field that is left out of JSON where it says nothing."""
 SUCCESS_METRIC = "is_success"
 """What a script says of itself."""
 
@@ -122,6 +128,8 @@ class Check:
     """Why the metric could not be compared, or what would decide; for a missing one the nearest names that exist."""
     better: str | None = None
     """Which direction is good, where the requirement says so."""
+    says: str = ""
+    """Of a gate: the word of its judgement, as it is shown everywhere."""
 
     @property
     def is_unmet(self) -> bool:
@@ -182,9 +190,18 @@ class SinkSettings:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A package under test, whose version and commit are recorded."""
+    """A package under test. A matrix knows its name only; where it runs, the rest is looked up."""
 
     package: str
+    version: str | None = None
+    commit: str | None = None
+    dirty: bool | None = None
+
+    @property
+    def shown(self) -> str:
+        """Its name, version and commit in one line."""
+        commit = f"@ {self.commit[:12]}{' (changed)' if self.dirty else ''}" if self.commit else ""
+        return " ".join(part for part in (self.package, self.version, commit) if part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,3 +385,146 @@ class RunResult:
     ray_num_gpus: float | None = None
     confirming_s: float = 0.0
     """How long the runs took that only confirm the gates; counted with the last of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """The session that an invocation of pytest joins, as that invocation found it."""
+
+    name: str
+    directory: str
+    invocation: str = ""
+    started_at: str = ""
+    """UTC, ISO 8601; of this invocation."""
+    runs_expected: int = 0
+    reason: str = ""
+    commit: str = ""
+    branch: str = ""
+    dirty: bool | None = None
+    subjects: tuple[Subject, ...] = ()
+    viewer_url: str = ""
+    ci_run_url: str = ""
+    host: str = ""
+    environment: Mapping[str, Scalar] = field(default_factory=dict)
+    """The machine and its software, nested names joined by dots."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A run that has started: which it is, and where it runs."""
+
+    name: str
+    """With the values of its axes in brackets; of a Python benchmark the part of its node id after `::`."""
+    entry: str = ""
+    """The name without brackets."""
+    nodeid: str = ""
+    uid: str = ""
+    attempt: int = 1
+    started_at: str = ""
+    """UTC, ISO 8601."""
+    session: str = ""
+    invocation: str = ""
+    file: str = ""
+    """The file it stands in, from the rootdir, as the database knows it."""
+    matrix: str = ""
+    """The whole path of its matrix; empty for a Python benchmark."""
+    axes: Mapping[str, str] = field(default_factory=dict)
+    marks: tuple[str, ...] = ()
+    definition_hash: str = ""
+    """Runs are comparable when theirs are equal."""
+    definition: Mapping[str, str] = field(default_factory=dict)
+    """A short hash of each part of the definition."""
+    directory: str = ""
+    """The folder of its entry."""
+    host: str = ""
+    machine_id: str = field(default="", metadata=WHERE_SAID)
+    gpus: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRecord(Run):
+    """A run that has ended and been judged: the one shape in which runs are reported, written, read and recorded.
+
+    An entry may be run more than once, after an `error` or because more runs were asked for; each is a record, and the
+    last one counts.
+    """
+
+    verdict: Verdict
+    ended_at: str = ""
+    duration_s: float = 0.0
+    """The whole run with its cluster; the script alone is the metric `exec_time_s`."""
+    is_last: bool = field(default=True, metadata=WHERE_SAID)
+    """False for a run that another one of the same entry followed."""
+    error: str = ""
+    cause: Cause | None = None
+    """Of an `error`: what it lies with."""
+    exit_code: int | None = None
+    command: tuple[str, ...] = ()
+    log_path: str = ""
+    shown_log_path: str = field(default="", metadata=WHERE_SAID)
+    """The same for people: inside a container, where the host has it. Sinks are given it."""
+    log_tail: tuple[str, ...] = ()
+    params: Mapping[str, Any] = field(default_factory=dict)
+    metrics: Mapping[str, Scalar] = field(default_factory=dict)
+    repeats: tuple[Repeat, ...] = ()
+    requirements: tuple[Check, ...] = ()
+    warnings: tuple[str, ...] = ()
+    ray_version: str = ""
+    ray_num_cpus: float | None = None
+    ray_num_gpus: float | None = None
+    confirming_s: float = 0.0
+    """How long the runs took that only confirm the gates; counted with the last of them."""
+    phases: Mapping[str, str] = field(default_factory=dict, metadata=WHERE_SAID)
+    """Of a Python benchmark: what pytest made of its set-up, call and teardown."""
+    columns: Mapping[str, Scalar] = field(default_factory=dict, metadata=WHERE_SAID)
+    """Of a Python benchmark: what it set on its row of the database."""
+    sink_data: Mapping[str, Any] = field(default_factory=dict, metadata=WHERE_SAID)
+    """What the entry's `sink_data` has for the sink that is given the record."""
+    earlier: tuple[RunRecord, ...] = field(default=(), metadata=WHERE_SAID)
+    """The runs of this entry before this one, in this invocation."""
+
+    @property
+    def passed(self) -> bool:
+        return self.verdict is Verdict.PASSED
+
+    @property
+    def title(self) -> str:
+        """Its name; with the attempt, if another one followed."""
+        return self.name if self.is_last else f"{self.name} (attempt {self.attempt})"
+
+    @property
+    def category(self) -> str | None:
+        """The category of its failure (docs/files.md); None where it did not fail."""
+        return failure_category(self.verdict, self.error, self.log_tail, self.cause)
+
+    @property
+    def folder(self) -> Path:
+        """The folder with the files of this attempt; those of the first stand in `directory` itself."""
+        return Path(self.directory) if self.attempt == 1 else Path(self.directory, f"attempt_{self.attempt}")
+
+    @property
+    def unmet(self) -> tuple[Check, ...]:
+        """The requirements that were not met."""
+        return tuple(check for check in self.requirements if check.is_unmet)
+
+    @property
+    def inconclusive(self) -> tuple[Check, ...]:
+        """The gates that could not be decided; the `note` of each says what would decide it."""
+        return tuple(check for check in self.requirements if check.is_inconclusive)
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The end of an invocation."""
+
+    counts: Mapping[str, int]
+    """Its runs by verdict."""
+    started_at: str
+    ended_at: str
+    duration_s: float
+    exit_status: int | None = None
+    """Of pytest; None where it was killed."""
+
+    @property
+    def interrupted(self) -> bool:
+        return self.exit_status in (None, _INTERRUPTED) or bool(self.counts.get(Verdict.INTERRUPTED))

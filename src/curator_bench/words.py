@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from curator_bench.values import Scalar
+from curator_bench.values import Check, Scalar
 
 _SECONDS = ("_s", "_seconds")
 _BYTES = ("_bytes",)
@@ -39,7 +39,12 @@ def _is_formula(text: str) -> bool:
 
 
 def readable_seconds(seconds: float) -> str:
-    """`0.42 s`, `45.2 s`, `3 min 05 s`, `1 h 02 min`."""
+    """`23 µs`, `2.3 ms`, `0.42 s`, `4.20 s`, `45.2 s`, `3 min 05 s`, `1 h 02 min`: three digits tell times apart."""
+    for unit, size in (("µs", 1e-6), ("ms", 1e-3)):
+        if 0 < seconds < 100 * size and seconds < 0.1:
+            return f"{seconds / size:.3g} {unit}"
+    if seconds < 1:
+        return f"{seconds:.3g} s"
     if seconds < 10:
         return f"{seconds:.2f} s"
     if seconds < 99.95:
@@ -87,3 +92,9 @@ def markdown_cell(text: str) -> str:
     line = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
     line = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return _MARKUP.sub(r"\\\g<0>", line).replace("@", "&#64;")
+
+
+def inconclusive_line(check: Check) -> str:
+    """One line: which gate could not be decided, and what would decide it."""
+    limit = f"{check.bound} {check.limit:.3g}" if isinstance(check.limit, int | float) else check.bound
+    return f"{check.metric}, {limit}: inconclusive{f': {check.note}' if check.note else ''}"

@@ -22,7 +22,7 @@ from curator_bench.importing.taking import Taker
 from curator_bench.matrix import LoadRequest, definition_hash, load
 from curator_bench.provenance.environment import machine_id
 from curator_bench.store.database import database_url, open_for_reading, open_for_writing
-from curator_bench.store.records import RunEnd, RunRecord, RunStart, SessionRecord
+from curator_bench.store.records import RunEnd, RunStart, SessionRecord, StoredRun
 from curator_bench.values import Place, Verdict
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Gated:
                 name = session_name or f"night_{start.start:%m_%d}"
                 session = SessionRecord(name, "r", uuid.uuid4().hex, commit=commit or f"{night:040x}", branch=branch)
                 end = RunEnd(Verdict.PASSED, start.start, metrics={metric: value})
-                found.append(FoundRun(RunRecord(session, None, start, end), Place("", 0)))
+                found.append(FoundRun(StoredRun(session, None, start, end), Place("", 0)))
             Taker(database).take_in(found)
 
     def definition(self) -> str | None:

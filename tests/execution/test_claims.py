@@ -7,11 +7,12 @@ import os
 import threading
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from curator_bench.errors import BenchError
-from curator_bench.execution.claims import CLAIM, Claims, Taken, create_exclusively
+from curator_bench.execution.claims import CLAIM, Claims, Taken
 
 
 def another(text: str, **changes: object) -> str:
@@ -107,49 +108,19 @@ def test_another_machine_is_silent_until_it_renews_its_claim(claims: Claims, tmp
     assert claims.silence(tmp_path / "entry") is None
 
 
-def test_a_claim_is_never_seen_without_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = []
-    link = os.link
-
-    def look_and_link(source: Path, target: Path) -> None:
-        seen.append((source.read_text(), target.exists()))
-        link(source, target)
-
-    monkeypatch.setattr(os, "link", look_and_link)
-    create_exclusively(tmp_path / CLAIM, "whole")
-    with pytest.raises(FileExistsError):
-        create_exclusively(tmp_path / CLAIM, "second")
-    assert seen == [("whole", False), ("second", True)]
-    assert os.listdir(tmp_path) == [CLAIM]
-    assert (tmp_path / CLAIM).read_text() == "whole"
-
-
-def test_where_there_are_no_links_files_are_created_exclusively_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_: object) -> None:
-        raise PermissionError(1, "Operation not permitted")
-
-    monkeypatch.setattr(os, "link", refuse)
-    create_exclusively(tmp_path / CLAIM, "whole")
-    with pytest.raises(FileExistsError):
-        create_exclusively(tmp_path / CLAIM, "second")
-    assert os.listdir(tmp_path) == [CLAIM]
-
-
 def test_where_files_cannot_be_created_exclusively_a_second_invocation_is_refused(tmp_path: Path) -> None:
-    def create_anyway(path: Path, text: str) -> None:
+    def create_anyway(path: Path, text: str, below: Path) -> None:
         path.write_text(text)
 
     Claims(tmp_path, "first", create_anyway).take(tmp_path / "a")
     with pytest.raises(BenchError, match="cannot create files exclusively"):
         Claims(tmp_path, "second", create_anyway).take(tmp_path / "b")
-    Claims(tmp_path, "first", create_exclusively).take(tmp_path / "b")
+    Claims(tmp_path, "first").take(tmp_path / "b")
 
 
 def test_a_void_claim_is_put_aside_by_one_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While one is about to, another does, and claims it; a third comes when the first has taken away the wrong one."""
-    text, won, rename = _claim_text(tmp_path), [], os.rename
+    text, won, rename = _claim_text(tmp_path), [], os.replace
     _put(tmp_path, another(text, process_start=1))
     others = [threading.Thread(target=lambda name=name: take(name)) for name in ("second", "third")]
 
@@ -158,15 +129,15 @@ def test_a_void_claim_is_put_aside_by_one_at_a_time(tmp_path: Path, monkeypatch:
             Claims(tmp_path, name).take(tmp_path / "entry")
             won.append(name)
 
-    def slow_rename(*paths: Path) -> None:
-        monkeypatch.setattr(os, "rename", rename)
+    def slow_rename(*names: str, **folders: Any) -> None:
+        monkeypatch.setattr(os, "replace", rename)
         for other in others:
             other.start()
             other.join(0.5)
             if other is others[0]:
-                rename(*paths)
+                rename(*names, **folders)
 
-    monkeypatch.setattr(os, "rename", slow_rename)
+    monkeypatch.setattr(os, "replace", slow_rename)
     take("first")
     for other in others:
         other.join()

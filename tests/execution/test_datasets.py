@@ -40,7 +40,7 @@ ENSURES_IT = """
 import os, pickle, sys
 from pathlib import Path
 from curator_bench.execution.datasets import ensure
-ensure(pickle.loads(bytes.fromhex(sys.argv[1])), env=dict(os.environ), log_dir=Path(sys.argv[2]))
+ensure(pickle.loads(bytes.fromhex(sys.argv[1])), env=dict(os.environ), session_dir=Path(sys.argv[2]))
 print(sorted(path.name for path in Path(sys.argv[3]).iterdir()))
 """
 
@@ -63,7 +63,7 @@ class Corpus:
         return replace(need, **more)
 
     def ensure(self, need: DatasetNeed, env: Mapping[str, str] = os.environ) -> None:
-        ensure(need, env=env, log_dir=self.top / "log")
+        ensure(need, env=env, session_dir=self.top / "log")
 
     def ensure_elsewhere(self, need: DatasetNeed) -> subprocess.Popen[str]:
         import pickle
@@ -251,7 +251,7 @@ def test_a_manifest_holds_no_secrets(corpus: Corpus) -> None:
     secret = "hunter2hunter2"
     need = corpus.need()
     with_secret = replace(need, command=(*need.command, secret))
-    ensure(with_secret, env=os.environ, log_dir=corpus.top / "log", mask=Mask(frozenset([secret])))
+    ensure(with_secret, env=os.environ, session_dir=corpus.top / "log", mask=Mask(frozenset([secret])))
     assert corpus.is_whole()
     assert secret not in corpus.manifest.read_text()
 

@@ -13,7 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from curator_bench.execution.files import SCHEMA_VERSION, append_json_line, remove, strict, tail, write_json, write_text
+from curator_bench.codec import strict
+from curator_bench.execution.files import SCHEMA_VERSION, append_json_line, tail, write_json
+from curator_bench.safe_files import remove, write_text
 
 SOURCE = Path(__file__).parents[2] / "src"
 VALUES = st.recursive(

@@ -125,7 +125,7 @@ def test_what_is_no_file_is_refused_and_never_waited_for(
     found = read(tmp_path)
     assert found.problem.startswith("metrics.json ")
     assert found.warnings[0].startswith("params.json ")
-    assert len(found.warnings) == (1 if kind == "dangling" else 2)
+    assert len(found.warnings) == 2
 
 
 def test_nan_and_infinity_are_kept_as_floats(tmp_path: Path) -> None:

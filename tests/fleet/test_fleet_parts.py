@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
@@ -12,28 +10,25 @@ from unittest.mock import Mock
 import pytest
 
 from curator_bench.execution.failed import failed_before_it_began
-from curator_bench.fleet.baggage import (
-    Baggage,
-    Found,
+from curator_bench.fleet.board import Board
+from curator_bench.fleet.code_shipping import (
+    Comparison,
     Sending,
+    Shipment,
     TooMuchToSend,
     code_digest,
-    look,
+    compare_here,
     pack,
     relocated,
     runtime_env,
     unpacked,
     what_to_send,
 )
-from curator_bench.fleet.board import Board
 from curator_bench.fleet.fleet import Fleet, FleetSettings
 from curator_bench.fleet.gpus import GpuWatch
-from curator_bench.fleet.left_out import LeftOut
-from curator_bench.fleet.model import Lost, Node, Nodes, Slice, Where
+from curator_bench.fleet.messages import Node, Nodes, Slice, Where
+from curator_bench.fleet.quarantine import Quarantine
 from curator_bench.fleet.slices import capacity, fits, largest, slice_of, within
-from curator_bench.runner import fleet_loop
-from curator_bench.runner.fleet_loop import FleetLoop
-from curator_bench.runner.flights import Flight
 from curator_bench.values import Cause, Plan, RaySettings, Verdict
 
 GIB = 1 << 30
@@ -119,24 +114,24 @@ def test_a_fraction_of_the_object_store_is_of_what_the_entry_asks_for() -> None:
 
 
 def test_two_different_entries_leave_a_node_out_but_never_the_last() -> None:
-    left_out, nodes = LeftOut(), [node("a"), node("b")]
+    quarantine, nodes = Quarantine(), [node("a"), node("b")]
     for entry in ("one", "one"):
-        left_out.note(entry, Where("a", "host-a"), Cause.NODE, nodes)
-    assert not left_out.nodes
-    left_out.note("two", Where("a", "host-a"), Cause.CLUSTER, nodes)
-    assert left_out.nodes == {"a"}
+        quarantine.note(entry, Where("a", "host-a"), Cause.NODE, nodes)
+    assert not quarantine.nodes
+    quarantine.note("two", Where("a", "host-a"), Cause.CLUSTER, nodes)
+    assert quarantine.nodes == {"a"}
     for entry in ("one", "two"):
-        left_out.note(entry, Where("b", "host-b"), Cause.NODE, nodes)
-    assert left_out.nodes == {"a"}
-    assert [line for line in left_out.told() if "host-a" in line and "one, two" in line]
+        quarantine.note(entry, Where("b", "host-b"), Cause.NODE, nodes)
+    assert quarantine.nodes == {"a"}
+    assert [line for line in quarantine.lines() if "host-a" in line and "one, two" in line]
 
 
 def test_a_gpu_is_left_out_once_and_its_node_is_not() -> None:
-    left_out, where = LeftOut(), Where("a", "host-a", ("3",))
-    answers = [left_out.note(entry, where, Cause.GPU, [node("a"), node("b")]) for entry in ("one", "two", "three")]
+    quarantine, where = Quarantine(), Where("a", "host-a", ("3",))
+    answers = [quarantine.note(entry, where, Cause.GPU, [node("a"), node("b")]) for entry in ("one", "two", "three")]
     assert answers == [[], ["3"], []]
-    assert left_out.gpus == {"a": {"3"}}
-    assert not left_out.nodes
+    assert quarantine.gpus == {"a": {"3"}}
+    assert not quarantine.nodes
 
 
 def test_the_board_knows_at_once_which_gpus_two_entries_were_refused() -> None:
@@ -145,7 +140,7 @@ def test_the_board_knows_at_once_which_gpus_two_entries_were_refused() -> None:
         for entry in ("one", "one", "two"):
             await board.refused("a", ["3"], entry)
         await board.refused("a", ["4"], "one")
-        return [await board.gpus_left_out("a"), await board.gpus_left_out("b")]
+        return [await board.quarantined_gpus("a"), await board.quarantined_gpus("b")]
 
     assert asyncio.run(told()) == [{"3"}, frozenset()]
 
@@ -167,22 +162,22 @@ def in_folder(folder: Path, **changes: object) -> Plan:
     return replace(plan(), **{"script": str(folder / "x.py"), "args": (), **where, **changes})  # type: ignore[arg-type]
 
 
-def packed(folder: Path, **changes: object) -> Baggage:
+def packed(folder: Path, **changes: object) -> Shipment:
     (folder / "x.py").touch()
     return pack([in_folder(folder, **changes)], folder / "results" / "s")
 
 
-HAS_ALL = Found(True, {}, True)
+HAS_ALL = Comparison(True, {}, True)
 
 
-def found_by(own: Baggage) -> Found:
+def found_by(own: Shipment) -> Comparison:
     """What a machine would find that sees the same disk as this one, now."""
-    return Found(*look(own, code_digest()))
+    return Comparison(*compare_here(own, code_digest()))
 
 
 def test_only_what_is_lacking_is_sent_and_too_much_is_refused(tmp_path: Path) -> None:
     own = packed(tmp_path)
-    lacks = Found(False, dict.fromkeys(dict(own.fingerprints), ""), False)
+    lacks = Comparison(False, dict.fromkeys(dict(own.fingerprints), ""), False)
     assert what_to_send(own, {"a": HAS_ALL}) == Sending()
     sending = what_to_send(own, {"a": HAS_ALL, "b": lacks})
     assert sending.code
@@ -218,7 +213,7 @@ def test_a_file_that_differs_here_and_there_and_stays_so_is_sent(tmp_path: Path)
     helper = tmp_path / "helper.py"
     helper.write_text("new")
     own = packed(tmp_path)
-    elsewhere = Found(True, {str(helper): "another content's"}, True)
+    elsewhere = Comparison(True, {str(helper): "another content's"}, True)
     assert what_to_send(own, {"a": elsewhere}).files
     helper.unlink()  # and one that is only there
     assert what_to_send(packed(tmp_path), {"a": elsewhere}).files
@@ -234,7 +229,7 @@ def test_a_script_that_the_matrix_names_elsewhere_is_sent_also_when_it_changes_m
     own = pack([here], folder / "results" / "s")
     script.write_text("new")
     assert what_to_send(own, {"a": found_by(own)}) == Sending()
-    lacks = Found(True, {str(script): ""}, True)
+    lacks = Comparison(True, {str(script): ""}, True)
     sending = what_to_send(own, {"a": lacks})
     with runtime_env(own, sending) as env:
         assert Path(env["working_dir"] + str(script)).read_text() == "new"
@@ -259,7 +254,7 @@ def test_a_folder_that_every_node_has_stays_the_one_also_when_a_script_writes_in
     (tmp_path / "written.txt").write_text("by a script")
     with unpacked(here, own.as_sent(sending.files), "any") as there:
         assert there.plan == here
-    sending = what_to_send(own, {"a": HAS_ALL, "b": Found(True, {str(tmp_path / "x.py"): ""}, True)})
+    sending = what_to_send(own, {"a": HAS_ALL, "b": Comparison(True, {str(tmp_path / "x.py"): ""}, True)})
     sent = own.as_sent(sending.files, frozenset({"a"}))
     with unpacked(here, sent, "a") as at_home, unpacked(here, sent, "b") as away:
         assert at_home.plan == here
@@ -315,36 +310,3 @@ def test_nodes_of_one_host_are_told_apart_also_when_one_has_died() -> None:
         fleet.next_event(1)
     assert list(map(str, fleet.nodes)) == ["h/bbbbbbbb (CPU: 1)", "i (CPU: 1)"]
     assert [fleet.name_of(Where(node.id, node.host)) for node in (one, alone)] == ["h/aaaaaaaa", "i"]
-
-
-def loop_of(*flights: Flight, nodes: tuple[Node, ...] = (), machines: Mapping[str, str] | None = None) -> FleetLoop:
-    """One that has these in flight; what it judges is kept in `judged`."""
-    loop = FleetLoop.__new__(FleetLoop)
-    loop._flights = {flight.plan.uid: flight for flight in flights if flight.plan}
-    loop._waiting = {}
-    loop._failed, loop._elsewhere, loop._machines = deque(), deque(), dict(machines or {})
-    loop._fleet, loop.left_out = Mock(nodes=nodes), LeftOut()
-    loop._judge = Mock()  # type: ignore[method-assign]
-    return loop
-
-
-@pytest.mark.parametrize("attempt", [1, 2])
-def test_what_waits_again_because_its_cluster_is_gone_stays_claimed(
-    attempt: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    released, flight = Mock(), Flight(Mock(), Mock(), Slice(), attempt, plan=plan())
-    monkeypatch.setattr(fleet_loop, "release", released)
-    loop = loop_of(flight)
-    loop._take(Lost(flight.plan.uid if flight.plan else "", "the cluster is gone", with_all=True))
-    assert [(again.item, again.attempt) for again in loop._waiting[str(Slice())]] == [(flight.item, attempt)]
-    released.assert_not_called()
-
-
-def test_what_is_measured_again_is_measured_on_the_same_node_else_on_one_like_it() -> None:
-    machines = {"first": "big", "second": "small", "third": "big"}
-    where = Where("first", "host", machine_id="big")
-    there = loop_of(nodes=tuple(map(node, ("first", "second", "third", "unknown"))), machines=machines)
-    assert there._like(where) == {"first"}
-    gone = loop_of(nodes=tuple(map(node, ("second", "third", "unknown"))), machines=machines)
-    assert gone._like(where) == {"third"}
-    assert not loop_of(nodes=tuple(map(node, ("second", "unknown"))), machines=machines)._like(where)

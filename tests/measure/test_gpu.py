@@ -259,9 +259,10 @@ os._exit(0)
 
 
 def test_a_disk_that_is_full_costs_the_file_and_not_the_figures(with_gpus: WithGpus) -> None:
-    told = with_gpus("busy", SAMPLE.replace('Path("gpustats.csv")', 'Path("/dev/full")'))
+    no_room = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n"
+    told = with_gpus("busy", no_room + SAMPLE)
     (warning,) = told["warnings"]
-    assert "No space left" in warning
+    assert "File too large" in warning
     assert told["metrics"]["peak_gpu_memory_bytes"] == 60 * GIB
 
 

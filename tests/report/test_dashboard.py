@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 import http.server
+import json
 import re
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,11 +14,11 @@ from typing import Any
 
 import nightly_history as nights
 import pytest
+import warm
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, ViewportSize, expect
+from playwright.sync_api import Browser, Locator, Page, ViewportSize, expect
 from real_browser import chromium
 
-COMMAND = Path(sys.executable).with_name("curator-bench")
 SLOW_COMMIT, LAST_GOOD_COMMIT = nights.commit_of(nights.SLOWER_FROM), nights.commit_of(nights.SLOWER_FROM - 1)
 PHONE, DESK = ViewportSize(width=390, height=844), ViewportSize(width=1280, height=900)
 
@@ -78,7 +78,7 @@ def _elsewhere(url: str, home: str) -> list[str]:
 
 
 def report(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run([COMMAND, "report", *words], cwd=folder, capture_output=True, text=True, check=False)
+    done = warm.run("curator-bench", "report", *words, cwd=folder)
     assert done.returncode == 0, done.stderr
     return done
 
@@ -93,12 +93,12 @@ def test_a_planted_step_is_on_the_overview_at_the_right_commit(open_page: Open) 
     latest = page.get_by_role("region", name="Latest session")
     expect(latest.get_by_role("link", name=nights.session_of(nights.NIGHTS - 1), exact=True)).to_be_visible()
     expect(latest).to_contain_text("4 passed")
-    worse = page.get_by_role("region", name="What got worse").locator("tbody tr")
+    worse = page.get_by_role("region", name="Open regressions").locator("tbody tr")
     expect(worse).to_have_count(1)
     expect(worse).to_contain_text(nights.SLOWED)
     expect(worse).to_contain_text(f"{LAST_GOOD_COMMIT[:10]} → {SLOW_COMMIT[:10]}")
     expect(worse.locator(".change")).to_have_text(re.compile(r"\+[56]\.\d %"))
-    expect(page.get_by_role("region", name="What got better")).to_contain_text(nights.SPED_UP)
+    expect(page.get_by_role("region", name="All improvements")).to_contain_text(nights.SPED_UP)
     broken = page.get_by_role("region", name="What is broken").locator("tbody tr")
     expect(broken).to_have_count(1)
     expect(broken).to_contain_text(nights.session_of(nights.BROKEN_FROM))
@@ -106,12 +106,12 @@ def test_a_planted_step_is_on_the_overview_at_the_right_commit(open_page: Open) 
     expect(page.get_by_role("heading", level=1)).to_have_text(nights.SLOWED)
 
 
-def test_an_entry_shows_its_metrics_with_levels_and_shifts(open_page: Open, site: Path) -> None:
+def test_an_entry_shows_its_metrics_with_levels_and_steps(open_page: Open, site: Path) -> None:
     page = open_page(page_of(site, "entries", "removal-ray-data-dense"))
     chart = page.locator(f".chart[data-metric={nights.METRIC}]")
     expect(chart.locator("canvas")).to_be_visible()
     expect(chart.locator(".summary")).to_contain_text(
-        f"(regression, open) since 2026-01-31 02:30, commit {SLOW_COMMIT[:10]}"
+        re.compile(rf"regression of \+\d\.\d % \(open\) since 2026-01-31 02:30, commit {SLOW_COMMIT[:10]}")
     )
     colours = chart.locator("canvas").evaluate(
         """canvas => {
@@ -161,17 +161,35 @@ def test_a_run_under_the_mouse_says_what_it_was_and_a_click_leads_to_its_log(ope
     expect(page.locator("body")).to_contain_text(nights.EVIL)
 
 
-def test_two_sessions_are_compared_and_the_address_says_which(open_page: Open, site: Path) -> None:
-    one, other = (
-        Path(page_of(site, "sessions", nights.session_of(night).replace("_", "-"))).stem for night in (19, 44)
-    )
-    page = open_page(f"compare.html#a={one}&b={other}")
-    rows = page.get_by_role("region", name="Metrics of both sessions").locator("tbody tr")
-    expect(rows.filter(has_text=nights.SPED_UP_METRIC).locator(".improvement")).to_have_text(re.compile(r"\+1\d\.\d %"))
-    expect(rows.filter(has_text=nights.BROKEN)).to_contain_text("crashed")
+def slug_of(site: Path, night: int) -> str:
+    return Path(page_of(site, "sessions", nights.session_of(night).replace("_", "-"))).stem
+
+
+def test_two_sessions_are_compared_in_the_words_of_compare_and_the_address_says_which(
+    open_page: Open, site: Path, project: Path
+) -> None:
+    one, other = (slug_of(site, nights.SLOWER_FROM + step) for step in (-1, 0))
+    page = open_page(f"compare.html#a={one}&b={other}&which=all")
+    table = page.get_by_role("region", name="Metrics of both sessions")
+    expect(table.locator("tbody tr").first).to_be_visible()
+    shown = {tuple(row.locator("th, td").all_inner_texts()[place] for place in (0, 1, -1)) for row in _rows(table)}
+    words = [nights.session_of(nights.SLOWER_FROM + step) for step in (-1, 0)]
+    done = warm.run("curator-bench", "compare", *words, "--json", cwd=project)
+    said = {(one["entry"], one["metric"], one["verdict"]) for one in json.loads(done.stdout)}
+    assert {cells for cells in shown if cells[2] != "–"} == said
     page.get_by_role("button", name="Swap A and B").click()
-    expect(rows.filter(has_text=nights.SPED_UP_METRIC).locator(".regression")).to_have_text(re.compile(r"−1\d\.\d %"))
-    assert page.url.endswith(f"a={other}&b={one}")
+    expect(page.locator("#said")).to_contain_text("This pair is not judged here; run: curator-bench compare")
+    assert page.url.endswith(f"a={other}&b={one}&which=all")
+
+
+def _rows(table: Locator) -> list[Locator]:
+    return table.locator("tbody tr").all()
+
+
+def test_a_run_that_ended_otherwise_is_among_what_differs(open_page: Open, site: Path) -> None:
+    page = open_page(f"compare.html#a={slug_of(site, 19)}&b={slug_of(site, 44)}")
+    rows = page.get_by_role("region", name="Metrics of both sessions").locator("tbody tr")
+    expect(rows.filter(has_text=nights.BROKEN)).to_contain_text("crashed")
 
 
 def test_search_finds_entries_sessions_commits_and_metrics(open_page: Open) -> None:
@@ -248,7 +266,8 @@ def test_every_page_is_accessible_and_fits_the_screen(
 
 @pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
 def test_no_name_is_too_long_for_the_screen(browser: Browser, tmp_path: Path, size: ViewportSize) -> None:
-    subprocess.run([COMMAND, "import", nights.long_names(tmp_path), "--db", "benchmark.db"], cwd=tmp_path, check=True)
+    lines = nights.long_names(tmp_path)
+    warm.run("curator-bench", "import", lines, "--db", "benchmark.db", cwd=tmp_path).check_returncode()
     report(tmp_path, "--out", "site")
     pages = [tmp_path / "site" / name for name in ("index.html", "compare.html", "sessions.html")]
     with browser.new_context(viewport=size) as context:
@@ -260,15 +279,15 @@ def test_no_name_is_too_long_for_the_screen(browser: Browser, tmp_path: Path, si
                 expect(page.locator("#a option").first).to_be_attached()
             assert page.evaluate("document.documentElement.scrollWidth") <= size["width"], file
         page.goto(pages[0].as_uri())
-        change = page.get_by_role("region", name="What got worse").locator(".change").first.bounding_box()
+        change = page.get_by_role("region", name="Open regressions").locator(".change").first.bounding_box()
     assert change
     assert size is PHONE or change["x"] < size["width"]
 
 
 def test_the_lists_need_no_javascript(open_page: Open) -> None:
     page = open_page("index.html", java_script_enabled=False)
-    expect(page.get_by_role("region", name="What got worse")).to_contain_text(nights.SLOWED)
-    page.get_by_role("region", name="What got worse").get_by_role("link", name=nights.SLOWED, exact=True).click()
+    expect(page.get_by_role("region", name="Open regressions")).to_contain_text(nights.SLOWED)
+    page.get_by_role("region", name="Open regressions").get_by_role("link", name=nights.SLOWED, exact=True).click()
     expect(page.get_by_role("region", name="Metrics", exact=True)).to_contain_text(nights.METRIC)
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from curator_bench.report.failures import GPU_MEMORY, HOST_MEMORY, category, failures
+from curator_bench.failure_category import GPU_MEMORY, HOST_MEMORY
+from curator_bench.report.summary import summary_of
+from curator_bench.values import Cause, RunRecord, Verdict
 
 
-def run(verdict: str, error: str = "", *log: str, cause: str | None = None) -> dict[str, Any]:
-    return {"name": "x", "verdict": verdict, "error": error, "log_tail": log, "cause": cause}
+def run(verdict: str, error: str = "", *log: str, cause: str | None = None) -> RunRecord:
+    of = Cause(cause) if cause else None
+    return RunRecord(name="x", verdict=Verdict(verdict), error=error, log_tail=log, cause=of)
 
 
 @pytest.mark.parametrize(
@@ -37,11 +38,10 @@ def run(verdict: str, error: str = "", *log: str, cause: str | None = None) -> d
         (run("crashed", "", "ray.exceptions.OutOfMemoryError: Task was killed due to the node"), HOST_MEMORY),
     ],
 )
-def test_it_is_told_by_verdict_cause_and_the_end_of_the_log(found: dict[str, Any], expected: str | None) -> None:
-    assert category(found) == expected
+def test_it_is_told_by_verdict_cause_and_the_end_of_the_log(found: RunRecord, expected: str | None) -> None:
+    assert found.category == expected
 
 
 def test_only_failures_are_listed() -> None:
-    assert [failure["category"] for failure in failures([run("passed"), run("failed"), run("skipped")])] == [
-        "requirement"
-    ]
+    summary = summary_of("s", [run("passed"), run("failed"), run("skipped")])
+    assert [failure["category"] for failure in summary["failures"]] == ["requirement"]

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from curator_bench.codec import from_document
 from curator_bench.errors import BenchError
 from curator_bench.report.pivot import pivot
+from curator_bench.values import Check, RunRecord, Verdict
 
 
-def run(model: str, attention: str, speed: float | None, verdict: str = "passed", **more: Any) -> dict[str, Any]:
+def run(model: str, attention: str, speed: float | None, verdict: str = "passed", **more: Any) -> RunRecord:
     axes = {"model": model, "attention": attention, **more.pop("axes", {})}
     metrics = {} if speed is None else {"tokens_per_s": speed}
     name = f"reading[{'-'.join(axes.values())}]"
-    return {"name": name, "entry": "reading", "axes": axes, "verdict": verdict, "metrics": metrics, **more}
+    known = {"name": name, "entry": "reading", "axes": axes, "verdict": verdict, "metrics": metrics}
+    return from_document(RunRecord, {**known, **more})
 
 
-def drawn(runs: list[dict[str, Any]], **said: Any) -> list[list[str]]:
+def drawn(runs: list[RunRecord], **said: Any) -> list[list[str]]:
     table = pivot(runs, **{"metric": "tokens_per_s", "rows": ["model"], "columns": ["attention"], **said})
     return [table.heads(), *table.lines(lambda value: f"{value:g}")]
 
@@ -56,13 +60,8 @@ def test_a_number_of_a_failed_run_is_marked() -> None:
 
 
 def test_entries_that_do_not_measure_it_are_left_out() -> None:
-    other = {
-        "name": "x",
-        "entry": "x",
-        "axes": {"model": "z", "attention": "dense"},
-        "verdict": "passed",
-        "metrics": {},
-    }
+    axes = {"model": "z", "attention": "dense"}
+    other = RunRecord(name="x", entry="x", axes=axes, verdict=Verdict.PASSED)
     assert [line[0] for line in drawn([run("a", "dense", 5), other])] == ["model", "a"]
 
 
@@ -96,7 +95,7 @@ def test_rows_may_be_entries() -> None:
 
 def test_an_entry_whose_runs_all_crashed_has_its_row() -> None:
     """Also where the axis is one that every run has, and where a study has an entry for each model."""
-    crashed = {**run("b", "dense", None, "crashed"), "name": "other[b-dense]", "entry": "other"}
+    crashed = replace(run("b", "dense", None, "crashed"), name="other[b-dense]", entry="other")
     assert drawn([run("a", "dense", 5), crashed], rows=["entry"], columns=[])[1:] == [
         ["other", "crashed"],
         ["reading", "5"],
@@ -104,20 +103,20 @@ def test_an_entry_whose_runs_all_crashed_has_its_row() -> None:
     table = pivot([run("a", "dense", 5), crashed], metric="tokens_per_s", rows=["model"])
     assert table.lines(str) == [["a", "5.0"], ["b", "crashed"]]
     assert "no run of other came to any number; they stand where no other entry does" in table.notes()
-    required = {"metric": "tokens_per_s", "met": False, "missing": True}
-    failed = {**run("b", "dense", None, "failed"), "entry": "another", "requirements": [required]}
+    required = Check("tokens_per_s", "min_value", 1, None, met=False, missing=True)
+    failed = replace(run("b", "dense", None, "failed"), entry="another", requirements=(required,))
     assert drawn([run("a", "dense", 5), failed], columns=[])[1:] == [["a", "5"], ["b", "failed"]]
 
 
 def test_an_entry_of_which_nothing_is_known_takes_nothing_from_the_numbers_of_others() -> None:
-    crashed = {**run("a", "dense", None, "crashed"), "name": "needle[a-dense]", "entry": "needle"}
+    crashed = replace(run("a", "dense", None, "crashed"), name="needle[a-dense]", entry="needle")
     table = pivot([run("a", "dense", 5), crashed], metric="tokens_per_s", rows=["model"])
     assert (table.lines(str), table.notes()[0]) == ([["a", "5.0"]], "tokens_per_s")
     assert table.notes()[1].startswith("no run of needle came to any number")
 
 
 def test_what_has_no_number_does_not_count_as_one_and_is_told_apart() -> None:
-    def of(context: str, model: str, speed: Any, verdict: str = "passed") -> dict[str, Any]:
+    def of(context: str, model: str, speed: Any, verdict: str = "passed") -> RunRecord:
         return run(model, "dense", speed, verdict, axes={"context": context})
 
     runs = [of("1k", "a", 90), of("2k", "a", "NaN"), of("1k", "b", None, "crashed"), of("2k", "b", None, "timeout")]
@@ -140,7 +139,7 @@ def test_what_has_no_number_does_not_count_as_one_and_is_told_apart() -> None:
 
 
 def test_axes_that_no_run_has_together_are_a_mistake_that_says_so() -> None:
-    other = {"name": "x[2]", "entry": "x", "axes": {"cpus": "2"}, "verdict": "passed", "metrics": {"other": 1}}
+    other = RunRecord(name="x[2]", entry="x", axes={"cpus": "2"}, verdict=Verdict.PASSED, metrics={"other": 1})
     said = (
         "no run that measures tokens_per_s has both model and cpus; the axes of those that do: model, attention, entry"
     )

@@ -17,6 +17,7 @@ from curator_bench.report import progress as progress_module
 from curator_bench.report.live import LiveLines
 from curator_bench.report.progress import Planned, Progress, Usual
 from curator_bench.report.progress_told import NowAndThen, ProgressTold, document, line, screen
+from curator_bench.values import RunRecord, Verdict
 
 
 class Clock:
@@ -40,12 +41,12 @@ def planned(tmp_path: Path, *names: str, num_gpus: float | None = 0.0) -> dict[s
     return {f"m.yaml::{name}": Planned(tmp_path / name, num_gpus) for name in names}
 
 
-def run(name: str, seconds: float, verdict: str = "passed", **facts: Any) -> dict[str, Any]:
-    return {"nodeid": f"m.yaml::{name}", "name": name, "verdict": verdict, "duration_s": seconds, **facts}
+def run(name: str, seconds: float, verdict: str = "passed", **facts: Any) -> RunRecord:
+    return RunRecord(nodeid=f"m.yaml::{name}", name=name, verdict=Verdict(verdict), duration_s=seconds, **facts)
 
 
-def finish(progress: Progress, ended: dict[str, Any]) -> None:
-    progress.end(ended["nodeid"], ended["verdict"], ended)
+def finish(progress: Progress, ended: RunRecord) -> None:
+    progress.end(ended.nodeid, ended.verdict, ended)
 
 
 def test_what_was_asked_for_is_done_skipped_by_resume_running_or_waiting(tmp_path: Path, clock: Clock) -> None:

@@ -8,13 +8,19 @@ from typing import Any
 
 import pytest
 
+from curator_bench.codec import from_document
 from curator_bench.report.session_runs import broken_below, runs_of
 from curator_bench.report.summary import write_summary
+from curator_bench.values import RunRecord
 
 
 def run(name: str, verdict: str = "passed", at: str = "2026-01-01T00:00:00.000+00:00", **more: Any) -> dict[str, Any]:
     known = {"entry": name.partition("[")[0], "axes": {}, "duration_s": 1.5, "error": "", "log_tail": []}
     return {**known, "name": name, "verdict": verdict, "started_at": at, "metrics": {}, **more}
+
+
+def record(name: str, verdict: str = "passed", **more: Any) -> RunRecord:
+    return from_document(RunRecord, run(name, verdict, **more))
 
 
 def leave(folder: Path, found: dict[str, Any]) -> None:
@@ -23,7 +29,7 @@ def leave(folder: Path, found: dict[str, Any]) -> None:
 
 
 def verdicts(session: Path) -> dict[str, str]:
-    return {found["name"]: found["verdict"] for found in runs_of(session)}
+    return {found.name: found.verdict for found in runs_of(session)}
 
 
 def test_what_was_killed_before_its_summary_is_found(tmp_path: Path) -> None:
@@ -55,14 +61,14 @@ def test_a_torn_file_is_no_run(tmp_path: Path, torn: str) -> None:
 
 
 def test_the_run_that_began_last_counts(tmp_path: Path) -> None:
-    write_summary(tmp_path, [run("a", "failed"), run("python", file="test_it.py")])
-    leave(tmp_path / "a", run("a", "passed", "2026-01-02T00:00:00.000+00:00"))
+    write_summary(tmp_path, [record("a", "failed", matrix="/m.yaml"), record("python", file="test_it.py")])
+    leave(tmp_path / "a", run("a", "passed", "2026-01-02T00:00:00.000+00:00", matrix="/m.yaml"))
     assert verdicts(tmp_path) == {"a": "passed", "python": "passed"}
 
 
 def test_a_summary_counts_the_whole_session_and_each_value_of_an_axis(tmp_path: Path) -> None:
     leave(tmp_path / "a" / "x", run("a[x]", axes={"model": "x"}))
-    write_summary(tmp_path, [run("a[y]", "crashed", axes={"model": "y"}, log_tail=["MemoryError"]), run("b")])
+    write_summary(tmp_path, [record("a[y]", "crashed", axes={"model": "y"}, log_tail=["MemoryError"]), record("b")])
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert summary["counts"] == {"passed": 2, "crashed": 1}
     assert summary["total"] == {"runs": 3, "counts": {"passed": 2, "crashed": 1}, "duration_s": 4.5}

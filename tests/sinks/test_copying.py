@@ -20,8 +20,7 @@ from stand_ins.object_store import open_store
 from curator_bench.sinks.copying import CopyConfig
 from curator_bench.sinks.copying_files import FileCopies
 from curator_bench.sinks.sink import Context, Refused
-from curator_bench.sinks.told import Result, Session
-from curator_bench.values import Verdict
+from curator_bench.values import RunRecord, Session, Verdict
 
 pytest.importorskip("fsspec")
 
@@ -133,14 +132,16 @@ def test_ctrl_c_at_the_end_leaves_a_copy_that_does_not_come_about(project: Proje
     wait_for(lambda: not project.processes())
 
 
-def _copies(tmp_path: Path) -> tuple[FileCopies, Result]:
+def _copies(tmp_path: Path) -> tuple[FileCopies, RunRecord]:
     session_dir = tmp_path / "results" / "s"
     (session_dir / "a").mkdir(parents=True)
     context = Context("copy", session_dir, tmp_path, link=lambda *_: None, say=lambda _: None)
     sink = FileCopies(CopyConfig(to="copies"), context)
     sink.start_session(Session("s", str(session_dir)))
     stamp = "2026-01-23T14:30:00+00:00"
-    return sink, Result("a", "a", "m::a", Verdict.PASSED, stamp, stamp, 1.0, directory=str(session_dir / "a"))
+    return sink, RunRecord(
+        name="a", nodeid="m::a", verdict=Verdict.PASSED, ended_at=stamp, directory=str(session_dir / "a")
+    )
 
 
 def test_a_file_that_cannot_be_read_keeps_no_other_from_being_copied(

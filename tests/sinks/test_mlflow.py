@@ -24,14 +24,18 @@ from curator_bench.sinks.mlflow import MlflowConfig
 from curator_bench.sinks.mlflow_logging import MlflowLogging
 from curator_bench.sinks.mlflow_values import Logged, Point, time_series
 from curator_bench.sinks.sink import Context
-from curator_bench.sinks.told import Result, Run, Session, Summary
-from curator_bench.values import Verdict
+from curator_bench.values import Run, RunRecord, Session, Summary, Verdict
 
 mlflow = pytest.importorskip("mlflow")
 
 
 def entry_with(project: Project, name: str, metrics: dict[str, Any], **keys: Any) -> dict[str, Any]:
     return project.entry(name, f"--metrics '{json.dumps(metrics)}'", **keys)
+
+
+def ended(moment: str, **more: Any) -> RunRecord:
+    times: dict[str, Any] = {"started_at": moment, "ended_at": moment, "duration_s": 1.0}
+    return RunRecord(name="a", entry="a", nodeid="m::a", verdict=Verdict.PASSED, uid="u", **times, **more)
 
 
 def runs_of(server: MlflowServer, experiment: str) -> dict[str, Any]:
@@ -205,7 +209,7 @@ def test_what_gets_on_slowly_shows_signs_of_life(tmp_path: Path) -> None:
     log = tmp_path / "stdouterr.log"
     log.touch()
     moment = "2026-01-23T14:30:00+00:00"
-    logging.run_finished(Result("a", "a", "m::a", Verdict.PASSED, moment, moment, 1.0, uid="u", log_path=str(log)))
+    logging.run_finished(ended(moment, log_path=str(log)))
     assert len(signs) == 2
 
 
@@ -305,12 +309,12 @@ def test_a_run_whose_making_was_answered_too_late_is_there_once(tmp_path: Path, 
     session = Session("s", str(tmp_path), "i", started_at=moment)
     experiment = client.create_experiment("late")
     mlflow.MlflowClient(mlflow_server.url).create_run(experiment, 0, {}, "another")
-    run = Run("m::a", "a", "a", moment)
+    run = Run(name="a", entry="a", nodeid="m::a", started_at=moment)
     for call in (partial(logging.start_session, session), partial(logging.run_started, run)):
         with pytest.raises(mlflow.exceptions.MlflowException, match="timed out"):
             call()
         call()
-    logging.run_finished(Result("a", "a", "m::a", Verdict.PASSED, moment, moment, 1.0, uid="u"))
+    logging.run_finished(ended(moment))
     assert len(client.search_runs([experiment])) == 4
     logging.end_session(Summary({"passed": 1}, moment, moment, 1.0, 0))
     left = {run.info.run_name: run.info.status for run in client.search_runs([experiment])}

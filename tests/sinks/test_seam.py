@@ -23,8 +23,7 @@ from curator_bench.sinks import Sink, SinkConfig, journal
 from curator_bench.sinks.courier import Courier
 from curator_bench.sinks.sink import Context
 from curator_bench.sinks.state import keep_newest
-from curator_bench.sinks.told import Result, Session
-from curator_bench.values import Verdict
+from curator_bench.values import RunRecord, Session, Verdict
 
 SINK = {"name": "./my_sink.py:Recording"}
 
@@ -306,7 +305,7 @@ def test_a_queue_that_is_full_keeps_nobody_waiting(tmp_path: Path, monkeypatch: 
     courier = Courier("stuck", lambda _: Stuck(SinkConfig(), context), kept, 60, Mask())
     courier.start(Session("s", str(tmp_path), "i"), {})
     for name in "abcdef":
-        courier.tell(Result(name, name, name, Verdict.PASSED, "", "", 1.0))
+        courier.tell(RunRecord(name=name, nodeid=name, verdict=Verdict.PASSED, duration_s=1.0))
     courier.leave()
     go_on.set()
     assert "more than 3 messages are waiting; further ones are left for later" in courier.account.reasons
@@ -317,7 +316,7 @@ def test_a_queue_that_is_full_keeps_nobody_waiting(tmp_path: Path, monkeypatch: 
 def test_what_is_resent_later_does_not_replace_what_came_of_the_entry_since() -> None:
     state: dict[str, Any] = {}
     for verdict, ended_at in ((Verdict.PASSED, "2026-01-23T15"), (Verdict.INTERRUPTED, "2026-01-23T14")):
-        result = Result("a", "a", "m.yaml::a", verdict, ended_at, ended_at, 1.0)
+        result = RunRecord(name="a", nodeid="m.yaml::a", verdict=verdict, ended_at=ended_at)
         keep_newest(state, result, str(verdict))
     assert state["verdicts"] == {"m.yaml::a": "passed"}
 

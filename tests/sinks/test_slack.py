@@ -16,7 +16,7 @@ from sinks.test_seam import resend, undelivered
 
 from curator_bench.sinks.sink import Context
 from curator_bench.sinks.slack import SlackConfig, SlackSink
-from curator_bench.sinks.told import Session, Summary
+from curator_bench.values import Session, Summary
 
 TOKEN = "xoxb-1234-planted"
 HANGS_S = 300

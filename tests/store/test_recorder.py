@@ -223,13 +223,13 @@ def test_the_end_of_an_invocation_is_recorded_also_when_it_ran_nothing(bench: Be
 
 
 def test_records_travel_between_processes(bench: Bench) -> None:
-    from curator_bench.store.records import InvocationRecord, RunRecord, SessionRecord, from_document, to_document
+    from curator_bench.store.records import InvocationRecord, SessionRecord, StoredRun, from_document, to_document
 
     session = SessionRecord("nightly", "/results", uid="a-session", subjects=(SubjectRecord("ray", "2.60.0"),))
     invocation = InvocationRecord("an-invocation", bench.moment, environment={"cores": 2})
     checks = (Check("rate", "min_value", 200, None, met=False, missing=True),)
     end = bench.end(metrics={"a": 1, "b": True}, repeats=(Repeat(1, 0, 1.0, {"a": 1}),), checks=checks)
-    record = RunRecord(session, invocation, bench.start(pid=1), end)
+    record = StoredRun(session, invocation, bench.start(pid=1), end)
     assert pickle.loads(pickle.dumps(record)) == record
     document = to_document(record)
     assert from_document({**document, "from_a_later_version": 1}) == record

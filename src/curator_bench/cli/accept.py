@@ -24,13 +24,14 @@ def _said(_context: click.Context, _option: click.Parameter, why: str) -> str:
 @click.option("--why", required=True, callback=_said, help="kept with it in the database")
 @click.option("--better", type=click.Choice(["less", "more"]), help="as for `curator-bench regressions`")
 @click.option("--branch", help="as for `curator-bench regressions`")
-@min_effect_option("shifts")
+@min_effect_option("changes")
 @db_option
 def command(
     entry: str, metric: str, why: str, better: str | None, branch: str | None, min_effect: float, database: str
 ) -> None:
-    """Accept what METRIC of ENTRY is now: its regressions are closed, and gates hold it against this level."""
-    from curator_bench.cli.judged_history import Wish, find_shifts
+    """Accept what METRIC of ENTRY is now: its regressions and its drift are closed, and gates hold it against this
+    level."""
+    from curator_bench.cli.judged_history import Query, judge_history
     from curator_bench.store import queries
     from curator_bench.store.acceptances import Accepted, accept
     from curator_bench.verdict.hunting import State
@@ -40,17 +41,21 @@ def command(
         names = queries.metric_names(connection, entries)
         if metric not in names:
             raise BenchError(f"{entry} has no metric {metric!r}{queries.nearest(metric, names)}")
-        found = find_shifts(connection, Wish(metric, None, better, min_effect, branch)).shifts
-    open_ones = [one for one in found if one.entry in entries and one.state is State.OPEN]
-    if not open_ones:
+        found = judge_history(connection, Query(metric, None, better, min_effect, branch))
+    steps = [one for one in found.steps if one.entry in entries and one.state is State.OPEN]
+    drifts = [one for one in found.drifts if one.entry in entries]
+    levels = [(one.entry, one.first.start, one.newest.start) for one in steps]
+    levels += [(one.entry, one.recent, one.newest) for one in drifts]
+    if not levels:
         raise BenchError(f"no regression of {metric} of {entry} is open; `curator-bench regressions` lists them")
-    now = datetime.now(UTC)
-    accepted = {
-        one.entry: Accepted(one.entry.name, one.entry.path, metric, one.first.start, one.newest.start, now, why)
-        for one in open_ones
-    }
+    now, accepted = datetime.now(UTC), {}
+    for of, since, until in sorted(levels, key=lambda level: level[1:]):
+        accepted[of] = Accepted(of.name, of.path, metric, since, until, now, why)
     with writing(database) as opened, opened.writing() as connection:
         accept(connection, list(accepted.values()))
-    for one in open_ones:
-        change, since = tables.change(one.shift.change), tables.time(one.first.start)
-        tables.say(f"accepted: {one.entry.name} {metric} {change} since {since}")
+    for one in steps:
+        step = f"{tables.change(one.step.change)} since {tables.time(one.first.start)}"
+        tables.say(f"accepted: {one.entry.name} {metric} {step}")
+    for crept in drifts:
+        drift = f"{tables.change(crept.drift.change)} drift since {crept.since_text}"
+        tables.say(f"accepted: {crept.entry.name} {metric} {drift}")

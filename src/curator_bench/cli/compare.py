@@ -76,8 +76,8 @@ def _only_of(name: str, found: Sequence[str]) -> str:
 
 
 def _sides(a: str, b: str, database: str, metric: str | None) -> Sides:
-    from curator_bench.cli.comparison import Sides, only
-    from curator_bench.store.measured import sessions_meant
+    from curator_bench.cli.comparison import Sides
+    from curator_bench.store.measured import only, sessions_meant
 
     if _is_database(a) or _is_database(b):
         before, history, declared = _side(a, database, metric)
@@ -94,8 +94,7 @@ def _sides(a: str, b: str, database: str, metric: str | None) -> Sides:
 
 def _side(named: str, database: str, metric: str | None) -> tuple[Measured, Measured, Declared]:
     """What one side measured, and all that its database knows."""
-    from curator_bench.cli.comparison import only
-    from curator_bench.store.measured import sessions_meant
+    from curator_bench.store.measured import only, sessions_meant
 
     with reading(named if _is_database(named) else database) as opened, opened.reading() as connection:
         everything, declared = _known(connection, metric)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from curator_bench.store.measured import Kind, Measure, Measured
+from curator_bench.metric_names import is_secondary
+from curator_bench.store.measured import Kind, Measure, Measured, Values
 from curator_bench.verdict.cases import Rules
 from curator_bench.verdict.comparable import Origin, difference
-from curator_bench.verdict.comparison import Pair, pair_of
 from curator_bench.verdict.direction import Better, better_of
 from curator_bench.verdict.judgement import Judgement, Unjudged
-from curator_bench.verdict.judging import compare
+from curator_bench.verdict.judging import Pair, compare
 
 Declared: TypeAlias = Mapping[tuple[str, str, str], str]
 """The direction that requirements declare as better, by name, path and metric."""
@@ -37,7 +37,7 @@ class Sides:
         return list(first), list(self._without(self.after, self.before, better))
 
     def _without(self, one: Measured, other: Measured, better: str | None) -> Iterator[str]:
-        for measure in sorted(one):
+        for measure in _own_metrics(one):
             if not self.direction(measure, better):
                 continue
             if measure not in other:
@@ -60,31 +60,20 @@ class Compared:
     judgement: Judgement
 
 
-def only(everything: Measured, sessions: Set[int] | None, without: Set[int] = frozenset()) -> Measured:
-    """The part of these sessions; all of them for None."""
-    found: Measured = defaultdict(lambda: defaultdict(list))
-    for measure, kinds in everything.items():
-        for kind, values in kinds.items():
-            kept = [one for one in values if (sessions is None or one[0] in sessions) and one[0] not in without]
-            if kept:
-                found[measure][kind] = kept
-    return found
-
-
 def compare_sides(sides: Sides, better: str | None, min_effect: float) -> list[Compared]:
     """Judge every metric that both sides measured and that has a direction; machines are never mixed."""
     pairs: list[Pair] = []
     asked: list[tuple[Measure, str | None]] = []
     unlike: list[Compared] = []
-    for measure in sorted(sides.before.keys() & sides.after.keys()):
+    for measure in _own_metrics(sides.before.keys() & sides.after.keys()):
         rules = Rules(sides.direction(measure, better), min_effect)
         if rules.better is None:
             continue
         kinds, reasons = _kinds(measure, sides.before[measure], sides.after[measure])
         unlike += [Compared(measure, machine, (0, 0), _not_comparable(why)) for machine, why in reasons.items()]
         for kind in kinds:
-            a, b, known = (_values(side, measure, kind) for side in (sides.before, sides.after, sides.history))
-            pairs.append(pair_of(a, b, known, rules))
+            a, b, known = (side[measure][kind].values for side in (sides.before, sides.after, sides.history))
+            pairs.append(Pair(a, b, known, rules))
             asked.append((measure, kind.machine_id))
     found = [
         Compared(measure, machine, (len(pair.before), len(pair.after)), judgement)
@@ -93,16 +82,20 @@ def compare_sides(sides: Sides, better: str | None, min_effect: float) -> list[C
     return [*found, *unlike]
 
 
-def _machines(kinds: Mapping[Kind, Sequence[tuple[int, float]]]) -> set[str]:
+def _own_metrics(measures: Collection[Measure]) -> list[Measure]:
+    """Without those that only tell of another metric, and without bookkeeping."""
+    of_entry: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for measure in measures:
+        of_entry[measure.name, measure.path].add(measure.metric)
+    return [one for one in sorted(measures) if not is_secondary(one.metric, of_entry[one.name, one.path])]
+
+
+def _machines(kinds: Collection[Kind]) -> set[str]:
     return {kind.machine_id or "(unknown)" for kind in kinds}
 
 
-def _values(side: Measured, measure: Measure, kind: Kind) -> list[float]:
-    return [value for _, value in side[measure][kind]]
-
-
 def _kinds(
-    measure: Measure, before: Mapping[Kind, Sequence[object]], after: Mapping[Kind, Sequence[object]]
+    measure: Measure, before: Mapping[Kind, Values], after: Mapping[Kind, Values]
 ) -> tuple[list[Kind], dict[str | None, str]]:
     """For each machine of both sides the kind of run to compare, or else why there is none."""
     by_machine: dict[str | None, list[Kind]] = defaultdict(list)
@@ -116,13 +109,13 @@ def _kinds(
     for machine in shared:
         common = [kind for kind in by_machine[machine] if kind in before]
         if common:
-            found.append(max(common, key=lambda kind: len(after[kind])))
+            found.append(max(common, key=lambda kind: len(after[kind].values)))
         else:
             reasons[machine] = _why_unlike(measure, before, by_machine[machine][-1])
     return found, reasons
 
 
-def _why_unlike(measure: Measure, before: Mapping[Kind, Sequence[object]], kind: Kind) -> str:
+def _why_unlike(measure: Measure, before: Mapping[Kind, Values], kind: Kind) -> str:
     other = next((one for one in before if one.machine_id == kind.machine_id), next(iter(before)))
     origins = (Origin(measure.name, one.definition_hash, one.machine_id) for one in (kind, other))
     return f"not comparable because {difference(*origins)}"

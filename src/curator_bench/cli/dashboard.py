@@ -1,29 +1,36 @@
-"""What a dashboard shows, from a database: runs, sessions, and the shifts `curator-bench regressions` tells of."""
+"""Reads for the dashboard what a database holds: runs, sessions, and the judgements of `curator-bench regressions`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from curator_bench.cli.judged_history import FoundShift, Wish, find_shifts
+from curator_bench.cli.comparison import Sides, compare_sides
+from curator_bench.cli.judged_history import JudgedHistory, JudgedSeries, Query, RecordedStep, judge_history
 from curator_bench.cli.show import said
+from curator_bench.metric_names import is_secondary
 from curator_bench.report.site.model import (
+    ComparedFacts,
     Directions,
+    DriftFacts,
     InvocationFacts,
+    LevelFacts,
     PointFacts,
     RunFacts,
+    SeriesFacts,
     SessionFacts,
-    ShiftFacts,
     SiteEntry,
+    StepFacts,
     SubjectFacts,
 )
 from curator_bench.store import dashboard_queries, queries
-from curator_bench.store.all_series import RunPlace, declared_directions
+from curator_bench.store.all_series import RunPlace, declared_directions, required_metrics
+from curator_bench.store.measured import Measured, measured, only
 from curator_bench.store.queries import EntryKey, PastRun, PastSession
 from curator_bench.store.records import InvocationRecord, SubjectRecord
 from curator_bench.verdict.direction import better_of
-from curator_bench.verdict.gates import is_beside
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -32,9 +39,9 @@ if TYPE_CHECKING:
 class RecordedHistory:
     """The history in one database, while the connection is open."""
 
-    def __init__(self, connection: Connection, wish: Wish, sessions: Sequence[PastSession]) -> None:
+    def __init__(self, connection: Connection, query: Query, sessions: Sequence[PastSession]) -> None:
         """`sessions` are those that are shown, the oldest first: what began with the last one is new."""
-        self._connection, self._wish, self._past = connection, wish, sessions
+        self._connection, self._query, self._past = connection, query, sessions
 
     @cached_property
     def _facts(self) -> dict[int, SessionFacts]:
@@ -47,6 +54,22 @@ class RecordedHistory:
         return declared_directions(self._connection)
 
     @cached_property
+    def _required(self) -> Mapping[tuple[str, str], Sequence[str]]:
+        return required_metrics(self._connection)
+
+    @cached_property
+    def _judged(self) -> JudgedHistory:
+        return judge_history(self._connection, self._query)
+
+    @cached_property
+    def _measured(self) -> Measured:
+        return measured(self._connection)
+
+    @cached_property
+    def _ids(self) -> Mapping[str, int]:
+        return {one.uid: one.id for one in self._past}
+
+    @cached_property
     def _missed(self) -> Mapping[str, Sequence[queries.MissedRequirement]]:
         return dashboard_queries.missed_by_run(self._connection)
 
@@ -56,7 +79,7 @@ class RecordedHistory:
 
     @cached_property
     def _newest_that_ran(self) -> int | None:
-        """A night on which nothing was selected hides nothing."""
+        """The newest session with runs: one in which nothing was selected does not count."""
         return next((one.id for one in reversed(self._past) if one.verdicts), None)
 
     def sessions(self) -> Sequence[SessionFacts]:
@@ -68,8 +91,49 @@ class RecordedHistory:
     def runs(self, entry: SiteEntry) -> Sequence[RunFacts]:
         return [self._run(run) for run in queries.history(self._connection, EntryKey(entry.name, entry.path))]
 
-    def shifts(self) -> Sequence[ShiftFacts]:
-        return [self._shift(one) for one in find_shifts(self._connection, self._wish).shifts]
+    def steps(self) -> Sequence[StepFacts]:
+        return [self._step(one) for one in self._judged.steps]
+
+    def drifts(self) -> Sequence[DriftFacts]:
+        return [
+            DriftFacts(
+                entry=SiteEntry(one.entry.name, one.entry.path),
+                metric=one.metric,
+                machine=one.machine_id,
+                change=one.drift.change,
+                interval=one.drift.interval,
+                level_before=one.drift.before,
+                level_after=one.drift.after,
+                since=one.since_text,
+                start=one.since,
+            )
+            for one in self._judged.drifts
+        ]
+
+    def series(self) -> Sequence[SeriesFacts]:
+        return [_series(one) for one in self._judged.series]
+
+    def compared(self, a: SessionFacts, b: SessionFacts) -> Sequence[ComparedFacts]:
+        """As `curator-bench compare` does."""
+        in_a, in_b = {self._ids[a.uid]}, {self._ids[b.uid]}
+        after = only(self._measured, in_b)
+        known = {measure: self._measured[measure] for measure in after}
+        sides = Sides(only(known, in_a), after, only(known, None, without=in_b), self._declared)
+        return [
+            ComparedFacts(
+                entry=SiteEntry(one.measure.name, one.measure.path),
+                metric=one.measure.metric,
+                machine=one.machine_id,
+                says=one.judgement.says,
+                reason=one.judgement.reason,
+                before=one.judgement.before,
+                after=one.judgement.after,
+                change=one.judgement.change,
+                interval=one.judgement.interval,
+                visible=one.judgement.visible,
+            )
+            for one in compare_sides(sides, self._query.better, self._query.min_effect)
+        ]
 
     def runs_of_last_session(self) -> Sequence[tuple[SiteEntry, RunFacts]]:
         """In the order they began."""
@@ -78,32 +142,34 @@ class RecordedHistory:
 
     def directions(self, entry: SiteEntry, metrics: Sequence[str]) -> Directions:
         found = {
-            name: better_of(name, self._declared.get((entry.name, entry.path, name)), self._wish.better)
+            name: better_of(name, self._declared.get((entry.name, entry.path, name)), self._query.better)
             for name in metrics
         }
         known = {name: str(better) for name, better in found.items() if better}
-        return Directions(known, frozenset(name for name in metrics if is_beside(name, metrics)))
+        beside = frozenset(name for name in metrics if is_secondary(name, metrics))
+        return Directions(known, beside, self._required.get((entry.name, entry.path), ()))
 
     def _run(self, run: PastRun) -> RunFacts:
         return RunFacts(
             **{name: getattr(run, name) for name in _SAME},
             machine=run.machine_id,
             definition=run.definition_hash,
+            duration=run.measured_s,
             missed=[said(one) for one in self._missed.get(run.uid, ())],
             links=_texts(self._links.get(run.uid)),
         )
 
-    def _shift(self, one: FoundShift) -> ShiftFacts:
-        return ShiftFacts(
+    def _step(self, one: RecordedStep) -> StepFacts:
+        return StepFacts(
             entry=SiteEntry(one.entry.name, one.entry.path),
             metric=one.metric,
             machine=one.machine_id,
-            kind=str(one.shift.word),
-            state=str(one.state),
-            change=one.shift.change,
-            interval=one.shift.interval,
-            level_before=one.shift.before,
-            level_after=one.shift.after,
+            kind=str(one.step.word),
+            state=None if one.state is None else str(one.state),
+            change=one.step.change,
+            interval=one.step.interval,
+            level_before=one.step.before,
+            level_after=one.step.after,
             before=self._point(one.before),
             first=self._point(one.first),
             is_new=one.first.session_id == self._newest_that_ran,
@@ -115,8 +181,34 @@ class RecordedHistory:
         return PointFacts(place.session, known.slug if known else None, place.commit, place.start)
 
 
+def _series(one: JudgedSeries) -> SeriesFacts:
+    starts, newest = one.series.starts, one.newest
+    levels = [
+        LevelFacts(_moment(starts[level.start]), _moment(starts[level.end - 1]), level.middle, level.noise)
+        for level in one.course.levels
+    ]
+    return SeriesFacts(
+        entry=SiteEntry(one.series.entry.name, one.series.entry.path),
+        metric=one.series.metric,
+        machine=one.series.machine_id,
+        says=newest.says,
+        reason=newest.reason,
+        decides=newest.decides,
+        history=newest.history,
+        noise=newest.noise,
+        visible=newest.visible,
+        limit=one.limit,
+        is_blind=one.is_blind,
+        levels=levels,
+    )
+
+
+def _moment(seconds: float) -> datetime:
+    return datetime.fromtimestamp(float(seconds), UTC)
+
+
 _SAME = (
-    *("uid", "session", "session_uid", "verdict", "attempt", "start", "duration", "error", "log_path", "commit"),
+    *("uid", "session", "session_uid", "verdict", "attempt", "start", "error", "log_path", "commit"),
     *("branch", "metrics"),
 )
 _OF_EVERY_CAPTURE = frozenset(

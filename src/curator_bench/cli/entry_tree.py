@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from math import prod
 from pathlib import Path
-from typing import Any
 
 from curator_bench.cli import tables
 from curator_bench.matrix import Definitions
 from curator_bench.report.session_runs import RESULTS, read_run, why_broken
-from curator_bench.values import Entry, Matrix, Verdict
+from curator_bench.values import Entry, Matrix, RunRecord, Verdict
 
 Mark = Callable[[Entry], str | None]
 """The verdict of an entry that has run, or why it is none; None for one that has not."""
@@ -52,27 +51,27 @@ def _came_of(session_dir: Path, entry: Entry, definitions: Definitions) -> str |
     run = _run_of(session_dir, entry)
     if not run:
         return BROKEN if why_broken(session_dir.joinpath(*entry.folder, RESULTS)) else None
-    return CHANGED if _why_again(entry, run, definitions) else str(run["verdict"])
+    return CHANGED if _why_again(entry, run, definitions) else str(run.verdict)
 
 
-def _why_again(entry: Entry, run: dict[str, Any], definitions: Definitions) -> str | None:
+def _why_again(entry: Entry, run: RunRecord, definitions: Definitions) -> str | None:
     """As --bench-resume has it."""
     from curator_bench.runner.done_before import KEPT, why_again
 
     return why_again(entry, run, KEPT["finished"], definitions.hash_of(entry))
 
 
-def _run_of(session_dir: Path, entry: Entry) -> dict[str, Any]:
+def _run_of(session_dir: Path, entry: Entry) -> RunRecord | None:
     run = read_run(session_dir.joinpath(*entry.folder, RESULTS))
-    return run if run.get("matrix") == entry.file.file else {}
+    return run if run is not None and run.matrix == entry.file.file else None
 
 
 def changes(matrix: Matrix, session_dir: Path, mark: Mark) -> Iterator[str]:
     """A line for each entry that is not what it was, which --bench-resume runs again."""
     changed, definitions = [entry for entry in matrix.entries if mark(entry) == CHANGED], Definitions()
     for entry in changed[:_MOST_CHANGES]:
-        run = _run_of(session_dir, entry)
-        yield f"  {entry.id} ({run.get('verdict')}): {_why_again(entry, run, definitions)}"
+        if (run := _run_of(session_dir, entry)) is not None:
+            yield f"  {entry.id} ({run.verdict}): {_why_again(entry, run, definitions)}"
     if len(changed) > _MOST_CHANGES:
         yield f"  … and {len(changed) - _MOST_CHANGES} more"
 

@@ -1,37 +1,47 @@
-"""The shifts in a database, each with where it happened; for the subcommands that show or close them."""
+"""The whole recorded history, judged: steps with their places, drift, and metrics whose newest runs decide nothing."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from curator_bench.metric_names import is_secondary
+from curator_bench.provenance.git import tags
 from curator_bench.store.acceptances import Accepted, acceptances
 from curator_bench.store.all_series import (
     RunPlace,
     Series,
     all_series,
+    commits_of,
     declared_directions,
+    gate_limits,
     places_of,
     subject_commits,
 )
 from curator_bench.store.queries import EntryKey
 from curator_bench.verdict.cases import MIN_EFFECT, Rules
-from curator_bench.verdict.direction import better_of
-from curator_bench.verdict.gates import is_beside
+from curator_bench.verdict.direction import Better, better_of
 from curator_bench.verdict.hunting import State, state_of
-from curator_bench.verdict.judgement import Step
-from curator_bench.verdict.judging import History, courses
+from curator_bench.verdict.judgement import Course, Drift, Judgement, Mark, Step
+from curator_bench.verdict.judging import History, courses, drifts
+from curator_bench.verdict.marks import Release, day_of, marks_of
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
+MUST_SEE = 0.10
+"""A metric without a gate is blind when it would miss a change as large as this."""
+
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """Which shifts are looked for."""
+class Query:
+    """The part of the history to judge, and how."""
 
     metric: str | None = None
     since: datetime | None = None
@@ -39,18 +49,22 @@ class Wish:
     """The direction of metrics that tell and declare none."""
     min_effect: float = MIN_EFFECT
     branch: str | None = None
-    """Of sessions of this branch only."""
+    """Only sessions of this branch."""
+    must_see: float = MUST_SEE
+    repo: Path | None = None
+    """The checkout whose tags are marks of drift."""
 
 
 @dataclass(frozen=True, slots=True)
-class FoundShift:
-    """A shift, the last run before it and the first since."""
+class RecordedStep:
+    """A step, the last run before it and the first since."""
 
     entry: EntryKey
     metric: str
     machine_id: str | None
-    shift: Step
-    state: State
+    step: Step
+    state: State | None
+    """None of an improvement: there is nothing to do."""
     before: RunPlace
     first: RunPlace
     newest: RunPlace
@@ -60,36 +74,152 @@ class FoundShift:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    shifts: Sequence[FoundShift]
-    series: int
-    """How many were looked at."""
+class RecordedDrift:
+    """A metric that became worse bit by bit."""
+
+    entry: EntryKey
+    metric: str
+    machine_id: str | None
+    drift: Drift
+    since: datetime
+    """The start of the run at the mark."""
+    recent: datetime
+    """The start of the oldest run of those that show the level now."""
+    newest: datetime
+
+    @property
+    def since_text(self) -> str:
+        """The mark, for after "since": a day, a release, or the best level with its day."""
+        day = day_of(self.since.timestamp())
+        return self.drift.since if day in self.drift.since else f"{self.drift.since} ({day})"
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedSeries:
+    """One metric of one entry on one machine: its levels and steps, and what its newest runs say."""
+
+    series: Series
+    better: Better
+    course: Course
+    limit: float
+    """The change it has to be able to show: that of its gate, else of all metrics."""
+
+    @property
+    def newest(self) -> Judgement:
+        return self.course.newest
+
+    @property
+    def is_blind(self) -> bool:
+        return self.newest.is_blind_to(self.limit)
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedHistory:
+    """All there is to say of a database, oldest first."""
+
+    steps: Sequence[RecordedStep]
+    drifts: Sequence[RecordedDrift]
+    series: Sequence[JudgedSeries]
     without_direction: Collection[str] = ()
-    """Metrics that were not, as nobody says whether less or more of them is better."""
-    ended: Sequence[Series] = ()
-    """Those of which the newest runs have measured no number."""
+    """Metrics that are not judged: nobody says whether less or more of them is better."""
+
+    @property
+    def ended(self) -> list[Series]:
+        """Series whose newest runs measured no number."""
+        return [one.series for one in self.series if one.series.runs_without]
 
 
-def find_shifts(connection: Connection, wish: Wish) -> Found:
-    """All there are, the oldest first."""
-    series = all_series(connection, wish.metric, wish.branch)
-    declared = declared_directions(connection)
-    measured: dict[EntryKey, set[str]] = defaultdict(set)
-    for one in series:
-        measured[one.entry].add(one.metric)
+def judge_history(connection: Connection, query: Query) -> JudgedHistory:
+    """Judge every series of the database."""
+    asked, unknown = _asked(connection, query)
+    histories = [History(one.values, rules) for one, rules, _ in asked]
+    found = courses(histories)
     judged = [
-        (one, Rules(better_of(one.metric, declared.get(_key(one), None), wish.better), wish.min_effect))
-        for one in series
-        if not is_beside(one.metric, measured[one.entry])
+        JudgedSeries(one, rules.better, course, limit)
+        for (one, rules, limit), course in zip(asked, found, strict=True)
+        if rules.better is not None
     ]
-    unknown = {one.metric for one, rules in judged if rules.better is None}
-    judged = [(one, rules) for one, rules in judged if rules.better is not None]
-    found = courses([History(one.values, rules) for one, rules in judged])
-    pairs = [(one, rules, course.steps) for (one, rules), course in zip(judged, found, strict=True) if course.steps]
-    placed = sorted(_placed(connection, pairs), key=lambda one: (one.first.start, one.entry, one.metric))
-    if wish.since is not None:
-        placed = [one for one in placed if one.first.start >= wish.since]
-    return Found(placed, len(judged), unknown, [one for one, _ in judged if one.runs_without])
+    closed = _acceptances(connection)
+    pairs = [(one, rules, course.steps) for (one, rules, _), course in zip(asked, found, strict=True) if course.steps]
+    steps = sorted(_placed(connection, pairs, closed), key=lambda one: (one.first.start, one.entry, one.metric))
+    crept = _drifts(connection, histories, [one for one, *_ in asked], closed, query)
+    if query.since is not None:
+        steps = [one for one in steps if one.first.start >= query.since]
+        crept = [one for one in crept if one.newest >= query.since]
+    return JudgedHistory(steps, crept, judged, unknown)
+
+
+def _asked(connection: Connection, query: Query) -> tuple[list[tuple[Series, Rules, float]], set[str]]:
+    """The series that have a direction, with their rules and the change they have to show; metrics that have none."""
+    every = all_series(connection, query.metric, query.branch)
+    declared, limits = declared_directions(connection), gate_limits(connection)
+    measured: dict[EntryKey, set[str]] = defaultdict(set)
+    for one in every:
+        measured[one.entry].add(one.metric)
+    asked, unknown = [], set()
+    for one in every:
+        if is_secondary(one.metric, measured[one.entry]):
+            continue
+        better = better_of(one.metric, declared.get(_key(one)), query.better)
+        if better is None:
+            unknown.add(one.metric)
+        else:
+            asked.append((one, Rules(better, query.min_effect), limits.get(_key(one), query.must_see)))
+    return asked, unknown
+
+
+def _key(one: Series) -> tuple[str, str, str]:
+    return one.entry.name, one.entry.path, one.metric
+
+
+_Closed = Mapping[tuple[str, str, str], Sequence[Accepted]]
+
+
+def _acceptances(connection: Connection) -> _Closed:
+    closed: dict[tuple[str, str, str], list[Accepted]] = defaultdict(list)
+    for accepted in acceptances(connection):
+        closed[accepted.name, accepted.path, accepted.metric].append(accepted)
+    return closed
+
+
+def _drifts(
+    connection: Connection, histories: Sequence[History], series: Sequence[Series], closed: _Closed, query: Query
+) -> list[RecordedDrift]:
+    """Drift of each series since the level that was accepted last, else of all of it."""
+    commits = commits_of(connection)
+    releases = [Release(tag.name, tag.commit, tag.time) for tag in tags(query.repo or Path())]
+    firsts = [_first_run(one, closed.get(_key(one), ())) for one in series]
+    asked = [
+        (replace(history, values=history.values[first:]), _marks(one, first, commits, releases))
+        for history, one, first in zip(histories, series, firsts, strict=True)
+    ]
+    found = zip(series, firsts, drifts(asked, least=query.min_effect), strict=True)
+    return [_recorded(one, first, drift) for one, first, drift in found if drift is not None]
+
+
+def _first_run(one: Series, accepted: Sequence[Accepted]) -> int:
+    since = max((known.since.timestamp() for known in accepted), default=-np.inf)
+    return int(np.searchsorted(one.starts, since))
+
+
+def _marks(one: Series, first: int, commits: Mapping[int, str], releases: Sequence[Release]) -> list[Mark]:
+    of_runs = [commits.get(session) for session in one.sessions[first:].tolist()] if releases else []
+    return marks_of(one.starts[first:], of_runs, releases)
+
+
+_RECENT = 10
+"""As many of the newest runs stand for the level now where drift is accepted."""
+
+
+def _recorded(one: Series, first: int, drift: Drift) -> RecordedDrift:
+    since, recent, newest = (
+        _moment(one.starts[at]) for at in (first + drift.index, -min(_RECENT, len(one.starts)), -1)
+    )
+    return RecordedDrift(one.entry, one.metric, one.machine_id, drift, since, recent, newest)
+
+
+def _moment(seconds: float) -> datetime:
+    return datetime.fromtimestamp(float(seconds), UTC)
 
 
 def _around(step: Step) -> tuple[int, int]:
@@ -97,30 +227,21 @@ def _around(step: Step) -> tuple[int, int]:
     return step.began - 1, step.began
 
 
-def _key(one: Series) -> tuple[str, str, str]:
-    return one.entry.name, one.entry.path, one.metric
-
-
-def _placed(connection: Connection, pairs: Sequence[tuple[Series, Rules, Sequence[Step]]]) -> list[FoundShift]:
-    """With the runs around each shift, and whether somebody has accepted it."""
+def _placed(
+    connection: Connection, pairs: Sequence[tuple[Series, Rules, Sequence[Step]]], closed: _Closed
+) -> Iterator[RecordedStep]:
+    """Every step with the runs around it, and its state."""
     wanted = {int(one.runs[at]) for one, _, steps in pairs for step in steps for at in _around(step)}
     places = places_of(connection, wanted | {int(one.runs[-1]) for one, _, _ in pairs})
     subjects = subject_commits(connection, {places[run].session_id for run in wanted})
-    closed: dict[tuple[str, str, str], list[Accepted]] = defaultdict(list)
-    for accepted in acceptances(connection):
-        closed[accepted.name, accepted.path, accepted.metric].append(accepted)
-    found = []
-    for one, rules, shifts in pairs:
-        for number, shift in enumerate(shifts):
-            before, first = (places[int(one.runs[at])] for at in _around(shift))
-            is_accepted = any(first.start <= known.until for known in closed[_key(one)])
-            state = state_of(shift, shifts[number + 1 :], rules, accepted=is_accepted)
+    for one, rules, steps in pairs:
+        for number, step in enumerate(steps):
+            before, first = (places[int(one.runs[at])] for at in _around(step))
+            is_accepted = any(first.start <= known.until for known in closed.get(_key(one), ()))
+            state = state_of(step, steps[number + 1 :], rules, accepted=is_accepted)
             changed = _changed(subjects.get(before.session_id, {}), subjects.get(first.session_id, {}))
             newest = places[int(one.runs[-1])]
-            found.append(
-                FoundShift(one.entry, one.metric, one.machine_id, shift, state, before, first, newest, changed)
-            )
-    return found
+            yield RecordedStep(one.entry, one.metric, one.machine_id, step, state, before, first, newest, changed)
 
 
 def _changed(before: dict[str, str], since: dict[str, str]) -> list[tuple[str, str, str]]:

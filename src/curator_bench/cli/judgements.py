@@ -25,6 +25,13 @@ def visible(one: Judgement) -> str:
     return tables.NOTHING if one.visible is None else tables.share(float(f"{one.visible:.2g}"))
 
 
+def sight(one: Judgement) -> str:
+    """What a judgement could have seen, in words: `noise of 9% and 6 runs: changes below 34% cannot be seen`."""
+    runs = tables.how_many(one.history, "run")
+    noise = "" if one.noise is None else f"noise of {tables.share(float(f'{one.noise:.2g}'))} and "
+    return f"{noise}{runs}: changes below {visible(one)} cannot be seen"
+
+
 def document(one: Judgement) -> dict[str, Any]:
     """The same keys in every command."""
     return {

@@ -1,4 +1,4 @@
-"""`curator-bench regressions`: where metrics shifted, by how much, and with which commits."""
+"""`curator-bench regressions`: steps and drift of every metric, with their commits, and metrics that are blind."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from curator_bench.cli import tables
+from curator_bench.cli import judgements, tables
 from curator_bench.cli.databases import db_option, reading
 from curator_bench.cli.exit_codes import QuestionCommand
-from curator_bench.cli.parameters import Moment, min_effect_option
+from curator_bench.cli.parameters import Moment, Share, min_effect_option
 
 if TYPE_CHECKING:
-    from curator_bench.cli.judged_history import Found, FoundShift
+    from curator_bench.cli.judged_history import JudgedHistory, JudgedSeries, RecordedDrift, RecordedStep
 
 _COMMITS_SHOWN = 20
 _NAMED = 5
@@ -24,13 +24,16 @@ _NAMED = 5
 
 @click.command("regressions", cls=QuestionCommand)
 @db_option
-@click.option("--since", type=Moment(), help="only shifts since this day (2026-01-23), or these days (30d)")
+@click.option("--since", type=Moment(), help="only what began since this day (2026-01-23), or these days (30d)")
 @click.option("--metric", help="this metric only")
 @click.option("--branch", help="only runs of this branch; otherwise all runs are one history")
 @click.option("--better", type=click.Choice(["less", "more"]), help="of metrics that tell no direction by their name")
-@min_effect_option("shifts")
-@click.option("--all", "everything", is_flag=True, help="also those that were accepted")
-@click.option("--repo", type=click.Path(path_type=Path), help="where commits are looked up; otherwise here")
+@min_effect_option("changes")
+@click.option(
+    "--must-see", type=Share(), default="10%", show_default=True, help="a metric that would miss this change is blind"
+)
+@click.option("--all", "everything", is_flag=True, help="also what was accepted, and all that is blind")
+@click.option("--repo", type=click.Path(path_type=Path), help="where commits and tags are looked up; otherwise here")
 @click.option("--json", "as_json", is_flag=True, help="print JSON instead of tables")
 def command(
     database: str,
@@ -39,62 +42,80 @@ def command(
     branch: str | None,
     better: str | None,
     min_effect: float,
+    must_see: float,
     everything: bool,
     repo: Path | None,
     as_json: bool,
 ) -> None:
-    """Print where metrics shifted, in all runs that are comparable. The exit code is 1 when a regression is open,
-    and 2 where that cannot be said.
+    """Print regressions, improvements and drift of all metrics, each on its machine, and which metrics are blind.
 
-    A regression is open until later runs are as good as before, or `curator-bench accept` closes it.
+    The exit code is 1 when a regression is open, and 2 where that cannot be said. A regression is open until later runs
+    are as good as before, or `curator-bench accept` closes it. Drift changes no exit code; a gate on it is `max_drift`.
     """
-    from curator_bench.cli.judged_history import Wish, find_shifts
+    from curator_bench.cli.judged_history import Query, judge_history
     from curator_bench.verdict.hunting import State
 
+    query = Query(metric, since, better, min_effect, branch, must_see, repo)
     with reading(database) as opened, opened.reading() as connection:
-        found = find_shifts(connection, Wish(metric, since, better, min_effect, branch))
-    shown = [one for one in found.shifts if everything or one.state is not State.ACCEPTED]
+        found = judge_history(connection, query)
+    shown = [one for one in found.steps if everything or one.state is not State.ACCEPTED]
     if as_json:
-        click.echo(tables.as_json([_document(one) for one in shown]))
+        click.echo(tables.as_json([*map(_document, shown), *map(_drift_document, found.drifts)]))
     else:
-        _print(found, shown, repo)
+        _print(found, shown, repo, named=None if everything else _NAMED)
     if any(one.state is State.OPEN for one in shown):
         sys.exit(1)
 
 
-def _document(one: FoundShift) -> dict[str, Any]:
-    since = {"session": one.first.session, "commit": one.first.commit, "time": one.first.start.isoformat()}
+def _document(one: RecordedStep) -> dict[str, Any]:
+    step, first = one.step, one.first
+    since = {"session": first.session, "commit": first.commit, "time": first.start.isoformat()}
     return {
         "entry": one.entry.name,
+        "path": one.entry.path,
         "metric": one.metric,
-        "kind": str(one.shift.word),
-        "change": one.shift.change,
-        "interval": list(one.shift.interval),
+        "machine": one.machine_id,
+        "kind": str(step.word),
+        "state": None if one.state is None else str(one.state),
+        "change": step.change,
+        "interval": list(step.interval),
+        "before": step.before,
+        "after": step.after,
         "since": since,
     }
 
 
-def _print(found: Found, shown: Sequence[FoundShift], repo: Path | None) -> None:
-    looked_at = f"{tables.how_many(found.series, 'series', 'series')} looked at"
-    if not shown:
-        tables.say(f"No shifts; {looked_at}.")
-    else:
-        heads = tables.columns(
-            "SINCE (UTC)",
-            "ENTRY",
-            "METRIC",
-            ">CHANGE",
-            "95 % INTERVAL",
-            ">BEFORE",
-            ">AFTER",
-            "STATE",
-            "SESSION",
-            "COMMIT",
-        )
-        tables.print_table(heads, [_row(one) for one in shown])
-        for line in _ranges(shown, repo):
-            tables.say(line)
-        tables.say(f"\n{tables.how_many(len(shown), 'shift')}; {looked_at}.")
+def _drift_document(one: RecordedDrift) -> dict[str, Any]:
+    drift = one.drift
+    return {
+        "entry": one.entry.name,
+        "path": one.entry.path,
+        "metric": one.metric,
+        "machine": one.machine_id,
+        "kind": "drift",
+        "state": "open",
+        "change": drift.change,
+        "interval": list(drift.interval),
+        "before": drift.before,
+        "after": drift.after,
+        "since": {"mark": one.since_text, "time": one.since.isoformat()},
+    }
+
+
+def _print(found: JudgedHistory, shown: Sequence[RecordedStep], repo: Path | None, *, named: int | None) -> None:
+    if shown:
+        _print_steps(shown)
+    for line in _ranges(shown, repo):
+        tables.say(line)
+    if shown:
+        tables.say("")
+    for drift in found.drifts:
+        tables.say(tables.printable(_drift_line(drift)))
+    tables.say(f"{_counts(found, shown)} in {tables.how_many(len(found.series), 'series', 'series')}.")
+    for line in judgements.notes([(_name(one), one.newest) for one in found.series if one.newest.decides]):
+        tables.say(line)
+    for line in _blind(found.series, named):
+        tables.say(line)
     if found.ended:
         ended = [f"{one.entry.name} {one.metric} ({tables.how_many(one.runs_without, 'run')})" for one in found.ended]
         tables.say(f"Not comparable, as the newest runs measured no number: {_first_of(ended)}")
@@ -103,27 +124,74 @@ def _print(found: Found, shown: Sequence[FoundShift], repo: Path | None) -> None
         tables.say(f"Not judged, as no name or `better` says which direction is good: {_first_of(names)}")
 
 
+def _print_steps(shown: Sequence[RecordedStep]) -> None:
+    machine = ["MACHINE"] if any(one.machine_id for one in shown) else []
+    changes = (">CHANGE", "95 % INTERVAL", ">BEFORE", ">AFTER")
+    heads = ("SINCE (UTC)", "ENTRY", "METRIC", *machine, *changes, "VERDICT", "STATE", "SESSION", "COMMIT")
+    tables.print_table(tables.columns(*heads), [_row(one, has_machine=bool(machine)) for one in shown])
+
+
+def _counts(found: JudgedHistory, shown: Sequence[RecordedStep]) -> str:
+    words = [str(one.step.word) for one in shown]
+    counts = {word: words.count(word) for word in ("regression", "improvement")} | {"drift": len(found.drifts)}
+    told = [tables.how_many(count, word) for word, count in counts.items()]
+    young = sum(one.newest.says == "no history" for one in found.series)
+    return ", ".join([*told, *([f"{young} with no history"] if young else [])])
+
+
+def _name(one: JudgedSeries) -> str:
+    return _named(one.series.entry.name, one.series.metric, one.series.machine_id)
+
+
+def _named(entry: str, metric: str, machine: str | None) -> str:
+    return f"{entry} {metric}{f' on {machine}' if machine else ''}"
+
+
+def _drift_line(one: RecordedDrift) -> str:
+    drift = one.drift
+    levels = f"{tables.number(drift.before)} to {tables.number(drift.after)}"
+    crept = f"has crept by {tables.change(drift.change)} since {one.since_text}"
+    name = _named(one.entry.name, one.metric, one.machine_id)
+    return f"drift: {name} {crept} ({levels}, 95 % interval {tables.interval(drift.interval)})"
+
+
+def _blind(series: Sequence[JudgedSeries], named: int | None) -> Iterator[str]:
+    """The metrics that would miss a change they have to show, the blindest first."""
+    found = sorted((one for one in series if one.is_blind), key=lambda one: -(one.newest.visible or 0))
+    if not found:
+        return
+    yield f"Blind: {tables.how_many(len(found), 'metric')} would miss a change that matters."
+    for one in found[:named]:
+        newest = one.newest
+        yield f"    {tables.printable(_name(one))}: {judgements.sight(newest)}; its limit is {tables.share(one.limit)}"
+    if named is not None and len(found) > named:
+        yield f"    … and {len(found) - named} more (--all)"
+
+
 def _first_of(names: Sequence[str]) -> str:
     return ", ".join([*names[:_NAMED], *(["…"] if len(names) > _NAMED else [])])
 
 
-def _row(one: FoundShift) -> tuple[str, ...]:
+def _row(one: RecordedStep, *, has_machine: bool) -> tuple[str, ...]:
+    step = one.step
     return (
         tables.time(one.first.start),
         one.entry.name,
         one.metric,
-        tables.change(one.shift.change),
-        tables.interval(one.shift.interval),
-        tables.number(one.shift.before),
-        tables.number(one.shift.after),
-        str(one.state),
+        *([one.machine_id or ""] if has_machine else []),
+        tables.change(step.change),
+        tables.interval(step.interval),
+        tables.number(step.before),
+        tables.number(step.after),
+        str(step.word),
+        "" if one.state is None else str(one.state),
         one.first.session,
         tables.commit(one.first.commit),
     )
 
 
-def _ranges(shown: Sequence[FoundShift], repo: Path | None) -> Iterator[str]:
-    """What was committed between the last run before a shift and the first since; each range once."""
+def _ranges(shown: Sequence[RecordedStep], repo: Path | None) -> Iterator[str]:
+    """The commits between the last run before a regression and the first since; each range once."""
     from curator_bench.provenance.git import log_between
     from curator_bench.verdict.hunting import State
 

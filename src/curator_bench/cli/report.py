@@ -14,7 +14,7 @@ from curator_bench.cli.parameters import min_effect_option
 from curator_bench.errors import BenchError, MissingExtra
 
 if TYPE_CHECKING:
-    from curator_bench.cli.judged_history import Wish
+    from curator_bench.cli.judged_history import Query
 
 _SITE = "site"
 
@@ -52,7 +52,7 @@ def _commit_address(context: click.Context, option: click.Parameter, url: str | 
 )
 @click.option("--copy-logs", is_flag=True, help="put the logs that are here into the site (of each the last 256 KiB)")
 @click.option("--better", type=click.Choice(["less", "more"]), help="of metrics that tell no direction by their name")
-@min_effect_option("shifts")
+@min_effect_option("changes")
 def command(
     database: str,
     out: Path | None,
@@ -70,11 +70,11 @@ def command(
 
     With --format, what came of one session: for a pull request, another program, or a CI system.
     """
-    from curator_bench.cli.judged_history import Wish
+    from curator_bench.cli.judged_history import Query
 
-    wish = Wish(better=better, min_effect=min_effect)
+    query = Query(better=better, min_effect=min_effect)
     if form != _SITE:
-        _write_text(database, form, session, wish, out)
+        _write_text(database, form, session, query, out)
         return
     if out is None:
         raise click.UsageError("name a folder for the site: --out site")
@@ -85,7 +85,7 @@ def command(
     from curator_bench.store.queries import sessions
 
     with reading(database) as opened, opened.reading() as connection:
-        history = RecordedHistory(connection, wish, sessions(connection, last))
+        history = RecordedHistory(connection, query, sessions(connection, last))
         built = write_site(out, history, Settings(title, commit_url, log_url, copy_logs))
     what = (
         tables.how_many(built.entries, "entry", "entries"),
@@ -95,17 +95,22 @@ def command(
     tables.say(f"{out / 'index.html'}: {', '.join(what)}")
 
 
-def _write_text(database: str, form: str, named: str | None, wish: Wish, out: Path | None) -> None:
+def _write_text(database: str, form: str, named: str | None, query: Query, out: Path | None) -> None:
     from curator_bench.cli.dashboard import RecordedHistory
     from curator_bench.report.formats import SessionReport, as_text
     from curator_bench.store.queries import find_sessions
 
     with reading(database) as opened, opened.reading() as connection:
-        history = RecordedHistory(connection, wish, find_sessions(connection, named)[-1:])
-        shifts = history.shifts()[::-1]
-        worse = [one for one in shifts if one.state == "open"]
-        better = [one for one in shifts if one.state == "better" and one.is_new]
-        found = SessionReport(history.sessions()[-1], history.runs_of_last_session(), worse, better)
+        history = RecordedHistory(connection, query, find_sessions(connection, named)[-1:])
+        steps = history.steps()[::-1]
+        found = SessionReport(
+            session=history.sessions()[-1],
+            runs=history.runs_of_last_session(),
+            regressions=[one for one in steps if one.state == "open"],
+            improvements=[one for one in steps if one.kind == "improvement" and one.is_new],
+            drifts=history.drifts(),
+            series=history.series(),
+        )
     text = as_text(form, found)
     if out is None:
         tables.say(text, nl=False)

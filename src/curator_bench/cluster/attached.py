@@ -30,10 +30,10 @@ class AttachedCluster:
         return _look(request, env)
 
     def stop(self, cluster: Cluster) -> None:
-        """It is not ours to stop."""
+        """No-op: the cluster is the user's."""
 
     def close(self) -> None:
-        """Nothing of ours stands."""
+        """No-op: the cluster is the user's."""
 
 
 def _look(request: ClusterRequest, env: dict[str, str]) -> Cluster:

@@ -21,7 +21,7 @@ _ENDED_WITHIN_S = 5.0
 
 
 class ChildFailed(Exception):
-    """It did not start, ended too early, or did not answer in time."""
+    """The child did not start, ended too early, or did not answer in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class ChildCommand:
 
 
 class Child:
-    """Ending it, with all that it started, is left to whoever knows its mark."""
+    """A running child. Whoever knows its mark ends it, with all that it started."""
 
     def __init__(self, command: ChildCommand) -> None:
         self._answers, answer_to = os.pipe()
@@ -51,7 +51,7 @@ class Child:
             os.close(answer_to)
         brand(self._process.pid, run=command.env.get(RUN_VARIABLE, ""), own=command.env.get(CLUSTER_VARIABLE, ""))
         self.roots = tuple(filter(None, [identify(self._process.pid)]))
-        """The child, for who looks for its processes: still itself when its number is another's."""
+        """The child's identity, which stays its own when another process gets its number."""
 
     def ask(self, question: str) -> None:
         assert self._process.stdin
@@ -75,7 +75,7 @@ class Child:
         return answer
 
     def reap(self) -> None:
-        """To be called when it has ended."""
+        """Reap the child after it has ended."""
         os.close(self._answers)
         if self._process.stdin:
             self._process.stdin.close()

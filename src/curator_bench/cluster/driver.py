@@ -1,4 +1,4 @@
-"""A driver in this very process: the one place where our own environment is touched, and where it is put back."""
+"""A Ray driver in this process: the one place that changes our own environment, and restores it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ONE_AT_A_TIME = threading.Lock()
 
 @contextmanager
 def driver(address: str, env: Mapping[str, str], **init_options: Any) -> Iterator[ModuleType]:
-    """`Cluster.driver` says what for."""
+    """See `Cluster.driver`."""
     __tracebackhide__ = True  # pytest shows the arguments of a frame, and here the token is one
     if not _ONE_AT_A_TIME.acquire(blocking=False):
         raise ClusterError("this process already is a driver of a Ray cluster; leave that block before the next one")

@@ -8,6 +8,7 @@ from pathlib import Path
 from curator_bench.measure.processes import RUN_VARIABLE, Mark
 
 CLUSTER_VARIABLE = "CURATOR_BENCH_CLUSTER"
+_ADDED_BY_PYTEST = ("PYTEST_CURRENT_TEST", "PYTEST_VERSION", "PYTEST_XDIST_")
 _IN_A_WORKER = "RAY_RAYLET_PID"
 _ADDED_BY_A_WORKER = frozenset({"OMP_NUM_THREADS", "PYTHONBREAKPOINT", "SPT_NOENV"})
 ADDRESS_AND_TOKEN = frozenset({"RAY_ADDRESS", "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"})
@@ -15,7 +16,7 @@ _USERS_OWN_AUTHENTICATION = "RAY_AUTH_"
 
 
 def without_ray(env: Mapping[str, str]) -> dict[str, str]:
-    """Without any RAY_*, without our marks, and without what Ray adds for its workers when this process is one."""
+    """The environment without RAY_* variables, our marks, and what Ray adds if this process is a worker."""
     dropped = {CLUSTER_VARIABLE, RUN_VARIABLE} | (_ADDED_BY_A_WORKER if _IN_A_WORKER in env else frozenset())
     return {name: value for name, value in env.items() if not name.startswith("RAY_") and name not in dropped}
 
@@ -23,7 +24,7 @@ def without_ray(env: Mapping[str, str]) -> dict[str, str]:
 def head_environment(
     env: Mapping[str, str], entry_env: Mapping[str, str], token: str, marks: tuple[Mark, ...]
 ) -> dict[str, str]:
-    """What a cluster's processes see. RAY_AUTH_TOKEN goes before any token file."""
+    """The environment of a cluster's processes. RAY_AUTH_TOKEN takes precedence over token files."""
     environment = without_ray(env)
     environment.update({name: value for name, value in entry_env.items() if name not in ADDRESS_AND_TOKEN})
     environment.update(authentication(token))
@@ -44,3 +45,8 @@ def users_own_authentication(env: Mapping[str, str]) -> dict[str, str]:
     if own.keys() & {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} or token_file.is_file():
         return {"RAY_AUTH_MODE": "token", **own}
     return own
+
+
+def without_pytest(env: Mapping[str, str]) -> dict[str, str]:
+    """An environment as it is where no pytest runs."""
+    return {name: value for name, value in env.items() if not name.startswith(_ADDED_BY_PYTEST)}

@@ -1,4 +1,4 @@
-"""Whether a cluster lives, and what it said last."""
+"""The state of a cluster: is it alive, and the last lines of its logs."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ _CONNECT_TIMEOUT_S = 3.0
 
 
 def is_alive(cluster: Cluster) -> bool:
-    """Costs microseconds for a cluster of ours; for the user's own, whether its address still takes connections."""
+    """True if its processes live; for the user's cluster, if its address takes connections. Takes microseconds."""
     if cluster.processes:
         return all(is_running(process) for process in cluster.processes)
     return takes_connections(cluster.address)
 
 
 def ended_under(whom: str, cluster: Cluster) -> str:
-    """The message for a run whose cluster is gone: what came of it then counts for nothing."""
+    """The error of a run whose cluster ended under it. Its result does not count."""
     lines = "\n".join(f"  {line}" for line in last_log_lines(cluster))
     return f"the Ray cluster ended under {whom}. The end of its log:\n{lines}"
 
 
 def last_log_lines(cluster: Cluster) -> tuple[str, ...]:
-    """To be asked before the cluster is stopped; nothing is known of a cluster that we did not start."""
+    """The last lines of its logs, before it is stopped; empty for a cluster that we did not start."""
     return last_lines(cluster.startup_log, cluster.session_dir)
 
 

@@ -1,4 +1,4 @@
-"""Which interpreter a cluster runs under: the script's when it has Ray, else ours."""
+"""The interpreter of a cluster: the script's if it has Ray, else ours."""
 
 from __future__ import annotations
 

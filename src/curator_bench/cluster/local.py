@@ -1,4 +1,4 @@
-"""One fresh cluster per request, on this machine: nothing was there before it, nothing is left after it."""
+"""A new cluster for each request, on this machine. Nothing of it is left afterwards."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from curator_bench.measure.processes import Mark, ProcessId, identify
 
 @dataclass(frozen=True, slots=True)
 class _Running:
-    """One attempt, from before its head is started until nothing of it is left."""
+    """One attempt to start a cluster, from the preparations until it has been removed."""
 
     request: ClusterRequest
     python: str

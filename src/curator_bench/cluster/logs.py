@@ -37,7 +37,7 @@ def last_lines(startup_log: Path | None, session_dir: Path | None) -> tuple[str,
 
 
 def newest_session(rays_folder: Path, below: Path) -> Path | None:
-    """Where a cluster that never said so put its logs: a folder of ours, reached without a link."""
+    """The newest log folder of a cluster that did not report one: a folder of ours, reached without a link."""
     try:
         with safe_files.open_folder(rays_folder, below=below, ours=True, to_list=True) as handle:
             names = (name for name in os.listdir(handle) if name.startswith(_SESSION))

@@ -1,4 +1,4 @@
-"""What a cluster is to those who use it, and what every provider of clusters can do. How they do it is theirs."""
+"""A cluster as its users see it, and the protocol of providers of clusters."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ DEFAULT_START_TIMEOUT_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class ClusterRequest:
-    """The cluster one run asks for, and what to do with what it writes."""
+    """The cluster that one run asks for, and the places of its logs."""
 
     settings: RaySettings
     marker: str
     """The value of CURATOR_BENCH_RUN that all processes of the run carry."""
     env: Mapping[str, str] = field(repr=False)
-    """The environment the cluster's processes inherit; any RAY_* in it is dropped."""
+    """The environment that the cluster's processes inherit, without its RAY_* variables."""
     log_path: Path
-    """Where the output of `ray start` goes (`logs/ray_startup.log`)."""
+    """The file for the output of `ray start` (`logs/ray_startup.log`)."""
     copy_logs_to: Path | None = None
-    """Where Ray's own logs are kept after the cluster has ended (`ray_cluster/`)."""
+    """The folder that keeps Ray's own logs after the cluster has ended (`ray_cluster/`)."""
     entry_env: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """What the entry sets with `env:`; its RAY_* stay, but for the address and the token."""
+    """The entry's `env:`. Its RAY_* variables are kept, except the address and the token."""
     python: str = sys.executable
-    """The script's interpreter. The cluster runs under it when it has Ray, else under ours."""
+    """The script's interpreter. The cluster runs under it if it has Ray, else under ours."""
     working_dir: str | None = None
     spill_dir: Path | None = None
-    """Where objects that do not fit into memory go; by default into the cluster's temporary directory."""
+    """The folder for objects that do not fit into memory; by default in the cluster's temporary directory."""
     start_timeout_s: float = DEFAULT_START_TIMEOUT_S
     address_came_from: str = "ray: address:"
-    """What a message about the address of the user's own cluster begins with."""
+    """The option that gave the address of the user's cluster, for messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,26 +47,26 @@ class Cluster:
 
     address: str
     env: Mapping[str, str] = field(repr=False)
-    """What to add to a child's environment, so that `ray.init()` there finds and may enter this cluster."""
+    """Variables for a child's environment, with which `ray.init()` finds this cluster and is admitted."""
     resources: Mapping[str, float]
-    """All it has, as the cluster itself says: CPU, GPU, memory, object_store_memory, your own."""
+    """All its resources, as Ray reports them: CPU, GPU, memory, object_store_memory, custom ones."""
     mark: Mark | None = None
-    """What all of its processes carry, and no process of another cluster; None when we did not start it."""
+    """The mark of all its processes, and of no others; None if we did not start it."""
     processes: tuple[ProcessId, ...] = ()
-    """Those it cannot live without, the head first; empty when we did not start it."""
+    """The processes it cannot live without, the head first; empty if we did not start it."""
     temp_dir: Path | None = None
     session_dir: Path | None = None
-    """Where Ray keeps its logs while the cluster lives."""
+    """The folder of Ray's logs while the cluster lives."""
     startup_log: Path | None = None
     python: str = ""
-    """The interpreter whose Ray it is."""
+    """The interpreter that has the cluster's Ray."""
     node_id: str = ""
     ray_version: str = ""
     dashboard_url: str = ""
 
     @property
     def token(self) -> str:
-        """What whoever speaks to the cluster must know; empty when it has none or it stands in the user's own file."""
+        """The token for connecting; empty if there is none, or it is in the user's own file."""
         return self.env.get("RAY_AUTH_TOKEN", "")
 
     @property
@@ -74,7 +74,7 @@ class Cluster:
         return tuple(process.pid for process in self.processes)
 
     def driver(self, **init_options: Any) -> AbstractContextManager[ModuleType]:
-        """Make this process a driver of the cluster, and let it be one no more at the end of the block:
+        """Connect this process to the cluster as a driver, until the end of the block:
 
             with cluster.driver() as ray:
                 assert ray.get(ray.put(1)) == 1
@@ -87,13 +87,13 @@ class Cluster:
 
 
 class ClusterProvider(Protocol):
-    """Hands out clusters and takes them back."""
+    """Starts and stops clusters."""
 
     def start(self, request: ClusterRequest) -> Cluster:
-        """A cluster that is ready and has what was asked for; ClusterError when there is none to be had."""
+        """Give a cluster that is ready and has what was asked for; raises ClusterError."""
 
     def stop(self, cluster: Cluster) -> None:
-        """The run is over: nothing of it is left on the cluster, or of the cluster on the machine."""
+        """Clean up after a run: nothing of it stays on the cluster, or of the cluster on the machine."""
 
     def close(self) -> None:
-        """End whatever still stands."""
+        """End all clusters that still run."""

@@ -33,7 +33,7 @@ def start_options(settings: RaySettings, temp_dir: Path, spill_dir: Path | None)
 
 
 def requested_resources(settings: RaySettings) -> dict[str, float]:
-    """What the ready cluster must have, by the names Ray gives it."""
+    """The resources that a ready cluster must have, by Ray's names."""
     asked = {
         "CPU": settings.num_cpus,
         "GPU": settings.num_gpus,

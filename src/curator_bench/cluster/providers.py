@@ -1,4 +1,4 @@
-"""Which provider a run gets its cluster from, by what its `ray` block says."""
+"""The provider of a run's cluster, by the run's `ray` block."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Clusters:
 
     @contextmanager
     def cluster(self, request: ClusterRequest) -> Iterator[Cluster]:
-        """The cluster of one run, taken back at the end of the block."""
+        """Give the cluster of one run until the end of the block."""
         provider = self.provider(request.settings)
         cluster = provider.start(request)
         try:

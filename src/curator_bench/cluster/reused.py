@@ -24,7 +24,7 @@ _POINTER = "This run was given a standing cluster (ray: {{reuse: true}}). What R
 
 @dataclass(slots=True)
 class _Standing:
-    """One standing cluster and who empties it."""
+    """A standing cluster and the sweeper that empties it."""
 
     cluster: Cluster
     sweeper: Sweeper
@@ -32,7 +32,7 @@ class _Standing:
     used_by: ClusterRequest | None
 
     def is_fit(self) -> bool:
-        """Whether it lives and nothing of the last run is left on it."""
+        """True if it is alive and nothing of the last run is left on it."""
         try:
             left = self.sweeper.what_is_left() if is_alive(self.cluster) else []
         except ChildFailed as failure:

@@ -23,24 +23,26 @@ class Segments:
         self._held: frozenset[Path] = frozenset()
 
     def note(self, pids: Iterable[int]) -> frozenset[Path]:
-        """To be told which processes will be killed, while they live; gives what is the run's of what they hold."""
+        """Note the run's files that these processes hold; to be called before they are killed."""
         found = self._of_the_run(files_held_by(pids))
         self._held |= found
         return found
 
     def note_files(self, files: Iterable[Path]) -> None:
-        """What somebody else has noted."""
+        """Add files that another process has noted."""
         self._held |= self._of_the_run(files)
 
-    def end(self, mark: Mark, roots: Iterable[ProcessId | int] = (), *, grace_s: float) -> frozenset[ProcessId]:
-        """Ends processes, with what they have here: as it is when they are asked to end, and when they are killed.
+    def end(
+        self, mark: Mark, roots: Iterable[ProcessId | int] = (), *, grace_s: float, under: ProcessId | None = None
+    ) -> frozenset[ProcessId]:
+        """Ends processes, with what they have here when they are asked to end, and when they are killed.
 
         Returns what is still there.
         """
-        found = find_processes(mark, roots, settle=False)
+        found = find_processes(mark, roots, settle=False, under=under)
         if grace_s > 0:
             self.note(process.pid for process in found)
-        left = end_processes(mark, found, grace_s=grace_s, before_kill=self.note)
+        left = end_processes(mark, found, grace_s=grace_s, before_kill=self.note, under=under)
         self.remove()
         return left
 

@@ -32,7 +32,7 @@ class Sweeper:
         self._asked += 1
 
     def what_is_left(self) -> list[str]:
-        """Of what the runs so far had there; empty when all of it is gone."""
+        """Wait for the sweep; the actors, jobs and objects of runs that are still there."""
         left: list[str] = []
         while self._asked:
             left = self._child.answer(_ANSWERS_WITHIN_S)["left"]

@@ -89,7 +89,7 @@ class Sweeper:
         return [f"driver {job['DriverPid']} of job {job['JobID']}" for job in self._open_jobs()]
 
     def _resources(self) -> list[str]:
-        """What is in use although nobody is left: objects, tasks that have not noticed yet."""
+        """Resources that are still in use, by objects or by tasks that have not ended yet."""
         there, free = self._ray.cluster_resources(), self._ray.available_resources()
         used = {name: amount - free.get(name, 0.0) for name, amount in there.items()}
         return [f"{amount:g} of {name}" for name, amount in used.items() if amount > ROUNDING]

@@ -36,7 +36,7 @@ _NOTED_WITHIN_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class _Note:
-    """Whose a folder is."""
+    """The owner of a folder."""
 
     marker: str
     cluster: str
@@ -67,7 +67,7 @@ def make_temp_dir(marker: str, mark: Mark) -> Path:
 
 
 def rays_folder(directory: Path) -> Path:
-    """What Ray is told to use, and opens to everybody who may come here.
+    """The folder that Ray gets as its own. Ray opens it to all users, but only we can enter the one around it.
 
     Short, since the path of a socket may have 107 letters only and Ray adds 64 to what we give it.
     """

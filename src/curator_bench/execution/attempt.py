@@ -10,20 +10,28 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
+from curator_bench import safe_files
 from curator_bench.cluster.model import Cluster, ClusterRequest
 from curator_bench.cluster.shared_memory import Segments
 from curator_bench.errors import BenchError, ClusterError, DatasetError, GpuError
 from curator_bench.execution import data_setups, datasets, session_environment
 from curator_bench.execution.child import run_child
-from curator_bench.execution.directories import Directories, attempt_top, prepare, remove_scratch, with_entry_dir
+from curator_bench.execution.directories import (
+    Directories,
+    attempt_top,
+    directories_of,
+    prepare,
+    remove_scratch,
+    with_entry_dir,
+)
 from curator_bench.execution.environment import script_environment
 from curator_bench.execution.files import log_tail
 from curator_bench.execution.installing import install_command
-from curator_bench.execution.repeats import combine
 from curator_bench.execution.script import Execution, Stage, command_words, execute, mask_of
 from curator_bench.execution.status import Status
 from curator_bench.execution.workbench import Workbench
 from curator_bench.measure.gpu import GpuInUse, busy_gpus
+from curator_bench.repeats import combine
 from curator_bench.values import Cause, Plan, Repeat, RunResult, Verdict
 
 _CHECK_PATIENCE_S = 60.0
@@ -46,6 +54,15 @@ class _Skipped(Exception):
     """The run needs what is not here."""
 
 
+class _FolderGone(BenchError):
+    """What the run left is lost."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(
+            f"the run's folder was removed or replaced while it ran, and with it what the run left there: {folder}"
+        )
+
+
 class Attempt:
     """One attempt; `run` answers once, `interrupted` answers when it was stopped in between."""
 
@@ -60,6 +77,7 @@ class Attempt:
         self._warnings: list[str] = []
         self._cluster: Cluster | None = None
         self._status: Status | None = None
+        self._folder: safe_files.HeldFolder | None = None
         self._prepared = False
 
     def run(self) -> RunResult:
@@ -78,13 +96,26 @@ class Attempt:
         return self._result(Verdict.INTERRUPTED, "stopped from outside")
 
     def _steps(self) -> None:
-        plan = self._plan
-        directories = prepare(plan, self._top)
+        directories = prepare(self._plan, self._top)
         self._prepared = True
+        with safe_files.HeldFolder(self._top) as self._folder:
+            try:
+                self._run_in(directories)
+            except OSError:  # which is not why
+                self._check_folder()
+                raise
+            self._check_folder()
+
+    def _check_folder(self) -> None:
+        if self._folder is not None and not self._folder.is_in_place:
+            raise _FolderGone(self._top)
+
+    def _run_in(self, directories: Directories) -> None:
+        plan = self._plan
         if plan.problems:
             raise BenchError("; ".join(plan.problems))
         session_environment.ensure(plan)
-        self._status = Status(Path(plan.entry_dir), plan.name, plan.mask, self._bench.schedule)
+        self._status = Status(Path(plan.entry_dir), directories, plan.name, plan.mask, self._bench.schedule)
         self._status.now("preparing", attempt=plan.attempt)
         self._status.start()
         env = script_environment(self._own_env(), {}, self._bench.marker, self._bench.environ)
@@ -125,18 +156,24 @@ class Attempt:
             return
         log = directories.log.with_name("gpu_check.log")
         words = [self._plan.python, self._plan.gpu_check]
-        ended = run_child(words, env=env, log=log, cwd=self._plan.working_dir, timeout_s=self._plan.timeout_s)
+        ended = run_child(
+            words,
+            env=env,
+            log=log,
+            cwd=self._plan.working_dir,
+            timeout_s=self._plan.timeout_s,
+            below=directories.large_below,
+        )
         if ended.exit_code != 0:
             how = "its time was over" if ended.exit_code is None else f"exit code {ended.exit_code}"
-            lines = "\n".join(f"  {line}" for line in log_tail(log, self._plan.mask))
+            lines = "\n".join(f"  {line}" for line in log_tail(log, self._plan.mask, below=directories.large_below))
             raise GpuError(f"gpu_check {self._plan.gpu_check} says no ({how}). The end of {log}:\n{lines}")
 
     def _prepare_data(self, env: Mapping[str, str]) -> None:
         for setup in self._plan.data_setups:
             data_setups.ensure(setup, self._plan, env)
         for need in self._plan.datasets:
-            log_dir = Path(self._plan.session_dir, "data_setup", f"dataset_{need.name}_{need.format}")
-            datasets.ensure(need, env=env, log_dir=log_dir, mask=self._plan.mask)
+            datasets.ensure(need, env=env, session_dir=Path(self._plan.session_dir), mask=self._plan.mask)
 
     @contextmanager
     def _cluster_of(self, directories: Directories, env: Mapping[str, str]) -> Iterator[Cluster | None]:
@@ -199,6 +236,7 @@ class Attempt:
         self._executions.append(execution)
         if self._plan.delete_scratch:
             remove_scratch(directories)
+        self._check_folder()
         return execution.verdict is Verdict.PASSED
 
     def _note_repeat(self, number: int) -> None:
@@ -209,8 +247,8 @@ class Attempt:
         self._end(verdict)
         plan, cluster = self._plan, self._cluster
         last = self._executions[-1] if self._executions else None
-        shown = last.directories if last else Directories(self._top)
-        has_log = self._prepared and shown.log.exists()
+        shown = last.directories if last else directories_of(plan, self._top)
+        has_log = self._prepared and safe_files.is_file(shown.log, below=shown.large_below)
         is_good = verdict in (Verdict.PASSED, Verdict.SKIPPED)
         mask = mask_of(plan, cluster)
         warnings = [*self._warnings, *(text for execution in self._executions for text in execution.warnings)]
@@ -224,8 +262,8 @@ class Attempt:
             cause=cause,
             exit_code=last.exit_code if last else None,
             command=tuple(mask.hide(word) for word in command_words(plan, shown)[0]),
-            log_path=str(shown.log) if has_log else "",
-            log_tail=log_tail(shown.log, mask) if has_log and not is_good else (),
+            log_path=str(shown.shown_log) if has_log else "",
+            log_tail=log_tail(shown.log, mask, below=shown.large_below) if has_log and not is_good else (),
             params=last.params if last else {},
             metrics=combine(self._repeats) if self._repeats else {},
             repeats=tuple(self._repeats),
@@ -247,7 +285,7 @@ class Attempt:
 
 
 def _cause(error: BenchError) -> Cause:
-    kinds = {ClusterError: Cause.CLUSTER, DatasetError: Cause.DATASET, GpuError: Cause.GPU}
+    kinds = {_FolderGone: Cause.DISK, ClusterError: Cause.CLUSTER, DatasetError: Cause.DATASET, GpuError: Cause.GPU}
     return next((cause for kind, cause in kinds.items() if isinstance(error, kind)), Cause.CONFIGURATION)
 
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import secrets
-import select
-import subprocess
-import time
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from curator_bench import interrupts
+from curator_bench import interrupts, safe_files
 from curator_bench.cluster.shared_memory import Segments
 from curator_bench.errors import BenchError
-from curator_bench.measure.brands import brand
+from curator_bench.execution.keeper import Keeper
+from curator_bench.measure.brands import brand_of
 from curator_bench.measure.processes import RUN_VARIABLE, Mark, ProcessId, find_processes, identify
 
 EXECUTION_VARIABLE = "CURATOR_BENCH_EXECUTION"
@@ -31,61 +29,78 @@ class Ended:
 
 
 class Child:
-    """A program in a session of its own, known by a mark and a brand that its descendants inherit."""
+    """A program in a session of its own, known by a mark and a brand that its descendants inherit.
+
+    Its keeper has what sheds both.
+    """
 
     def __init__(
-        self, words: Sequence[str], *, env: Mapping[str, str], log: Path, cwd: str, keep_open: Sequence[int] = ()
+        self,
+        words: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        log: Path | None,
+        cwd: str,
+        keep_open: Sequence[int] = (),
+        below: Path | None = None,
     ) -> None:
-        """`keep_open`: descriptors of ours that it and its descendants hold until they end."""
+        """`log`: where it prints to, if anywhere; `below`: the folder from which on no link leads there.
+
+        `keep_open`: descriptors of ours that it and its descendants hold until they end.
+        """
         self.mark = Mark(secrets.token_hex(8), EXECUTION_VARIABLE)
         self._segments = Segments()
-        self.started = time.monotonic()
-        with log.open("wb") as output:
+        environment = {**env, **self.mark.environment()}
+        with nullcontext() if log is None else safe_files.create_file(log, below=below) as output:
             try:
-                self._process = subprocess.Popen(
-                    list(words),
-                    env={**env, **self.mark.environment()},
+                self._keeper = Keeper(
+                    words,
+                    env=environment,
                     cwd=cwd,
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,
-                    pass_fds=keep_open,
+                    output=output,
+                    keep_open=keep_open,
+                    brand=brand_of(run=env.get(RUN_VARIABLE, ""), own=self.mark.value),
                 )
             except ValueError as error:  # a NUL in a word, a "=" in the name of a variable
                 raise BenchError(f"the command cannot be started: {error}") from None
-        brand(self._process.pid, run=env.get(RUN_VARIABLE, ""), own=self.mark.value)
-        found = identify(self._process.pid)
-        self._seen: frozenset[ProcessId] = frozenset([found]) if found else frozenset()
+        self.process = identify(self._keeper.pid)
+        """None where it had ended before it could be looked at."""
+        self._seen: frozenset[ProcessId] = frozenset([self.process]) if self.process else frozenset()
 
     @property
     def has_ended(self) -> bool:
         """As far as `wait` has seen."""
-        return self._process.returncode is not None
+        return self._keeper.exit_code is not None
+
+    @property
+    def waits(self) -> tuple[int, ...]:
+        """The process outside the tree to which the processor time of what ended in it is added."""
+        return (self._keeper.process.pid,) if self._keeper.process else ()
 
     def processes(self) -> frozenset[ProcessId]:
         """The child and all that came of it. What was seen once stays known, whatever it did to leave."""
-        self._seen = find_processes(self.mark, self._seen, settle=False)
+        self._seen = find_processes(self.mark, self._seen, settle=False, under=self._keeper.process)
         return self._seen
 
     def wait(self, timeout_s: float) -> Ended:
         """Until it ends or its time is over. `end` must follow, whatever happens here."""
-        in_time = _wait_for_exit(self._process, timeout_s)
-        seconds = time.monotonic() - self.started
-        return Ended(self._process.returncode if in_time else None, seconds)
+        self._keeper.wait(self._keeper.started + timeout_s)
+        return Ended(self._keeper.exit_code, self._keeper.seconds)
 
-    def end(self) -> None:
+    def end(self, *, grace_s: float | None = None) -> None:
         """Ends what is still there of it: politely what was stopped, at once what was left behind."""
+        if grace_s is None:
+            grace_s = _LEFTOVER_GRACE_S if self.has_ended else _TERM_GRACE_S
         try:
             with interrupts.held():
-                self._end(_LEFTOVER_GRACE_S if self.has_ended else _TERM_GRACE_S)
+                self._end(grace_s)
         except KeyboardInterrupt:  # a second Ctrl-C: no more patience, but in order all the same
             self._end(grace_s=0)
             raise
 
     def _end(self, grace_s: float) -> None:
-        self._segments.end(self.mark, self._seen, grace_s=grace_s)
-        self._process.wait()
+        self._segments.end(self.mark, self._seen, grace_s=grace_s, under=self._keeper.process)
+        self._keeper.end()
 
 
 def run_child(
@@ -96,39 +111,11 @@ def run_child(
     cwd: str,
     timeout_s: float,
     keep_open: Sequence[int] = (),
+    below: Path | None = None,
 ) -> Ended:
     """Runs a program to its end, or to the end of its time; nothing of it is left."""
-    child = Child(words, env=env, log=log, cwd=cwd, keep_open=keep_open)
+    child = Child(words, env=env, log=log, cwd=cwd, keep_open=keep_open, below=below)
     try:
         return child.wait(timeout_s)
     finally:
         child.end()
-
-
-def _wait_for_exit(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
-    """Whether it ended in time. Popen.wait would wake up twenty times a second; a descriptor does not."""
-    if not hasattr(os, "pidfd_open"):
-        return _wait_by_polling(process, timeout_s)
-    try:
-        descriptor = os.pidfd_open(process.pid)
-    except OSError:
-        return _wait_by_polling(process, timeout_s)
-    try:
-        poll = select.poll()
-        poll.register(descriptor, select.POLLIN)
-        deadline = time.monotonic() + timeout_s
-        while (left := deadline - time.monotonic()) > 0:
-            if poll.poll(min(left, 3600) * 1000):
-                process.wait()
-                return True
-        return process.poll() is not None
-    finally:
-        os.close(descriptor)
-
-
-def _wait_by_polling(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
-    try:
-        process.wait(timeout_s)
-    except subprocess.TimeoutExpired:
-        return False
-    return True

@@ -18,7 +18,9 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from curator_bench import safe_files
 from curator_bench.errors import BenchError
+from curator_bench.execution.directories import make_own_folder
 from curator_bench.measure.processes import identify
 from curator_bench.provenance.environment import boot_id
 
@@ -27,6 +29,7 @@ _INVOCATIONS = ".invocations"
 _LOCK = ".lock"
 _EVERY_S = 30.0
 _SILENCE_S = 300.0
+_LARGEST_CLAIM = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,26 +63,18 @@ class Taken(Exception):
         super().__init__(f"it is being run by {by}")
 
 
-def create_exclusively(path: Path, text: str) -> None:
-    """FileExistsError where it is there already. Nobody sees it empty, unless its file system has no links."""
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    beside.write_text(text, encoding="utf-8")
-    try:
-        os.link(beside, path)
-    except FileExistsError:
-        raise
-    except OSError:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
-    finally:
-        beside.unlink(missing_ok=True)
+def _create(path: Path, text: str, below: Path) -> None:
+    safe_files.create_exclusively(path, text, below=below)
 
 
 class Claims:
     """The claims of this process, and their heartbeat."""
 
     def __init__(
-        self, session_dir: Path, invocation: str, create: Callable[[Path, str], None] = create_exclusively
+        self,
+        session_dir: Path,
+        invocation: str,
+        create: Callable[[Path, str, Path], None] = _create,
     ) -> None:
         self._session_dir, self._create = session_dir, create
         process = identify(os.getpid())
@@ -88,7 +83,7 @@ class Claims:
         self._own = Claimant(invocation, socket.gethostname(), boot_id(), process.pid, process.started, now)
         self._text = json.dumps(asdict(self._own))
         self._touched: set[Path] = set()
-        self._first_seen: dict[Path, tuple[Claimant, int]] = {}
+        self._first_seen: dict[Path, tuple[Claimant, float]] = {}
         """Claims of other machines, as they were when they were first looked at."""
         self._ended = threading.Event()
         self._heart: threading.Thread | None = None
@@ -97,79 +92,82 @@ class Claims:
         """Raises Taken where it is somebody else's."""
         if self._heart is None:
             self._begin()
-        directory.mkdir(parents=True, exist_ok=True)
+        make_own_folder(directory, self._session_dir)
         claim = directory / CLAIM
-        if claim in self._touched and _read(claim) == self._own:
+        if claim in self._touched and self._read(claim) == self._own:
             return
         for _ in range(3):  # others may be at it too
             try:
-                self._create(claim, self._text)
+                self._create(claim, self._text, self._session_dir)
             except FileExistsError:
                 self._put_aside(claim)
             else:
                 self._touched.add(claim)
                 return
-        raise Taken(_read(claim) or self._own)
+        raise Taken(self._read(claim) or self._own)
 
     def silence(self, directory: Path) -> Silence | None:
         """None where there is no claim, where it is ours or this machine's, and where it was renewed since."""
         claim = directory / CLAIM
-        found = _read(claim)
+        found = self._read(claim)
         if found is None or found.host == self._own.host:
             return None
         try:
-            seen = found, claim.stat().st_mtime_ns
-        except FileNotFoundError:
+            seen = found, safe_files.time_of(claim, below=self._session_dir)
+        except OSError:
             return None
         if self._first_seen.setdefault(claim, seen) != seen:
             return None
-        return Silence(found, max(0.0, _SILENCE_S - _age_s(claim)))
+        return Silence(found, max(0.0, _SILENCE_S - self._age_s(claim)))
 
     def release(self, directory: Path) -> None:
         """To be called when what came of the run is written."""
         claim = directory / CLAIM
         self._touched.discard(claim)
-        if _read(claim) == self._own:
-            with suppress(OSError):
-                claim.unlink()
+        self._remove_own(claim)
 
     def close(self) -> None:
         self._ended.set()
         for file in list(self._touched):
-            if _read(file) == self._own:
-                with suppress(OSError):
-                    file.unlink()
+            self._remove_own(file)
+
+    def _remove_own(self, file: Path) -> None:
+        if self._read(file) == self._own:
+            with suppress(OSError):
+                safe_files.remove(file, below=self._session_dir)
 
     def _put_aside(self, claim: Path) -> None:
         """A claim of our own, or a void one. Of several that do so none takes away what another has just made."""
-        with _alone(self._session_dir / _INVOCATIONS / _LOCK):
+        with _alone(self._session_dir):
             self._put_aside_alone(claim)
 
     def _put_aside_alone(self, claim: Path) -> None:
-        found = _read(claim)
+        found = self._read(claim)
         if found is not None and found != self._own and self._lives(found, claim):
             raise Taken(found)
         aside = claim.with_name(f".{CLAIM}.{secrets.token_hex(4)}")
         with suppress(FileNotFoundError):
-            os.rename(claim, aside)
-            if _read(aside) != found:  # only where files cannot be locked
+            safe_files.rename(claim, aside.name, below=self._session_dir)
+            other = self._read(aside)
+            if other != found and other is not None:  # only where files cannot be locked
                 with suppress(FileExistsError):
-                    os.link(aside, claim)
-            aside.unlink(missing_ok=True)
+                    self._create(claim, json.dumps(asdict(other)), self._session_dir)
+            safe_files.remove(aside, below=self._session_dir)
 
     def _lives(self, claimant: Claimant, file: Path) -> bool:
         if claimant.host == self._own.host:
             process = identify(claimant.pid) if claimant.boot_id == self._own.boot_id else None
             return process is not None and process.started == claimant.process_start
-        return _age_s(file) < _SILENCE_S
+        return self._age_s(file) < _SILENCE_S
 
     def _begin(self) -> None:
         folder = self._session_dir / _INVOCATIONS
-        folder.mkdir(parents=True, exist_ok=True)
+        self._session_dir.mkdir(parents=True, exist_ok=True)
+        make_own_folder(folder, self._session_dir)
         own = folder / f"{self._own.invocation}-{self._own.pid}.json"
         if not self._creates_exclusively(folder):
             self._refuse_a_second(folder)
-        own.write_text(self._text)
+        safe_files.write_text(own, self._text, below=self._session_dir)
         self._touched.add(own)
         self._heart = threading.Thread(target=self._beat, name="curator-bench claims", daemon=True)
         self._heart.start()
@@ -177,18 +175,18 @@ class Claims:
     def _creates_exclusively(self, folder: Path) -> bool:
         probe = folder / f".probe-{secrets.token_hex(4)}"
         try:
-            self._create(probe, "")
-            self._create(probe, "")
+            self._create(probe, "", self._session_dir)
+            self._create(probe, "", self._session_dir)
         except FileExistsError:
             return True
         finally:
-            probe.unlink(missing_ok=True)
+            safe_files.remove(probe, below=self._session_dir)
         return False
 
     def _refuse_a_second(self, folder: Path) -> None:
         """Where files cannot be created exclusively, two invocations could not be kept from running the same."""
-        for file in folder.glob("*.json"):
-            other = _read(file)
+        for file in (folder / name for name in safe_files.names_in(folder, below=self._session_dir)):
+            other = self._read(file) if file.suffix == ".json" else None
             if other is not None and other.invocation != self._own.invocation and self._lives(other, file):
                 raise BenchError(
                     f"{self._session_dir} is in use by {other}, and its file system cannot create files exclusively,"
@@ -199,34 +197,34 @@ class Claims:
         while not self._ended.wait(_EVERY_S):
             for file in list(self._touched):
                 with suppress(OSError):
-                    os.utime(file)
+                    safe_files.touch(file, below=self._session_dir)
+
+    def _read(self, file: Path) -> Claimant | None:
+        """None where there is none, or one that was cut off in the middle, or a script's."""
+        try:
+            found = safe_files.read_text(file, below=self._session_dir, most_bytes=_LARGEST_CLAIM)
+            return Claimant(**json.loads(found))
+        except (OSError, ValueError, TypeError):
+            return None
+
+    def _age_s(self, file: Path) -> float:
+        """By the clock of the file system."""
+        probe, below = file.with_name(f".age-{secrets.token_hex(4)}"), self._session_dir
+        try:
+            safe_files.create_file(probe, below=below).close()
+            return safe_files.time_of(probe, below=below) - safe_files.time_of(file, below=below)
+        except OSError:
+            return 0.0
+        finally:
+            with suppress(OSError):
+                safe_files.remove(probe, below=below)
 
 
 @contextmanager
-def _alone(lock: Path) -> Iterator[None]:
+def _alone(session_dir: Path) -> Iterator[None]:
     """One process at a time, where the file system has locks."""
     with ExitStack() as held:
         with suppress(OSError):
-            fcntl.flock(held.enter_context(lock.open("a")), fcntl.LOCK_EX)
+            lock = safe_files.open_lock(session_dir / _INVOCATIONS / _LOCK, below=session_dir)
+            fcntl.flock(held.enter_context(lock), fcntl.LOCK_EX)
         yield
-
-
-def _read(file: Path) -> Claimant | None:
-    """None where there is none, or one that was cut off in the middle."""
-    try:
-        return Claimant(**json.loads(file.read_text("utf-8")))
-    except (OSError, ValueError, TypeError):
-        return None
-
-
-def _age_s(file: Path) -> float:
-    """By the clock of the file system."""
-    probe = file.with_name(f".age-{secrets.token_hex(4)}")
-    try:
-        probe.touch()
-        return probe.stat().st_mtime - file.stat().st_mtime
-    except OSError:
-        return 0.0
-    finally:
-        with suppress(OSError):
-            probe.unlink()

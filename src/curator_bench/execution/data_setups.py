@@ -3,41 +3,35 @@
 from __future__ import annotations
 
 import fcntl
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from curator_bench import safe_files
 from curator_bench.errors import DatasetError
 from curator_bench.execution.child import run_child
-from curator_bench.execution.files import log_tail, write_json
+from curator_bench.execution.files import log_tail, read_object, write_json
 from curator_bench.values import Plan, SetupNeed
 
 
 def ensure(need: SetupNeed, plan: Plan, env: Mapping[str, str]) -> None:
     """The setup has run in this session when this returns. One that failed is not tried again in this invocation."""
-    directory = Path(plan.session_dir, "data_setup", need.name)
-    directory.mkdir(parents=True, exist_ok=True)
+    session_dir = Path(plan.session_dir)
+    directory = session_dir / "data_setup" / safe_files.safe_name(need.name)
+    session_dir.mkdir(parents=True, exist_ok=True)
+    safe_files.make_folder(directory, below=session_dir)
     if need.problems:
         raise DatasetError(f"the data setup {need.name} cannot run: {'; '.join(need.problems)}")
-    with (directory / ".lock").open("a") as lock:
+    with safe_files.open_lock(directory / ".lock", below=session_dir) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        outcome = _outcome(directory)
+        outcome = read_object(directory / "outcome.json", below=session_dir)
         is_this = outcome.get("command") == _shown(need, plan)
         if not is_this or (outcome["failed"] and outcome["invocation"] != plan.invocation):
             outcome = _run(need, plan, directory, env, lock.fileno())
     if outcome.get("failed"):
         log = directory / "stdouterr.log"
-        lines = "\n".join(f"  {line}" for line in log_tail(log, plan.mask))
+        lines = "\n".join(f"  {line}" for line in log_tail(log, plan.mask, below=session_dir))
         raise DatasetError(f"the data setup {need.name} failed ({outcome['failed']}). The end of {log}:\n{lines}")
-
-
-def _outcome(directory: Path) -> dict[str, Any]:
-    try:
-        found = json.loads((directory / "outcome.json").read_text("utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _shown(need: SetupNeed, plan: Plan) -> list[str]:
@@ -50,6 +44,7 @@ def _run(need: SetupNeed, plan: Plan, directory: Path, env: Mapping[str, str], l
         need.command,
         env={**env, **need.env},
         log=directory / "stdouterr.log",
+        below=Path(plan.session_dir),
         cwd=plan.working_dir,
         timeout_s=need.timeout_s,
         keep_open=[lock],
@@ -63,5 +58,5 @@ def _run(need: SetupNeed, plan: Plan, directory: Path, env: Mapping[str, str], l
         "command": _shown(need, plan),
         "seconds": round(ended.seconds, 3),
     }
-    write_json(directory / "outcome.json", outcome)
+    write_json(directory / "outcome.json", outcome, below=Path(plan.session_dir))
     return outcome

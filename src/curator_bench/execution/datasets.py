@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import json
 import os
 import time
 from collections.abc import Iterator, Mapping
@@ -13,9 +12,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from curator_bench import safe_files
 from curator_bench.errors import DatasetError
 from curator_bench.execution.child import run_child
-from curator_bench.execution.files import log_tail, remove, write_json
+from curator_bench.execution.files import log_tail, read_object, write_json
 from curator_bench.masking import Mask
 from curator_bench.values import DatasetNeed
 
@@ -23,10 +23,10 @@ _PIECE = 1 << 20
 _MAKING, _MADE = "making", "made"
 
 
-def ensure(need: DatasetNeed, *, env: Mapping[str, str], log_dir: Path, mask: Mask | None = None) -> None:
+def ensure(need: DatasetNeed, *, env: Mapping[str, str], session_dir: Path, mask: Mask | None = None) -> None:
     """The dataset is at its path when this returns; DatasetError says why it cannot be."""
     if need.command:
-        _Generated(need, mask or Mask()).ensure(env, log_dir)
+        _Generated(need, mask or Mask()).ensure(env, session_dir)
     elif "://" not in need.path and not os.path.exists(need.path):
         raise DatasetError(f"the dataset {need.name},{need.format} is not there: {need.path}")
 
@@ -42,20 +42,20 @@ class _Generated:
         self._manifest = self._folder.with_name(f".{self._folder.name}.curator-bench.json")
         self._definition = self._read_definition()
 
-    def ensure(self, env: Mapping[str, str], log_dir: Path) -> None:
+    def ensure(self, env: Mapping[str, str], session_dir: Path) -> None:
         if self._is_there():
             return
         self._folder.parent.mkdir(parents=True, exist_ok=True)
         with _locked(self._manifest.with_suffix(".lock")) as lock:
             if not self._is_there():  # else somebody made it while we waited
-                self._make(env, log_dir, lock)
+                self._make(env, session_dir, lock)
 
     def _read_definition(self) -> str:
         """What makes it: another script or other arguments make another one."""
         _, script, *words = self._need.command
         digest = hashlib.sha256()
         try:
-            digest.update(Path(script).read_bytes())
+            digest.update(safe_files.read_bytes(Path(os.path.realpath(script))))
         except OSError as error:
             raise DatasetError(f"the script that makes {self._name} cannot be read: {error}") from None
         for word in words:
@@ -77,11 +77,7 @@ class _Generated:
         return is_made and exists
 
     def _read_manifest(self) -> dict[str, Any] | None:
-        try:
-            found = json.loads(self._manifest.read_text("utf-8"))
-        except (OSError, ValueError):
-            return None
-        return found if isinstance(found, dict) else None
+        return read_object(self._manifest) or None
 
     def _not_ours(self) -> list[str]:
         """What was there before us. It stays when the rest is made again."""
@@ -94,7 +90,7 @@ class _Generated:
         not_ours = self._not_ours()
         return sorted(path for path in self._folder.glob("*") if path.name not in not_ours)
 
-    def _make(self, env: Mapping[str, str], log_dir: Path, lock: int) -> None:
+    def _make(self, env: Mapping[str, str], session_dir: Path, lock: int) -> None:
         note: dict[str, Any] = {
             "state": _MAKING,
             "definition": self._definition,
@@ -107,7 +103,7 @@ class _Generated:
         with self._nothing_left_of_a_failure():
             self._clear()
             self._folder.mkdir(parents=True, exist_ok=True)
-            self._run_script(env, log_dir, lock)
+            self._run_script(env, session_dir, lock)
         note |= {"state": _MADE, "seconds": round(time.monotonic() - began, 3)}
         write_json(self._manifest, {**note, "made_at": datetime.now(UTC).isoformat(timespec="seconds"), **self._sum()})
         if not os.path.exists(self._need.path):
@@ -115,7 +111,7 @@ class _Generated:
 
     def _clear(self) -> None:
         for path in self._ours():
-            remove(path)
+            safe_files.remove(path)
 
     @contextmanager
     def _nothing_left_of_a_failure(self) -> Iterator[None]:
@@ -125,25 +121,28 @@ class _Generated:
         except BaseException:
             with suppress(OSError):
                 self._clear()
-                self._manifest.unlink(missing_ok=True)
+                safe_files.remove(self._manifest)
                 self._folder.rmdir()
             raise
 
-    def _run_script(self, env: Mapping[str, str], log_dir: Path, lock: int) -> None:
+    def _run_script(self, env: Mapping[str, str], session_dir: Path, lock: int) -> None:
         """The script holds the lock too: when we are killed, nobody else begins before it has ended as well."""
-        log_dir.mkdir(parents=True, exist_ok=True)
-        log = log_dir / "stdouterr.log"
+        name = safe_files.safe_name(f"dataset_{self._need.name}_{self._need.format}")
+        log = session_dir / "data_setup" / name / "stdouterr.log"
+        session_dir.mkdir(parents=True, exist_ok=True)
+        safe_files.make_folder(log.parent, below=session_dir)
         ended = run_child(
             self._need.command,
             env=env,
             log=log,
+            below=session_dir,
             cwd=str(self._folder.parent),
             timeout_s=self._need.timeout_s,
             keep_open=[lock],
         )
         if ended.exit_code != 0:
             how = "its time was over" if ended.exit_code is None else f"exit code {ended.exit_code}"
-            lines = "\n".join(f"  {line}" for line in log_tail(log, self._mask))
+            lines = "\n".join(f"  {line}" for line in log_tail(log, self._mask, below=session_dir))
             raise DatasetError(f"{self._name} could not be made ({how}). The end of {log}:\n{lines}")
 
     def _sum(self) -> dict[str, Any]:
@@ -151,7 +150,7 @@ class _Generated:
         digest, files, size = hashlib.sha256(), 0, 0
         for path in sorted(path for path in self._folder.rglob("*") if path.is_file()):
             digest.update(str(path.relative_to(self._folder)).encode() + b"\0")
-            with path.open("rb") as file:
+            with safe_files.open_file(Path(os.path.realpath(path))) as file:
                 while piece := file.read(_PIECE):
                     digest.update(piece)
                     size += len(piece)
@@ -162,6 +161,6 @@ class _Generated:
 @contextmanager
 def _locked(path: Path) -> Iterator[int]:
     """Gives the descriptor that holds the lock. The kernel gives the lock up when the last holder of that dies."""
-    with path.open("a") as file:
+    with safe_files.open_lock(path) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield file.fileno()

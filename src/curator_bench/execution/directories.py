@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
+import os
+from contextlib import suppress
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 
-from curator_bench.execution.files import remove
+from curator_bench import safe_files
 from curator_bench.values import Plan
 
 LARGE = ("logs", "scratch", "ray_cluster", "artifacts")
@@ -20,29 +22,44 @@ _NUMBERED = ("repeat_*", "warmup_*", "attempt_*")
 
 @dataclass(frozen=True, slots=True)
 class Directories:
-    """The folders of one execution of a script."""
+    """The folders of one execution of a script. A script may replace any of them; paths are used with their `below`."""
 
     top: Path
+    below: Path
+    """The session's folder: from there on no link is followed."""
+    large: Path
+    """The folder of what is large: `top`, or its like in `artifacts_dir`, to which links of ours lead."""
+    large_below: Path
 
     @property
     def log(self) -> Path:
+        return self.large / "logs" / "stdouterr.log"
+
+    @property
+    def shown_log(self) -> Path:
+        """The same, as people look for it."""
         return self.top / "logs" / "stdouterr.log"
 
     @property
     def ray_log(self) -> Path:
-        return self.top / "logs" / "ray_startup.log"
+        return self.large / "logs" / "ray_startup.log"
 
     @property
     def scratch(self) -> Path:
-        return self.top / "scratch"
+        return self.large / "scratch"
 
     @property
     def ray_cluster(self) -> Path:
-        return self.top / "ray_cluster"
+        return self.large / "ray_cluster"
 
     @property
     def results(self) -> Path:
         return self.top / "benchmark_results"
+
+    def below_of(self, folder: Path) -> Path:
+        """A script may be told to leave its results elsewhere; then that folder is taken as it is."""
+        is_inside = folder.is_relative_to(self.below) and os.pardir not in folder.parts
+        return self.below if is_inside else folder
 
 
 def with_entry_dir(text: str, top: Path) -> str:
@@ -56,49 +73,72 @@ def attempt_top(plan: Plan) -> Path:
     return top if plan.attempt == 1 else top / f"attempt_{plan.attempt}"
 
 
+def directories_of(plan: Plan, top: Path) -> Directories:
+    """The folders of an execution below `top`, whether or not they are there."""
+    session_dir = Path(plan.session_dir)
+    own = top.relative_to(plan.entry_dir)
+    artifacts = Path(plan.artifacts_dir) if plan.artifacts_dir is not None else None
+    if artifacts is None or os.path.realpath(artifacts) == os.path.realpath(plan.entry_dir):
+        return Directories(top, session_dir, top, session_dir)
+    parts = Path(plan.entry_dir).relative_to(session_dir).parts
+    return Directories(top, session_dir, artifacts / own, artifacts.parents[len(parts) - 1])
+
+
 def prepare(plan: Plan, top: Path) -> Directories:
     """Makes the folders of one execution below `top`, with nothing of an earlier run in them."""
-    top.mkdir(parents=True, exist_ok=True)
+    directories = directories_of(plan, top)
+    below, large, large_below = directories.below, directories.large, directories.large_below
+    for folder in {below, large_below}:
+        folder.mkdir(parents=True, exist_ok=True)
+    make_own_folder(top, below)
     for name in _FROM_EARLIER:
-        remove(top / name)
+        safe_files.remove(top / name, below=below)
     if top == Path(plan.entry_dir):
-        _remove_numbered(top)
-        if plan.artifacts_dir is not None:
-            _remove_numbered(Path(plan.artifacts_dir))
+        _remove_numbered(top, below)
+        _remove_numbered(large, large_below)
     for name in LARGE:
-        _make_large(plan, top, name)
-    Directories(top).results.mkdir()
-    return Directories(top)
+        if large != top:
+            safe_files.remove(large / name, below=large_below)
+            _link(top / name, large / name, below)
+        safe_files.make_folder(large / name, below=large_below)
+    safe_files.make_folder(directories.results, below=below)
+    return directories
 
 
-def _remove_numbered(folder: Path) -> None:
-    for pattern in _NUMBERED:
-        for found in folder.glob(pattern):
-            remove(found)
+def make_own_folder(folder: Path, below: Path) -> None:
+    """A link in the place of a folder, or of one on the way to it, is replaced by a folder."""
+    for name in [*reversed(folder.relative_to(below).parents), folder.relative_to(below)][1:]:
+        if safe_files.kind_of(below / name, below=below) == "link":
+            safe_files.remove(below / name, below=below)
+    safe_files.make_folder(folder, below=below)
 
 
-def clear_results(directory: Path) -> None:
+def _remove_numbered(folder: Path, below: Path) -> None:
+    """A folder in `artifacts_dir` may be another thing by now; what is not removed here is when its turn comes."""
+    with suppress(NotADirectoryError, safe_files.NotUsable):
+        for name in safe_files.names_in(folder, below=below):
+            if any(fnmatch(name, pattern) for pattern in _NUMBERED):
+                safe_files.remove(folder / name, below=below)
+
+
+def clear_results(folder: Path, below: Path) -> None:
     """Result files that are there before the script has started are another run's."""
+    if folder == below:
+        folder.mkdir(parents=True, exist_ok=True)
+    safe_files.make_folder(folder, below=below)
     for name in _RESULT_FILES:
-        remove(directory / name)
-    directory.mkdir(parents=True, exist_ok=True)
+        safe_files.remove(folder / name, below=below)
 
 
 def remove_scratch(directories: Directories) -> None:
-    if directories.scratch.is_symlink():
-        shutil.rmtree(directories.scratch.resolve(), ignore_errors=True)
-        directories.scratch.unlink()
-    else:
-        shutil.rmtree(directories.scratch, ignore_errors=True)
+    """What a script put in its place is only unlinked where it is a link. What cannot be removed is left."""
+    with suppress(OSError):
+        safe_files.remove(directories.scratch, below=directories.large_below)
+    if directories.large != directories.top:
+        with suppress(OSError):
+            safe_files.remove(directories.top / "scratch", below=directories.below)
 
 
-def _make_large(plan: Plan, top: Path, name: str) -> None:
-    """A folder of a large thing: in place, or in `artifacts_dir` with a link in place."""
-    if plan.artifacts_dir is None:
-        (top / name).mkdir()
-        return
-    target = Path(plan.artifacts_dir, *top.relative_to(plan.entry_dir).parts, name)
-    if target != top / name:
-        remove(target)
-        (top / name).symlink_to(target, target_is_directory=True)
-    target.mkdir(parents=True)
+def _link(path: Path, target: Path, below: Path) -> None:
+    with safe_files.open_folder(path.parent, below=below) as folder:
+        os.symlink(target, path.name, target_is_directory=True, dir_fd=folder)

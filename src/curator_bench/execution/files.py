@@ -1,89 +1,57 @@
-"""Writing files that others read while we run, or after we were killed: complete or not there at all."""
+"""JSON that others read while we run, or after we were killed, and the ends of logs.
+
+A script may have put anything in the place of a file: see `safe_files`, also for `below`.
+"""
 
 from __future__ import annotations
 
 import json
-import math
-import os
-import secrets
-import shutil
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from curator_bench import safe_files
+from curator_bench.codec import json_line, json_text
 from curator_bench.masking import Mask
 
 SCHEMA_VERSION = 1
-LONGEST_LINE = 1000
+_LONGEST_LINE = 1000
 _LOG_LINES = 30
 _MASKED_LINES = 500
 """More than are shown: a secret of several lines is known by all of them."""
 
 
-def write_text(path: Path, text: str) -> None:
-    """Replaces the file in one step."""
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        beside.write_text(text, "utf-8")
-        os.replace(beside, path)
-    finally:
-        with suppress(OSError):
-            beside.unlink(missing_ok=True)
-
-
-def write_json(path: Path, document: dict[str, Any]) -> None:
+def write_json(path: Path, document: dict[str, Any], *, below: Path | None = None) -> None:
     """Replaces the file with strict JSON that says which version of its schema it follows."""
-    write_text(path, json.dumps(_versioned(document), indent=2, ensure_ascii=False) + "\n")
+    safe_files.write_text(path, json_text({"schema_version": SCHEMA_VERSION, **document}), below=below)
 
 
-def remove(path: Path) -> None:
-    """A file, a link or a whole folder; nothing happens when there is none."""
-    if path.is_symlink() or not path.is_dir():
-        path.unlink(missing_ok=True)
-        return
+def read_object(path: Path, *, below: Path | None = None) -> dict[str, Any]:
+    """A JSON object in a file; empty where there is none, or none that can be read."""
     try:
-        shutil.rmtree(path)
-    except OSError as error:  # which names a file in the folder, but not the folder
-        raise OSError(error.errno, error.strerror, str(path)) from error
+        found = json.loads(safe_files.read_text(path, below=below))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
-def append_json_line(path: Path, document: dict[str, Any]) -> None:
+def append_json_line(path: Path, document: dict[str, Any], *, below: Path | None = None) -> None:
     """Adds one line, in a single write, so that lines of several processes do not mix."""
-    line = json.dumps(_versioned(document), ensure_ascii=False) + "\n"
-    with path.open("ab", buffering=0) as file:
-        file.write(line.encode("utf-8"))
+    safe_files.append_bytes(path, json_line({"schema_version": SCHEMA_VERSION, **document}), below=below)
 
 
-def _versioned(document: dict[str, Any]) -> dict[str, Any]:
-    return {"schema_version": SCHEMA_VERSION, **strict(document)}
-
-
-def strict(value: Any) -> Any:
-    """The value as strict JSON knows it: NaN and the infinities become the texts "NaN", "Infinity", "-Infinity"."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    if isinstance(value, dict):
-        return {str(key): strict(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [strict(item) for item in value]
-    return value
-
-
-def tail(path: Path, lines: int, most_bytes: int = 64 * 1024) -> tuple[str, ...]:
-    """The last whole lines of a log that may be huge, still growing, or not text."""
+def tail(path: Path, lines: int, most_bytes: int = 64 * 1024, *, below: Path | None = None) -> tuple[str, ...]:
+    """The last whole lines of a log that may be huge, still growing, or not text; none of what is no file."""
     try:
-        with path.open("rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            file.seek(max(0, size - most_bytes))
-            found = file.read(most_bytes).decode("utf-8", "replace").splitlines()
+        end = safe_files.read_end(path, most_bytes, below=below)
     except OSError:
         return ()
-    if size > most_bytes:  # half a line may begin with half a secret
+    found = end.decode("utf-8", "replace").splitlines()
+    if len(end) == most_bytes:  # half a line may begin with half a secret
         found = found[1:] or [f"… (a line of more than {most_bytes:,} bytes)"]
     return tuple(found[-lines:])
 
 
-def log_tail(path: Path, mask: Mask) -> tuple[str, ...]:
+def log_tail(path: Path, mask: Mask, *, below: Path | None = None) -> tuple[str, ...]:
     """The last lines of a log, masked, for people."""
-    lines = mask.hide_lines(tail(path, _MASKED_LINES))[-_LOG_LINES:]
-    return tuple(line[:LONGEST_LINE] for line in lines)
+    lines = mask.hide_lines(tail(path, _MASKED_LINES, below=below))[-_LOG_LINES:]
+    return tuple(line[:_LONGEST_LINE] for line in lines)

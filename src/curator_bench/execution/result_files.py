@@ -43,16 +43,18 @@ class ResultFiles:
     problem: str = ""
 
 
-def read_result_files(directory: Path, *, python: str, env: Mapping[str, str]) -> ResultFiles:
+def read_result_files(folder: Path, *, python: str, env: Mapping[str, str], below: Path | None = None) -> ResultFiles:
     """Read the three files of one execution; `python` and `env` are the script's, for the child that opens tasks.pkl.
+
+    `below`: the folder from which on no link is followed, their own where nothing is said.
 
     Metrics of tasks.pkl stand above equal names in metrics.json, and are there even when metrics.json is unusable.
     """
-    params, params_warnings = _read_params(directory / "params.json")
-    metrics, metrics_warnings, problem = _read_metrics(directory / "metrics.json")
-    if problem and not os.path.lexists(directory / "params.json"):  # of a script that wrote nothing one word is enough
+    params, params_warnings = _read_params(folder / "params.json", below)
+    metrics, metrics_warnings, problem = _read_metrics(folder / "metrics.json", below)
+    if problem and not os.path.lexists(folder / "params.json"):  # of a script that wrote nothing one word is enough
         params_warnings = ()
-    task_metrics, task_warnings = _read_tasks(directory / "tasks.pkl", python, env)
+    task_metrics, task_warnings = _read_tasks(folder / "tasks.pkl", below, python, env)
     return ResultFiles(
         params=params,
         metrics={**metrics, **task_metrics},
@@ -61,17 +63,17 @@ def read_result_files(directory: Path, *, python: str, env: Mapping[str, str]) -
     )
 
 
-def _read_params(path: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
+def _read_params(path: Path, below: Path | None) -> tuple[dict[str, Any], tuple[str, ...]]:
     try:
-        content = read_json_object(path, most_bytes=_MOST_PARAMS_BYTES)
+        content = read_json_object(path, most_bytes=_MOST_PARAMS_BYTES, below=below)
         return _clean(content.fields), _about(path, content.warnings)
     except Unusable as reason:
         return {}, _about(path, [str(reason)])
 
 
-def _read_metrics(path: Path) -> tuple[dict[str, Scalar], tuple[str, ...], str]:
+def _read_metrics(path: Path, below: Path | None) -> tuple[dict[str, Scalar], tuple[str, ...], str]:
     try:
-        content = read_json_object(path, most_bytes=_MOST_METRICS_BYTES)
+        content = read_json_object(path, most_bytes=_MOST_METRICS_BYTES, below=below)
     except Absent:
         return {}, (), f"{path.name} was not written to {path.parent}"
     except Unusable as reason:
@@ -81,8 +83,10 @@ def _read_metrics(path: Path) -> tuple[dict[str, Scalar], tuple[str, ...], str]:
     return flat.metrics, _about(path, [*content.warnings, *flat.warnings()]), ""
 
 
-def _read_tasks(path: Path, python: str, env: Mapping[str, str]) -> tuple[dict[str, Scalar], tuple[str, ...]]:
-    tasks = read_task_metrics(path, python=python, env=env)
+def _read_tasks(
+    path: Path, below: Path | None, python: str, env: Mapping[str, str]
+) -> tuple[dict[str, Scalar], tuple[str, ...]]:
+    tasks = read_task_metrics(path, python=python, env=env, below=below)
     flat = FlatMetrics()
     flat.add_all(tasks.metrics)
     return flat.metrics, (*tasks.warnings, *_about(path, flat.warnings()))

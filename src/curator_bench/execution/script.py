@@ -10,13 +10,13 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+from curator_bench import safe_files
 from curator_bench.cluster.health import ended_under, is_alive
 from curator_bench.cluster.model import Cluster
 from curator_bench.cluster.shared_memory import Segments
 from curator_bench.execution.child import Child, Ended
 from curator_bench.execution.directories import Directories, clear_results, with_entry_dir
 from curator_bench.execution.environment import script_environment
-from curator_bench.execution.files import write_text
 from curator_bench.execution.result_files import ResultFiles, read_result_files
 from curator_bench.execution.status import Status
 from curator_bench.execution.workbench import Workbench
@@ -89,15 +89,16 @@ def execute(plan: Plan, directories: Directories, stage: Stage) -> Execution:
     cluster = stage.cluster
     words, results = command_words(plan, directories)
     mask = mask_of(plan, cluster)
-    write_text(directories.top / "command.txt", shlex.join(map(mask.hide, words)) + "\n")
-    clear_results(results)
+    shown = shlex.join(map(mask.hide, words)) + "\n"
+    safe_files.write_text(directories.top / "command.txt", shown, below=directories.below)
+    clear_results(results, directories.below_of(results))
     own_env = {name: with_entry_dir(value, directories.top) for name, value in plan.env.items()}
     env = script_environment(own_env, cluster.env if cluster else {}, stage.bench.marker, stage.bench.environ)
     measured = _Measured(plan, directories, stage, env)
     kills_before = memory_kills()
     ended = measured.run(words)
     stage.status.now("reading results", directories.log)
-    found = read_result_files(results, python=plan.python, env=env)
+    found = read_result_files(results, python=plan.python, env=env, below=directories.below_of(results))
     verdict, error, cause = _verdict(plan, ended, found, cluster, directories)
     if verdict is Verdict.CRASHED and memory_kills() > kills_before:
         error += _KILLED_FOR_MEMORY
@@ -124,17 +125,37 @@ class _Measured:
     def __init__(self, plan: Plan, directories: Directories, stage: Stage, env: Mapping[str, str]) -> None:
         self._plan, self._directories, self._stage, self._env = plan, directories, stage, env
         self._child: Child | None = None
-        self._memory = MemorySampler(self._pids, schedule=stage.bench.schedule, csv_path=directories.top / "memory.csv")
+        self._memory = MemorySampler(
+            self._pids,
+            waiting_pids=lambda: self._child.waits if self._child else (),
+            schedule=stage.bench.schedule,
+            csv_path=directories.top / "memory.csv",
+            below=directories.below,
+        )
         self._samplers: list[Sampler] = [self._memory]
         if plan.gpu_stats_interval_s > 0 and stage.bench.gpus_answer:
             path, interval = directories.top / "gpustats.csv", plan.gpu_stats_interval_s
-            self._samplers.append(GpuSampler(path, interval_s=interval, environ=env, schedule=stage.bench.gpu_schedule))
+            self._samplers.append(
+                GpuSampler(
+                    path,
+                    below=directories.below,
+                    interval_s=interval,
+                    environ=env,
+                    schedule=stage.bench.gpu_schedule,
+                )
+            )
 
     def run(self, words: list[str]) -> Ended:
         for sampler in self._samplers:
             sampler.start()
         try:
-            self._child = Child(words, env=self._env, log=self._directories.log, cwd=self._plan.working_dir)
+            self._child = Child(
+                words,
+                env=self._env,
+                log=self._directories.log,
+                below=self._directories.large_below,
+                cwd=self._plan.working_dir,
+            )
             self._stage.status.now("running", self._directories.log)
             self._memory.look_again()
             return self._child.wait(self._plan.timeout_s)

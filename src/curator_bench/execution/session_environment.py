@@ -6,6 +6,7 @@ import fcntl
 import os
 from pathlib import Path
 
+from curator_bench import safe_files
 from curator_bench.provenance.environment import capture, write
 from curator_bench.values import Plan
 
@@ -14,14 +15,16 @@ _CAPTURED = "captured:"
 
 def ensure(plan: Plan) -> None:
     """Written before the first run, so that it is there also when that run never ends; again for further subjects."""
-    env_dir = Path(plan.session_dir, "env")
-    env_dir.mkdir(parents=True, exist_ok=True)
-    with (env_dir / f".{os.uname().nodename}").open("a+") as note:
+    session_dir = Path(plan.session_dir)
+    env_dir = session_dir / "env"
+    session_dir.mkdir(parents=True, exist_ok=True)
+    safe_files.make_folder(env_dir, below=session_dir)
+    note_path = env_dir / f".{safe_files.safe_name(os.uname().nodename)}"
+    with safe_files.open_lock(note_path, below=session_dir) as note:
         fcntl.flock(note, fcntl.LOCK_EX)
-        note.seek(0)
-        known = note.read().split()
+        known = safe_files.read_text(note_path, below=session_dir).split()
         if known and not set(plan.subjects) - set(known):
             return
         subjects = sorted({*known, *plan.subjects} - {_CAPTURED})
         write(capture(subjects, Path(plan.working_dir)), env_dir)
-        note.write("\n".join([_CAPTURED, *subjects]) + "\n")
+        note.write(("\n".join([_CAPTURED, *subjects]) + "\n").encode())

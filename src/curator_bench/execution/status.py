@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from curator_bench.execution.directories import Directories
 from curator_bench.execution.files import tail, write_json
 from curator_bench.masking import Mask
 from curator_bench.measure.schedule import Job, Schedule
@@ -24,8 +25,10 @@ _LINES = 100
 class Status:
     """Written while a run lasts, by the thread that samples."""
 
-    def __init__(self, top: Path, name: str, mask: Mask, schedule: Schedule) -> None:
-        self._path = top / "status.json"
+    def __init__(self, entry_dir: Path, directories: Directories, name: str, mask: Mask, schedule: Schedule) -> None:
+        """`directories`: of the attempt."""
+        self._path = entry_dir / "status.json"
+        self._directories = directories
         self._schedule = schedule
         self._mask = mask
         self._began = time.monotonic()
@@ -53,9 +56,11 @@ class Status:
             self._write()
 
     def _write(self) -> None:
-        lines = self._mask.hide_lines(tail(self._log, _LINES, 16_384)) if self._log else []
-        last_line = lines[-1][:_LONGEST_LINE] if lines else ""
+        lines = tail(self._log, _LINES, 16_384, below=self._directories.large_below) if self._log else ()
+        shown = self._mask.hide_lines(lines)
+        last_line = shown[-1][:_LONGEST_LINE] if shown else ""
         write_json(
             self._path,
             {**self._facts, "elapsed_s": round(time.monotonic() - self._began, 1), "last_line": last_line},
+            below=self._directories.below,
         )

@@ -6,18 +6,15 @@ A pickle runs whatever code it likes. Whatever that is, it costs a warning, and 
 from __future__ import annotations
 
 import math
-import os
-import secrets
 import signal
-import subprocess
 import tempfile
-import time
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, BinaryIO
+from typing import IO, Any, BinaryIO
 
+from curator_bench.errors import BenchError
+from curator_bench.execution.child import Child
 from curator_bench.execution.untrusted_files import (
     MEBIBYTE,
     Absent,
@@ -27,12 +24,7 @@ from curator_bench.execution.untrusted_files import (
     open_regular_file,
 )
 
-if TYPE_CHECKING:
-    import psutil
-
 _PROGRAM = Path(__file__).resolve().with_name("task_reader_program.py")
-_MARK = "CURATOR_BENCH_TASK_READER"
-_KILL_WITHIN_S = 2.0
 # More address space than memory: importing torch maps gigabytes of libraries that it never touches.
 _ADDRESS_SPACE_FACTOR = 4
 _ALARM_GRACE_S = 5
@@ -63,10 +55,15 @@ class TaskMetrics:
     warnings: tuple[str, ...] = ()
 
 
-def read_task_metrics(path: Path, *, python: str, env: Mapping[str, str], limits: Limits = _LIMITS) -> TaskMetrics:
-    """The metrics in a tasks.pkl, read by `python` under `env`; none, and no warning, where there is no such file."""
+def read_task_metrics(
+    path: Path, *, python: str, env: Mapping[str, str], limits: Limits = _LIMITS, below: Path | None = None
+) -> TaskMetrics:
+    """The metrics in a tasks.pkl, read by `python` under `env`; none, and no warning, where there is no such file.
+
+    `below`: the folder from which on no link is followed.
+    """
     try:
-        with open_regular_file(path) as tasks, tempfile.TemporaryFile() as answer:
+        with open_regular_file(path, below) as tasks, tempfile.TemporaryFile() as answer:
             _run_reader(tasks, answer, python, env, path.parent, limits)
             answer.seek(0)
             return _understood(path.name, answer.read(limits.answer_bytes))
@@ -74,39 +71,33 @@ def read_task_metrics(path: Path, *, python: str, env: Mapping[str, str], limits
         return TaskMetrics()
     except Unusable as reason:
         return TaskMetrics(warnings=(f"{path.name} {reason}",))
+    except BenchError as error:
+        return TaskMetrics(warnings=(f"{path.name} cannot be read with {python}: {error}",))
     except OSError as error:
         return TaskMetrics(warnings=(f"{path.name} cannot be read with {python}: {error.strerror or error}",))
 
 
 def _run_reader(
-    tasks: BinaryIO, answer: IO[bytes], python: str, env: Mapping[str, str], directory: Path, limits: Limits
+    tasks: BinaryIO, answer: IO[bytes], python: str, env: Mapping[str, str], folder: Path, limits: Limits
 ) -> None:
+    """As a child of the run, with the marks, the keeper and the end of any other."""
     descriptors = (tasks.fileno(), answer.fileno())
-    mark = secrets.token_hex(16)
-    reader = subprocess.Popen(
-        [python, str(_PROGRAM), *map(str, descriptors), *limits.as_arguments()],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        cwd=directory,
-        env=_environment(env, mark),
-        pass_fds=descriptors,
-        start_new_session=True,
-    )
+    words = [python, str(_PROGRAM), *map(str, descriptors), *limits.as_arguments()]
+    child = Child(words, env=_environment(env), log=None, cwd=str(folder), keep_open=descriptors)
     try:
-        exit_code = reader.wait(limits.time_s)
-    except subprocess.TimeoutExpired:
-        raise Unusable(f"was given up after {limits.time_s:g} s") from None
+        ended = child.wait(limits.time_s)
     finally:
-        _leave_nothing_of(reader, mark)
-    if exit_code:
-        raise Unusable(f"cannot be read: opening it ended the reading process ({_ending(exit_code)})")
+        child.end(grace_s=0)
+    if ended.exit_code is None:
+        raise Unusable(f"was given up after {limits.time_s:g} s")
+    if ended.exit_code:
+        raise Unusable(f"cannot be read: opening it ended the reading process ({_ending(ended.exit_code)})")
 
 
-def _environment(env: Mapping[str, str], mark: str) -> dict[str, str]:
+def _environment(env: Mapping[str, str]) -> dict[str, str]:
     """The script's environment, without its cluster: reading numbers needs no Ray, nor a pool of threads per core."""
     kept = {name: value for name, value in env.items() if not name.startswith("RAY_")}
-    return {**kept, "RAY_ENABLE_AUTO_CONNECT": "0", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", _MARK: mark}
+    return {**kept, "RAY_ENABLE_AUTO_CONNECT": "0", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
 def _ending(exit_code: int) -> str:
@@ -116,49 +107,6 @@ def _ending(exit_code: int) -> str:
         return signal.Signals(-exit_code).name
     except ValueError:
         return f"signal {-exit_code}"
-
-
-def _leave_nothing_of(reader: subprocess.Popen[bytes], mark: str) -> None:
-    """End the reader's process group, and whatever it started that has left the group."""
-    left_the_group = _descendants(reader)
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(reader.pid, signal.SIGKILL)
-    deadline = time.monotonic() + _KILL_WITHIN_S
-    while (left_the_group := [*left_the_group, *_marked(mark)]) and time.monotonic() < deadline:
-        _kill(left_the_group)
-        left_the_group = []
-        time.sleep(0.01)
-    reader.wait()
-
-
-def _descendants(reader: subprocess.Popen[bytes]) -> list[psutil.Process]:
-    import psutil
-
-    if reader.poll() is not None:
-        return []
-    with suppress(psutil.Error):
-        return psutil.Process(reader.pid).children(recursive=True)
-    return []
-
-
-def _marked(mark: str) -> list[psutil.Process]:
-    """The living processes that carry the mark in their environment, which children inherit."""
-    import psutil
-
-    found = []
-    for process in psutil.process_iter():
-        with suppress(psutil.Error, OSError):
-            if process.environ().get(_MARK) == mark and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
-    return found
-
-
-def _kill(processes: list[psutil.Process]) -> None:
-    import psutil
-
-    for process in processes:
-        with suppress(psutil.Error):
-            process.kill()
 
 
 def _understood(file_name: str, answer: bytes) -> TaskMetrics:

@@ -8,12 +8,13 @@ from __future__ import annotations
 import json
 import math
 import os
-import stat
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
+
+from curator_bench import safe_files
 
 MEBIBYTE = 2**20
 _MOST_JSON_VALUES = 5_000_000
@@ -40,33 +41,21 @@ class JsonObject:
     warnings: tuple[str, ...] = ()
 
 
-def open_regular_file(path: Path) -> BinaryIO:
-    """Open a file for reading; a folder, a pipe, a device or a loop of links is refused instead of waited for."""
+def open_regular_file(path: Path, below: Path | None) -> BinaryIO:
+    """Open a file for reading; a link, a folder, a pipe or a device is refused instead of followed or waited for."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        return safe_files.open_file(path, below=below)
     except FileNotFoundError:
         raise Absent from None
+    except safe_files.NotUsable as error:
+        raise Unusable(error.strerror) from error
     except OSError as error:
         raise Unusable(f"cannot be opened: {error.strerror or error}") from error
-    kind = _kind_of_file(os.fstat(descriptor).st_mode)
-    if kind:
-        os.close(descriptor)
-        raise Unusable(f"is {kind}, not a file")
-    return open(descriptor, "rb")
 
 
-def _kind_of_file(mode: int) -> str:
-    """What a file is when it is not a regular one."""
-    if stat.S_ISREG(mode):
-        return ""
-    if stat.S_ISDIR(mode):
-        return "a folder"
-    return "a pipe" if stat.S_ISFIFO(mode) else "a device or a socket"
-
-
-def read_json_object(path: Path, *, most_bytes: int) -> JsonObject:
+def read_json_object(path: Path, *, most_bytes: int, below: Path | None = None) -> JsonObject:
     """The JSON object in a file of at most `most_bytes`; raises `Unusable` (or `Absent`) when there is none."""
-    return decode_json_object(_read_at_most(path, most_bytes))
+    return decode_json_object(_read_at_most(path, most_bytes, below))
 
 
 def decode_json_object(encoded: bytes) -> JsonObject:
@@ -81,8 +70,8 @@ def decode_json_object(encoded: bytes) -> JsonObject:
     return JsonObject(content, oddities.warnings())
 
 
-def _read_at_most(path: Path, most_bytes: int) -> bytes:
-    with open_regular_file(path) as file:
+def _read_at_most(path: Path, most_bytes: int, below: Path | None) -> bytes:
+    with open_regular_file(path, below) as file:
         size = os.fstat(file.fileno()).st_size
         try:
             content = file.read(most_bytes + 1)

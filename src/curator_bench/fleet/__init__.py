@@ -1,4 +1,4 @@
-"""Runs plans side by side on a standing Ray cluster. Ray is the scheduler: it finds the machine, hands out its GPUs,
+"""Run plans side by side on a standing Ray cluster. Ray is the scheduler: it chooses the machine, hands out its GPUs,
 and queues the rest.
 
 One run, from left to right:
@@ -9,10 +9,13 @@ One run, from left to right:
                                                                  run_entry(plan), as always
     Ended: judge, record    ◀──    RunResult              ◀──    RunResult
 
-* `model` has the values that travel, `slices` says what a plan asks of Ray and what its own cluster gets of that.
-* `Fleet` is all the pytest process sees: orders go in, events come out. The driver (`driver_program`) is the only
-  process of the session that is a driver of the fleet's cluster, so that the pytest process never is.
-* A worker or a node that dies is the event `Lost`. Whether a run is tried again, and where, the pytest process decides.
-* Whoever ends: pytest's own guard ends the driver and a cluster of ours; Ray ends its workers; the guard of a worker,
-  which is no child of it, ends what was running there.
+* `messages`: the values that travel. `slices`: the resources a plan asks Ray for, and the share its own cluster gets.
+* `Fleet` is all the pytest process sees: orders go in, events come out. Only the driver (`driver_program`), a child
+  process, connects to the fleet's cluster.
+* `code_shipping`: code and scripts for nodes that lack them. `file_transfer`: the files of a run, back from such nodes.
+* `quarantine`, `gpus`, `gpu_reservations`: nodes and GPUs with errors are not used again.
+* When a worker or a node dies, the event `Lost` arrives. The pytest process decides whether and where the run is
+  repeated.
+* When the pytest process dies, its guard ends the driver and a cluster of ours. When a worker dies, the guard of that
+  worker, which is not its child, ends the run.
 """

@@ -8,35 +8,35 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from curator_bench.fleet.file_transfer import Piece, Problems
-from curator_bench.fleet.left_out import ENOUGH
+from curator_bench.fleet.quarantine import ENTRIES_WITH_ERRORS
 
 _PARCELS_AT_ONCE = 8
-"""Each is of a few megabytes."""
+"""The limit on the board's memory: a parcel has a few megabytes."""
 
 
 class Board:
-    """Keeps the newest word of each run until the driver has asked for it."""
+    """Keep the newest report of each run until the driver asks for it."""
 
     def __init__(self) -> None:
         self._news: dict[str, dict[str, Any]] = {}
         self._unwanted: set[str] = set()
         self._refusals: dict[tuple[str, str], set[str]] = {}
-        """By node and GPU: the entries that were refused it."""
+        """By node and GPU, the entries whose GPU check failed there."""
         self._there_is_news = asyncio.Event()
         self._parcels: dict[str, tuple[str, list[Piece]]] = {}
-        """Not taken yet, by a key of their own: the run, and what it sends."""
+        """By key, the parcels the driver has not taken yet, with the run they belong to."""
         self._answers: dict[str, asyncio.Future[Problems]] = {}
         self._there_are_parcels = asyncio.Event()
         self._room_for_parcels = asyncio.Semaphore(_PARCELS_AT_ONCE)
 
     async def note(self, uid: str, word: dict[str, Any]) -> bool:
-        """Answers whether the run is to stop."""
+        """Take a report of a run; true if the run is to stop."""
         self._news.setdefault(uid, {}).update(word)
         self._there_is_news.set()
         return uid in self._unwanted
 
     async def news(self) -> dict[str, dict[str, Any]]:
-        """Answers as soon as there is any."""
+        """Give all reports that came since the last call; wait until there is one."""
         await self._there_is_news.wait()
         self._there_is_news.clear()
         news, self._news = self._news, {}
@@ -68,13 +68,15 @@ class Board:
         return parcels
 
     async def refused(self, node: str, gpus: Sequence[str], entry: str) -> None:
-        """What waits for the GPU may have it within milliseconds, before pytest has heard of it."""
+        """Note a GPU that failed its check. The next run may get it before the pytest process hears of the failure."""
         for gpu in gpus:
             self._refusals.setdefault((node, gpu), set()).add(entry)
 
-    async def gpus_left_out(self, node: str) -> frozenset[str]:
+    async def quarantined_gpus(self, node: str) -> frozenset[str]:
         return frozenset(
-            gpu for (where, gpu), entries in self._refusals.items() if where == node and len(entries) >= ENOUGH
+            gpu
+            for (where, gpu), entries in self._refusals.items()
+            if where == node and len(entries) >= ENTRIES_WITH_ERRORS
         )
 
     async def stop(self, uid: str) -> None:

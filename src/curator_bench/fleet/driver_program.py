@@ -1,7 +1,7 @@
-"""The driver of a fleet: the one process of a session that speaks to the fleet's cluster (see fleet.py).
+"""The driver of a fleet: the only process of an invocation that connects to the fleet's cluster (see fleet.py).
 
-Argument: the descriptor of its end of the connection to the pytest process. What it is told first is a Request, then
-wishes; it sends events. The address and what opens it stand in its environment. It ends with the connection.
+Argument: the descriptor of its end of the connection to the pytest process. It receives a Request, then commands; it
+sends events. Its environment has the cluster's address and token. It ends when the connection does.
 """
 
 from __future__ import annotations
@@ -17,10 +17,12 @@ from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
 
-from curator_bench.fleet.baggage import Baggage, Sending, choose, runtime_env, what_to_send
 from curator_bench.fleet.board import Board
+from curator_bench.fleet.code_shipping import Sending, Shipment, ask_nodes, runtime_env, what_to_send
 from curator_bench.fleet.file_transfer import Arrivals, Piece, Problems
-from curator_bench.fleet.model import (
+from curator_bench.fleet.gpu_reservations import GpuReservations
+from curator_bench.fleet.messages import (
+    Command,
     Ended,
     Event,
     Kill,
@@ -28,19 +30,17 @@ from curator_bench.fleet.model import (
     Lost,
     Node,
     Nodes,
-    Noted,
+    Notice,
     Order,
     Refused,
     Request,
     Reserve,
     Started,
+    StatusReport,
     Stop,
-    Told,
-    Wish,
     name_of_node,
 )
-from curator_bench.fleet.node import run_on_node
-from curator_bench.fleet.reserving import Reserving
+from curator_bench.fleet.node_task import run_on_node
 
 _LOOK_AT_NODES_EVERY_S = 2.0
 _TRIED_AGAIN_AFTER_S = 0.5
@@ -59,7 +59,7 @@ class _Task:
 
 
 def main() -> None:
-    connection: Connection[Event, Wish | Request] = Connection(int(sys.argv[1]))
+    connection: Connection[Event, Command | Request] = Connection(int(sys.argv[1]))
     request = connection.recv()
     assert isinstance(request, Request)
     try:
@@ -74,7 +74,7 @@ def main() -> None:
 
 
 class Driver:
-    """Everything that happens comes through one queue, so there is no waiting and no locking."""
+    """One loop: all commands, answers and timers come through one queue, so nothing needs a lock."""
 
     def __init__(self, tell: Callable[[Event], None], request: Request) -> None:
         self._ray: Any = importlib.import_module("ray")
@@ -82,8 +82,8 @@ class Driver:
         self._happenings: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._is_client = os.environ.get("RAY_ADDRESS", "").startswith(_RAY_CLIENT)
         self._tasks: dict[str, _Task] = {}
-        self._told_nodes: tuple[Node, ...] = ()
-        self._baggage, self._unasked = request.baggage, _TO_COME if request.more_nodes_may_come else ""
+        self._reported_nodes: tuple[Node, ...] = ()
+        self._shipment, self._unasked = request.shipment, _TO_COME if request.more_nodes_may_come else ""
         if self._is_client:
             self._connect_as_client()
         else:
@@ -91,21 +91,22 @@ class Driver:
             sending = self._choose_what_to_send()
             if sending.code or sending.files:  # Ray takes folders only when a driver connects
                 self._ray.shutdown()
-                with runtime_env(self._baggage or Baggage(), sending) as env:
+                with runtime_env(self._shipment or Shipment(), sending) as env:
                     self._connect(runtime_env=env)
-        self._packed = self._ray.put(self._baggage)
+        self._packed = self._ray.put(self._shipment)
         self._run: Any = self._ray.remote(run_on_node)
         self._board: Any = self._ray.remote(Board).options(**self._beside_us()).remote()
         self._ray.get(self._board.stop.remote(""))  # it is there before the first run has something to tell
-        self._reserving = Reserving(self._ray, self._when_done, self._later)
+        self._reservations = GpuReservations(self._ray, self._when_done, self._later)
         self._look_at_nodes()
         self._arrivals = Arrivals()
         self._ask_for_news()
         self._ask_for_parcels({})
 
     def _beside_us(self) -> dict[str, Any]:
-        """The board outlives other nodes, though not ours (as a client's, the head is); its own death costs a few
-        words only.
+        """Options that put the board on our node (for a client: on the head), so that it survives other nodes.
+
+        If it dies itself, Ray restarts it, and a few reports are lost.
         """
         options: dict[str, Any] = {"num_cpus": 0, "max_restarts": -1, "max_task_retries": -1, "max_concurrency": 10_000}
         if self._is_client:
@@ -113,23 +114,23 @@ class Driver:
         return {**options, "label_selector": {"ray.io/node-id": self._ray.get_runtime_context().get_node_id()}}
 
     def _choose_what_to_send(self) -> Sending:
-        """Nothing where all machines have all they need."""
-        if self._baggage is None:
+        """Ask all nodes what they lack, and tell the user what is sent."""
+        if self._shipment is None:
             return Sending()
         hosts = {node["NodeID"]: node["NodeManagerHostname"] for node in filter(_lives, self._ray.nodes())}
         names = {
             node: name_of_node(host, node, [other for other in hosts if hosts[other] == host])
             for node, host in hosts.items()
         }
-        self._baggage, sending = choose(self._ray, self._baggage, names, self._unasked)
+        self._shipment, sending = ask_nodes(self._ray, self._shipment, names, self._unasked)
         self._note(sending.words)
         return sending
 
     def _connect_as_client(self) -> None:
-        """Sends all there is: to ask first takes a second connection, in which Ray's server now and then breaks."""
-        baggage = self._baggage or Baggage()
-        sending = what_to_send(baggage, {}, _OF_A_CLIENT)
-        with runtime_env(baggage, sending) as env:
+        """Send everything: asking first needs a second connection, which Ray's server does not always survive."""
+        shipment = self._shipment or Shipment()
+        sending = what_to_send(shipment, {}, _OF_A_CLIENT)
+        with runtime_env(shipment, sending) as env:
             for attempt in range(1, _CLIENT_ATTEMPTS + 1):
                 try:
                     self._connect(runtime_env=env)
@@ -137,27 +138,27 @@ class Driver:
                 except ConnectionAbortedError:
                     if attempt == _CLIENT_ATTEMPTS:
                         raise
-        self._baggage = baggage.as_sent(sending.files)
+        self._shipment = shipment.as_sent(sending.files)
         self._note(sending.words)
 
     def _note(self, words: Iterable[str]) -> None:
         for text in words:
-            self._tell(Noted(text))
+            self._tell(Notice(text))
 
     def _connect(self, **options: Any) -> None:
         self._ray.init(namespace=_NAMESPACE, log_to_driver=False, logging_level="ERROR", **options)
 
-    def listen(self, hear: Callable[[], Wish | Request]) -> None:
-        """In a thread of its own, until the session is over or the connection breaks."""
+    def listen(self, hear: Callable[[], Command | Request]) -> None:
+        """Receive commands, in a thread of its own, until Leave or the end of the connection."""
         while True:
             try:
-                wish = hear()
+                command = hear()
             except (EOFError, OSError):
-                wish = Leave()
-            if isinstance(wish, Leave):
+                command = Leave()
+            if isinstance(command, Leave):
                 self._happenings.put(None)
                 return
-            self._happenings.put(partial(self._grant, wish))
+            self._happenings.put(partial(self._grant, command))
 
     def serve(self) -> None:
         while True:
@@ -170,22 +171,20 @@ class Driver:
             happening()
 
     def leave(self) -> None:
-        """Saying good-bye takes long, and the cluster sees us go; but a client that says nothing is waited for, and
-        what is its own on the cluster is kept for so long.
-        """
+        """Disconnect a client: otherwise Ray keeps its tasks and actors for half a minute. Others just end."""
         if self._is_client:
             self._ray.shutdown()
 
-    def _grant(self, wish: Wish | Request) -> None:
-        match wish:
+    def _grant(self, command: Command | Request) -> None:
+        match command:
             case Order():
-                self._start(wish)
+                self._start(command)
             case Stop(uid):
                 self._stop(uid)
             case Kill(uid):
                 self._kill(uid)
             case Reserve(node, gpu):
-                self._reserving.reserve(node, gpu)
+                self._reservations.reserve(node, gpu)
 
     def _start(self, order: Order) -> None:
         asked = order.slice
@@ -236,7 +235,7 @@ class Driver:
         self._end(uid, force=False)
 
     def _kill(self, uid: str) -> None:
-        """A run that is sending its files has come to its end in time, however long they take."""
+        """End a run, unless it is sending its files: then it ended in time, however long the transfer takes."""
         if self._arrivals.has_news_of(uid, _SENDS_FILES_WITHIN_S):
             self._later(_SENDS_FILES_WITHIN_S, lambda: self._kill(uid))
         else:
@@ -255,7 +254,7 @@ class Driver:
                 if "where" in word:
                     self._tell(Started(uid, word["where"]))
                 if "status" in word:
-                    self._tell(Told(uid, word["status"]))
+                    self._tell(StatusReport(uid, word["status"]))
         self._ask_for_news()
 
     def _ask_for_parcels(self, answers: Mapping[str, Problems]) -> None:
@@ -275,8 +274,8 @@ class Driver:
 
     def _look_at_nodes(self) -> None:
         nodes = tuple(sorted(map(_node, filter(_lives, self._ray.nodes())), key=lambda node: node.id))
-        if nodes != self._told_nodes:
-            self._told_nodes = nodes
+        if nodes != self._reported_nodes:
+            self._reported_nodes = nodes
             self._tell(Nodes(nodes))
 
 
@@ -289,7 +288,7 @@ def _node(node: dict[str, Any]) -> Node:
 
 
 def _in_words(error: BaseException) -> str:
-    """Ray's messages are long; the first paragraph says what happened."""
+    """The first paragraph of Ray's message, which is long."""
     said = str(error).strip().split("\n\n")[0]
     return f"{type(error).__name__}: {said}"[:2000]
 

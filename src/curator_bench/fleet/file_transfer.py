@@ -1,4 +1,4 @@
-"""Sends the files of a run home from a node that does not see the results directory.
+"""Send the files of a run home from a node that does not see the results directory.
 
 The node sends a parcel to the board, the driver writes it into the folder the run has at home, and only then the next
 one follows. So a file may be as large as the disk at home. Files that cannot be written are named in the run's
@@ -40,23 +40,23 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A part of one file, or a whole small one; a folder; or a link."""
+    """A part of a file, a folder, or a link."""
 
     name: str
     """The path below the entry's folder."""
     kind: Kind
     content: bytes = b""
-    """Of a link, where it leads to."""
+    """For a link, its target."""
     offset: int = 0
     mode: int = 0o644
 
 
 Problems = dict[str, str]
-"""By name, why a file could not be brought home."""
+"""By name, the reason why a file could not be brought home."""
 
 
 def send_home(plan: Plan, deliver: Callable[[list[Piece]], Problems], to_home: Callable[[str], str]) -> Problems:
-    """Send all that a run has left. `to_home` gives a text of this machine with the paths it has at home."""
+    """Send all files of a run. `to_home` replaces the paths of this machine in a text by those at home."""
     problems: Problems = {}
     parcel: list[Piece] = []
     size = 0
@@ -72,7 +72,7 @@ def send_home(plan: Plan, deliver: Callable[[list[Piece]], Problems], to_home: C
 
 
 def _pieces(plan: Plan, problems: Problems, to_home: Callable[[str], str]) -> Iterator[Piece]:
-    """Everything below the entry's folder, but for scratch folders that are deleted and what is written at home."""
+    """Everything below the entry's folder, except scratch that is to be deleted, and files that are written at home."""
     entry_dir = Path(plan.entry_dir)
     for top, folders, files in os.walk(entry_dir):
         place = PurePosixPath(Path(top).relative_to(entry_dir))
@@ -90,7 +90,7 @@ def _is_scratch(place: PurePosixPath) -> bool:
 
 
 def _pieces_of(entry_dir: Path, name: str, problems: Problems, to_home: Callable[[str], str]) -> Iterator[Piece]:
-    """A file is read on only while nothing has gone wrong with it."""
+    """One link, or one file piece by piece; the rest of a file is not read once it has a problem."""
     path = entry_dir / name
     try:
         if path.is_symlink():
@@ -109,13 +109,13 @@ def _pieces_of(entry_dir: Path, name: str, problems: Problems, to_home: Callable
 
 
 class Arrivals:
-    """The driver's end: writes parcels into the folders that the runs have at home."""
+    """The driver's end: write parcels into the folders that the runs have at home."""
 
     def __init__(self) -> None:
         self._arrivals: dict[str, _Arrival] = {}
 
     def write(self, plan: Plan, parcel: list[Piece]) -> Problems:
-        """The problems there were with these pieces; they are answered to the node."""
+        """Write these pieces; the problems are the answer to the node."""
         arrival = self._arrivals.setdefault(plan.uid, _Arrival(plan))
         problems: Problems = {}
         for piece in parcel:
@@ -127,25 +127,25 @@ class Arrivals:
         return problems
 
     def has_news_of(self, uid: str, within_s: float) -> bool:
-        """True if something of the run has arrived in these last seconds."""
+        """True if a parcel of the run arrived within the last seconds."""
         arrival = self._arrivals.get(uid)
         return arrival is not None and time.monotonic() - arrival.newest < within_s
 
     def close(self, uid: str) -> None:
-        """The run sends no more."""
+        """Finish a run that sends no more."""
         if arrival := self._arrivals.pop(uid, None):
             arrival.close()
 
 
 class _Arrival:
-    """The files of one run on their way: one is open at a time."""
+    """The files of one run, while they arrive; one is open at a time."""
 
     def __init__(self, plan: Plan) -> None:
         self.newest = time.monotonic()
         self._plan, self._entry_dir = plan, Path(plan.entry_dir)
         self._prepared: dict[tuple[str, ...], Directories] = {}
         self._places: dict[tuple[str, ...], Path] = {}
-        """The folders for large things, which `artifacts_dir` may have moved to another disk."""
+        """The folders for large files, which `artifacts_dir` may have moved to another disk."""
         self._open: tuple[str, BinaryIO] | None = None
 
     def write(self, piece: Piece) -> None:
@@ -166,7 +166,7 @@ class _Arrival:
                 self._write_file(piece, path, below)
 
     def _write_file(self, piece: Piece, path: Path, below: Path) -> None:
-        """A piece may come twice, when an answer was lost; so each has its offset."""
+        """Write a piece at its offset: it may come twice, if an answer was lost."""
         if self._open is None or self._open[0] != piece.name:
             self._close_file()
             if piece.offset:
@@ -187,7 +187,7 @@ class _Arrival:
             raise
 
     def _place_of(self, parts: tuple[str, ...]) -> tuple[Path, Path]:
-        """The folder that is trusted, and the path below it."""
+        """The trusted folder, and the path below it."""
         count = next((index for index, name in enumerate(parts) if not _NUMBERED.fullmatch(name)), len(parts))
         numbered = parts[:count]
         first = attempt_top(self._plan).relative_to(self._entry_dir).parts

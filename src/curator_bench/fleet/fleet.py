@@ -1,4 +1,4 @@
-"""The fleet as the pytest process sees it: orders go in, events come out. What speaks to Ray is a child process."""
+"""The fleet as the pytest process sees it: orders go in, events come out. A child process speaks to Ray."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-import curator_bench
+from curator_bench import safe_files
 from curator_bench.cluster.environment import without_ray
 from curator_bench.cluster.health import is_alive, last_log_lines
 from curator_bench.cluster.model import Cluster, ClusterRequest
 from curator_bench.errors import ClusterError
 from curator_bench.execution.files import tail
 from curator_bench.execution.workbench import Workbench
-from curator_bench.fleet.model import (
+from curator_bench.fleet.messages import (
     Broken,
+    Command,
     Ended,
     Event,
     Kill,
@@ -31,17 +32,17 @@ from curator_bench.fleet.model import (
     Lost,
     Node,
     Nodes,
-    Noted,
+    Notice,
     Order,
     Refused,
     Request,
     Reserve,
     Stop,
     Where,
-    Wish,
     name_of_node,
 )
 from curator_bench.measure.processes import Mark
+from curator_bench.package import SOURCE
 from curator_bench.values import RaySettings
 
 LOCAL = "local"
@@ -60,14 +61,14 @@ _RUNS_ARE_NOT_RAYS = {
 
 @dataclass(frozen=True, slots=True)
 class FleetSettings:
-    """The fleet the user asked for."""
+    """The user's options for the fleet."""
 
     address: str = LOCAL
     cpus: float | None = None
     gpus: tuple[str, ...] | None = None
-    """The GPUs of this machine it may use, as CUDA_VISIBLE_DEVICES names them; None: all."""
+    """The GPUs of this machine that it may use, as in CUDA_VISIBLE_DEVICES; None for all."""
     resources: dict[str, float] = field(default_factory=dict)
-    """What a local one has besides: as much of each as the entry that asks for most of it."""
+    """Custom resources of a local fleet: of each, as much as the most demanding entry asks for."""
 
     @property
     def is_local(self) -> bool:
@@ -79,14 +80,14 @@ class FleetSettings:
 
 
 class Fleet:
-    """Not for several threads. After `close`, or the event Broken, it takes no more orders."""
+    """A started fleet, to be used from one thread. After `close` or the event Broken it takes no orders."""
 
     def __init__(self, settings: FleetSettings, bench: Workbench, log_dir: Path) -> None:
         self.nodes: tuple[Node, ...] = ()
         self._nodes_of_host: dict[str, set[str]] = {}
-        """All there ever were, by id."""
+        """By host, the ids of all nodes there ever were."""
         self.notes: list[str] = []
-        """What people should know of it."""
+        """Lines for the user."""
         self._settings, self._bench, self._log_dir = settings, bench, log_dir
         self._events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
         self._under_way: dict[str, Order] = {}
@@ -94,11 +95,11 @@ class Fleet:
         self._broken = False
 
     def start(self, request: Request | None = None) -> None:
-        """Raises ClusterError where there is no fleet to be had."""
+        """Start or connect to the cluster and wait for its nodes; raises ClusterError."""
         request = request or Request()
         with ExitStack() as undo:
-            if request.baggage is not None:
-                undo.callback(request.baggage.close)
+            if request.shipment is not None:
+                undo.callback(request.shipment.close)
             self._cluster = undo.enter_context(self._bench.clusters.cluster(self._cluster_request()))
             self._connection, self._process = undo.enter_context(self._driver(self._cluster))
             self._connection.send(request)
@@ -120,7 +121,7 @@ class Fleet:
         self._send(Reserve(node, gpu))
 
     def next_event(self, within_s: float) -> Event | None:
-        """What happened since; None when nothing did in that time."""
+        """Wait for the next event; None if there was none in time."""
         if self._broken:
             return self._next_loss()
         try:
@@ -134,18 +135,18 @@ class Fleet:
                 return None
             case Nodes(nodes):
                 self.nodes = self._named(nodes)
-            case Noted(text):
+            case Notice(text):
                 self.notes.append(text)
             case Ended(uid) | Lost(uid):
                 self._under_way.pop(uid, None)
         return event
 
     def close(self) -> None:
-        """Ends the driver and, where it is ours, the cluster, with all that runs on it."""
+        """End the driver and, if we started it, the cluster with all that runs on it."""
         self._open.close()
 
     def name_of(self, where: Where) -> str:
-        """For people: which node it is, also when that has died meanwhile."""
+        """The name of a run's node for the user, also if the node has died."""
         return name_of_node(where.host, where.node, self._nodes_of_host.get(where.host, ()))
 
     def _named(self, nodes: Iterable[Node]) -> tuple[Node, ...]:
@@ -184,15 +185,17 @@ class Fleet:
         )
 
     @contextmanager
-    def _driver(self, cluster: Cluster) -> Iterator[tuple[Connection[Wish | Request, Event], subprocess.Popen[bytes]]]:
+    def _driver(
+        self, cluster: Cluster
+    ) -> Iterator[tuple[Connection[Command | Request, Event], subprocess.Popen[bytes]]]:
         ours, theirs = Pipe()
-        source = str(Path(curator_bench.__file__).parents[1])
+        source = str(SOURCE)
         env = {**without_ray(os.environ), **cluster.env, **Mark(self._bench.marker).environment()}
-        env["RAY_OVERRIDE_RUNTIME_ENV_DEFAULT_EXCLUDES"] = ""  # what is sent is chosen by us (baggage.py)
+        env["RAY_OVERRIDE_RUNTIME_ENV_DEFAULT_EXCLUDES"] = ""  # what is sent is chosen by us (code_shipping.py)
         env["PYTHONPATH"] = os.pathsep.join(filter(None, [source, env.get("PYTHONPATH", "")]))
         program = [sys.executable, "-m", "curator_bench.fleet.driver_program", str(theirs.fileno())]
         self._log_dir.mkdir(parents=True, exist_ok=True)
-        with theirs, (self._log_dir / "driver.log").open("ab") as log:
+        with theirs, safe_files.open_to_append(self._log_dir / "driver.log") as log:
             process = subprocess.Popen(
                 program,
                 env=env,
@@ -214,7 +217,7 @@ class Fleet:
             ours.close()
 
     def _listen(self) -> None:
-        """A thread of its own: what is received is received whole, whatever interrupts the main thread."""
+        """Receive events in a thread of its own, so that a signal in the main thread cannot cut one in two."""
         try:
             while True:
                 self._events.put(self._connection.recv())
@@ -236,9 +239,9 @@ class Fleet:
                     f" see {self._log_dir / 'driver.log'}"
                 )
 
-    def _send(self, wish: Wish) -> None:
+    def _send(self, command: Command) -> None:
         with suppress(OSError):  # a driver that has ended is told by its end of the connection
-            self._connection.send(wish)
+            self._connection.send(command)
 
 
 def _ray_settings(settings: FleetSettings) -> RaySettings:

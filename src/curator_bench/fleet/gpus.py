@@ -1,4 +1,4 @@
-"""The GPUs of a slice before a run starts on them, and after it: present, healthy, allowed, empty."""
+"""Check the GPUs of a slice before and after a run: present, healthy, in an allowed mode, and empty."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _SLACK = 0.01
 
 
 class GpuWatch:
-    """Asks the driver of this machine; where there is none, nothing is wrong."""
+    """Checks by the NVIDIA driver of this machine. Without a driver nothing is wrong, but there is a warning."""
 
     def __init__(self, environ: Mapping[str, str], is_shared: bool, threshold: float | None) -> None:
-        """`environ` says by CUDA_VISIBLE_DEVICES which they are."""
+        """`environ` names the GPUs in CUDA_VISIBLE_DEVICES."""
         self._environ, self._is_shared = environ, is_shared
         self._threshold = _IN_USE if threshold is None else threshold
         self._before: dict[str, int] = {}
         self._is_blind = False
 
     def check(self) -> None:
-        """Raises GpuError for the first thing that speaks against a run here."""
+        """Raise GpuError for the first problem."""
         wanted = [word for word in self._environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if word]
         found = gpu_health(self._environ)
         if not found and not busy_gpus(-1.0, {}):
@@ -44,14 +44,14 @@ class GpuWatch:
         self._before = self._used()
 
     def _still_busy(self) -> list[GpuInUse]:
-        """What the run before it had may take a moment to be given back."""
+        """The GPUs in use by others, after waiting a moment for the memory of the previous run to be freed."""
         deadline = time.monotonic() + _FREED_WITHIN_S
         while (busy := busy_gpus(self._threshold, self._environ)) and time.monotonic() < deadline:
             time.sleep(_LOOK_EVERY_S)
         return busy
 
     def seen(self, result: RunResult) -> RunResult:
-        """The result with the GPUs it was on, and a warning for memory that it did not give back."""
+        """Add to a result the GPUs it had, and a warning for memory that was not freed."""
         warnings = [] if self._is_shared else self._not_given_back()
         if self._is_blind:
             visible = self._environ.get("CUDA_VISIBLE_DEVICES", "")

@@ -1,4 +1,4 @@
-"""What a plan asks of the fleet, which nodes can ever give it, and what the run's own cluster gets of its slice."""
+"""Slices: the resources a plan requests, the nodes that can give them, and the size of the run's own cluster."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import math
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
-from curator_bench.fleet.model import Node, Slice
+from curator_bench.fleet.messages import Node, Slice
 from curator_bench.values import Plan, RaySettings
 
 _CLOSE_ENOUGH = 0.999
-"""Ray rounds memory."""
+"""A tolerance, since Ray rounds memory."""
 _USUAL_CPUS = 1.0
 _USUAL_OBJECT_STORE = 0.3
 _SMALLEST_OBJECT_STORE = 80 << 20
-"""Ray starts none below 75 MiB."""
+"""Ray refuses less than 75 MiB."""
 
 
 def slice_of(ray: RaySettings | None, runs_per_gpu: int = 1) -> Slice:
-    """What is not said is one CPU and no GPU, as of any Ray task."""
+    """The request of a `ray` block; by default one CPU and no GPU, as for any Ray task."""
     if ray is None or ray.address:
         return Slice()
     gpus = ray.num_gpus or 0.0
@@ -31,12 +31,12 @@ def slice_of(ray: RaySettings | None, runs_per_gpu: int = 1) -> Slice:
 
 
 def fits(wanted: Slice, node: Node) -> bool:
-    """Whether the node, with nothing else on it, could give this."""
+    """True if the node, with nothing else on it, has as much."""
     return all(node.resources.get(name, 0.0) >= amount * _CLOSE_ENOUGH for name, amount in wanted.amounts().items())
 
 
 def capacity(wanted: Slice, nodes: Iterable[Node]) -> int:
-    """How many slices like this the nodes hold together when they hold nothing else."""
+    """The number of such slices that the nodes hold together, with nothing else on them."""
     return sum(_capacity_of(wanted, node) for node in nodes)
 
 
@@ -46,16 +46,16 @@ def _capacity_of(wanted: Slice, node: Node) -> int:
 
 
 def largest(nodes: Collection[Node]) -> Node | None:
-    """The node a message names: the one with most GPUs, then CPUs, then memory."""
+    """The node with most GPUs, then CPUs, then memory, for messages."""
     return max(
         nodes, key=lambda node: [node.resources.get(name, 0.0) for name in ("GPU", "CPU", "memory")], default=None
     )
 
 
 def within(plan: Plan, wanted: Slice, node_cpus: float, node_memory: int, shm_bytes: int | None) -> Plan:
-    """The plan with a cluster that has what its slice has, however many runs share the node.
+    """Size the run's own cluster as its slice, however many runs share the node.
 
-    A fraction of memory is of the slice's: what the entry asks for, else the node's in the proportion of CPUs.
+    A fraction as object store size refers to the memory the entry asks for; else to the node's, in proportion to CPUs.
     """
     if plan.ray is None or plan.ray.address:
         return plan

@@ -15,12 +15,12 @@ from typing import Any
 
 from curator_bench.errors import BenchError
 from curator_bench.hunting.children import environment, run, tail_of
+from curator_bench.safe_files import is_safe_name
 from curator_bench.values import Scalar
 from curator_bench.verdict.requirements import nearest_names
 
 _KEYS = ("name", "python", "requirements", "env", "matrix")
 _FILE = "--requirement"
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*\Z")
 _VARIABLE = re.compile(r"[^=\0]+\Z")
 _SITE = """
 import json, sys
@@ -104,8 +104,8 @@ def _meant(key: str) -> str:
 
 def _wrong(document: Mapping[str, Any]) -> list[str]:
     wrong = []
-    if "name" in document and not _NAME.match(str(document["name"])):
-        wrong.append(f"name: found {document['name']!r}, expected letters, digits and _ . - +")
+    if "name" in document and not is_safe_name(str(document["name"])):
+        wrong.append(f"name: found {document['name']!r}, expected letters, digits and _ . - + @")
     if not isinstance(document.get("python", ""), str):
         wrong.append(f"python: found {document['python']!r}, expected an interpreter")
     wrong += [

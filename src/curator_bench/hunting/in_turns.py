@@ -229,5 +229,5 @@ def _rounds(first: Mapping[int, float], other: Mapping[int, float], rules: Rules
     from curator_bench.verdict.judging import Rounds
 
     both = sorted(first.keys() & other.keys())
-    values = (np.array([side[number] for number in both], dtype=np.float64) for side in (first, other))
-    return Rounds(*values, rules)
+    one, two = (np.array([side[number] for number in both], dtype=np.float64) for side in (first, other))
+    return Rounds(one, two, rules)

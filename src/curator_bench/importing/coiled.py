@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from curator_bench.errors import BenchError, Mistake
 from curator_bench.importing.found import Found, FoundRun, moment_of, stable_uid
-from curator_bench.store.records import Figures, RunEnd, RunRecord, RunStart, SessionRecord, SubjectRecord
+from curator_bench.store.records import Figures, RunEnd, RunStart, SessionRecord, StoredRun, SubjectRecord
 from curator_bench.values import Place, Scalar, Verdict
 
 _TABLES = ("test_run", "tpch_run")
@@ -107,7 +107,7 @@ def _runs(path: Path, table: str, rows: Iterator[sqlite3.Row]) -> Iterator[Found
         content = stable_uid(table, *(said.get(name) for name in ("session_id", "path", "name", "start", "end")))
         seen[content] += 1
         uid = stable_uid("coiled", content, seen[content])
-        record = RunRecord(_session(said), None, _start(said, start or latest, uid), _end(said, end or latest))
+        record = StoredRun(_session(said), None, _start(said, start or latest, uid), _end(said, end or latest))
         yield FoundRun(record, Place(str(path), 0), where)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from curator_bench.errors import Mistake
-from curator_bench.store.records import RunRecord
+from curator_bench.store.records import StoredRun
 from curator_bench.values import Place
 
 _YEARS = range(1990, 2200)
@@ -22,7 +22,7 @@ _OF_OUR_AGE = f"expected a time of the years {_YEARS[0]} to {_YEARS[-1]}, in sec
 class FoundRun:
     """A run, and the line it begins in (0 where there are no lines)."""
 
-    record: RunRecord
+    record: StoredRun
     place: Place
     where: str = ""
     """In which part of it, where the place does not say all."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from curator_bench.errors import Mistake
 from curator_bench.importing.found import Found, FoundRun, documents
-from curator_bench.store.records import RunRecord, from_document
+from curator_bench.store.records import StoredRun, from_document
 from curator_bench.values import Place
 
 
@@ -27,7 +27,7 @@ def read(path: Path) -> Iterator[Found]:
             yield FoundRun(item[1], item[0])
 
 
-def _runs(path: Path) -> Iterator[tuple[Place, RunRecord] | Mistake]:
+def _runs(path: Path) -> Iterator[tuple[Place, StoredRun] | Mistake]:
     for item in documents(path):
         if isinstance(item, Mistake):
             yield item

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from curator_bench.errors import Mistake
 from curator_bench.importing.found import Found, FoundRun, documents, moment_of, stable_uid
-from curator_bench.store.records import RunEnd, RunRecord, RunStart, SessionRecord
+from curator_bench.store.records import RunEnd, RunStart, SessionRecord, StoredRun
 from curator_bench.values import Place, Scalar, Verdict
 
 _NEEDED = ("name", "metric", "value", "time")
@@ -128,7 +128,7 @@ def _add(run: _Run, document: Mapping[str, Any]) -> None:
     run.params.update((name, said) for name, said in document.items() if name not in _KNOWN)
 
 
-def _record(key: _Key, number: int, run: _Run) -> RunRecord:
+def _record(key: _Key, number: int, run: _Run) -> StoredRun:
     start = RunStart(
         name=key.name,
         originalname=key.name.partition("[")[0],
@@ -137,7 +137,7 @@ def _record(key: _Key, number: int, run: _Run) -> RunRecord:
         uid=stable_uid("measurements", *key, number),
         machine_id=key.machine,
     )
-    return RunRecord(
+    return StoredRun(
         _session(key), None, start, RunEnd(Verdict.PASSED, key.time, metrics=run.metrics, params=run.params)
     )
 

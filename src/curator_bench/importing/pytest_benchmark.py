@@ -10,7 +10,7 @@ from typing import Any
 
 from curator_bench.errors import Mistake
 from curator_bench.importing.found import Found, FoundRun, moment_of, stable_uid
-from curator_bench.store.records import InvocationRecord, RunEnd, RunRecord, RunStart, SessionRecord
+from curator_bench.store.records import InvocationRecord, RunEnd, RunStart, SessionRecord, StoredRun
 from curator_bench.values import Place, Scalar, Verdict
 
 _METRICS = {
@@ -43,7 +43,7 @@ def read(path: Path) -> Iterator[Found]:
     for number, benchmark in enumerate(document["benchmarks"]):
         if _is_benchmark(benchmark):
             start, end = _start(benchmark, document, session, moment), _end(benchmark, moment)
-            yield FoundRun(RunRecord(session, invocation, start, end), place, f"benchmarks[{number}]")
+            yield FoundRun(StoredRun(session, invocation, start, end), place, f"benchmarks[{number}]")
         else:
             yield Mistake(place, f"benchmarks[{number}]", "expected an object with name, fullname and stats")
 

@@ -12,9 +12,10 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, TypeAlias
 
+from curator_bench import safe_files
 from curator_bench.errors import Mistake
 from curator_bench.importing.found import Found, FoundRun, documents, moment_of, stable_uid
-from curator_bench.store.records import RunEnd, RunRecord, RunStart, SessionRecord
+from curator_bench.store.records import RunEnd, RunStart, SessionRecord, StoredRun
 from curator_bench.store.session_uid import FILE_NAME as SESSION_UID
 from curator_bench.values import Place, Repeat, Scalar, Verdict
 
@@ -23,6 +24,7 @@ Combine: TypeAlias = Callable[[Sequence[Repeat]], Mapping[str, Scalar]]
 
 _NEEDED = ("name", "session", "attempt", "repeat", "ended_at", "verdict")
 _SHOWN = 60
+_LARGEST = 2**30
 _KINDS: Mapping[str, tuple[type, ...]] = {
     **dict.fromkeys(("name", "session", "verdict"), (str,)),
     "attempt": (int,),
@@ -145,7 +147,7 @@ def _run(lines: Sequence[_Line], around: _Surroundings, combine: Combine) -> Fou
     )
     uid = stable_uid("results", said["session"], said["name"], said["attempt"], first.ended)
     return FoundRun(
-        RunRecord(session, None, _start(said, first.started, uid, around), end), first.place, recorded_as=last.ended
+        StoredRun(session, None, _start(said, first.started, uid, around), end), first.place, recorded_as=last.ended
     )
 
 
@@ -174,8 +176,8 @@ def _surroundings(path: Path, session: str) -> _Surroundings:
     if folder is None:
         return _Surroundings(None, "", results, {})
     uid = None
-    with suppress(OSError):
-        uid = (folder / SESSION_UID).read_text(encoding="utf-8").strip()
+    with suppress(OSError, ValueError):
+        uid = safe_files.read_text(folder / SESSION_UID).strip()
     hosts = list((folder / "env").glob("*.json"))
     environment = _object(hosts[0]) if len(hosts) == 1 else {}
     return _Surroundings(uid, str(folder.parent), results, environment)
@@ -183,6 +185,6 @@ def _surroundings(path: Path, session: str) -> _Surroundings:
 
 def _object(path: Path) -> Mapping[str, Any]:
     with suppress(OSError, ValueError):
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(safe_files.read_text(path, most_bytes=_LARGEST))
         return found if isinstance(found, dict) else {}
     return {}

@@ -99,12 +99,16 @@ class GpuSampler:
         self,
         csv_path: Path,
         *,
+        below: Path | None = None,
         interval_s: float = 1.0,
         environ: Mapping[str, str] | None = None,
         schedule: Schedule | None = None,
     ) -> None:
-        """`environ` is the script's, for its CUDA_VISIBLE_DEVICES; ours unless told."""
-        self._rows = RowFile(csv_path, [field.name for field in fields(GpuReading)])
+        """`environ` is the script's, for its CUDA_VISIBLE_DEVICES; ours unless told.
+
+        `below`: the folder from which on no link leads to the file.
+        """
+        self._rows = RowFile(csv_path, [field.name for field in fields(GpuReading)], below)
         self._interval_s = interval_s
         self._environ = os.environ if environ is None else environ
         self._schedule = schedule or Schedule()

@@ -36,17 +36,18 @@ class MemorySampler:
         self,
         find_pids: Callable[[], Collection[int]],
         *,
-        waiting_pids: Collection[int] | None = None,
+        waiting_pids: Callable[[], Collection[int]] = lambda: (os.getpid(),),
         schedule: Schedule | None = None,
         reader: UsageReader | None = None,
         csv_path: Path | None = None,
+        below: Path | None = None,
     ) -> None:
         """`waiting_pids`: the processes outside the tree that start and wait for its own; this one unless told.
 
-        `csv_path`: where each sample becomes a row, if anywhere.
+        `csv_path`: where each sample becomes a row, if anywhere; `below`: the folder from which on no link leads there.
         """
         self._find_pids = find_pids
-        self._waiting_pids = (os.getpid(),) if waiting_pids is None else tuple(waiting_pids)
+        self._waiting_pids = waiting_pids
         self._schedule = schedule or Schedule()
         self._reader = reader or usage_reader()
         self._known: dict[int, float | None] = {}
@@ -57,7 +58,7 @@ class MemorySampler:
         self._look_up_due = 0.0
         self._tree_changed = False
         self._late: list[str] = []
-        self._rows = RowFile(csv_path, ("time", "memory_bytes")) if csv_path is not None else None
+        self._rows = RowFile(csv_path, ("time", "memory_bytes"), below) if csv_path is not None else None
         self._job = Job("sampling memory", self._sample, _seconds_to_next_sample, _SHARE_OF_A_CORE, self._close)
 
     def start(self) -> None:
@@ -79,7 +80,7 @@ class MemorySampler:
 
     def metrics(self) -> dict[str, float | int]:
         peak, average = self._memory.peak, self._memory.average
-        if peak is None or average is None:
+        if not peak or average is None:  # over before it was looked at: not known, and not zero
             return {}
         return {
             "peak_memory_bytes": int(peak),
@@ -102,7 +103,7 @@ class MemorySampler:
         usages = self._read_known()
         memory_bytes = sum(usage.private_bytes for usage in usages) + self._reader.shared_bytes()
         self._memory.add(time.monotonic(), memory_bytes)
-        self._cpu.update(usages, {usage.pid: usage.waited_cpu_s for usage in self._read(self._waiting_pids)})
+        self._cpu.update(usages, {usage.pid: usage.waited_cpu_s for usage in self._read(self._waiting_pids())})
         self._write(memory_bytes)
 
     def _write(self, memory_bytes: int) -> None:

@@ -90,17 +90,17 @@ def is_running(process: ProcessId) -> bool:
 
 
 def find_processes(
-    mark: Mark | None, roots: Iterable[ProcessId | int] = (), *, settle: bool = True
+    mark: Mark | None, roots: Iterable[ProcessId | int] = (), *, settle: bool = True, under: ProcessId | None = None
 ) -> frozenset[ProcessId]:
     """The living processes that carry the mark, `roots`, and what descends from them or shares a session they lead.
 
-    Never this process or one of its ancestors. `settle`: look until two looks agree, since a process that forks while
-    the table is read can slip through one.
+    `under`: its descendants too, but not itself. Never this process or one of its ancestors. `settle`: look until two
+    looks agree, since a process that forks while the table is read can slip through one.
     """
     known = frozenset(_identified(roots))
-    found = _look(mark, known).found
+    found = _look(mark, known, under).found
     for _ in range(_MOST_LOOKS if settle else 0):
-        again = _look(mark, known | found).found
+        again = _look(mark, known | found, under).found
         if again <= found:
             return again
         found = again
@@ -114,13 +114,14 @@ def end_processes(
     grace_s: float = DEFAULT_GRACE_S,
     patience_s: float = 10.0,
     before_kill: Callable[[Iterable[int]], object] | None = None,
+    under: ProcessId | None = None,
 ) -> frozenset[ProcessId]:
     """End what `find_processes` finds: SIGTERM, after `grace_s` SIGKILL, until looking again finds nothing.
 
     Returns what is still there `patience_s` after the first SIGKILL (stuck in the kernel, or another user's).
     `before_kill` gets the numbers of all that will be killed when they have been stopped: they make nothing any more.
     """
-    hunt = _Hunt(mark, roots)
+    hunt = _Hunt(mark, roots, under)
     if grace_s > 0:
         hunt.ask(grace_s)
     if before_kill is not None:
@@ -131,8 +132,8 @@ def end_processes(
 class _Hunt:
     """One end of one run. What was seen once stays known, also when its parent dies before it."""
 
-    def __init__(self, mark: Mark | None, roots: Iterable[ProcessId | int]) -> None:
-        self._mark = mark
+    def __init__(self, mark: Mark | None, roots: Iterable[ProcessId | int], under: ProcessId | None) -> None:
+        self._mark, self._under = mark, under
         self._known = frozenset(_identified(roots))
         self._dead: frozenset[int] = frozenset()
         self._looks_in_vain = 0
@@ -177,7 +178,7 @@ class _Hunt:
     def _look(self) -> frozenset[ProcessId]:
         """A process that is born again and again is not missed for good: whoever bore it was listed and had ended when
         it was read. Then nothing found proves nothing, and it takes more looks."""
-        sight = _look(self._mark, self._known)
+        sight = _look(self._mark, self._known, self._under)
         is_proof = sight.dead <= self._dead
         self._known |= sight.found
         self._dead = sight.dead
@@ -211,9 +212,12 @@ def _send_by_number(process: ProcessId, number: signal.Signals) -> None:
             os.kill(process.pid, number)
 
 
-def _look(mark: Mark | None, roots: Collection[ProcessId]) -> _Sight:
+def _look(mark: Mark | None, roots: Collection[ProcessId], under: ProcessId | None) -> _Sight:
     table = _read_table()
     spared = set(_ancestry(os.getpid(), table.living))
+    if under is not None and under.pid in table.living and table.living[under.pid].process == under:
+        spared.add(under.pid)
+        roots = [*roots, *(row.process for row in table.living.values() if row.parent == under.pid)]
     rows = {pid: row for pid, row in table.living.items() if pid not in spared}
     carried = {pid: _carries(pid, mark) for pid in rows} if mark else {}
     marked = (pid for pid, carries in carried.items() if carries or (mark and mark.is_branded_on(pid)))

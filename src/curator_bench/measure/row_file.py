@@ -8,19 +8,24 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
+from curator_bench import safe_files
+
 
 class RowFile:
-    """Made, with its header, when the first rows come; an older file of the name is replaced."""
+    """Made, with its header, when the first rows come; an older file of the name is replaced.
 
-    def __init__(self, path: Path, columns: Sequence[str]) -> None:
-        self._path = path
+    `below`: the folder from which on no link leads to it, its own where nothing is said.
+    """
+
+    def __init__(self, path: Path, columns: Sequence[str], below: Path | None = None) -> None:
+        self._path, self._below = path, below
         self._columns = columns
         self._file: BinaryIO | None = None
 
     def add(self, rows: Iterable[Sequence[object]]) -> None:
         """Append the rows, all of them or (disk full: OSError) none."""
         if self._file is None:
-            self._file = self._path.open("wb", buffering=0)
+            self._file = safe_files.create_file(self._path, below=self._below)
             self._write(self._file, [self._columns])
         self._write(self._file, rows)
 

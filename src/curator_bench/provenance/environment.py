@@ -7,11 +7,13 @@ import os
 import platform
 import socket
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from curator_bench import safe_files
 from curator_bench.measure.cgroup import read_limits
 from curator_bench.measure.gpu_health import gpu_inventory
 from curator_bench.provenance import conda, git
@@ -41,7 +43,7 @@ def capture(subjects: Sequence[str], directory: Path, environ: Mapping[str, str]
 
 def write(facts: Mapping[str, Any], env_dir: Path, environ: Mapping[str, str] | None = None) -> None:
     """Write HOST.json, packages.txt and, inside conda, conda-explicit.txt."""
-    host = _safe_file_name(str(facts["host"]))
+    host = safe_files.safe_name(str(facts["host"]) or "unknown")
     _replace(env_dir / f"{host}.json", json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
     _write_list(env_dir, "packages.txt", host, packages_text())
     explicit = conda.explicit_text(os.environ if environ is None else environ)
@@ -107,23 +109,18 @@ def _load_average() -> list[float] | None:
         return None
 
 
-def _safe_file_name(host: str) -> str:
-    return "".join(letter if letter.isalnum() or letter in "._-" else "_" for letter in host) or "unknown"
-
-
 def _write_list(env_dir: Path, name: str, host: str, text: str) -> None:
     """The first machine of a session writes the file of this name; one that has other packages writes its own."""
     shared = env_dir / name
-    differs = shared.exists() and shared.read_text(encoding="utf-8") != text
-    _replace(env_dir / f"{host}.{name}" if differs else shared, text)
+    before = ""
+    with suppress(OSError, ValueError):  # not there, or a script's
+        before = safe_files.read_text(shared, below=env_dir.parent)
+    _replace(env_dir / f"{host}.{name}" if before not in ("", text) else shared, text)
 
 
 def _replace(file: Path, text: str) -> None:
-    """Never half a file, whatever happens while it is written."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = file.with_name(f".{file.name}.{os.getpid()}")
-    try:
-        unfinished.write_text(text, encoding="utf-8")
-        unfinished.replace(file)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    """Never half a file, whatever happens while it is written; `env` is a folder of the session's."""
+    session_dir = file.parents[1]
+    session_dir.mkdir(parents=True, exist_ok=True)
+    safe_files.make_folder(file.parent, below=session_dir)
+    safe_files.write_text(file, text, below=session_dir)

@@ -46,6 +46,23 @@ def log_between(path: Path, before: str, since: str, patience_s: float = 5.0) ->
     return None if said is None else said.splitlines()
 
 
+@dataclass(frozen=True, slots=True)
+class Tag:
+    """A tag: its name, the commit it names, and when it was made, in seconds since 1970."""
+
+    name: str
+    commit: str
+    time: float
+
+
+def tags(path: Path, patience_s: float = 5.0) -> list[Tag]:
+    """The tags of the checkout, the oldest first; none outside of one."""
+    form = "%(creatordate:unix) %(objectname) %(*objectname) %(refname:strip=2)"
+    said = _Git(path, patience_s)("for-each-ref", "--sort=creatordate", f"--format={form}", "refs/tags")
+    parts = [line.split(" ", 3) for line in (said or "").splitlines()]
+    return [Tag(name, peeled or own, float(time)) for time, own, peeled, name in parts if time]
+
+
 def contents(path: Path, patience_s: float = 5.0) -> str:
     """The same as long as the tracked files of the checkout are the same; empty outside of one."""
     ask = _Git(path, patience_s)

@@ -12,7 +12,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from curator_bench.report.site import words
-from curator_bench.report.site.model import FINE, RunFacts, SessionFacts, ShiftFacts, SiteEntry
+from curator_bench.report.site.model import FINE, DriftFacts, RunFacts, SeriesFacts, SessionFacts, SiteEntry, StepFacts
 from curator_bench.words import markdown_cell
 
 SCHEMA_VERSION = 1
@@ -27,14 +27,25 @@ class SessionReport:
 
     session: SessionFacts
     runs: Sequence[tuple[SiteEntry, RunFacts]]
-    worse: Sequence[ShiftFacts]
+    regressions: Sequence[StepFacts]
     """Regressions that are open, the newest first; those that began with this session are new."""
-    better: Sequence[ShiftFacts]
+    improvements: Sequence[StepFacts]
     """Improvements that began with this session."""
+    drifts: Sequence[DriftFacts] = ()
+    series: Sequence[SeriesFacts] = ()
+    """The judgement of the newest runs of every metric."""
 
     @property
     def broken(self) -> list[tuple[SiteEntry, RunFacts]]:
         return [(entry, run) for entry, run in self.runs if run.verdict not in FINE]
+
+    @property
+    def inconclusive(self) -> list[SeriesFacts]:
+        return [one for one in self.series if one.says == "inconclusive"]
+
+    @property
+    def blind(self) -> list[SeriesFacts]:
+        return [one for one in self.series if one.is_blind]
 
 
 def as_text(form: str, report: SessionReport) -> str:
@@ -51,11 +62,15 @@ def _markdown(report: SessionReport) -> str:
         of.append(f"commit {session.commit[:12]}{' (changed)' if session.dirty else ''}")
     of += [text for text in (session.branch, session.reason) if text]
     lines = [f"## {markdown_cell(session.name)}: {counts}", "", markdown_cell(", ".join(of)), ""]
-    lines += _markdown_shifts("Got worse", report.worse)
+    lines += _markdown_steps("Regressions", report.regressions)
+    if report.drifts:
+        lines += ["### Drift", "", *(f"* {markdown_cell(drift_line(one))}" for one in report.drifts), ""]
     if report.broken:
         rows = [(entry.name, run.verdict, words.first_line(run.why)) for entry, run in report.broken]
         lines += ["### Broken", "", *_table(("entry", "verdict", "why"), rows), ""]
-    lines += _markdown_shifts("Got better", report.better)
+    lines += _markdown_series("Inconclusive", report.inconclusive)
+    lines += _markdown_steps("Improvements", report.improvements)
+    lines += _markdown_series("Blind", report.blind)
     rows = [(entry.name, run.verdict, words.seconds(run.duration)) for entry, run in report.runs]
     lines += [
         "<details><summary>All runs</summary>",
@@ -67,18 +82,40 @@ def _markdown(report: SessionReport) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _markdown_shifts(title: str, shifts: Sequence[ShiftFacts]) -> list[str]:
-    if not shifts:
-        return [f"### {title}", "", "Nothing.", ""]
-    heads = ("entry", "metric", "change", "95 % interval", "before → after", "since", "commits")
-    return [f"### {title}", "", *_table(heads, [_shift_cells(one) for one in shifts]), ""]
+def _markdown_steps(title: str, steps: Sequence[StepFacts]) -> list[str]:
+    if not steps:
+        return [f"### {title}", "", "None.", ""]
+    heads = ("entry", "metric", "machine", "change", "95 % interval", "before → after", "since", "commits")
+    return [f"### {title}", "", *_table(heads, [_step_cells(one) for one in steps]), ""]
 
 
-def _shift_cells(one: ShiftFacts) -> tuple[str, ...]:
+def _markdown_series(title: str, series: Sequence[SeriesFacts]) -> list[str]:
+    if not series:
+        return []
+    rows = [(one.entry.name, one.metric, one.machine or "–", _why(one)) for one in series]
+    return [f"### {title}", "", *_table(("entry", "metric", "machine", "why"), rows), ""]
+
+
+def _why(one: SeriesFacts) -> str:
+    """What would decide it, or what it could not have seen."""
+    if one.says == "inconclusive":
+        return "; ".join(filter(None, [one.reason, one.decides]))
+    return f"{words.sight(one)}; its limit is {words.share(one.limit)}"
+
+
+def drift_line(one: DriftFacts) -> str:
+    """`load time_s has crept by +9.0 % since 2026-05-01 (1.00 s → 1.09 s)`."""
+    on = f" on {one.machine}" if one.machine else ""
+    levels = f"{words.value(one.level_before, one.metric)} → {words.value(one.level_after, one.metric)}"
+    return f"{one.entry.name} {one.metric}{on} has crept by {words.change(one.change)} since {one.since} ({levels})"
+
+
+def _step_cells(one: StepFacts) -> tuple[str, ...]:
     low, high = one.interval
     return (
         one.entry.name,
         one.metric,
+        one.machine or "–",
         words.change(one.change),
         f"{words.change(low)} to {words.change(high)}",
         f"{words.value(one.level_before, one.metric)} → {words.value(one.level_after, one.metric)}",
@@ -102,11 +139,20 @@ def _json(report: SessionReport) -> str:
         "schema_version": SCHEMA_VERSION,
         "session": session,
         "runs": [{**dataclasses.asdict(entry), **_run(run)} for entry, run in report.runs],
-        "worse": [dataclasses.asdict(one) for one in report.worse],
-        "better": [dataclasses.asdict(one) for one in report.better],
+        "regressions": [dataclasses.asdict(one) for one in report.regressions],
+        "improvements": [dataclasses.asdict(one) for one in report.improvements],
+        "drifts": [dataclasses.asdict(one) for one in report.drifts],
+        "inconclusive": [_series(one) for one in report.inconclusive],
+        "blind": [_series(one) for one in report.blind],
     }
     text = json.dumps(document, default=_plain)
     return json.dumps(json.loads(text, parse_constant=str), indent=2, ensure_ascii=False) + "\n"
+
+
+def _series(one: SeriesFacts) -> dict[str, Any]:
+    fields = dataclasses.asdict(one)
+    del fields["levels"]
+    return fields
 
 
 def _run(run: RunFacts) -> dict[str, Any]:
@@ -124,7 +170,7 @@ def _junit(report: SessionReport) -> str:
     top = ElementTree.Element("testsuites")
     cases = [_case(entry, run) for entry, run in report.runs]
     _add_suite(top, report.session.name, report.session.start, cases)
-    _add_suite(top, "regressions", report.session.start, [_regression(one) for one in report.worse])
+    _add_suite(top, "regressions", report.session.start, [_regression(one) for one in report.regressions])
     ElementTree.indent(top)
     return f'<?xml version="1.0" encoding="utf-8"?>\n{ElementTree.tostring(top, encoding="unicode")}\n'
 
@@ -153,10 +199,11 @@ def _case(entry: SiteEntry, run: RunFacts) -> ElementTree.Element:
     return case
 
 
-def _regression(one: ShiftFacts) -> ElementTree.Element:
+def _regression(one: StepFacts) -> ElementTree.Element:
     case = ElementTree.Element("testcase", classname=_in_xml(one.entry.name), name=_in_xml(one.metric), time="0")
-    _, _, change, interval, levels, since, commits = _shift_cells(one)
-    said = f"{change} ({interval}): {levels} since {since}, {commits}"
+    _, _, machine, change, interval, levels, since, commits = _step_cells(one)
+    on = f" on {machine}" if one.machine else ""
+    said = f"{change} ({interval}){on}: {levels} since {since}, {commits}"
     ElementTree.SubElement(case, "failure", type="regression", message=_in_xml(said))
     return case
 

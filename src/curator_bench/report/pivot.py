@@ -11,18 +11,16 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any
 
+from curator_bench.codec import text_of
 from curator_bench.errors import BenchError
-from curator_bench.values import Verdict
+from curator_bench.values import RunRecord, Verdict
 from curator_bench.words import csv_cells, markdown_cell, printable
 
 _OF_EVERY_RUN = ("entry", "verdict", "host")
 _HAVE_METRICS = (Verdict.PASSED, Verdict.FAILED)
 _DIGITS = re.compile(r"(\d+(?:\.\d+)?)")
 _NOT_ALL = "*"
-_NOT_FINITE = ("NaN", "Infinity", "-Infinity")
-"""As results.json has them."""
 _MOST_NAMES = 5
 SUMMARIES: dict[str, Callable[[Sequence[float]], float]] = {
     "median": statistics.median,
@@ -132,7 +130,7 @@ class Pivot:
 
 
 def pivot(
-    runs: Iterable[Mapping[str, Any]],
+    runs: Iterable[RunRecord],
     *,
     metric: str,
     rows: Sequence[str],
@@ -144,15 +142,15 @@ def pivot(
     Whether an entry measures it is not known when none of its runs came to an end; those stand in cells of their own.
     """
     asked = [*rows, *columns]
-    all_runs = [run for run in runs if run["verdict"] != Verdict.SKIPPED]
+    all_runs = [run for run in runs if run.verdict is not Verdict.SKIPPED]
     _check_axes(asked, all_runs)
     metric = find_metric(metric, all_runs)
-    measuring = {run.get("entry") for run in all_runs if _is_to_have(run, metric)}
-    groups = _grouped((run for run in all_runs if run.get("entry") in measuring), rows, columns)
+    measuring = {run.entry for run in all_runs if _is_to_have(run, metric)}
+    groups = _grouped((run for run in all_runs if run.entry in measuring), rows, columns)
     if not groups:
-        raise BenchError(_no_run_with(metric, asked, [run for run in all_runs if run.get("entry") in measuring]))
-    ended = {run.get("entry") for run in all_runs if run["verdict"] in _HAVE_METRICS}
-    unknown = [run for run in all_runs if run.get("entry") not in measuring | ended]
+        raise BenchError(_no_run_with(metric, asked, [run for run in all_runs if run.entry in measuring]))
+    ended = {run.entry for run in all_runs if run.verdict in _HAVE_METRICS}
+    unknown = [run for run in all_runs if run.entry not in measuring | ended]
     unmeasured = _grouped(unknown, rows, columns)
     groups = {**unmeasured, **groups}
     return Pivot(
@@ -169,41 +167,39 @@ def pivot(
 
 
 def _grouped(
-    runs: Iterable[Mapping[str, Any]], rows: Sequence[str], columns: Sequence[str]
-) -> dict[tuple[Key, Key], list[Mapping[str, Any]]]:
+    runs: Iterable[RunRecord], rows: Sequence[str], columns: Sequence[str]
+) -> dict[tuple[Key, Key], list[RunRecord]]:
     """The runs that have all of the axes."""
-    groups: dict[tuple[Key, Key], list[Mapping[str, Any]]] = defaultdict(list)
+    groups: dict[tuple[Key, Key], list[RunRecord]] = defaultdict(list)
     for run in runs:
         if _has(run, [*rows, *columns]):
             groups[_key(run, rows), _key(run, columns)].append(run)
     return dict(groups)
 
 
-def _is_to_have(run: Mapping[str, Any], metric: str) -> bool:
+def _is_to_have(run: RunRecord, metric: str) -> bool:
     """It has the metric, or is required to."""
-    return metric in run["metrics"] or any(check.get("metric") == metric for check in run.get("requirements") or ())
+    return metric in run.metrics or any(check.metric == metric for check in run.requirements)
 
 
-def _entries_of(groups: Iterable[Sequence[Mapping[str, Any]]]) -> tuple[str, ...]:
+def _entries_of(groups: Iterable[Sequence[RunRecord]]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(str(_value(run, "entry")) for group in groups for run in group))
 
 
-def _no_run_with(metric: str, axes: Sequence[str], measuring: Sequence[Mapping[str, Any]]) -> str:
+def _no_run_with(metric: str, axes: Sequence[str], measuring: Sequence[RunRecord]) -> str:
     asked = f"both {' and '.join(axes)}" if len(axes) > 1 else f"the axis {axes[0]}"
     known = ", ".join([*axes_of(measuring), *_OF_EVERY_RUN])
     return f"no run that measures {metric} has {asked}; the axes of those that do: {known}"
 
 
-def axes_of(runs: Iterable[Mapping[str, Any]]) -> list[str]:
-    return list(dict.fromkeys(axis for run in runs for axis in run.get("axes") or {}))
+def axes_of(runs: Iterable[RunRecord]) -> list[str]:
+    return list(dict.fromkeys(axis for run in runs for axis in run.axes))
 
 
-def find_metric(said: str, runs: Iterable[Mapping[str, Any]]) -> str:
+def find_metric(said: str, runs: Iterable[RunRecord]) -> str:
     """The metric of this name, or the only one that has it as a part."""
-    measured = (item for run in runs for item in run["metrics"].items())
-    names: list[str] = list(
-        dict.fromkeys(name for name, value in measured if _is_number(value) or value in _NOT_FINITE)
-    )
+    measured = (item for run in runs for item in run.metrics.items())
+    names = list(dict.fromkeys(name for name, value in measured if isinstance(value, int | float)))
     if said in names:
         return said
     found = [name for name in names if said in name]
@@ -214,46 +210,42 @@ def find_metric(said: str, runs: Iterable[Mapping[str, Any]]) -> str:
     raise BenchError(f"{problem}; there are: {', '.join(near) or 'none'}")
 
 
-def _check_axes(said: Sequence[str], runs: Sequence[Mapping[str, Any]]) -> None:
+def _check_axes(said: Sequence[str], runs: Sequence[RunRecord]) -> None:
     known = [*axes_of(runs), *_OF_EVERY_RUN]
     if unknown := [axis for axis in said if axis not in known]:
         raise BenchError(f"no run has the axis {', '.join(unknown)}; there are: {', '.join(known)}")
 
 
-def _has(run: Mapping[str, Any], axes: Iterable[str]) -> bool:
+def _has(run: RunRecord, axes: Iterable[str]) -> bool:
     return all(_value(run, axis) is not None for axis in axes)
 
 
-def _value(run: Mapping[str, Any], axis: str) -> str | None:
-    found = (run.get("axes") or {}).get(axis)
+def _value(run: RunRecord, axis: str) -> str | None:
+    found = run.axes.get(axis)
     if found is None and axis in _OF_EVERY_RUN:
-        found = run.get(axis) or run["name"].partition("[")[0]
+        found = getattr(run, axis) or run.name.partition("[")[0]
     return None if found is None else str(found)
 
 
-def _key(run: Mapping[str, Any], axes: Iterable[str]) -> Key:
+def _key(run: RunRecord, axes: Iterable[str]) -> Key:
     return tuple(str(_value(run, axis)) for axis in axes)
 
 
-def _cell(group: Sequence[Mapping[str, Any]], metric: str, summary: str) -> Cell:
+def _cell(group: Sequence[RunRecord], metric: str, summary: str) -> Cell:
     """Of a run that crashed or was stopped, no number counts: it did not do the work."""
-    ended = [(run["verdict"], run["metrics"].get(metric)) for run in group if run["verdict"] in _HAVE_METRICS]
-    numbers = [float(value) for _, value in ended if _is_number(value)]
-    others = [(verdict, value) for verdict, value in ended if not _is_number(value)]
+    ended = [(run.verdict, run.metrics.get(metric)) for run in group if run.verdict in _HAVE_METRICS]
+    figures = [float(value) for _, value in ended if isinstance(value, int | float)]
+    numbers = [value for value in figures if math.isfinite(value)]
     return Cell(
         value=SUMMARIES[summary](numbers) if numbers else None,
         numbers=len(numbers),
-        not_passed=tuple(str(run["verdict"]) for run in group if run["verdict"] != Verdict.PASSED),
-        not_finite=tuple(value for _, value in others if value in _NOT_FINITE),
-        without=sum(verdict == Verdict.PASSED and value not in _NOT_FINITE for verdict, value in others),
+        not_passed=tuple(str(run.verdict) for run in group if run.verdict is not Verdict.PASSED),
+        not_finite=tuple(text_of(value) for value in figures if not math.isfinite(value)),
+        without=sum(verdict is Verdict.PASSED and not isinstance(value, int | float) for verdict, value in ended),
     )
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float)
-
-
-def _differing(groups: Iterable[Sequence[Mapping[str, Any]]], shown: set[str]) -> tuple[str, ...]:
+def _differing(groups: Iterable[Sequence[RunRecord]], shown: set[str]) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for group in groups:
         for axis in ["entry", *axes_of(group)]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from curator_bench.report.session_runs import RESULTS, read_object
+from curator_bench.values import RunRecord
 
 _FINE = frozenset(["passed", "skipped"])
 _TOOK_ITS_TIME = frozenset(["passed", "failed", "timeout"])
@@ -115,12 +116,12 @@ class Progress:
         with self._lock:
             self._expected.update(dict.fromkeys(nodeid for nodeid in nodeids if nodeid in self._planned))
 
-    def note_done_before(self, runs: Sequence[Mapping[str, Any]]) -> None:
+    def note_done_before(self, runs: Sequence[RunRecord]) -> None:
         """With --bench-resume: what is not run again tells at least how long its like takes."""
         with self._lock:
             self._skipped_by_resume = len(runs)
             for run in runs:
-                self._times.note(str(run.get("nodeid", "")), str(run.get("verdict")), run.get("duration_s"))
+                self._times.note(run.nodeid, run.verdict, run.duration_s)
 
     def begin(self, nodeid: str, host: str = "", gpus: Sequence[str] = ()) -> None:
         """`host`: in a fleet."""
@@ -146,7 +147,7 @@ class Progress:
             if (begun := self._running.pop(nodeid, None)) is not None:
                 self._gpu_s += self._gpus(nodeid) * (time.monotonic() - begun.since)
 
-    def end(self, nodeid: str, verdict: str, run: Mapping[str, Any] | None = None) -> None:
+    def end(self, nodeid: str, verdict: str, run: RunRecord | None = None) -> None:
         """`run`: what its report carries, if there was one. What ends twice is what it was at last."""
         with self._lock:
             begun = self._running.pop(nodeid, None)
@@ -155,10 +156,9 @@ class Progress:
             if begun and run:
                 self._count_time(nodeid, verdict, run)
 
-    def _count_time(self, nodeid: str, verdict: str, run: Mapping[str, Any]) -> None:
-        seconds = float(run.get("duration_s") or 0.0)
-        self._gpu_s += self._gpus(nodeid, run) * seconds
-        self._times.note(nodeid, verdict, seconds)
+    def _count_time(self, nodeid: str, verdict: str, run: RunRecord) -> None:
+        self._gpu_s += self._gpus(nodeid, run) * run.duration_s
+        self._times.note(nodeid, verdict, run.duration_s)
 
     def is_of_use(self) -> bool:
         """Whether there is anything to tell at all."""
@@ -225,10 +225,10 @@ class Progress:
         seconds = [max(0.0, (expected or 0.0) - elapsed) for expected, elapsed in rest]
         return max([sum(seconds) / max(1, len(running)), *seconds], default=0.0)
 
-    def _gpus(self, nodeid: str, run: Mapping[str, Any] | None = None) -> float:
+    def _gpus(self, nodeid: str, run: RunRecord | None = None) -> float:
         planned = self._planned.get(nodeid)
         asked = planned.num_gpus if planned else 0.0
-        return float((run or {}).get("ray_num_gpus") or 0.0) if asked is None else asked
+        return ((run.ray_num_gpus if run else None) or 0.0) if asked is None else asked
 
 
 class _Times:
@@ -248,8 +248,8 @@ class _Times:
             if self._usual is None:
                 self._usual = self._ask()
 
-    def note(self, nodeid: str, verdict: str, seconds: Any) -> None:
-        if verdict in _TOOK_ITS_TIME and isinstance(seconds, int | float):
+    def note(self, nodeid: str, verdict: str, seconds: float) -> None:
+        if verdict in _TOOK_ITS_TIME:
             for name in (_kin(nodeid), ""):
                 self._took[name][0] += seconds
                 self._took[name][1] += 1

@@ -8,46 +8,45 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from curator_bench.values import Verdict
+from curator_bench import safe_files
+from curator_bench.codec import from_document
+from curator_bench.values import RunRecord
 
 SUMMARY = "summary.json"
 RESULTS = "results.json"
 _SCHEMA_VERSION = 1
-_VERDICTS = frozenset(map(str, Verdict))
-_MAPPINGS = ("metrics", "params", "axes")
+_LARGEST = 2**30
 _NO_ENTRIES_IN = frozenset(["env", "data_setup", "standing_clusters", "undelivered"])
 _OF_ONE_RUN = frozenset(["logs", "scratch", "ray_cluster", "artifacts", "benchmark_results"])
 _NUMBERED = ("repeat_", "warmup_", "attempt_")
 
 
-def runs_of(session_dir: Path) -> list[dict[str, Any]]:
-    """The last run of every entry. What was killed left no summary, so the entries' own files are asked as well."""
+def runs_of(session_dir: Path) -> list[RunRecord]:
+    """The last run of every entry. A session that was killed left no summary, so the entries' own files count too."""
     written = _runs_in_summary(session_dir / SUMMARY)
     return merged([*written, *_results_below(session_dir)])
 
 
-def merged(runs: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def merged(runs: Iterable[RunRecord]) -> list[RunRecord]:
     """One of each entry: that which began last, of those alike the one that stands last."""
-    found: dict[tuple[str, str], dict[str, Any]] = {}
+    found: dict[tuple[str, str], RunRecord] = {}
     for run in runs:
-        key = str(run.get("file", "")), str(run["name"])
-        if key not in found or _began(run) >= _began(found[key]):
+        # The name of an entry is unique in a session; that of a Python benchmark in its file.
+        key = "" if run.matrix else run.file, run.name
+        if key not in found or run.started_at >= found[key].started_at:
             found[key] = run
     return list(found.values())
 
 
-def _began(run: dict[str, Any]) -> str:
-    return str(run.get("started_at", ""))
-
-
-def _runs_in_summary(path: Path) -> list[dict[str, Any]]:
+def _runs_in_summary(path: Path) -> list[RunRecord]:
     found = read_object(path).get("runs")
-    return [run for run in found if _is_run(run)] if isinstance(found, list) else []
+    runs = [_run_in(document) for document in found] if isinstance(found, list) else []
+    return [run for run in runs if run is not None]
 
 
-def _results_below(session_dir: Path) -> Iterator[dict[str, Any]]:
+def _results_below(session_dir: Path) -> Iterator[RunRecord]:
     for path in _files_below(session_dir):
-        if run := read_run(path):
+        if run := read_run(path, session_dir):
             yield run
 
 
@@ -71,10 +70,9 @@ def _holds_no_entry(name: str, *, top: bool, in_entry: bool) -> bool:
     return in_entry and (name in _OF_ONE_RUN or name.startswith(_NUMBERED))
 
 
-def read_run(path: Path) -> dict[str, Any]:
-    """What a results.json says; empty where there is none, or none that says it."""
-    run = read_object(path)
-    return run if _is_run(run) else {}
+def read_run(path: Path, below: Path | None = None) -> RunRecord | None:
+    """The run that a results.json tells of; None where there is no file, or none that can be believed."""
+    return _run_in(read_object(path, below))
 
 
 def why_broken(path: Path) -> str:
@@ -87,18 +85,29 @@ def why_broken(path: Path) -> str:
     return f"{path} is broken"
 
 
-def read_object(path: Path) -> dict[str, Any]:
-    """Empty where there is none, or none that can be read: whoever wrote it may have been killed."""
+def read_object(path: Path, below: Path | None = None) -> dict[str, Any]:
+    """The object in a file of JSON; empty where there is none that can be read: its writer may have been killed.
+
+    `below`: the folder from which on no link is followed, the file's own where nothing is said.
+    """
     try:
-        found = json.loads(path.read_text("utf-8"))
+        found = json.loads(safe_files.read_text(path, below=below, most_bytes=_LARGEST))
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
 
 
-def _is_run(run: Any) -> bool:
-    """Whether it is one we may have written: nothing of another kind is believed."""
-    if not isinstance(run, dict) or run.get("schema_version", _SCHEMA_VERSION) != _SCHEMA_VERSION:
-        return False
-    texts = isinstance(run.get("name"), str) and isinstance(run.get("verdict"), str)
-    return texts and run["verdict"] in _VERDICTS and all(isinstance(run.get(key, {}), dict) for key in _MAPPINGS)
+def _run_in(document: Any) -> RunRecord | None:
+    """Nothing is believed that is not of the types we write."""
+    if not isinstance(document, dict) or document.get("schema_version", _SCHEMA_VERSION) != _SCHEMA_VERSION:
+        return None
+    try:
+        return from_document(RunRecord, document)
+    except ValueError:
+        return None
+
+
+def run_on(report: object) -> RunRecord | None:
+    """The run that a test report carries; None on the reports of other tests."""
+    document = getattr(report, "curator_bench", None)
+    return None if document is None else from_document(RunRecord, document)

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import json
-import os
+import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from curator_bench.report.failures import failures
+from curator_bench import safe_files
+from curator_bench.codec import json_text, strict, to_document
 from curator_bench.report.pivot import axes_of
-from curator_bench.report.session_runs import SUMMARY, merged, runs_of
+from curator_bench.report.session_runs import RESULTS, SUMMARY, merged, read_run, runs_of
+from curator_bench.values import RunRecord, Scalar, Verdict
 from curator_bench.words import printable, readable_seconds
 
 SCHEMA_VERSION = 1
 _MOST_METRICS = 3
 _MOST_ROWS = 60
+_MOST_NAMED = 5
 _LONGEST_TEXT = 24
 _HUGE = 1e15
 _PREFERRED = ("throughput", "per_sec", "per_s", "time", "_s")
@@ -32,7 +34,7 @@ _OWN = frozenset(
 )
 
 
-def summary_table(runs: Sequence[dict[str, Any]]) -> list[str]:
+def summary_table(runs: Sequence[RunRecord]) -> list[str]:
     """Entry, verdict, time and the metrics that matter most: those with a requirement, else those that tell a speed."""
     rows = [("ENTRY", "VERDICT", "TIME", "METRICS"), *(_row(run) for run in runs[:_MOST_ROWS])]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
@@ -44,80 +46,86 @@ def summary_table(runs: Sequence[dict[str, Any]]) -> list[str]:
     return [*lines, *warning_lines(runs), *_confirming_line(runs)]
 
 
-def warning_lines(runs: Sequence[dict[str, Any]]) -> list[str]:
+def lost_lines(runs: Sequence[RunRecord]) -> list[str]:
+    """The runs of entries whose files are gone by now: somebody removed their folders, or the whole session's."""
+    ran = [run for run in runs if run.matrix and run.verdict != Verdict.SKIPPED]
+    lost = [run for run in ran if not safe_files.is_file(Path(run.directory, RESULTS))]
+    if not lost:
+        return []
+    names = ", ".join(run.name for run in lost[:_MOST_NAMED]) + (", …" if len(lost) > _MOST_NAMED else "")
+    whose = "1 run are gone: its folder was" if len(lost) == 1 else f"{len(lost)} runs are gone: their folders were"
+    return [printable(f"the files of {whose} removed after {'it' if len(lost) == 1 else 'they'} had ended: {names}")]
+
+
+def warning_lines(runs: Sequence[RunRecord]) -> list[str]:
     """What runs warn of; and of those that passed with gates that are inconclusive, how many and which."""
-    lines = [f"warning: {run['name']}: {text}" for run in runs for text in run["warnings"]]
-    open_gates = [(run, check) for run in runs if run["verdict"] == "passed" for check in _inconclusive(run)]
+    lines = [f"warning: {run.name}: {text}" for run in runs for text in run.warnings]
+    open_gates = [(run, check) for run in runs if run.passed for check in run.inconclusive]
     lines += [
-        f"warning: {run['name']}: {check['metric']} {check['bound']} is inconclusive: {check['note']}"
-        for run, check in open_gates
+        f"warning: {run.name}: {check.metric} {check.bound} is inconclusive: {check.note}" for run, check in open_gates
     ]
     if open_gates:
-        count = len({run["nodeid"] for run, _ in open_gates})
+        count = len({run.nodeid for run, _ in open_gates})
         lines.append(f"{count} run{'s' if count > 1 else ''} passed with inconclusive gates")
     return list(map(printable, lines))
 
 
-def _inconclusive(run: dict[str, Any]) -> list[dict[str, Any]]:
-    return [check for check in run["requirements"] if check["met"] is None]
-
-
-def _confirming_line(runs: Sequence[dict[str, Any]]) -> list[str]:
-    seconds = [run["confirming_s"] for run in runs if run.get("confirming_s")]
+def _confirming_line(runs: Sequence[RunRecord]) -> list[str]:
+    seconds = [run.confirming_s for run in runs if run.confirming_s]
     if not seconds:
         return []
     entries = "1 entry was" if len(seconds) == 1 else f"{len(seconds)} entries were"
     return [f"{entries} measured again for gates, which took {readable_seconds(sum(seconds))}"]
 
 
-def _row(run: dict[str, Any]) -> tuple[str, str, str, str]:
-    return run["name"], run["verdict"], readable_seconds(run["duration_s"]), _metrics(run)
+def _row(run: RunRecord) -> tuple[str, str, str, str]:
+    return run.name, str(run.verdict), readable_seconds(run.duration_s), _metrics(run)
 
 
-def _metrics(run: dict[str, Any]) -> str:
-    names = dict.fromkeys(check["metric"] for check in run["requirements"] if not check["missing"])
-    names.update(dict.fromkeys(_telling(run["metrics"])))
-    chosen = [name for name in names if name in run["metrics"] and name not in ("is_success", "success")][
-        :_MOST_METRICS
-    ]
-    return printable(", ".join(f"{name}={_short(run['metrics'][name])}" for name in chosen))
+def _metrics(run: RunRecord) -> str:
+    names = dict.fromkeys(check.metric for check in run.requirements if not check.missing)
+    names.update(dict.fromkeys(_telling(run.metrics)))
+    chosen = [name for name in names if name in run.metrics and name not in ("is_success", "success")][:_MOST_METRICS]
+    return printable(", ".join(f"{name}={_short(run.metrics[name])}" for name in chosen))
 
 
-def _telling(metrics: dict[str, Any]) -> list[str]:
+def _telling(metrics: Mapping[str, Scalar]) -> list[str]:
     own = [
         name for name in metrics if name not in _OWN and not name.startswith("task_") and not _is_spread(name, metrics)
     ]
-    numbers = [name for name in own if isinstance(metrics[name], int | float)]
+    numbers = [name for name in own if _is_number(metrics[name])]
     return sorted(numbers, key=lambda name: not any(word in name for word in _PREFERRED))
 
 
-def _is_spread(name: str, metrics: dict[str, Any]) -> bool:
+def _is_number(value: Scalar) -> bool:
+    return isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
+
+
+def _is_spread(name: str, metrics: Mapping[str, Scalar]) -> bool:
     """Of the repeats of a run, beside their median."""
     base, _, ending = name.rpartition("_")
     return ending in _SPREAD and all(f"{base}_{each}" in metrics for each in _SPREAD)
 
 
-def _short(value: Any) -> str:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        text = str(value)
+def _short(value: Scalar) -> str:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not _is_number(value):
+        text = str(strict(value))
         return text if len(text) <= _LONGEST_TEXT else text[: _LONGEST_TEXT - 1] + "…"
     if isinstance(value, int) and abs(value) < _HUGE:
         return f"{value:,}"
     return f"{value:,.0f}" if 10_000 <= abs(value) < _HUGE else f"{value:,.4g}"
 
 
-def write_summary(session_dir: Path, runs: Sequence[dict[str, Any]]) -> None:
+def write_summary(session_dir: Path, runs: Sequence[RunRecord]) -> None:
     """summary.json: this invocation's runs laid over what earlier ones of the same session left."""
     path = session_dir / SUMMARY
     document = summary_of(session_dir.name, merged([*runs_of(session_dir), *runs]))
-    beside = path.with_name(f".{SUMMARY}.{os.getpid()}")
-    beside.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", "utf-8")
-    os.replace(beside, path)
+    safe_files.write_text(path, json_text(document))
 
 
-def summary_of(session: str, runs: list[dict[str, Any]]) -> dict[str, Any]:
+def summary_of(session: str, runs: Sequence[RunRecord]) -> dict[str, Any]:
     """The counts and times of all runs, and of those that share a value of an axis; what failed, and why; every run."""
-    failed = failures(runs)
+    failed = _failures(runs)
     return {
         "schema_version": SCHEMA_VERSION,
         "session": session,
@@ -127,33 +135,42 @@ def summary_of(session: str, runs: list[dict[str, Any]]) -> dict[str, Any]:
         "axes": {axis: {value: _total(group) for value, group in _by(axis, runs).items()} for axis in axes_of(runs)},
         "failures_by_category": dict(Counter(failure["category"] for failure in failed)),
         "failures": failed,
-        "runs": runs,
+        "runs": [to_document(run) for run in runs],
     }
 
 
-def _counts(runs: Sequence[dict[str, Any]]) -> dict[str, int]:
-    return dict(Counter(run["verdict"] for run in runs))
+def _failures(runs: Iterable[RunRecord]) -> list[dict[str, Any]]:
+    """Every run that failed, in short, with its category."""
+    kept = ("name", "uid", "verdict", "error", "directory", "log_path", "host")
+    return [
+        {**{key: strict(getattr(run, key)) for key in kept}, "category": run.category, "axes": dict(run.axes)}
+        for run in runs
+        if run.category is not None
+    ]
 
 
-def _total(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    seconds = [run["duration_s"] for run in runs if isinstance(run.get("duration_s"), int | float)]
-    return {"runs": len(runs), "counts": _counts(runs), "duration_s": sum(seconds)}
+def _counts(runs: Sequence[RunRecord]) -> dict[str, int]:
+    return dict(Counter(str(run.verdict) for run in runs))
 
 
-def _by(axis: str, runs: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """The runs by what their axis says; those that do not have it are in none of them."""
-    found: dict[str, list[dict[str, Any]]] = defaultdict(list)
+def _total(runs: Sequence[RunRecord]) -> dict[str, Any]:
+    return {"runs": len(runs), "counts": _counts(runs), "duration_s": sum(run.duration_s for run in runs)}
+
+
+def _by(axis: str, runs: Iterable[RunRecord]) -> dict[str, list[RunRecord]]:
+    """The runs by the value of their axis; those that do not have it are in none of them."""
+    found: dict[str, list[RunRecord]] = defaultdict(list)
     for run in runs:
-        value = run.get("entry") or run["name"] if axis == "entry" else (run.get("axes") or {}).get(axis)
+        value = run.entry or run.name if axis == "entry" else run.axes.get(axis)
         if value is not None:
-            found[str(value)].append(run)
+            found[value].append(run)
     return found
 
 
-def read_results(directory: Path, since: datetime) -> dict[str, Any] | None:
-    """What whoever ran an entry wrote of it, when that is not of a run before `since`."""
+def read_results(directory: Path, since: datetime, below: Path | None = None) -> RunRecord | None:
+    """The run that results.json tells of, when it did not begin before `since`."""
+    run = read_run(directory / RESULTS, below)
     try:
-        run: dict[str, Any] = json.loads((directory / "results.json").read_text("utf-8"))
-        return run if datetime.fromisoformat(run["started_at"]) >= since else None
-    except (OSError, ValueError, KeyError, TypeError):
+        return run if run is not None and datetime.fromisoformat(run.started_at) >= since else None
+    except (ValueError, TypeError):  # no time, or one that does not say where
         return None

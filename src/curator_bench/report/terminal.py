@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from curator_bench.report.live import LiveLines
     from curator_bench.report.progress_told import ProgressTold
+    from curator_bench.values import RunRecord
 
 _MARKS = {"passed": "✅", "skipped": "⏭ "}
 _LOST = "???"
@@ -50,8 +51,8 @@ class TerminalReport:
         self._session_dir = session_dir
         self._entry_dirs = entry_dirs
         self._began = datetime.now(UTC)
-        self._runs: list[dict[str, Any]] = []
-        self.done_before: list[dict[str, Any]] = []
+        self._runs: list[RunRecord] = []
+        self.done_before: list[RunRecord] = []
         """Runs of the session that are not run again."""
         self._elsewhere: dict[str, str] = {}
         """By node id: why another invocation of the session has them."""
@@ -106,7 +107,7 @@ class TerminalReport:
         if (elsewhere := getattr(report, "curator_bench_elsewhere", None)) is not None:
             self.note_elsewhere(report.nodeid, elsewhere)
         if report.when == _LOST and report.nodeid in self._open:
-            vars(report)["curator_bench"] = self._lost_run(report)
+            self._note_lost(report)
         self.note_run(report)
         if report.when != "setup" or not report.passed:
             self._close(report.nodeid, "error" if report.failed else report.outcome)
@@ -116,7 +117,7 @@ class TerminalReport:
     @pytest.hookimpl(tryfirst=True)
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
         """A run that did not pass is shown by its verdict, as word and letter; what pytest has words for, by those."""
-        run: dict[str, Any] | None = getattr(report, "curator_bench", None)
+        run = getattr(report, "curator_bench", None)
         if run is None and report.skipped and report.nodeid in self._elsewhere:
             return "left to others", "" if self._speaks_of(report.nodeid) else "e", "ELSEWHERE"
         if run is None or report.when in ("setup", "teardown") or _is_subtest(report):
@@ -133,7 +134,7 @@ class TerminalReport:
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter, exitstatus: int) -> None:
         if not self._runs and not self.done_before and not self._elsewhere:
             return
-        from curator_bench.report.summary import summary_table, warning_lines
+        from curator_bench.report.summary import lost_lines, summary_table, warning_lines
 
         self._pause()
         if terminalreporter.verbosity >= 0:
@@ -143,19 +144,26 @@ class TerminalReport:
             if self.done_before:
                 terminalreporter.write_line(f"{len(self.done_before)} of the session were done before")
             if self._elsewhere:
-                left = f"{len(self._elsewhere)} of the session {'was' if len(self._elsewhere) == 1 else 'were'} left"
-                running = len(self._progress.now().running_elsewhere)
-                still = f", which still run {running} of them" if running else ""
-                terminalreporter.write_line(f"{left} to other invocations{still}")
+                terminalreporter.write_line(self._left_to_others())
         elif terminalreporter.verbosity == -1:
             for line in warning_lines(self._runs):
                 terminalreporter.write_line(line)
-        terminalreporter.write_line(f"Session: {self._session_dir}")
-        if self._database:
-            terminalreporter.write_line(f"Database: {self._database}")
+        for line in lost_lines(self._runs):
+            terminalreporter.write_line(line, red=True)
+        for line in self._places():
+            terminalreporter.write_line(line)
         if exitstatus == pytest.ExitCode.INTERRUPTED and self._entry_dirs:
             session = shlex.quote(self._session_dir.name)
             terminalreporter.write_line(f"To go on: the same command with --bench-resume --bench-session {session}")
+
+    def _left_to_others(self) -> str:
+        left = f"{len(self._elsewhere)} of the session {'was' if len(self._elsewhere) == 1 else 'were'} left"
+        running = len(self._progress.now().running_elsewhere)
+        return f"{left} to other invocations{f', which still run {running} of them' if running else ''}"
+
+    def _places(self) -> list[str]:
+        found = [f"Session: {self._session_dir}"]
+        return [*found, f"Database: {self._database}"] if self._database else found
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self) -> None:
@@ -173,12 +181,13 @@ class TerminalReport:
                 self._terminal.write_line(f"summary.json could not be written: {error}", red=True)
 
     def note_run(self, report: pytest.TestReport) -> None:
-        run: dict[str, Any] | None = getattr(report, "curator_bench", None)
-        if run is not None and not _is_subtest(report):
+        from curator_bench.report.session_runs import run_on
+
+        if not _is_subtest(report) and (run := run_on(report)) is not None:
             self._end(report, run)
 
     @property
-    def runs(self) -> tuple[dict[str, Any], ...]:
+    def runs(self) -> tuple[RunRecord, ...]:
         """Those that are known so far; at the end of the session also those that were interrupted."""
         return tuple(self._runs)
 
@@ -189,33 +198,36 @@ class TerminalReport:
             self._line(text)
         self._resume()
 
-    def note_interrupted(self, run: dict[str, Any]) -> None:
+    def note_interrupted(self, run: RunRecord) -> None:
         """A run that Ctrl-C ended has no report of its own."""
         self._runs.append(run)
 
-    def _interrupted_elsewhere(self) -> list[dict[str, Any]]:
+    def _interrupted_elsewhere(self) -> list[RunRecord]:
         """Ctrl-C ends workers without a report; what they wrote of their runs is there."""
         from curator_bench.report.summary import read_results
 
-        known = {run["nodeid"] for run in self._runs}
+        known = {run.nodeid for run in self._runs}
         found = [read_results(self._entry_dirs[nodeid], self._began) for nodeid in self._open]
-        return [run for run in found if run is not None and run["nodeid"] not in known]
+        return [run for run in found if run is not None and run.nodeid not in known]
 
-    def _lost_run(self, report: pytest.TestReport) -> dict[str, Any]:
+    def _note_lost(self, report: pytest.TestReport) -> None:
         """The worker that had the run is gone."""
-        return {
-            "name": report.nodeid.partition("::")[2],
-            "nodeid": report.nodeid,
-            "verdict": "interrupted",
-            "error": report.longreprtext,
-            "started_at": self._open[report.nodeid].isoformat(timespec="milliseconds"),
-            "duration_s": (datetime.now(UTC) - self._open[report.nodeid]).total_seconds(),
-            "directory": str(self._entry_dirs[report.nodeid]),
-            "log_path": "",
-            "metrics": {},
-            "requirements": [],
-            "warnings": [],
-        }
+        from curator_bench.codec import to_document
+        from curator_bench.values import RunRecord, Verdict
+
+        name, now = report.nodeid.partition("::")[2], datetime.now(UTC)
+        run = RunRecord(
+            name=name,
+            entry=name.partition("[")[0],
+            nodeid=report.nodeid,
+            verdict=Verdict.INTERRUPTED,
+            error=report.longreprtext,
+            started_at=self._open[report.nodeid].isoformat(timespec="milliseconds"),
+            ended_at=now.isoformat(timespec="milliseconds"),
+            duration_s=(now - self._open[report.nodeid]).total_seconds(),
+            directory=str(self._entry_dirs[report.nodeid]),
+        )
+        vars(report)["curator_bench"] = to_document(run)
 
     def _begin(self, nodeid: str, host: str = "", gpus: Sequence[str] = ()) -> None:
         is_new = nodeid not in self._open
@@ -251,22 +263,22 @@ class TerminalReport:
         if not self._started:
             self._progress.note_done_before(self.done_before)
         for run in self._runs:
-            self._progress.end(run["nodeid"], run["verdict"], run)
+            self._progress.end(run.nodeid, run.verdict, run)
         self._told.close()
 
-    def _end(self, report: pytest.TestReport, run: dict[str, Any]) -> None:
+    def _end(self, report: pytest.TestReport, run: RunRecord) -> None:
         from curator_bench.words import readable_seconds
 
         if report.when == "teardown":  # it was thought to have passed
-            self._runs = [earlier for earlier in self._runs if earlier["nodeid"] != report.nodeid]
+            self._runs = [earlier for earlier in self._runs if earlier.nodeid != report.nodeid]
         self._runs.append(run)
-        self._progress.end(report.nodeid, run["verdict"], run)
-        self._close(report.nodeid, run["verdict"])
+        self._progress.end(report.nodeid, run.verdict, run)
+        self._close(report.nodeid, run.verdict)
         if self._speaks_of(report.nodeid):
-            mark = _MARKS.get(run["verdict"], "❌")
-            self._line(f"        {mark} {run['name']}: {run['verdict']} in {readable_seconds(run['duration_s'])}")
-            if run["log_path"]:
-                self._line(f"        Logs: {run['log_path']}")
+            mark = _MARKS.get(run.verdict, "❌")
+            self._line(f"        {mark} {run.name}: {run.verdict} in {readable_seconds(run.duration_s)}")
+            if run.log_path:
+                self._line(f"        Logs: {run.log_path}")
 
     def _close(self, nodeid: str, verdict: str) -> None:
         """`verdict`: of an item that had no run."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
-import json
 import re
+import shlex
 import textwrap
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -14,19 +13,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from curator_bench.collection import BENCHMARKS
-from curator_bench.execution.files import strict
 from curator_bench.masking import is_secret_name, masked
 from curator_bench.matrix import definition_hash
 from curator_bench.matrix.definition import function_hash
 from curator_bench.provenance.packages import package_version
 from curator_bench.rootdir import name_in_project
 from curator_bench.runner.folders import item_dir
-from curator_bench.runner.outcomes import masked_check
-from curator_bench.runner.phases import shown
+from curator_bench.runner.judging import shown_error
 from curator_bench.runner.recorder import Recording
+from curator_bench.runner.shown import masked_checks
 from curator_bench.store.queries import EntryKey
-from curator_bench.store.records import Figures, RunEnd, RunStart
-from curator_bench.values import Check, Entry, RunResult, Scalar, Verdict
+from curator_bench.store.records import FIGURES, end_of, new_uid
+from curator_bench.values import Check, Entry, Run, RunRecord, Scalar, Verdict
 
 if TYPE_CHECKING:
     from curator_bench.cluster.model import Cluster
@@ -44,9 +42,8 @@ COLUMNS = {
     "average_gpu_utilization": "average_gpu_utilization",
 }
 """The metrics that have a column of their own as well."""
-_FIGURES = frozenset(field.name for field in dataclasses.fields(Figures))
 _OF_THE_END = ("duration", "error", "exit_code", "node", "gpu", "command", "log_path")
-SETTABLE = (*sorted(_FIGURES), *_OF_THE_END)
+SETTABLE = (*sorted(FIGURES), *_OF_THE_END)
 """The attributes of `test_run_benchmark` that are written when the test ends."""
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _PLAIN = (str, int, float, bool, type(None))
@@ -69,8 +66,8 @@ class PythonRun:
         self._columns: dict[str, Any] = {"ray_version": package_version("ray")}
         self._row: TestRun | None = None
         self._mask = item.config.stash[BENCHMARKS].mask
-        self._start = start_of(item)
-        recording.start(self._start)
+        self._run = run_of(item)
+        self._start = recording.start(self._run)
 
     def take(self, metrics: Mapping[str, Scalar]) -> None:
         """Keeps what was measured, each where it belongs."""
@@ -93,7 +90,7 @@ class PythonRun:
     @property
     def origin(self) -> tuple[EntryKey, str | None]:
         """What its history is kept by, and its definition."""
-        return EntryKey(self._start.name, self._start.path), self._start.definition_hash
+        return EntryKey(self._run.name, self._run.file), self._run.definition_hash or None
 
     @property
     def row(self) -> TestRun:
@@ -101,7 +98,7 @@ class PythonRun:
         if self._row is None:
             from curator_bench.store.schema import TestRun
 
-            told = {field.name: getattr(self._start, field.name) for field in dataclasses.fields(RunStart)}
+            told = {name: getattr(self._start, name) for name in type(self._start).__slots__}
             self._row = TestRun(**{**told, **self._columns})
         return self._row
 
@@ -119,52 +116,31 @@ class PythonRun:
         """Completes the row."""
         if "call" not in self._outcomes:
             self.note_verdict(Verdict.ERROR, "its test was not called")
-        columns = self._settled()
-        end = RunEnd(
-            verdict=self.verdict,
-            end=datetime.now(UTC),
-            setup_outcome=self._outcomes.get("setup"),
-            call_outcome=self._outcomes.get("call"),
-            teardown_outcome=self._outcomes.get("teardown"),
-            figures=Figures(**{name: columns.pop(name) for name in _FIGURES & set(columns)}),
-            metrics=masked(self.metrics, self._mask),
-            params=self._shown_params(),
-            checks=tuple(masked_check(check, self._mask) for check in self.checks),
-            **{"duration": self._call_s, "error": self._shown_error() or None, **columns},
-        )
-        self.recording.finish(self._start.uid, end)
+        self.recording.finish(self._run.uid, end_of(self.so_far()))
 
-    def report(self) -> dict[str, Any]:
-        """What travels on the test report, as the run of an entry does: builtin values."""
-        config, columns = self._item.config, self._settled()
-        directory = item_dir(self._item)
-        result = RunResult(
-            name=self._start.name,
+    def so_far(self) -> RunRecord:
+        """The run as it is now; at its end, what came of it."""
+        columns, directory = self._settled(), item_dir(self._item)
+        return RunRecord(
+            **{name: getattr(self._run, name) for name in Run.__dataclass_fields__ if name != "directory"},
             verdict=self.verdict,
-            started_at=self._start.start.isoformat(timespec="milliseconds"),
-            ended_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            ended_at=datetime.now(UTC).isoformat(),
             duration_s=columns.get("duration") or self._call_s or 0.0,
-            error=self._shown_error(),
+            error=columns.get("error") or self._shown_error(),
+            exit_code=columns.get("exit_code"),
+            command=_words(columns.get("command")),
+            log_path=columns.get("log_path") or "",
             params=self._shown_params(),
             metrics=masked(self.metrics, self._mask),
             warnings=tuple(map(self._mask.hide, self.warnings)),
+            requirements=masked_checks(self.checks, self._mask),
             ray_version=columns.get("ray_version") or "",
             ray_num_cpus=columns.get("ray_num_cpus"),
             ray_num_gpus=columns.get("ray_num_gpus"),
+            directory=str(directory) if directory.exists() else "",
+            phases=dict(self._outcomes),
+            columns=columns,
         )
-        more = {
-            "uid": self._start.uid,
-            "entry": self._start.originalname,
-            "axes": {},
-            "matrix": "",
-            "file": self._start.path,
-            "nodeid": self._item.nodeid,
-            "session": config.stash[BENCHMARKS].settings.session,
-            "directory": str(directory) if directory.exists() else "",
-            "requirements": [dataclasses.asdict(masked_check(check, self._mask)) for check in self.checks],
-        }
-        found: dict[str, Any] = json.loads(json.dumps(strict({**dataclasses.asdict(result), **more}), default=str))
-        return found
 
     def _set(self, column: str, value: Any) -> None:
         self._columns[column] = value
@@ -179,7 +155,7 @@ class PythonRun:
         return dict(self._columns)
 
     def _shown_error(self) -> str:
-        return shown(self.error, self._mask)
+        return shown_error(self.error, self._mask)
 
     def _shown_params(self) -> dict[str, Any]:
         named = {name: "***" if is_secret_name(name) else value for name, value in self.params.items()}
@@ -187,15 +163,25 @@ class PythonRun:
         return shown
 
 
-def start_of(item: pytest.Function) -> RunStart:
-    return RunStart(
+def run_of(item: pytest.Function) -> Run:
+    return Run(
         name=item.nodeid.partition("::")[2],
-        originalname=item.originalname,
-        path=name_in_project(item.path, item.config),
+        entry=item.originalname,
         nodeid=item.nodeid,
-        definition_hash=_definition(item),
-        start=datetime.now(UTC),
+        uid=new_uid(),
+        started_at=datetime.now(UTC).isoformat(),
+        session=item.config.stash[BENCHMARKS].settings.session,
+        file=name_in_project(item.path, item.config),
+        definition_hash=_definition(item) or "",
     )
+
+
+def _words(command: str | None) -> tuple[str, ...]:
+    """The words of a command as somebody has set it."""
+    try:
+        return tuple(shlex.split(command or ""))
+    except ValueError:
+        return (command or "",)
 
 
 def parameters_of(item: pytest.Function) -> dict[str, Any]:

@@ -9,7 +9,6 @@ import socket
 import sys
 import threading
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -25,7 +24,16 @@ from curator_bench.runner.viewing import viewer_url
 from curator_bench.store.database import Database, database_url, open_for_writing
 from curator_bench.store.orphans import Here
 from curator_bench.store.recorder import Recorder
-from curator_bench.store.records import InvocationRecord, RunEnd, RunStart, SessionRecord, SubjectRecord
+from curator_bench.store.records import (
+    InvocationRecord,
+    Process,
+    RunEnd,
+    RunStart,
+    SessionRecord,
+    SubjectRecord,
+    start_of,
+)
+from curator_bench.values import Run
 
 _HEARTBEAT_S = 30.0
 _RECORDING = pytest.StashKey["Recording"]()
@@ -39,20 +47,20 @@ class Recording:
         self.database = database
         self._benchmarks = benchmarks
         self.recorder = Recorder(database, _session(benchmarks, config), _invocation(benchmarks, config))
-        self._here = _this_process()
+        self._process = _this_process()
         self._under_way: set[str] = set()
         self._ended = threading.Event()
         self._heart: threading.Thread | None = None
 
-    def start(self, start: RunStart) -> str:
+    def start(self, run: Run) -> RunStart:
         """Records that a run starts now, in this process, or in a fleet on behalf of it."""
-        machine = start.machine_id or self._here["machine_id"]
-        uid = self.recorder.start_run(replace(start, **{**self._here, "machine_id": machine}, ci_run_url=ci_run_url()))
-        self._under_way.add(uid)
+        start = start_of(run, self._process)
+        self.recorder.start_run(start)
+        self._under_way.add(run.uid)
         if self._heart is None:
             self._heart = threading.Thread(target=self._beat, name="curator-bench heartbeat", daemon=True)
             self._heart.start()
-        return uid
+        return start
 
     def finish(self, uid: str, end: RunEnd) -> None:
         self._under_way.discard(uid)
@@ -126,16 +134,17 @@ def _process_start(pid: int) -> float | None:
     return process.started if process else None
 
 
-def _this_process() -> dict[str, Any]:
-    return {
-        "host": socket.gethostname(),
-        "machine_id": machine_id(),
-        "boot_id": boot_id(),
-        "pid": os.getpid(),
-        "process_start": _process_start(os.getpid()),
-        "python_version": platform.python_version(),
-        "platform": sys.platform,
-    }
+def _this_process() -> Process:
+    return Process(
+        host=socket.gethostname(),
+        machine_id=machine_id(),
+        boot_id=boot_id(),
+        pid=os.getpid(),
+        process_start=_process_start(os.getpid()),
+        python_version=platform.python_version(),
+        platform=sys.platform,
+        ci_run_url=ci_run_url(),
+    )
 
 
 def session_and_environment(config: pytest.Config) -> tuple[SessionRecord, Mapping[str, Any]]:

@@ -1,101 +1,111 @@
-"""RunResult to what leaves the process that ran it: results.json, and builtin values that travel on the test report."""
+"""RunResult to RunRecord: what leaves the process that ran it, as results.json and on the test report."""
 
 from __future__ import annotations
 
-import dataclasses
-import json
 from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from curator_bench import safe_files
+from curator_bench.codec import strict, to_document
 from curator_bench.collection import BENCHMARKS, RUN
-from curator_bench.execution.directories import PENDING
-from curator_bench.execution.files import strict, write_json
+from curator_bench.execution.directories import PENDING, make_own_folder
+from curator_bench.execution.files import write_json
 from curator_bench.execution.result_lines import add_lines
 from curator_bench.matrix import definition_of
 from curator_bench.report.session_runs import RESULTS
-from curator_bench.runner.outcomes import Outcome, masked_outcome
-from curator_bench.runner.run_keys import DEFINITION, UID
-from curator_bench.values import Check, Entry, RunResult, Verdict
+from curator_bench.rootdir import name_in_project
+from curator_bench.runner.run_keys import DEFINITION, MACHINE, UID
+from curator_bench.runner.shown import masked_checks, masked_result
+from curator_bench.values import Check, Entry, RunRecord, RunResult, Verdict
 
-EARLIER = "earlier"
-"""The runs of an item before that one: others followed, after an `error` or because more were asked for."""
 _MOST_PROPERTIES = 200
+_MEASURED = tuple(field.name for field in fields(RunResult) if field.name != "verdict")
+"""What a record has of the result as it is."""
 
 
 def note_run(
     item: pytest.Item, entry: Entry, result: RunResult, verdict: Verdict, checks: Sequence[Check]
-) -> dict[str, Any]:
+) -> RunRecord:
     """Complete the row of a judged run, write results.json and results.jsonl, and keep the run for the test report.
 
     The files come after the row, so that none says `passed` before it is so. Whoever resumes a session that was killed
     in between finds results.json beside its place (`take_pending`).
     """
-    benchmarks = item.config.stash[BENCHMARKS]
-    shown = masked_outcome(Outcome(result, tuple(checks)), benchmarks.mask)
-    result, checks = shown.result, shown.checks
-    directory = benchmarks.session_dir.joinpath(*entry.folder)
-    definition = item.stash.get(DEFINITION, None) or definition_of(entry)
-    run = {
-        **_builtin(result),
-        "uid": item.stash.get(UID, ""),
-        "verdict": str(verdict),
-        "entry": entry.name,
-        "axes": {value.axis: value.text for value in entry.axes},
-        "matrix": entry.file.file,
-        "nodeid": item.nodeid,
-        "session": benchmarks.settings.session,
-        "invocation": benchmarks.settings.invocation,
-        "definition_hash": definition.hash,
-        "definition": dict(definition.parts),
-        "directory": str(directory),
-        "requirements": [_builtin(check) for check in checks],
-    }
-    _keep(item, run)
-    _try_to_write(run, lambda: _prepare(directory, run))
-    if benchmarks.settings.benchmark:
+    session_dir = item.config.stash[BENCHMARKS].session_dir
+    run = record_of(item, entry, result, verdict, checks)
+    run = _after(lambda: _prepare(session_dir, run), run)
+    item.stash[RUN] = run
+    if item.config.stash[BENCHMARKS].settings.benchmark:
         from curator_bench.runner import entry_record
 
-        entry_record.finish(item, result, verdict, checks)
-    _try_to_write(run, lambda: _publish(directory, run, result, verdict))
-    return run
+        entry_record.finish(item, run)
+    item.stash[RUN] = _after(lambda: _publish(session_dir, run), run)
+    return item.stash[RUN]
 
 
-def _keep(item: pytest.Item, run: dict[str, Any]) -> None:
+def record_of(
+    item: pytest.Item, entry: Entry, result: RunResult, verdict: Verdict, checks: Sequence[Check]
+) -> RunRecord:
+    """The record of a judged run, with those of the same item before it."""
+    benchmarks = item.config.stash[BENCHMARKS]
+    definition = item.stash.get(DEFINITION, None) or definition_of(entry)
+    shown = masked_result(result, benchmarks.mask)
+    measured: dict[str, Any] = {name: getattr(shown, name) for name in _MEASURED}
+    uid = item.stash.get(UID, "")
+    return RunRecord(
+        **measured,
+        verdict=verdict,
+        uid=uid,
+        entry=entry.name,
+        axes={value.axis: value.text for value in entry.axes},
+        marks=entry.marks,
+        file=name_in_project(entry.file.file, item.config),
+        matrix=entry.file.file,
+        nodeid=item.nodeid,
+        session=benchmarks.settings.session,
+        invocation=benchmarks.settings.invocation,
+        definition_hash=definition.hash,
+        definition=definition.parts,
+        directory=str(benchmarks.session_dir.joinpath(*entry.folder)),
+        machine_id=item.stash.get(MACHINE, ""),
+        requirements=masked_checks(checks, benchmarks.mask),
+        earlier=_earlier(item, uid),
+    )
+
+
+def _earlier(item: pytest.Item, uid: str) -> tuple[RunRecord, ...]:
     """One run of an item counts, the last; sinks are told of the others too, wherever it is read."""
-    before = item.stash.get(RUN, {})
-    earlier = before.get(EARLIER, [])
-    if before and before["uid"] != run["uid"]:
-        earlier = [*earlier, {name: value for name, value in before.items() if name != EARLIER}]
-    if earlier:
-        run[EARLIER] = earlier
-    item.stash[RUN] = run
+    before = item.stash.get(RUN, None)
+    if before is None:
+        return ()
+    if before.uid == uid:
+        return before.earlier
+    return (*before.earlier, replace(before, earlier=(), is_last=False))
 
 
-def _builtin(value: Any) -> dict[str, Any]:
-    """A dataclass as what JSON knows, and so pytest-xdist."""
-    found: dict[str, Any] = json.loads(json.dumps(strict(dataclasses.asdict(value)), default=str))
-    return found
-
-
-def _try_to_write(run: dict[str, Any], write: Callable[[], None]) -> None:
+def _after(write: Callable[[], None], run: RunRecord) -> RunRecord:
+    """The run after it was written; where it cannot be, with a warning that says so."""
     try:
         write()
     except OSError as error:
         warning = f"results.json could not be written: {error}"
-        run["warnings"] = list(dict.fromkeys([*run["warnings"], warning]))
+        return replace(run, warnings=tuple(dict.fromkeys([*run.warnings, warning])))
+    return run
 
 
-def _prepare(directory: Path, run: dict[str, Any]) -> None:
-    directory.mkdir(parents=True, exist_ok=True)
-    write_json(directory / PENDING, run)
+def _prepare(session_dir: Path, run: RunRecord) -> None:
+    session_dir.mkdir(parents=True, exist_ok=True)
+    make_own_folder(Path(run.directory), session_dir)
+    write_json(Path(run.directory, PENDING), to_document(run), below=session_dir)
 
 
-def _publish(directory: Path, run: dict[str, Any], result: RunResult, verdict: Verdict) -> None:
-    (directory / PENDING).replace(directory / RESULTS)
-    add_lines(directory, result, verdict, uid=run["uid"], session=run["session"])
+def _publish(session_dir: Path, run: RunRecord) -> None:
+    safe_files.rename(Path(run.directory, PENDING), RESULTS, below=session_dir)
+    add_lines(Path(run.directory), run, session_dir=session_dir)
 
 
 def add_properties(item: pytest.Item, verdict: Verdict, result: RunResult, checks: Sequence[Check] = ()) -> None:

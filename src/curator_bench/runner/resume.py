@@ -10,7 +10,6 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -30,7 +29,7 @@ from curator_bench.runner.done_before import (
     why_again,
 )
 from curator_bench.runner.recorder import recording_of
-from curator_bench.values import Verdict
+from curator_bench.values import RunRecord
 
 _MOST_LINES = 20
 _MOST_NAMES = 3
@@ -40,7 +39,7 @@ _MOST_NAMES = 3
 class Done:
     """What need not run, and what must run although something is there."""
 
-    runs: dict[str, dict[str, Any]] = field(default_factory=dict)
+    runs: dict[str, RunRecord] = field(default_factory=dict)
     """By the entry's id: its results.json."""
     again: dict[str, str] = field(default_factory=dict)
     """By the entry's id: why it runs again."""
@@ -69,8 +68,8 @@ class ResumeHooks:
         done = [item for item in items if (entry := entry_of(item)) and entry.id in self._benchmarks.done]
         if done:
             config.hook.pytest_deselected(items=done)
-            left_out = set(done)
-            items[:] = [item for item in items if item not in left_out]
+            quarantine = set(done)
+            items[:] = [item for item in items if item not in quarantine]
         if not self._is_worker:
             self._put_off(config, items)
 
@@ -135,7 +134,7 @@ class ResumeHooks:
         """Nothing left to run is what one resumes for; what is kept and did not pass stays a failure."""
         if hasattr(session.config, "workerinput") or exitstatus not in (pytest.ExitCode.NO_TESTS_COLLECTED, 0):
             return
-        if any(run["verdict"] != Verdict.PASSED for run in self._found.runs.values()):
+        if any(not run.passed for run in self._found.runs.values()):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         elif self._found.runs:
             session.exitstatus = pytest.ExitCode.OK
@@ -159,7 +158,7 @@ def find_done(config: pytest.Config) -> Done:
             found.runs[entry.id] = run
         elif why := why or only_recorded(run, recorded, key, kept, "" if run else why_broken(directory / RESULTS)):
             found.again[entry.id] = why
-            found.doubted.update([run["uid"]] if run else [])
+            found.doubted.update([run.uid] if run else [])
     return found
 
 
@@ -180,9 +179,9 @@ def told(found: Done, directory: Path, total: int, verbose: bool) -> Iterator[st
     if not found.runs and not found.again:
         yield f"resume: nothing of {directory} is done"
         return
-    verdicts = Counter(str(run["verdict"]) for run in found.runs.values())
-    hosts = Counter(str(run.get("host") or "?") for run in found.runs.values())
-    ended = sorted(str(run.get("ended_at", "")) for run in found.runs.values())
+    verdicts = Counter(str(run.verdict) for run in found.runs.values())
+    hosts = Counter(run.host or "?" for run in found.runs.values())
+    ended = sorted(run.ended_at for run in found.runs.values())
     when = f", {_minute(ended[0])} to {_minute(ended[-1])}, on {_few(hosts)}" if ended else ""
     counts = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
     yield f"resume: {len(found.runs)} of {total} entries are done in {directory}" + (
@@ -190,7 +189,7 @@ def told(found: Done, directory: Path, total: int, verbose: bool) -> Iterator[st
     )
     if verbose:
         for name, run in found.runs.items():
-            yield f"  {name}: {run['verdict']} {_minute(str(run.get('ended_at', '')))} on {run.get('host') or '?'}"
+            yield f"  {name}: {run.verdict} {_minute(run.ended_at)} on {run.host or '?'}"
     again = list(_told_again(found.again, verbose))
     yield from again if verbose else again[:_MOST_LINES]
     if not verbose and len(again) > _MOST_LINES:

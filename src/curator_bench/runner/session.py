@@ -21,7 +21,7 @@ def begin(config: pytest.Config) -> None:
 
         config.pluginmanager.register(RecordingHooks(config), "curator_bench_recording")
     if collection.has_fleet(config):
-        from curator_bench.runner.fleet_hooks import FleetHooks
+        from curator_bench.runner.fleet_session import FleetHooks
 
         config.pluginmanager.register(FleetHooks(), "curator_bench_fleet")
     if collection.may_report(config):

@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from curator_bench.codec import from_document, to_document
 from curator_bench.collection import BENCHMARKS, REPORT, Benchmarks
 from curator_bench.errors import BenchError, Mistake
 from curator_bench.masking import masked
 from curator_bench.matrix import definition_hash
 from curator_bench.measure.processes import identify
+from curator_bench.report.session_runs import run_on
 from curator_bench.runner import recorder
 from curator_bench.runner.announcing import entry_dirs, warn
-from curator_bench.runner.reporting import EARLIER
 from curator_bench.runner.sinks import choose
 from curator_bench.runner.viewing import shown_path, viewer_url
 from curator_bench.sinks.copying import CopyConfig
 from curator_bench.sinks.dispatcher import Chosen, Dispatcher
-from curator_bench.sinks.told import Result, Run, Session, Subject, Summary, from_document
-from curator_bench.values import Entry
+from curator_bench.values import Entry, Run, RunRecord, Session, Subject, Summary
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
@@ -75,12 +75,12 @@ class SinkHooks:
             entry = self._entries[nodeid]
             directory = shown_path(str(self._entry_dirs[nodeid]), self._benchmarks)
             started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
-            self._told().run_started(Run(nodeid, entry.id, entry.name, started_at, directory))
+            run = Run(name=entry.id, entry=entry.name, nodeid=nodeid, started_at=started_at, directory=directory)
+            self._told().run_started(run)
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        run: dict[str, Any] | None = getattr(report, "curator_bench", None)
-        if run is not None and not isinstance(report, pytest.SubtestReport):
+        if not isinstance(report, pytest.SubtestReport) and (run := run_on(report)) is not None:
             self._finished(run)
 
     @pytest.hookimpl(wrapper=True, trylast=True)
@@ -91,7 +91,7 @@ class SinkHooks:
         finally:
             report = self._config.pluginmanager.get_plugin(REPORT)
             for run in report.runs if report is not None else ():
-                if run["nodeid"] not in self._verdicts:
+                if run.nodeid not in self._verdicts:
                     self._finished(run)
             if self._dispatcher is not None:
                 self._end(self._dispatcher, int(exitstatus))
@@ -109,17 +109,16 @@ class SinkHooks:
             self._dispatcher = Dispatcher(self._chosen, session, source, self._benchmarks.mask)
         return self._dispatcher
 
-    def _finished(self, run: Mapping[str, Any]) -> None:
-        self._verdicts[run["nodeid"]] = run["verdict"]
-        for earlier in run.get(EARLIER, ()):
-            self._tell({**earlier, "is_last": False})
-        self._tell(run)
+    def _finished(self, run: RunRecord) -> None:
+        self._verdicts[run.nodeid] = str(run.verdict)
+        for earlier in run.earlier:
+            self._tell(dataclasses.replace(earlier, is_last=False))
+        self._tell(dataclasses.replace(run, earlier=()))
 
-    def _tell(self, run: Mapping[str, Any]) -> None:
-        entry = self._entries.get(run["nodeid"])
-        result = result_of(run, entry, self._benchmarks)
+    def _tell(self, run: RunRecord) -> None:
+        entry = self._entries.get(run.nodeid)
         told = masked(dict(entry.sink_data), self._benchmarks.mask) if entry else {}
-        self._told().run_finished(result, told)
+        self._told().run_finished(shown_to_sinks(run, entry, self._benchmarks), told)
 
     def _end(self, dispatcher: Dispatcher, exit_status: int) -> None:
         now = datetime.now(UTC)
@@ -140,15 +139,20 @@ class SinkHooks:
             terminal.write_line(line)
 
 
-def result_of(run: Mapping[str, Any], entry: Entry | None, benchmarks: Benchmarks) -> Result:
-    """A run as reports carry it, as what sinks are told."""
-    shown = {"shown_log_path": shown_path(run.get("log_path") or "", benchmarks)}
-    known: dict[str, Any] = {"ended_at": run["started_at"], "entry": run["name"]}
-    if entry is not None:
-        known |= {"marks": list(entry.marks), "definition_hash": definition_hash(entry)}
-    result = from_document(masked({**known, **run, **shown, "kind": "Result"}, benchmarks.mask))
-    assert isinstance(result, Result)
-    return result
+def shown_to_sinks(run: RunRecord, entry: Entry | None, benchmarks: Benchmarks) -> RunRecord:
+    """The record with its secrets masked and its log's path as people know it.
+
+    A run whose process was lost does not say itself what it was; its entry does.
+    """
+    run = dataclasses.replace(
+        run,
+        shown_log_path=shown_path(run.log_path, benchmarks),
+        ended_at=run.ended_at or run.started_at,
+        entry=run.entry or run.name,
+        marks=run.marks or (entry.marks if entry else ()),
+        definition_hash=run.definition_hash or (definition_hash(entry) if entry else ""),
+    )
+    return from_document(RunRecord, masked(to_document(run), benchmarks.mask))
 
 
 def session_of(benchmarks: Benchmarks, config: pytest.Config, began: datetime, expected: int) -> Session:

@@ -10,8 +10,7 @@ from pydantic import ConfigDict
 from curator_bench.errors import BenchError
 from curator_bench.sinks.methods import wrong_with
 from curator_bench.sinks.sink import Context, Sink, SinkConfig
-from curator_bench.sinks.told import Result, Session, Summary
-from curator_bench.values import Scalar, Verdict
+from curator_bench.values import RunRecord, Scalar, Session, Summary, Verdict
 
 
 class OpenConfig(SinkConfig):
@@ -68,7 +67,7 @@ class _ProcessingSink(_Adapter):
         self._make()
         self._tell("initialize", session.name, dict(session.environment))
 
-    def run_finished(self, result: Result) -> None:
+    def run_finished(self, result: RunRecord) -> None:
         if result.is_last:
             self._tell("process_result", _result_of_old(result))
 
@@ -83,7 +82,7 @@ class _LoggingSink(_Adapter):
         self._make()
         self._tell("start_session", session.name)
 
-    def run_finished(self, result: Result) -> None:
+    def run_finished(self, result: RunRecord) -> None:
         if not result.is_last:
             return
         self._tell("start_run", result.name)
@@ -110,7 +109,7 @@ def _call_with(call: Any, *given: Any) -> Any:
     return call(*given[: len(positional)], *missing)
 
 
-def _result_of_old(result: Result) -> dict[str, Any]:
+def _result_of_old(result: RunRecord) -> dict[str, Any]:
     exec_time_s: Scalar = result.metrics.get("exec_time_s", result.duration_s)
     return {
         "name": result.name,

@@ -16,9 +16,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import IO, Any, ClassVar
 
+from curator_bench.codec import json_line
 from curator_bench.errors import BenchError
+from curator_bench.sinks.messages import Message, to_message
 from curator_bench.sinks.sink import Config, Refused, Sink, TryLater
-from curator_bench.sinks.told import Result, Run, Session, Summary, Told, line_of, to_document
+from curator_bench.values import Run, RunRecord, Session, Summary
 
 _PROGRAM = "curator_bench.sinks.child_program"
 _LAST_LINES = 3
@@ -45,10 +47,10 @@ class ChildSink(Sink[Config]):
     def run_started(self, run: Run) -> None:
         self._ask("run_started", [run])
 
-    def run_finished(self, result: Result) -> None:
+    def run_finished(self, result: RunRecord) -> None:
         self._ask("run_finished", [result])
 
-    def runs_finished(self, results: Sequence[Result]) -> None:
+    def runs_finished(self, results: Sequence[RunRecord]) -> None:
         self._ask("runs_finished", results)
 
     def end_session(self, summary: Summary) -> None:
@@ -62,7 +64,7 @@ class ChildSink(Sink[Config]):
         if self._child is not None:
             self._child.end()
 
-    def _ask(self, method: str, told: Sequence[Told]) -> None:
+    def _ask(self, method: str, told: Sequence[Message]) -> None:
         """A child that is gone is replaced, and hears of the session first."""
         if self._child is None or not self._child.is_alive:
             self._child = self._new_child()
@@ -77,8 +79,8 @@ class ChildSink(Sink[Config]):
         child.ask({**start, "secrets": sorted(self.context.mask.values)})
         return child
 
-    def _tell(self, child: _Child, method: str, told: Sequence[Told]) -> None:
-        answer = child.ask({"method": method, "told": [to_document(one) for one in told]})
+    def _tell(self, child: _Child, method: str, told: Sequence[Message]) -> None:
+        answer = child.ask({"method": method, "told": [to_message(one) for one in told]})
         while answer.get("alive"):
             self.context.alive()
             answer = child.answer()
@@ -124,7 +126,7 @@ class _Child:
     def ask(self, question: Mapping[str, Any]) -> dict[str, Any]:
         assert self._process.stdin is not None
         with suppress(OSError):  # that it is gone is seen when it does not answer
-            self._process.stdin.write(line_of(question))
+            self._process.stdin.write(json_line(question))
             self._process.stdin.flush()
         return self.answer()
 

@@ -15,9 +15,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
+from curator_bench.codec import json_line
 from curator_bench.masking import Mask
+from curator_bench.sinks.messages import from_message
 from curator_bench.sinks.sink import Context, Refused, Sink, TryLater
-from curator_bench.sinks.told import from_document, line_of
 
 _YIELDS = 10
 """How nice it is: benchmarks run at the same time."""
@@ -32,11 +33,11 @@ class _Answers:
         self.said: list[str] = []
 
     def send_sign_of_life(self) -> None:
-        self._out.write(line_of({"alive": True}))
+        self._out.write(json_line({"alive": True}))
         self._out.flush()
 
     def send(self, error: dict[str, Any] | None = None) -> None:
-        self._out.write(line_of({"links": self.links, "said": self.said, "error": error}))
+        self._out.write(json_line({"links": self.links, "said": self.said, "error": error}))
         self._out.flush()
         self.links, self.said = [], []
 
@@ -51,7 +52,7 @@ def main() -> None:
     answers.send()
     while True:
         question = json.loads(lines.get())
-        told = [from_document(document) for document in question["told"]]
+        told = [from_message(document) for document in question["told"]]
         call: Callable[..., None] = getattr(sink, question["method"])
         answers.send(_error_of(call, [told] if question["method"] == "runs_finished" else told))
 

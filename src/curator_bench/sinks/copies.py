@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from curator_bench import safe_files
 from curator_bench.masking import Mask
 
 _PIECE = 1 << 20
 
 
 def copy_masked(path: Path, target: Path, mask: Mask, most: int) -> None:
-    """The last bytes of a file, at most so many, with its secrets masked. Raises OSError."""
-    with path.open("rb") as source, target.open("wb") as copy:
+    """The last bytes of a file, at most so many, with its secrets masked. Raises OSError, also for a link."""
+    with safe_files.open_file(path) as source, target.open("wb") as copy:
         if (size := os.fstat(source.fileno()).st_size) > most:
             source.seek(size - most)
             source.readline()  # half a line may begin with half a secret

@@ -10,7 +10,7 @@ from pydantic import Field
 from curator_bench.sinks.child import ChildSink
 from curator_bench.sinks.file_systems import lacking, local_folder
 from curator_bench.sinks.sink import SinkConfig
-from curator_bench.sinks.told import Run
+from curator_bench.values import Run
 
 NAME = "copy"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from curator_bench.sinks.copying import CopyConfig
 from curator_bench.sinks.file_systems import local_folder, opened
 from curator_bench.sinks.sink import Refused, Sink
-from curator_bench.sinks.told import Result, Session, Summary
+from curator_bench.values import RunRecord, Session, Summary
 
 _RESULTS = "results.json"
 _OF_THE_MOMENT = "claim.json"
@@ -39,7 +39,7 @@ class FileCopies(Sink[CopyConfig]):
         self._seen = time.monotonic()
         self.context.link("", to)
 
-    def run_finished(self, result: Result) -> None:
+    def run_finished(self, result: RunRecord) -> None:
         folder = Path(result.directory)
         if result.directory and folder.is_relative_to(self.context.session_dir):
             self._copy(files_of_run(folder, self.context.session_dir))
@@ -100,20 +100,26 @@ def _put(file_system: Any, source: str, target: str, get_on: Any) -> None:
 
 
 def files_of_run(folder: Path, session_dir: Path) -> Iterator[Path]:
-    """Without scratch, and without what links of a script lead to."""
+    for path in files_below(folder, session_dir):
+        is_of_the_moment = path.parent == folder and (path.name == _OF_THE_MOMENT or path.name.startswith("."))
+        if not is_of_the_moment:
+            yield path
+
+
+def files_below(folder: Path, session_dir: Path, left_out: Collection[str] = (_LEFT_OUT,)) -> Iterator[Path]:
+    """Without what links of a script lead to; those of `artifacts_dir` are followed."""
     inside = [os.path.realpath(folder)]
     for top, folders, names in os.walk(folder, followlinks=True):
-        folders[:] = sorted(name for name in folders if _is_entered(Path(top, name), session_dir))
+        folders[:] = sorted(
+            name for name in folders if name not in left_out and _is_entered(Path(top, name), session_dir)
+        )
         inside += [os.path.realpath(os.path.join(top, name)) for name in folders if os.path.islink(f"{top}/{name}")]
-        for path in sorted(Path(top, name) for name in names):
-            is_of_the_moment = top == str(folder) and (path.name == _OF_THE_MOMENT or path.name.startswith("."))
-            if not is_of_the_moment and _is_file_of(path, inside):
-                yield path
+        yield from (path for path in sorted(Path(top, name) for name in names) if _is_file_of(path, inside))
 
 
 def _is_entered(folder: Path, session_dir: Path) -> bool:
-    if folder.name == _LEFT_OUT or not folder.is_symlink():
-        return folder.name != _LEFT_OUT
+    if not folder.is_symlink():
+        return True
     below = (session_dir.name, *folder.relative_to(session_dir).parts)
     return folder.name in _LINKED and folder.resolve().parts[-len(below) :] == below
 

@@ -16,8 +16,9 @@ from typing import Any
 from curator_bench.errors import BenchError
 from curator_bench.masking import Mask
 from curator_bench.sinks.journal import Journal
+from curator_bench.sinks.messages import Message
 from curator_bench.sinks.sink import Refused, Sink, TryLater
-from curator_bench.sinks.told import Result, Run, Session, Summary, Told
+from curator_bench.values import Run, RunRecord, Session, Summary
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +36,7 @@ _LONGEST_REASON = 300
 class _Letter:
     key: str
     """In the journal; empty for what nobody will miss."""
-    told: Told
+    told: Message
 
 
 _Bundle = list[_Letter]
@@ -101,13 +102,13 @@ class Courier:
         self._put(_Letter("", session))
         self._thread.start()
 
-    def tell(self, told: Told) -> None:
+    def tell(self, told: Message) -> None:
         """Queues it; neither waits nor raises."""
-        if isinstance(told, Run):
+        if isinstance(told, RunRecord):
+            self._ended.add(told.nodeid)
+        elif isinstance(told, Run):
             self._put(_Letter("", told))
             return
-        if isinstance(told, Result):
-            self._ended.add(told.nodeid)
         try:
             key = self.journal.keep(told)
         except OSError as error:
@@ -202,7 +203,7 @@ class Courier:
                 letter = self._waiting.get_nowait()
             except queue.Empty:
                 break
-            if letter is not None and isinstance(letter.told, Result):
+            if letter is not None and isinstance(letter.told, RunRecord):
                 bundle.append(letter)
             elif letter is None or not self._is_stale(letter):
                 self._held, self._is_last = letter, letter is None
@@ -211,11 +212,12 @@ class Courier:
 
     def _may_take_more(self, bundle: _Bundle) -> bool:
         at_once = self._sink.at_once if self._sink is not None else 1
-        return isinstance(bundle[-1].told, Result) and len(bundle) < at_once
+        return isinstance(bundle[-1].told, RunRecord) and len(bundle) < at_once
 
     def _is_stale(self, letter: _Letter) -> bool:
         """That a run has started is no news when its result is there."""
-        return isinstance(letter.told, Run) and letter.told.nodeid in self._ended
+        told = letter.told
+        return isinstance(told, Run) and not isinstance(told, RunRecord) and told.nodeid in self._ended
 
     def _next(self) -> _Letter | None:
         """The next that is worth delivering; between two of them, and while there is none, the sink may catch up."""
@@ -335,13 +337,13 @@ class Courier:
 def _call_for(bundle: _Bundle, sink: Sink[Any]) -> Callable[[], None]:
     told = bundle[0].told
     if len(bundle) > 1:
-        return partial(sink.runs_finished, [letter.told for letter in bundle if isinstance(letter.told, Result)])
+        return partial(sink.runs_finished, [letter.told for letter in bundle if isinstance(letter.told, RunRecord)])
     if isinstance(told, Session):
         return partial(sink.start_session, told)
+    if isinstance(told, RunRecord):
+        return partial(sink.run_finished, told)
     if isinstance(told, Run):
         return partial(sink.run_started, told)
-    if isinstance(told, Result):
-        return partial(sink.run_finished, told)
     return partial(sink.end_session, told)
 
 

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from curator_bench import interrupts
+from curator_bench import interrupts, safe_files
 from curator_bench.masking import Mask
 from curator_bench.sinks.courier import UNKEPT, Courier
 from curator_bench.sinks.journal import FOLDER, Journal
 from curator_bench.sinks.sink import Context, Sink, SinkConfig
-from curator_bench.sinks.told import Result, Run, Session, Summary
+from curator_bench.values import Run, RunRecord, Session, Summary
 
 _LOOK_EVERY_S = 0.5
 _LOOK_AT_THE_END_S = 0.02
@@ -50,7 +50,7 @@ class Dispatcher:
         for courier in self._couriers:
             courier.tell(run)
 
-    def run_finished(self, result: Result, sink_data: _SinkData) -> None:
+    def run_finished(self, result: RunRecord, sink_data: _SinkData) -> None:
         """`sink_data`: what the entry has for each sink."""
         for courier in self._couriers:
             courier.tell(replace(result, sink_data=sink_data.get(courier.name, {})))
@@ -132,7 +132,7 @@ def _courier(chosen: Chosen, session: Session, mask: Mask) -> Courier:
     def make(courier: Courier) -> Sink[Any]:
         account = courier.account
         context = Context(
-            name=file_name(chosen.name),
+            name=safe_files.safe_name(chosen.name),
             session_dir=directory,
             matrix_dir=chosen.matrix_dir,
             link=lambda uid, url: account.links.__setitem__(uid, mask.hide(url)),
@@ -142,10 +142,5 @@ def _courier(chosen: Chosen, session: Session, mask: Mask) -> Courier:
         )
         return chosen.kind(chosen.config, context)
 
-    journal = Journal(directory / FOLDER / f"{file_name(chosen.name)}.jsonl", session.invocation)
+    journal = Journal(directory / FOLDER / f"{safe_files.safe_name(chosen.name)}.jsonl", session.invocation)
     return Courier(chosen.name, make, journal, chosen.config.call_timeout_s, mask)
-
-
-def file_name(sink: str) -> str:
-    """The name of a sink, which may be a path and a class, as the name of a file."""
-    return "".join(letter if letter.isalnum() or letter in "._-" else "_" for letter in sink).lstrip(".") or "_"

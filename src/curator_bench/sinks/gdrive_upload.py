@@ -6,16 +6,16 @@ Where an upload was interrupted, the next one, of the same archive, goes on wher
 from __future__ import annotations
 
 import json
-import os
 import tarfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from curator_bench.sinks.copying_files import files_below
 from curator_bench.sinks.gdrive import GdriveConfig
 from curator_bench.sinks.sink import Refused, Sink
-from curator_bench.sinks.told import Result, Session, Summary
+from curator_bench.values import RunRecord, Session, Summary
 
 _SCOPES = ["https://www.googleapis.com/auth/drive"]
 _LEFT_OUT = ("scratch", "ray_cluster")
@@ -32,7 +32,7 @@ class GdriveUpload(Sink[GdriveConfig]):
     def start_session(self, session: Session) -> None:
         self._session = session
 
-    def run_finished(self, result: Result) -> None:
+    def run_finished(self, result: RunRecord) -> None:
         """It is in the session's folder."""
 
     def end_session(self, summary: Summary) -> None:
@@ -63,11 +63,10 @@ class GdriveUpload(Sink[GdriveConfig]):
                     self.context.alive()
 
     def _files(self, archive: Path) -> Iterator[Path]:
-        for top, folders, files in os.walk(self.context.session_dir, followlinks=True):
-            folders[:] = sorted(name for name in folders if name not in _LEFT_OUT)
-            for file in sorted(Path(top, name) for name in files):
-                if file.is_file() and file != archive:
-                    yield file
+        top = self.context.session_dir
+        for file in files_below(top, top, left_out=_LEFT_OUT):
+            if file != archive:
+                yield file
 
     def _upload(self, archive: Path, unfinished: str | None, summary: Summary) -> dict[str, Any]:
         from googleapiclient.http import MediaFileUpload

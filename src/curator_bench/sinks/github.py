@@ -10,9 +10,8 @@ from pathlib import Path
 from pydantic import Field
 
 from curator_bench.sinks.sink import Context, Sink, SinkConfig
-from curator_bench.sinks.told import Result, Session, Summary, told_inconclusive
-from curator_bench.values import Verdict
-from curator_bench.words import readable, readable_seconds
+from curator_bench.values import RunRecord, Session, Summary, Verdict
+from curator_bench.words import inconclusive_line, readable, readable_seconds
 
 _MARKS = {Verdict.PASSED: "✅", Verdict.SKIPPED: "⏭"}
 _MOST_ROWS = 500
@@ -45,12 +44,12 @@ class GithubSink(Sink[GithubConfig]):
 
     def __init__(self, config: GithubConfig, context: Context) -> None:
         super().__init__(config, context)
-        self._results: dict[str, Result] = {}
+        self._results: dict[str, RunRecord] = {}
 
     def start_session(self, session: Session) -> None:
         self._session = session
 
-    def run_finished(self, result: Result) -> None:
+    def run_finished(self, result: RunRecord) -> None:
         self._results[result.nodeid] = result
 
     def end_session(self, summary: Summary) -> None:
@@ -69,7 +68,7 @@ def _is_in_actions() -> bool:
     return os.environ.get("GITHUB_ACTIONS") == "true"
 
 
-def annotation(result: Result) -> str:
+def annotation(result: RunRecord) -> str:
     """One workflow command; what would end it early is written as GitHub wants it."""
     why = _why(result)
     kind = "warning" if result.passed else "error"
@@ -78,7 +77,7 @@ def annotation(result: Result) -> str:
     return f"::{kind} file={_property(file)},title={_property(title)}::{_data(why or title)}"
 
 
-def markdown(session: Session, results: list[Result], summary: Summary, metrics: list[str]) -> str:
+def markdown(session: Session, results: list[RunRecord], summary: Summary, metrics: list[str]) -> str:
     counts = Counter(str(result.verdict) for result in results)
     if inconclusive := sum(bool(result.inconclusive) for result in results):
         counts["inconclusive"] = inconclusive
@@ -93,7 +92,7 @@ def markdown(session: Session, results: list[Result], summary: Summary, metrics:
     return "\n".join([*lines, "", ""])
 
 
-def _row(result: Result, metrics: list[str]) -> str:
+def _row(result: RunRecord, metrics: list[str]) -> str:
     wanted = [*metrics, *(check.metric for check in result.requirements)]
     shown = [name for name in dict.fromkeys(wanted) if name in result.metrics][:_MOST_METRICS]
     figures = ", ".join(f"{name} = {readable(name, result.metrics[name])}" for name in shown)
@@ -108,14 +107,14 @@ def _row(result: Result, metrics: list[str]) -> str:
     return "| " + " | ".join(_cell(cell) for cell in cells) + " |"
 
 
-def _why(result: Result) -> str:
+def _why(result: RunRecord) -> str:
     """What was not met, and which gates could not be decided; else the error."""
     unmet = (
         f"{one.metric} is {'missing' if one.missing else readable(one.metric, one.actual)}, "
         f"{one.bound} {readable(one.metric, one.limit)}"
         for one in result.unmet
     )
-    return "; ".join([*unmet, *map(told_inconclusive, result.inconclusive)]) or result.error
+    return "; ".join([*unmet, *map(inconclusive_line, result.inconclusive)]) or result.error
 
 
 def _cell(text: str) -> str:

@@ -20,7 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from curator_bench import safe_files
-from curator_bench.sinks.told import Session, Told, from_document, line_of, to_document
+from curator_bench.codec import json_line
+from curator_bench.sinks.messages import Message, from_message, to_message
+from curator_bench.values import Session
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +38,7 @@ class Undelivered:
     invocation: str
     session: Session
     source: Mapping[str, Any]
-    told: dict[str, Told] = field(default_factory=dict)
+    told: dict[str, Message] = field(default_factory=dict)
     """By the id it has in the file, oldest first."""
     closed: bool = False
 
@@ -53,13 +55,13 @@ class Journal:
         """`source`: what it takes to make the sink again, which never is a secret."""
         _make_folder(self.path.parent)
         head = {"schema_version": SCHEMA_VERSION, "what": "invocation", "source": dict(source)}
-        self._append({**head, "session": to_document(session)})
+        self._append({**head, "session": to_message(session)})
 
-    def keep(self, told: Told) -> str:
+    def keep(self, told: Message) -> str:
         """Answers the id it has in the file."""
         self._count += 1
         key = f"{self._invocation}-{self._count}"
-        self._append({"what": "told", "id": key, "told": to_document(told)})
+        self._append({"what": "told", "id": key, "told": to_message(told)})
         return key
 
     def delivered(self, key: str) -> None:
@@ -71,7 +73,7 @@ class Journal:
         tidy(self.path)
 
     def _append(self, document: Mapping[str, Any]) -> None:
-        line = line_of({**document, "invocation": self._invocation})
+        line = json_line({**document, "invocation": self._invocation})
         with _locked(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND) as descriptor:
             before = os.fstat(descriptor).st_size
             if os.write(descriptor, line) < len(line):  # the disk is full
@@ -122,11 +124,11 @@ def _make_folder(folder: Path) -> None:
 def _lines(left: Undelivered) -> Iterator[bytes]:
     head = {"schema_version": SCHEMA_VERSION, "what": "invocation", "source": dict(left.source)}
     own = {"invocation": left.invocation}
-    yield line_of({**head, "session": to_document(left.session), **own})
+    yield json_line({**head, "session": to_message(left.session), **own})
     for key, told in left.told.items():
-        yield line_of({"what": "told", "id": key, "told": to_document(told), **own})
+        yield json_line({"what": "told", "id": key, "told": to_message(told), **own})
     if left.closed:
-        yield line_of({"what": "closed", **own})
+        yield json_line({"what": "closed", **own})
 
 
 def _documents(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -141,7 +143,7 @@ def _documents(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 def _take(found: dict[str, Undelivered], document: Mapping[str, Any]) -> None:
     what, invocation = document["what"], document["invocation"]
     if what == "invocation":
-        session = from_document(document["session"])
+        session = from_message(document["session"])
         if not isinstance(session, Session):
             raise ValueError("expected a session")
         found[invocation] = Undelivered(invocation, session, document.get("source") or {})
@@ -150,7 +152,7 @@ def _take(found: dict[str, Undelivered], document: Mapping[str, Any]) -> None:
         raise ValueError(f"the invocation {invocation} has no beginning")
     left = found[invocation]
     if what == "told":
-        left.told[document["id"]] = from_document(document["told"])
+        left.told[document["id"]] = from_message(document["told"])
     elif what == "delivered":
         left.told.pop(document["id"], None)
     elif what == "closed":

@@ -12,9 +12,11 @@ from typing import Any, ClassVar
 
 from pydantic import Field, field_validator
 
+from curator_bench import safe_files
+from curator_bench.codec import json_line, to_document
 from curator_bench.sinks.file_systems import lacking, opened
 from curator_bench.sinks.sink import Sink, SinkConfig
-from curator_bench.sinks.told import Result, Session, line_of, to_document
+from curator_bench.values import RunRecord, Session
 
 _SCHEMA_VERSION = 1
 
@@ -58,11 +60,11 @@ class JsonlSink(Sink[JsonlConfig]):
             self._lines = self._read_object()
             self.context.link("", self._object)
 
-    def run_finished(self, result: Result) -> None:
+    def run_finished(self, result: RunRecord) -> None:
         self.runs_finished([result])
 
-    def runs_finished(self, results: Sequence[Result]) -> None:
-        lines = {result.uid or result.nodeid: line_of(_document(result, self._session)) for result in results}
+    def runs_finished(self, results: Sequence[RunRecord]) -> None:
+        lines = {result.uid or result.nodeid: json_line(_document(result, self._session)) for result in results}
         if self._object:
             self._lines |= lines
             file_system, path = opened(self._object, self.config.options)
@@ -74,7 +76,7 @@ class JsonlSink(Sink[JsonlConfig]):
         """All of them or, where the disk is full, none; many jobs may come at once."""
         path = self.context.matrix_dir / Path(self.config.path).expanduser()
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("ab", buffering=0) as file:
+        with safe_files.open_to_append(Path(os.path.realpath(path))) as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             before = os.fstat(file.fileno()).st_size
             if (file.write(lines) or 0) < len(lines):
@@ -91,7 +93,7 @@ class JsonlSink(Sink[JsonlConfig]):
         return {json.loads(line)["start"]["uid"]: line for line in text.splitlines(keepends=True)}
 
 
-def _document(result: Result, session: Session) -> dict[str, Any]:
+def _document(result: RunRecord, session: Session) -> dict[str, Any]:
     """A run as `curator-bench export` writes one."""
     parent = Path(session.directory).parent
     file, _, name = result.nodeid.partition("::")
@@ -129,7 +131,7 @@ def _document(result: Result, session: Session) -> dict[str, Any]:
     }
 
 
-def _end(result: Result) -> dict[str, Any]:
+def _end(result: RunRecord) -> dict[str, Any]:
     told = to_document(result)
     names = ("verdict", "exit_code", "metrics", "params", "repeats")
     return {
@@ -153,6 +155,6 @@ def _end(result: Result) -> dict[str, Any]:
 def _session_uid(directory: Path) -> str:
     """As databases know the session; its folder where it has none."""
     try:
-        return (directory / ".session-uid").read_text("utf-8").strip()
-    except OSError:
+        return safe_files.read_text(directory / ".session-uid").strip()
+    except (OSError, ValueError):
         return f"{directory.name} {directory.parent}"

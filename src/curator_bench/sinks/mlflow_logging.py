@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
+from curator_bench import safe_files
 from curator_bench.sinks.copies import copy_masked
 from curator_bench.sinks.mlflow import MlflowConfig
 from curator_bench.sinks.mlflow_values import (
@@ -33,8 +34,7 @@ from curator_bench.sinks.mlflow_values import (
 )
 from curator_bench.sinks.sink import Refused, Sink
 from curator_bench.sinks.state import keep_newest
-from curator_bench.sinks.told import Result, Run, Session, Summary
-from curator_bench.values import Repeat, Verdict
+from curator_bench.values import Repeat, Run, RunRecord, Session, Summary, Verdict
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -72,7 +72,7 @@ class MlflowLogging(Sink[MlflowConfig]):
             tags = {"nodeid": run.nodeid, "entry": run.entry, **session_tags(self._session), **self.config.tags}
             self._ensure_run(self._live_key(run.nodeid), run.name, milliseconds(run.started_at), self._child(tags))
 
-    def run_finished(self, result: Result) -> None:
+    def run_finished(self, result: RunRecord) -> None:
         with _explained():
             found = logged(result, self._session)
             run = self._run_of(result)
@@ -91,7 +91,7 @@ class MlflowLogging(Sink[MlflowConfig]):
                     keep_newest(state, result, str(result.verdict))
             self._tell_link(result.uid, run)
 
-    def runs_finished(self, results: Sequence[Result]) -> None:
+    def runs_finished(self, results: Sequence[RunRecord]) -> None:
         """Several at once: where an answer takes half a second, one after the other would lag behind the benchmarks."""
         with ThreadPoolExecutor(_AT_ONCE) as together:
             work = [together.submit(self.run_finished, result) for result in results]
@@ -208,7 +208,7 @@ class MlflowLogging(Sink[MlflowConfig]):
         if self._client.get_run(run).info.status == "RUNNING":
             self._client.delete_run(run)
 
-    def _run_of(self, result: Result) -> str:
+    def _run_of(self, result: RunRecord) -> str:
         """The run that was made when it started becomes that of its uid; that of the last, where there were several."""
         key, live = result.uid or result.nodeid, self._live_key(result.nodeid)
         with self.context.state.changing() as state:
@@ -231,13 +231,13 @@ class MlflowLogging(Sink[MlflowConfig]):
             )
             metrics, params, tags = metrics[_METRICS_AT_ONCE:], params[_TAGS_AT_ONCE:], tags[_TAGS_AT_ONCE:]
 
-    def _series(self, result: Result) -> Iterable[Point]:
+    def _series(self, result: RunRecord) -> Iterable[Point]:
         return time_series(result.folder) if self.config.system_metrics and result.directory else ()
 
-    def _repeats(self, result: Result) -> range:
+    def _repeats(self, result: RunRecord) -> range:
         return range(len(result.repeats)) if len(result.repeats) > 1 else range(0)
 
-    def _log_repeat(self, run: str, result: Result, index: int) -> None:
+    def _log_repeat(self, run: str, result: RunRecord, index: int) -> None:
         """A run nested below the run."""
         repeat, ended = result.repeats[index], milliseconds(result.ended_at)
         key = f"{result.uid or result.nodeid} repeat {repeat.index}"
@@ -249,19 +249,19 @@ class MlflowLogging(Sink[MlflowConfig]):
         self._log(made, logged_repeat({"exec_time_s": repeat.exec_time_s, **repeat.metrics}, ended), ())
         self._client.set_terminated(made, "FAILED" if repeat.exit_code else "FINISHED", ended)
 
-    def _files(self, result: Result) -> Iterator[Path]:
+    def _files(self, result: RunRecord) -> Iterator[Path]:
         names = ("command.txt", "gpustats.csv", "memory.csv") if result.directory else ()
         paths = [result.folder / name for name in names]
         paths += [Path(result.directory, "results.json")] if result.directory and result.is_last else []
         paths += [Path(result.log_path)] if result.log_path else []
-        yield from (path for path in paths if self.config.artifacts and path.is_file())
+        yield from (path for path in paths if self.config.artifacts and safe_files.is_file(path))
 
     def _session_files(self) -> Iterator[Path]:
         """The environment of each machine, the packages, the summary."""
         if self.config.artifacts:
             folder = self.context.session_dir
-            yield from sorted(path for path in (folder / "env").glob("*") if not path.name.startswith("."))
-            yield from (path for name in ("packages.txt", "summary.json") if (path := folder / name).is_file())
+            yield from sorted(path for path in (folder / "env").glob("[!.]*") if safe_files.is_file(path))
+            yield from (path for name in ("packages.txt", "summary.json") if safe_files.is_file(path := folder / name))
 
     def _upload(self, run: str, path: Path) -> None:
         """Under the name the file is known by. A log that is too long loses its beginning; other files are left out."""

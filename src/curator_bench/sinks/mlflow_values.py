@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -11,8 +12,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from curator_bench.sinks.told import Result, Session, told_inconclusive
-from curator_bench.values import Scalar, Verdict
+from curator_bench import safe_files
+from curator_bench.values import RunRecord, Scalar, Session, Verdict
+from curator_bench.words import inconclusive_line
 
 LONGEST_NAME = 250
 LONGEST_PARAM = 6000
@@ -57,7 +59,7 @@ def milliseconds(stamp: str) -> int:
     return round(datetime.fromisoformat(stamp).timestamp() * 1000)
 
 
-def logged(result: Result, session: Session) -> Logged:
+def logged(result: RunRecord, session: Session) -> Logged:
     found = Logged(tags=_tags(result, session))
     for name, value in {**result.axes, **dict(_flat(result.params))}.items():
         _add_param(found, name, str(value))
@@ -92,7 +94,7 @@ def session_tags(session: Session) -> dict[str, str]:
     return {name: value[:LONGEST_TAG] for name, value in tags.items() if value}
 
 
-def _tags(result: Result, session: Session) -> dict[str, str]:
+def _tags(result: RunRecord, session: Session) -> dict[str, str]:
     return {
         **session_tags(session),
         "verdict": str(result.verdict),
@@ -107,7 +109,7 @@ def _tags(result: Result, session: Session) -> dict[str, str]:
         "curator_bench.uid": result.uid,
         "mlflow.source.name": result.nodeid,
         "unmet": "\n".join(f"{one.metric}: {one.actual}, {one.bound} {one.limit}" for one in result.unmet),
-        "inconclusive": "\n".join(map(told_inconclusive, result.inconclusive)),
+        "inconclusive": "\n".join(map(inconclusive_line, result.inconclusive)),
         "ray_version": result.ray_version,
     }
 
@@ -192,7 +194,7 @@ def time_series(directory: Path) -> Iterator[Point]:
 
 def _rows(path: Path) -> list[dict[str, str]]:
     try:
-        with path.open(newline="") as file:
+        with io.TextIOWrapper(safe_files.open_file(path), newline="") as file:
             return list(csv.DictReader(file))
     except (OSError, ValueError, csv.Error):
         return []

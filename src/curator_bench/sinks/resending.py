@@ -13,10 +13,11 @@ from typing import Any
 
 from curator_bench import safe_files
 from curator_bench.masking import Mask
-from curator_bench.sinks.dispatcher import Chosen, file_name
+from curator_bench.sinks.dispatcher import Chosen
 from curator_bench.sinks.journal import FOLDER, Journal, Undelivered, forget
+from curator_bench.sinks.messages import Message
 from curator_bench.sinks.sink import Context, Refused, Sink, TryLater
-from curator_bench.sinks.told import Result, Summary, Told
+from curator_bench.values import RunRecord, Summary
 from curator_bench.words import readable_seconds
 
 _PAUSES_S = (1.0, 3.0)
@@ -54,7 +55,7 @@ class Resending:
         """For people."""
         self.links: dict[str, str] = {}
         context = Context(
-            name=file_name(chosen.name),
+            name=safe_files.safe_name(chosen.name),
             session_dir=Path(left.session.directory),
             matrix_dir=chosen.matrix_dir,
             link=lambda uid, url: self.links.__setitem__(uid, mask.hide(url)),
@@ -67,7 +68,7 @@ class Resending:
         """How many results were delivered."""
         try:
             self._tell(self._sink.start_session, self._left.session)
-            results = [(key, told) for key, told in self._left.told.items() if isinstance(told, Result)]
+            results = [(key, told) for key, told in self._left.told.items() if isinstance(told, RunRecord)]
             for key, result in results:
                 self._tell(self._sink.run_finished, result)
                 self._journal.delivered(key)
@@ -77,7 +78,7 @@ class Resending:
         finally:
             self._sink.close()
 
-    def _tell(self, call: Any, told: Told) -> None:
+    def _tell(self, call: Any, told: Message) -> None:
         for pause_s in (*_PAUSES_S, None):
             try:
                 call(told)
@@ -100,8 +101,8 @@ class Resending:
         if ends := [one for one in told if isinstance(one, Summary)]:
             return ends[-1]
         started_at = self._left.session.started_at
-        last = max((one.ended_at for one in told if isinstance(one, Result | Summary)), default=started_at)
-        counts = Counter(str(one.verdict) for one in told if isinstance(one, Result))
+        last = max((one.ended_at for one in told if isinstance(one, RunRecord | Summary)), default=started_at)
+        counts = Counter(str(one.verdict) for one in told if isinstance(one, RunRecord))
         seconds = (_moment(last) - _moment(started_at)).total_seconds()
         return Summary(dict(counts), started_at, last or started_at, seconds)
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from curator_bench.errors import BenchError
 from curator_bench.masking import Mask
 from curator_bench.sinks.state import State
-from curator_bench.sinks.told import Result, Run, Session, Summary
+from curator_bench.values import Run, RunRecord, Session, Summary
 
 
 class Refused(BenchError):
@@ -91,10 +91,10 @@ class Sink(Generic[Config]):
     def run_started(self, run: Run) -> None:
         """A run has started. Left out where its result is known by the time the sink gets to it."""
 
-    def run_finished(self, result: Result) -> None:
+    def run_finished(self, result: RunRecord) -> None:
         """A run has ended and been judged."""
 
-    def runs_finished(self, results: Sequence[Result]) -> None:
+    def runs_finished(self, results: Sequence[RunRecord]) -> None:
         """Several at once, where so many wait and `at_once` allows it. May be told again of those it has done."""
         for result in results:
             self.run_finished(result)

@@ -17,8 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from curator_bench.sinks import slack_blocks as blocks
 from curator_bench.sinks.sink import Refused, Sink, SinkConfig, TryLater
 from curator_bench.sinks.state import keep_newest
-from curator_bench.sinks.told import Result, Run, Session, Summary
-from curator_bench.values import Verdict
+from curator_bench.values import Run, RunRecord, Session, Summary, Verdict
 
 if TYPE_CHECKING:
     from slack_sdk import WebClient
@@ -97,7 +96,7 @@ class SlackSink(Sink[SlackConfig]):
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
-        self._replied: list[Result] = []
+        self._replied: list[RunRecord] = []
         """Of those that are delivered together just now: if another one fails, these are not sent again."""
 
     @property
@@ -122,14 +121,14 @@ class SlackSink(Sink[SlackConfig]):
         with self.context.state.changing() as state:
             state.setdefault("open", {}).setdefault(self._session.invocation, {})[run.nodeid] = run.name
 
-    def run_finished(self, result: Result) -> None:
+    def run_finished(self, result: RunRecord) -> None:
         self.runs_finished([result])
 
-    def runs_finished(self, results: Sequence[Result]) -> None:
+    def runs_finished(self, results: Sequence[RunRecord]) -> None:
         _all_at_once(self._tell_of, results)
         self._replied.clear()
 
-    def _tell_of(self, result: Result) -> None:
+    def _tell_of(self, result: RunRecord) -> None:
         if self._wants_reply(result) and not any(result is done for done in self._replied):
             thread = self.context.state.read().get("ts")
             self._post(blocks.reply(result, self._metrics_of(result), self._pinged(result)), thread)
@@ -167,16 +166,16 @@ class SlackSink(Sink[SlackConfig]):
             if error.response.get("error") not in _MESSAGE_GONE:
                 raise
 
-    def _wants_reply(self, result: Result) -> bool:
+    def _wants_reply(self, result: RunRecord) -> bool:
         is_fine = result.verdict in (Verdict.PASSED, Verdict.SKIPPED)
         went_well = is_fine and not result.warnings and not result.inconclusive
         return not (went_well and self.config.thread_replies_for_failures_or_warnings_only)
 
-    def _metrics_of(self, result: Result) -> list[str]:
+    def _metrics_of(self, result: RunRecord) -> list[str]:
         more = result.sink_data.get("additional_metrics", ())
         return list(dict.fromkeys([*self.config.default_metrics, *more]))
 
-    def _pinged(self, result: Result) -> list[str]:
+    def _pinged(self, result: RunRecord) -> list[str]:
         is_muted = result.sink_data.get("ping_on_failure") is False
         if is_muted or result.verdict in (Verdict.PASSED, Verdict.SKIPPED) or not result.is_last:
             return []
@@ -255,7 +254,7 @@ def _is_there(host: str, pid: int) -> bool:
     return True
 
 
-def _all_at_once(call: Callable[[Result], None], results: Sequence[Result]) -> None:
+def _all_at_once(call: Callable[[RunRecord], None], results: Sequence[RunRecord]) -> None:
     """In threads that pytest's process does not wait for when it ends. Raises the first error, when all are done."""
     failed: dict[int, Exception] = {}
 

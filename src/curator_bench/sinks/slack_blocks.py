@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from curator_bench.sinks.told import Result, Session, Summary
-from curator_bench.values import Check, Verdict
+from curator_bench.values import Check, RunRecord, Session, Summary, Verdict
 from curator_bench.words import readable, readable_seconds
 
 MOST_BLOCKS = 50
@@ -50,7 +49,7 @@ def parent(session: Session, state: Mapping[str, Any], summary: Summary | None =
     return _message(escaped(f"{title}: {line}"), found)
 
 
-def reply(result: Result, metrics: Iterable[str], pinged: Iterable[str]) -> dict[str, Any]:
+def reply(result: RunRecord, metrics: Iterable[str], pinged: Iterable[str]) -> dict[str, Any]:
     """The reply of a run: its metrics, what was not met, warnings, where its log is."""
     title = f"{_mark(result.verdict)} {result.title}: {result.verdict} in {readable_seconds(result.duration_s)}"
     rows = [(name, readable(name, result.metrics[name])) for name in metrics if name in result.metrics]

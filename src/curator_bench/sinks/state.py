@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from curator_bench import safe_files
-from curator_bench.sinks.told import Result
+from curator_bench.values import RunRecord
 
 
-def keep_newest(state: dict[str, Any], result: Result, verdict: Any) -> None:
+def keep_newest(state: dict[str, Any], result: RunRecord, verdict: Any) -> None:
     """What came of an entry, unless a later run of it is known: results may be resent long afterwards."""
     ended = state.setdefault("ended", {})
     if ended.get(result.nodeid, "") <= result.ended_at:
@@ -30,7 +30,7 @@ class State:
 
     def read(self) -> dict[str, Any]:
         try:
-            found = json.loads(self.path.read_text("utf-8"))
+            found = json.loads(safe_files.read_text(self.path))
         except (OSError, ValueError):
             return {}
         return found if isinstance(found, dict) else {}

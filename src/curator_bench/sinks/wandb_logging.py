@@ -8,11 +8,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from curator_bench import safe_files
 from curator_bench.sinks.copies import copy_masked
 from curator_bench.sinks.sink import Refused, Sink
-from curator_bench.sinks.told import Result, Session, told_inconclusive
 from curator_bench.sinks.wandb import WandbConfig
-from curator_bench.values import Verdict
+from curator_bench.values import RunRecord, Session, Verdict
+from curator_bench.words import inconclusive_line
 
 _MEBIBYTE = 2**20
 _LONGEST_TAG = 64
@@ -26,7 +27,7 @@ class WandbLogging(Sink[WandbConfig]):
     def start_session(self, session: Session) -> None:
         self._session = session
 
-    def run_finished(self, result: Result) -> None:
+    def run_finished(self, result: RunRecord) -> None:
         run = self._open(result)
         try:
             for repeat in result.repeats if len(result.repeats) > 1 else ():
@@ -41,7 +42,7 @@ class WandbLogging(Sink[WandbConfig]):
         finally:
             run.finish(0 if result.verdict in (Verdict.PASSED, Verdict.SKIPPED) else 1)
 
-    def _open(self, result: Result) -> Any:
+    def _open(self, result: RunRecord) -> Any:
         """What is told twice is the same run of W&B, by its id."""
         import wandb
 
@@ -67,7 +68,7 @@ class WandbLogging(Sink[WandbConfig]):
         except wandb.errors.UsageError as error:
             raise Refused(f"W&B refuses: {error}") from error
 
-    def _about(self, result: Result) -> dict[str, Any]:
+    def _about(self, result: RunRecord) -> dict[str, Any]:
         session = self._session
         return {
             "session": session.name,
@@ -78,16 +79,16 @@ class WandbLogging(Sink[WandbConfig]):
             "reason": session.reason,
             "viewer_url": session.viewer_url,
             "attempt": result.attempt,
-            "inconclusive": [told_inconclusive(one) for one in result.inconclusive],
+            "inconclusive": [inconclusive_line(one) for one in result.inconclusive],
             "subjects": {subject.package: subject.version for subject in session.subjects},
         }
 
-    def _upload(self, run: Any, result: Result) -> None:
+    def _upload(self, run: Any, result: RunRecord) -> None:
         import wandb
 
         paths = [Path(result.log_path)] if result.directory else []
         paths += [Path(result.directory, "results.json")] if result.directory and result.is_last else []
-        paths = [path for path in paths if path.is_file()]
+        paths = [path for path in paths if safe_files.is_file(path)]
         paths = [path for path in paths if path.stat().st_size <= self.config.max_artifact_mb * _MEBIBYTE]
         if paths:
             artifact = wandb.Artifact(f"run-{result.uid or run.id}", type="benchmark_results")

@@ -31,6 +31,10 @@ class Series:
     metric: str
     runs: Integers
     """The numbers of the runs in this database."""
+    starts: Floats
+    """When each run began, in seconds since 1970."""
+    sessions: Integers
+    """The session of each run."""
     values: Floats
     runs_without: int
     """How many comparable runs since the last one of these have measured no number here."""
@@ -53,6 +57,8 @@ class _Runs:
 
     ids: Integers
     groups: Integers
+    starts: Floats
+    sessions: Integers
     keys: Sequence[tuple[str, str, str | None]]
     names: Mapping[tuple[str, str], str]
 
@@ -71,29 +77,40 @@ def all_series(connection: Connection, metric: str | None = None, branch: str | 
     With a branch only of its sessions. Raises BenchError where there are none, or where nothing measured that metric.
     """
     runs = _runs(connection, _sessions_of(connection, branch))
+    later, found = runs.later(), []
+    for group, name, at, values in by_series(runs.ids, runs.groups, connection, metric):
+        entry_name, path, machine = runs.keys[group]
+        entry = EntryKey(entry_name, path, runs.names[entry_name, path])
+        of_runs = runs.ids[at], runs.starts[at], runs.sessions[at]
+        found.append(Series(entry, machine, name, *of_runs, values, int(later[at[-1]])))
+    return found
+
+
+def by_series(
+    ids: Integers, groups: Integers, connection: Connection, metric: str | None = None
+) -> Iterator[tuple[int, str, Integers, Floats]]:
+    """What these runs measured, by their group and metric: group, metric, places among the runs, and values.
+
+    Raises BenchError where nothing measured that metric.
+    """
     where, codes, values, metrics = _figures(connection)
     if metric is not None and metric not in metrics:
         raise BenchError(f"no run has measured {metric!r}{nearest(metric, metrics)}")
-    order = np.argsort(runs.ids)
-    place = np.searchsorted(runs.ids, where, sorter=order)
+    order = np.argsort(ids)
+    place = np.searchsorted(ids, where, sorter=order)
     place = order[np.minimum(place, len(order) - 1)] if len(order) else np.zeros(len(where), dtype=np.int64)
-    known = runs.ids[place] == where if len(order) else np.zeros(len(where), dtype=bool)
+    known = ids[place] == where if len(order) else np.zeros(len(where), dtype=bool)
     if metric is not None:
         known &= codes == metrics[metric]
     place, codes, values = place[known], codes[known], values[known]
-    groups = runs.groups[place]
-    sorted_by = np.lexsort((place, codes, groups))
-    place, codes, values, groups = (column[sorted_by] for column in (place, codes, values, groups))
-    ends = np.flatnonzero((np.diff(groups) != 0) | (np.diff(codes) != 0)) + 1
-    names, later = list(metrics), runs.later()
-    found = []
+    of_place = groups[place]
+    sorted_by = np.lexsort((place, codes, of_place))
+    place, codes, values, of_place = (column[sorted_by] for column in (place, codes, values, of_place))
+    ends = np.flatnonzero((np.diff(of_place) != 0) | (np.diff(codes) != 0)) + 1
+    names = list(metrics)
     for start, end in pairwise([0, *ends.tolist(), len(values)]):
         if end > start:
-            name, path, machine = runs.keys[groups[start]]
-            entry = EntryKey(name, path, runs.names[name, path])
-            ids, without = runs.ids[place[start:end]], int(later[place[end - 1]])
-            found.append(Series(entry, machine, names[codes[start]], ids, values[start:end], without))
-    return found
+            yield int(of_place[start]), names[codes[start]], place[start:end], values[start:end]
 
 
 def _sessions_of(connection: Connection, branch: str | None) -> ColumnElement[bool]:
@@ -106,15 +123,18 @@ def _sessions_of(connection: Connection, branch: str | None) -> ColumnElement[bo
 
 
 def _runs(connection: Connection, among: ColumnElement[bool]) -> _Runs:
-    columns = [RUNS.c[name] for name in ("id", "name", "path", "machine_id", "definition_hash", "originalname")]
+    names = ("id", "name", "path", "machine_id", "definition_hash", "originalname", "start", "session")
+    columns = [RUNS.c[name] for name in names]
     statement = select(*columns).where(RUNS.c.verdict.in_(MEASURED), among).order_by(RUNS.c.start, RUNS.c.id)
     found = connection.execute(statement).fetchall()
     keys: dict[tuple[str, str, str | None], int] = {}
     groups = [keys.setdefault((name, path, machine), len(keys)) for _, name, path, machine, *_ in found]
     newest = {group: row[4] or None for group, row in zip(groups, found, strict=True)}
-    kept = [(row[0], group) for group, row in zip(groups, found, strict=True) if (row[4] or None) == newest[group]]
-    ids, kept_groups = np.array(kept, dtype=np.int64).reshape(-1, 2).T
-    return _Runs(ids, kept_groups, list(keys), {(row[1], row[2]): row[5] for row in found})
+    kept = [(row, group) for group, row in zip(groups, found, strict=True) if (row[4] or None) == newest[group]]
+    numbers = [(row.id, group, row.session) for row, group in kept]
+    ids, kept_groups, sessions = np.array(numbers, dtype=np.int64).reshape(-1, 3).T
+    starts = np.array([row.start.timestamp() for row, _ in kept], dtype=np.float64)
+    return _Runs(ids, kept_groups, starts, sessions, list(keys), {(row[1], row[2]): row[5] for row in found})
 
 
 def _figures(connection: Connection) -> tuple[Integers, Integers, Floats, dict[str, int]]:
@@ -145,6 +165,39 @@ def declared_directions(connection: Connection) -> dict[tuple[str, str, str], st
         .order_by(RUNS.c.start)
     )
     return {(name, path, metric): better for name, path, metric, better in connection.execute(statement)}
+
+
+def gate_limits(connection: Connection) -> dict[tuple[str, str, str], float]:
+    """The limit of the newest `max_regression` by name, path and metric."""
+    statement = (
+        select(RUNS.c.name, RUNS.c.path, REQUIREMENTS.c.metric, REQUIREMENTS.c.limit)
+        .join(RUNS, RUNS.c.id == REQUIREMENTS.c.run)
+        .where(REQUIREMENTS.c.bound == "max_regression", REQUIREMENTS.c.limit.is_not(None))
+        .order_by(RUNS.c.start)
+    )
+    return {(name, path, metric): float(limit) for name, path, metric, limit in connection.execute(statement)}
+
+
+def required_metrics(connection: Connection) -> dict[tuple[str, str], list[str]]:
+    """The metrics that the newest run of each entry has requirements on, in their order; by name and path."""
+    statement = (
+        select(RUNS.c.id, RUNS.c.name, RUNS.c.path, REQUIREMENTS.c.metric)
+        .join(RUNS, RUNS.c.id == REQUIREMENTS.c.run)
+        .order_by(RUNS.c.start, RUNS.c.id, REQUIREMENTS.c.position)
+    )
+    found: dict[tuple[str, str], tuple[int, list[str]]] = {}
+    for run, name, path, metric in connection.execute(statement):
+        newest = found.get((name, path))
+        if newest is None or newest[0] != run:
+            newest = found[name, path] = (run, [])
+        newest[1].append(metric)
+    return {key: list(dict.fromkeys(metrics)) for key, (_, metrics) in found.items()}
+
+
+def commits_of(connection: Connection) -> dict[int, str]:
+    """The commit of each session that has one."""
+    statement = select(SESSIONS.c.id, SESSIONS.c.commit).where(SESSIONS.c.commit.is_not(None))
+    return {row.id: row.commit for row in connection.execute(statement)}
 
 
 def places_of(connection: Connection, runs: Collection[int]) -> dict[int, RunPlace]:

@@ -24,9 +24,9 @@ from curator_bench.store.records import (
     Figures,
     InvocationRecord,
     RunEnd,
-    RunRecord,
     RunStart,
     SessionRecord,
+    StoredRun,
     SubjectRecord,
 )
 from curator_bench.store.running import RUNNING
@@ -110,7 +110,7 @@ def _table(connection: Connection, progress: Progress) -> Iterator[tuple[tuple[A
             yield same, metrics.get(run.id) or [(None, None, None)]
 
 
-def _records(connection: Connection, progress: Progress) -> Iterator[list[RunRecord]]:
+def _records(connection: Connection, progress: Progress) -> Iterator[list[StoredRun]]:
     told: set[int] = set()
     for runs, sessions in _runs(connection, progress):
         parts = {table: _parts(connection, table, runs) for table in (METRICS, SAMPLES, PARAMS, REQUIREMENTS)}
@@ -166,7 +166,7 @@ def _session(row: Mapping[str, Any]) -> SessionRecord:
 
 def _record(
     run: Row[Any], session: SessionRecord, invocation: InvocationRecord | None, parts: Mapping[Table, Parts]
-) -> RunRecord:
+) -> StoredRun:
     row = run._mapping
     start = RunStart(**{field.name: row[field.name] for field in fields(RunStart)})
     figures = Figures(**{field.name: row[field.name] for field in fields(Figures)})
@@ -181,7 +181,7 @@ def _record(
             _check(values) for values in sorted(parts[REQUIREMENTS].get(run.id, ()), key=operator.itemgetter(0))
         ),
     )
-    return RunRecord(session, invocation, start, end)
+    return StoredRun(session, invocation, start, end)
 
 
 def _check(values: tuple[Any, ...]) -> Check:

@@ -6,14 +6,15 @@ from collections import defaultdict
 from collections.abc import Collection
 from typing import NamedTuple, TypeAlias
 
+import numpy as np
 from sqlalchemy import ColumnElement, Connection, or_, select
 
 from curator_bench.errors import BenchError
+from curator_bench.store.all_series import Floats, Integers, by_series
 from curator_bench.store.gate_history import MEASURED
 from curator_bench.store.queries import nearest
-from curator_bench.store.tables import METRICS, RUNS, SESSIONS
+from curator_bench.store.tables import RUNS, SESSIONS
 
-_NAMES = select(METRICS.c.name).distinct()
 _SHORTEST = 6
 """Of a uid or a commit so many letters tell which is meant."""
 
@@ -33,8 +34,14 @@ class Measure(NamedTuple):
     metric: str
 
 
-Measured: TypeAlias = dict[Measure, dict[Kind, list[tuple[int, float]]]]
-"""The values by kind with the session of each, oldest first."""
+class Values(NamedTuple):
+    """The values of runs of one kind with the session of each, oldest first."""
+
+    sessions: Integers
+    values: Floats
+
+
+Measured: TypeAlias = dict[Measure, dict[Kind, Values]]
 
 
 def sessions_meant(connection: Connection, named: str) -> list[int]:
@@ -55,22 +62,29 @@ def _begins(named: str) -> ColumnElement[bool]:
     return or_(*exact)
 
 
-def measured(connection: Connection, metric: str | None = None, sessions: Collection[int] | None = None) -> Measured:
-    """In these sessions, or in all. Raises BenchError for a metric that nothing has measured."""
-    columns = (RUNS.c.name, RUNS.c.path, METRICS.c.name, RUNS.c.machine_id, RUNS.c.definition_hash)
-    statement = (
-        select(*columns, RUNS.c.session, METRICS.c.value)
-        .join(METRICS, METRICS.c.run == RUNS.c.id)
-        .where(RUNS.c.verdict.in_(MEASURED), METRICS.c.value.is_not(None), METRICS.c.text.is_(None))
-        .order_by(RUNS.c.start, RUNS.c.id)
-    )
-    if metric is not None:
-        statement = statement.where(METRICS.c.name == metric)
-    if sessions is not None:
-        statement = statement.where(RUNS.c.session.in_(sessions))
-    found: Measured = defaultdict(lambda: defaultdict(list))
-    for name, path, of, machine, definition, session, value in connection.execute(statement):
-        found[Measure(name, path, of)][Kind(machine, definition or None)].append((session, value))
-    if metric is not None and not found:
-        raise BenchError(f"no run has measured {metric!r}{nearest(metric, connection.scalars(_NAMES))}")
+def measured(connection: Connection, metric: str | None = None) -> Measured:
+    """All values of one metric, or of all. Raises BenchError for a metric that nothing has measured."""
+    names = ("id", "session", "name", "path", "machine_id", "definition_hash")
+    statement = select(*(RUNS.c[name] for name in names)).where(RUNS.c.verdict.in_(MEASURED))
+    runs = connection.execute(statement.order_by(RUNS.c.start, RUNS.c.id)).fetchall()
+    keys: dict[tuple[str, str, Kind], int] = {}
+    of_runs = [(row.name, row.path, Kind(row.machine_id, row.definition_hash or None)) for row in runs]
+    numbers = [(row.id, row.session, keys.setdefault(key, len(keys))) for row, key in zip(runs, of_runs, strict=True)]
+    ids, sessions, groups = np.array(numbers, dtype=np.int64).reshape(-1, 3).T
+    kinds, found = list(keys), defaultdict[Measure, dict[Kind, Values]](dict)
+    for group, name, at, values in by_series(ids, groups, connection, metric):
+        entry, path, kind = kinds[group]
+        found[Measure(entry, path, name)][kind] = Values(sessions[at], values)
+    return found
+
+
+def only(everything: Measured, sessions: Collection[int] | None, without: Collection[int] = ()) -> Measured:
+    """The values of these sessions, None for all, without those of others."""
+    found: Measured = defaultdict(dict)
+    for measure, kinds in everything.items():
+        for kind, (of, values) in kinds.items():
+            kept = np.ones(len(of), dtype=bool) if sessions is None else np.isin(of, list(sessions))
+            kept &= ~np.isin(of, list(without))
+            if kept.any():
+                found[measure][kind] = Values(of[kept], values[kept])
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import numbers
+import shlex
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from curator_bench.store.checking import wrong_values
-from curator_bench.values import Check, Repeat, Scalar, Verdict
+from curator_bench.values import Check, Repeat, Run, RunRecord, Scalar, Verdict
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -62,6 +63,20 @@ class InvocationRecord:
     command_line: str | None = None
     end: datetime | None = None
     exit_status: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """The process that records runs, and the machine it is on."""
+
+    host: str
+    machine_id: str
+    boot_id: str
+    pid: int
+    process_start: float | None
+    python_version: str
+    platform: str
+    ci_run_url: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +150,75 @@ class RunEnd:
     checks: tuple[Check, ...] = ()
 
 
+_MEASURED = {
+    "average_memory": "average_memory_bytes",
+    "peak_memory": "peak_memory_bytes",
+    "compute_time": "compute_time_s",
+    "disk_spill_time": "disk_spill_time_s",
+    "serializing_time": "serializing_time_s",
+    "transfer_time": "transfer_time_s",
+    "peak_gpu_memory": "peak_gpu_memory_bytes",
+    "average_gpu_utilization": "average_gpu_utilization",
+}
+"""The columns that have the value of a metric, by the metric's name."""
+_OUTCOMES = {Verdict.PASSED: "passed", Verdict.SKIPPED: "skipped"}
+FIGURES = frozenset(field.name for field in dataclasses.fields(Figures))
+
+
+def start_of(run: Run, process: Process) -> RunStart:
+    """The row of a run that starts in this process, or in a fleet on behalf of it."""
+    own = {field.name: getattr(process, field.name) for field in dataclasses.fields(Process)}
+    return RunStart(
+        **{**own, "machine_id": run.machine_id or process.machine_id},
+        uid=run.uid,
+        name=run.name,
+        originalname=run.entry,
+        path=run.file,
+        nodeid=run.nodeid,
+        definition_hash=run.definition_hash or None,
+        attempt=run.attempt,
+        start=datetime.fromisoformat(run.started_at),
+        node=run.host or None,
+        gpu=",".join(run.gpus) or None,
+    )
+
+
+def end_of(run: RunRecord) -> RunEnd:
+    """What the row says of a run that has been judged. What a benchmark set on its row counts above all."""
+    was_called = not run.phases or "call" in run.phases
+    measured = {column: _number(run.metrics.get(metric)) for column, metric in _MEASURED.items()}
+    ray = {"ray_version": run.ray_version or None, "ray_num_cpus": run.ray_num_cpus, "ray_num_gpus": run.ray_num_gpus}
+    figures = {**measured, **ray, **{name: value for name, value in run.columns.items() if name in FIGURES}}
+    end = RunEnd(
+        verdict=run.verdict,
+        end=datetime.fromisoformat(run.ended_at),
+        duration=run.duration_s if was_called else None,
+        setup_outcome=run.phases.get("setup") if run.phases else "passed",
+        call_outcome=run.phases.get("call") if run.phases else _OUTCOMES.get(run.verdict, "failed"),
+        teardown_outcome=run.phases.get("teardown"),
+        exit_code=run.exit_code,
+        error=run.error or None,
+        node=run.host or None,
+        gpu=",".join(run.gpus) or None,
+        command=shlex.join(run.command) or None,
+        log_path=run.log_path or None,
+        figures=_made(Figures, figures),
+        metrics=run.metrics,
+        params=run.params,
+        repeats=run.repeats,
+        checks=run.requirements,
+    )
+    said: dict[str, Any] = {name: value for name, value in run.columns.items() if name not in FIGURES}
+    return dataclasses.replace(end, **said)
+
+
+def _number(value: Scalar) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
 @dataclass(frozen=True, slots=True)
-class RunRecord:
-    """All there is to record of one run that has ended."""
+class StoredRun:
+    """All there is to record of one run that has ended, in the form of the files that runs are kept and exported in."""
 
     session: SessionRecord
     invocation: InvocationRecord | None
@@ -145,13 +226,13 @@ class RunRecord:
     end: RunEnd
 
 
-def to_document(record: RunRecord) -> dict[str, Any]:
+def to_document(record: StoredRun) -> dict[str, Any]:
     """Strict JSON: times as ISO 8601, NaN and the infinities as texts."""
     document: dict[str, Any] = _plain(record)
     return document
 
 
-def from_document(document: Mapping[str, Any]) -> RunRecord:
+def from_document(document: Mapping[str, Any]) -> StoredRun:
     """What `to_document` made, also a later version's: names it does not know are left out. Raises ValueError."""
     try:
         record = _run_record(document)
@@ -163,9 +244,9 @@ def from_document(document: Mapping[str, Any]) -> RunRecord:
     return record
 
 
-def _run_record(document: Mapping[str, Any]) -> RunRecord:
+def _run_record(document: Mapping[str, Any]) -> StoredRun:
     session, invocation, end = document["session"], document.get("invocation"), document["end"]
-    return RunRecord(
+    return StoredRun(
         session=_made(SessionRecord, session, subjects=_all_made(SubjectRecord, session.get("subjects"))),
         invocation=None if invocation is None else _made(InvocationRecord, _timed(invocation)),
         start=_made(RunStart, _timed(document["start"])),

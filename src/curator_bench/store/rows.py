@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Table, bindparam, delete, insert, select, update
 
 from curator_bench.store.column_types import key
-from curator_bench.store.records import InvocationRecord, RunEnd, RunRecord, RunStart, SessionRecord, SubjectRecord
+from curator_bench.store.records import InvocationRecord, RunEnd, RunStart, SessionRecord, StoredRun, SubjectRecord
 from curator_bench.store.running import RUNNING
 from curator_bench.store.scalars import text_of, value_and_text
 from curator_bench.store.schema import BenchSession, Invocation, Metric, Param, Requirement, Sample, Subject, TestRun
@@ -89,7 +89,7 @@ def complete(connection: Connection, place: Place, start: RunStart, end: RunEnd,
     return _overwrite(connection, place, start, end)
 
 
-def take_in(connection: Connection, place: Place, record: RunRecord) -> bool:
+def take_in(connection: Connection, place: Place, record: StoredRun) -> bool:
     """Adds a run that was kept elsewhere, or what is missing of it. False where nothing was missing."""
     found = connection.execute(_FIND, {"the_uid": record.start.uid}).first()
     if found is not None and (found.verdict not in _OPEN or record.end.verdict == found.verdict):

@@ -7,17 +7,17 @@ removed (as on CI machines that start empty each night), is another one, also wh
 from __future__ import annotations
 
 import logging
-import os
 import re
-import secrets
 from contextlib import suppress
 from pathlib import Path
 
+from curator_bench import safe_files
 from curator_bench.store.records import new_uid
 
 logger = logging.getLogger(__name__)
 
 FILE_NAME = ".session-uid"
+_LARGEST = 4096
 _UID = re.compile(r"[0-9A-Za-z_-]{8,64}")
 
 
@@ -32,24 +32,19 @@ def session_uid(session_dir: Path) -> str:
 
 
 def _read(file: Path) -> str | None:
-    with suppress(FileNotFoundError):
-        text = file.read_text(encoding="utf-8", errors="replace").strip()
+    with suppress(FileNotFoundError, safe_files.NotUsable):
+        text = safe_files.read_bytes(file, most_bytes=_LARGEST).decode("utf-8", "replace").strip()
         return text if _UID.fullmatch(text) else None
     return None
 
 
 def _leave(file: Path) -> str:
-    """A link is made by one only, and by then the file is complete."""
+    """The file is made by one only, and complete when it appears."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    beside = file.with_name(f"{FILE_NAME}.{secrets.token_hex(4)}")
-    try:
-        beside.write_text(new_uid() + "\n", encoding="utf-8")
-        with suppress(FileExistsError):
-            os.link(beside, file)
+    with suppress(FileExistsError):
+        safe_files.create_exclusively(file, new_uid() + "\n")
+    found = _read(file)
+    if found is None:  # it was there, and broken
+        safe_files.write_text(file, new_uid() + "\n")
         found = _read(file)
-        if found is None:  # it was there, and broken
-            os.replace(beside, file)
-            found = _read(file)
-    finally:
-        beside.unlink(missing_ok=True)
     return found or new_uid()

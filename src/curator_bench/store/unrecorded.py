@@ -9,14 +9,14 @@ from contextlib import suppress
 from pathlib import Path
 
 from curator_bench import safe_files
-from curator_bench.store.records import RunRecord, to_document
+from curator_bench.store.records import StoredRun, to_document
 
 FILE_NAME = "unrecorded.jsonl"
 SCHEMA_VERSION = 1
 _KIND = "run"
 
 
-def keep(session_dir: Path, record: RunRecord) -> Path:
+def keep(session_dir: Path, record: StoredRun) -> Path:
     """Adds the run to the file: all of its line, on disk, or none of it. Raises OSError."""
     session_dir.mkdir(parents=True, exist_ok=True)
     path = session_dir / FILE_NAME
@@ -24,7 +24,7 @@ def keep(session_dir: Path, record: RunRecord) -> Path:
     return path
 
 
-def line_of(record: RunRecord) -> bytes:
+def line_of(record: StoredRun) -> bytes:
     """The run as such a file has it."""
     document = {"schema_version": SCHEMA_VERSION, "kind": _KIND, **to_document(record)}
     return (json.dumps(document) + "\n").encode("utf-8")

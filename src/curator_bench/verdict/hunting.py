@@ -14,15 +14,15 @@ class State(StrEnum):
     OPEN = "open"
     ACCEPTED = "accepted"
     RECOVERED = "recovered"
-    """Later shifts have undone it."""
-    BETTER = "better"
-    """An improvement: nothing is to be done."""
+    """Later steps have undone it."""
 
 
-def state_of(step: Step, later: Sequence[Step], rules: Rules, *, accepted: bool) -> State:
-    """`later` are the steps of the same series that came after it: the first that leads back ends it for good."""
+def state_of(step: Step, later: Sequence[Step], rules: Rules, *, accepted: bool) -> State | None:
+    """The state of a regression; None of an improvement, as nothing is to be done.
+
+    `later` are the steps of the same series that came after it: the first that leads back ends it for good."""
     if step.word is Word.IMPROVEMENT:
-        return State.BETTER
+        return None
     if accepted:
         return State.ACCEPTED
     since = [one.after for one in later or [step]]

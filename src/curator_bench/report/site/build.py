@@ -8,19 +8,22 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 
-from curator_bench import __version__
 from curator_bench.errors import BenchError
+from curator_bench.package import VERSION
 from curator_bench.report.site.data_files import DataFiles, EntryView, index_of, number_of
 from curator_bench.report.site.links import Logs
 from curator_bench.report.site.model import (
     FINE,
     MEASURED,
+    ComparedFacts,
     History,
     RunFacts,
-    ShiftFacts,
+    SeriesFacts,
     SiteEntry,
+    StepFacts,
     by_entry,
     numbers_of,
 )
@@ -31,7 +34,9 @@ MARKER = ".curator-bench-site"
 _ASSETS = Path(__file__).with_name("assets")
 _RUNS_SHOWN = 50
 _SESSIONS_ON_OVERVIEW = 30
-_SHIFTS_ON_OVERVIEW = 50
+_ROWS_ON_OVERVIEW = 50
+_SESSIONS_COMPARED = 20
+"""So many of the newest sessions are each compared with the one before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +62,7 @@ class Standing:
     broken_since: RunFacts | None
     """The first of the runs since the last that was fine; None where the latest is fine."""
     broken_runs: int
-    shifts: Sequence[ShiftFacts]
+    steps: Sequence[StepFacts]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +73,9 @@ class MetricRow:
     better: str | None
     latest: float | None
     values: Sequence[float]
-    shifts: Sequence[ShiftFacts]
+    steps: Sequence[StepFacts]
+    judged: SeriesFacts | None
+    """The judgement of its newest runs on the machine of the newest run; None where it is not judged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,18 +132,21 @@ class _Builder:
         self._sessions = list(history.sessions())
         self._by_uid = {session.uid: session for session in self._sessions}
         self._slugs = {session.uid: session.slug for session in self._sessions}
-        self._shifts = by_entry(history.shifts())
+        self._steps = by_entry(history.steps())
+        self._drifts = by_entry(history.drifts())
+        self._series = by_entry(history.series())
         self._logs = Logs(out.absolute(), building, settings.log_url, settings.copy_logs)
         self._data = DataFiles(building)
-        facts = {"title": settings.title, "built": now, "version": __version__, "build": f"{now:%Y%m%d%H%M%S}"}
+        facts = {"title": settings.title, "built": now, "version": VERSION, "build": f"{now:%Y%m%d%H%M%S}"}
         self._pages = Pages(building, settings.commit_url, facts)
         self._ran: dict[str, list[tuple[SiteEntry, RunFacts, str | None]]] = {}
         self._standings: list[Standing] = []
 
     def build(self) -> Built:
         index = [self._write_entry(entry) for entry in self._history.entries()]
+        compared = self._compared()
         for session in self._sessions:
-            self._data.write_session(session)
+            self._data.write_session(session, compared.get(session.uid, {}))
         self._data.write_index(index, self._sessions)
         self._write_sessions()
         self._write_overview()
@@ -162,7 +172,8 @@ class _Builder:
             metrics=_metric_rows(view),
             shown=shown,
             slugs=self._slugs,
-            shifts=view.shifts[::-1],
+            steps=view.steps[::-1],
+            drifts=self._drifts.get(entry, ()),
         )
         return index_of(view)
 
@@ -171,10 +182,14 @@ class _Builder:
         names = list(numbers_of(runs))
         directions = self._history.directions(entry, names)
         shown = [name for name in names if name not in directions.beside]
-        shifts = self._shifts.get(entry, [])
-        shifted = {shift.metric for shift in shifts}
-        shown.sort(key=lambda name: (name not in shifted, name not in directions.better, name))
-        return EntryView(entry, runs, shown, directions, shifts)
+        steps = self._steps.get(entry, [])
+        stepped = {step.metric for step in steps}
+        first = {name: place for place, name in enumerate(directions.first)}
+
+        def order(name: str) -> tuple[int, bool, bool, str]:
+            return first.get(name, len(first)), name not in stepped, name not in directions.better, name
+
+        return EntryView(entry, runs, sorted(shown, key=order), directions, steps, self._series.get(entry, []))
 
     def _log(self, run: RunFacts) -> str | None:
         session = self._by_uid.get(run.session_uid)
@@ -193,7 +208,7 @@ class _Builder:
             durations=durations,
             broken_since=broken[0] if broken else None,
             broken_runs=len(broken),
-            shifts=view.shifts,
+            steps=view.steps,
         )
 
     def _write_sessions(self) -> None:
@@ -207,21 +222,52 @@ class _Builder:
                 f"sessions/{session.slug}.html", "session", session=session, ran=ran, earlier=earlier, later=later
             )
 
+    def _compared(self) -> dict[str, dict[str, Sequence[ComparedFacts]]]:
+        """By session and by the page of another one: the judgement of the first against the other.
+
+        These are the pairs that pages lead to: the newest sessions with the one before, and those around a step on the
+        overview.
+        """
+        newest = self._sessions[-_SESSIONS_COMPARED - 1 :]
+        pairs = {(a.slug, b.slug): (a, b) for a, b in pairwise(newest)}
+        by_slug = {session.slug: session for session in self._sessions}
+        for step in [*self._open_steps()[:_ROWS_ON_OVERVIEW], *self._improvements()[:_ROWS_ON_OVERVIEW]]:
+            ends = step.before.session_slug or "", step.first.session_slug or ""
+            if ends[0] in by_slug and ends[1] in by_slug and ends[0] != ends[1]:
+                pairs[ends] = by_slug[ends[0]], by_slug[ends[1]]
+        found: dict[str, dict[str, Sequence[ComparedFacts]]] = {}
+        for a, b in pairs.values():
+            found.setdefault(b.uid, {})[a.slug] = self._history.compared(a, b)
+        return found
+
+    def _newest_steps(self) -> list[StepFacts]:
+        steps = [step for found in self._steps.values() for step in found]
+        return sorted(steps, key=lambda step: step.first.start, reverse=True)
+
+    def _open_steps(self) -> list[StepFacts]:
+        return [step for step in self._newest_steps() if step.state == "open"]
+
+    def _improvements(self) -> list[StepFacts]:
+        return [step for step in self._newest_steps() if step.kind == "improvement"]
+
     def _write_overview(self) -> None:
-        shifts = [shift for found in self._shifts.values() for shift in found]
-        shifts.sort(key=lambda shift: shift.first.start, reverse=True)
-        worse = [shift for shift in shifts if shift.state == "open"]
-        better = [shift for shift in shifts if shift.state == "better"]
+        open_steps = self._open_steps()
         broken = [standing for standing in self._standings if standing.broken_since]
+        series = [one for found in self._series.values() for one in found]
+        inconclusive = [one for one in series if one.says == "inconclusive"]
+        blind = sorted((one for one in series if one.is_blind), key=lambda one: -(one.visible or 0))
+        drifts = [one for found in self._drifts.values() for one in found]
         self._pages.write(
             "index.html",
             "overview",
             latest=next((one for one in reversed(self._sessions) if one.runs), None),
             recent=self._sessions[-_SESSIONS_ON_OVERVIEW:],
-            worse=worse[:_SHIFTS_ON_OVERVIEW],
-            worse_count=len(worse),
-            better=better[:_SHIFTS_ON_OVERVIEW],
-            better_count=len(better),
+            most=_ROWS_ON_OVERVIEW,
+            regressions=open_steps,
+            improvements=self._improvements(),
+            drifts=sorted(drifts, key=lambda one: -abs(one.change)),
+            inconclusive=inconclusive,
+            blind=blind,
             broken=sorted(broken, key=lambda one: one.latest.start, reverse=True),
             standings=self._standings,
             verdicts=Counter(standing.latest.verdict for standing in self._standings),
@@ -247,6 +293,7 @@ def _metric_rows(view: EntryView) -> list[MetricRow]:
     for name in view.metrics:
         values = [number for run in alike if (number := number_of(run.metrics.get(name))) is not None]
         latest = number_of(newest.metrics.get(name))
-        shifts = [shift for shift in view.shifts if shift.metric == name]
-        rows.append(MetricRow(name, view.directions.better.get(name), latest, values, shifts))
+        steps = [step for step in view.steps if step.metric == name]
+        judged = next((one for one in view.series if (one.metric, one.machine) == (name, newest.machine)), None)
+        rows.append(MetricRow(name, view.directions.better.get(name), latest, values, steps, judged))
     return rows

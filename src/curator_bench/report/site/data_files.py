@@ -14,11 +14,13 @@ from typing import Any
 
 from curator_bench.report.site import words
 from curator_bench.report.site.model import (
+    ComparedFacts,
     Directions,
     RunFacts,
+    SeriesFacts,
     SessionFacts,
-    ShiftFacts,
     SiteEntry,
+    StepFacts,
     is_number,
 )
 from curator_bench.values import Scalar
@@ -33,9 +35,10 @@ class EntryView:
     entry: SiteEntry
     runs: Sequence[RunFacts]
     metrics: Sequence[str]
-    """Those that are numbers, the ones with a direction first; without those that stand beside another."""
+    """Metrics that are numbers, in the order they are shown; without those that stand beside another."""
     directions: Directions
-    shifts: Sequence[ShiftFacts]
+    steps: Sequence[StepFacts]
+    series: Sequence[SeriesFacts] = ()
 
     def values(self, metric: str) -> list[float | None]:
         return [number_of(run.metrics.get(metric)) for run in self.runs]
@@ -101,7 +104,8 @@ class DataFiles:
             measured = numbers(column[place] for column in columns)
             self._of_sessions.setdefault(uid, []).append(f"{name}:[{facts[1:-1]},{measured}]")
 
-    def write_session(self, session: SessionFacts) -> None:
+    def write_session(self, session: SessionFacts, compared: Mapping[str, Sequence[ComparedFacts]]) -> None:
+        """`compared` are the judgements of this session against others, by the name of their page."""
         facts = {
             "name": session.name,
             "slug": session.slug,
@@ -111,7 +115,8 @@ class DataFiles:
             "environment": session.environment,
         }
         runs = ",".join(self._of_sessions.pop(session.uid, ()))
-        self._write(f"sessions/{session.slug}", f'{as_json(facts)[:-1]},"runs":{{{runs}}}}}')
+        judged = as_json({slug: [_compared(one) for one in found] for slug, found in compared.items()})
+        self._write(f"sessions/{session.slug}", f'{as_json(facts)[:-1]},"compared":{judged},"runs":{{{runs}}}}}')
 
     def write_index(self, views: Sequence[Mapping[str, Any]], sessions: Sequence[SessionFacts]) -> None:
         """For searching, and for choosing what to compare."""
@@ -123,20 +128,12 @@ class DataFiles:
 
 
 def index_of(view: EntryView) -> dict[str, Any]:
-    """What the index says of an entry. The spread is that of runs which compare with the newest."""
-    newest = view.runs[-1]
-    alike = [run for run in view.runs[-200:] if (run.machine, run.definition) == (newest.machine, newest.definition)]
-    spreads = []
-    for metric in view.metrics:
-        values = [number for run in alike if (number := number_of(run.metrics.get(metric))) is not None]
-        spreads.append(words.spread(values))
+    """What the page that compares sessions, and the search, know of an entry."""
     return {
         "slug": view.entry.slug,
         "name": view.entry.name,
         "path": view.entry.path,
         "metrics": view.metrics,
-        "better": [view.directions.better.get(metric) for metric in view.metrics],
-        "spread": [None if spread is None else float(f"{spread:.3g}") for spread in spreads],
     }
 
 
@@ -185,7 +182,8 @@ def _metric(view: EntryView, metric: str, values: Sequence[float | None]) -> str
     head = {
         "name": metric,
         "better": view.directions.better.get(metric),
-        "shifts": [_shift(shift) for shift in view.shifts if shift.metric == metric],
+        "steps": [_step(step) for step in view.steps if step.metric == metric],
+        "judged": {one.machine or "": _judged(one) for one in view.series if one.metric == metric},
     }
     columns = {"values": numbers(values)}
     for end in ("min", "max"):
@@ -194,13 +192,29 @@ def _metric(view: EntryView, metric: str, values: Sequence[float | None]) -> str
     return f"{as_json(head)[:-1]},{','.join(f'{json.dumps(name)}:{column}' for name, column in columns.items())}}}"
 
 
-def _shift(shift: ShiftFacts) -> dict[str, Any]:
+def _step(step: StepFacts) -> dict[str, Any]:
     return {
-        "machine": shift.machine or "",
-        "time": round(shift.first.start.timestamp(), 3),
-        "kind": shift.kind,
-        "state": shift.state,
-        "change": words.change(shift.change),
-        "before": shift.before.commit,
-        "first": shift.first.commit,
+        "machine": step.machine or "",
+        "time": round(step.first.start.timestamp(), 3),
+        "kind": step.kind,
+        "state": step.state,
+        "change": words.change(step.change),
+        "before": step.before.commit,
+        "first": step.first.commit,
     }
+
+
+def _judged(one: SeriesFacts) -> dict[str, Any]:
+    """The judgement of the newest runs, and the levels: from, to, middle, noise in the unit of the metric."""
+    levels = [
+        [round(level.start.timestamp(), 3), round(level.end.timestamp(), 3), level.middle, level.noise * level.middle]
+        for level in one.levels
+    ]
+    return {"says": one.says, "reason": one.reason, "decides": one.decides, "sees": words.sight(one), "levels": levels}
+
+
+def _compared(one: ComparedFacts) -> list[Any]:
+    low, high = one.interval or (None, None)
+    figures = (one.before, one.after, one.change, low, high, one.visible)
+    shown = [None if figure is None else float(f"{figure:.7g}") for figure in figures]
+    return [one.entry.slug, one.metric, one.machine or "", one.says, one.reason, *shown]

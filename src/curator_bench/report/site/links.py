@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
+from curator_bench import safe_files
+
 _UNSAFE = re.compile(r"[^a-z0-9]+")
 _LONGEST = 60
 _LOG_KEPT = 256 * 1024
@@ -79,8 +81,8 @@ class Logs:
         target = self.building / name
         try:
             target.parent.mkdir(exist_ok=True)
-            with open(path, "rb") as source, target.open("wb") as copy:
-                source.seek(max(0, os.path.getsize(path) - _LOG_KEPT))
+            with safe_files.open_file(Path(path)) as source, target.open("wb") as copy:
+                source.seek(max(0, os.fstat(source.fileno()).st_size - _LOG_KEPT))
                 shutil.copyfileobj(source, copy)
         except OSError:
             return None

@@ -1,11 +1,11 @@
-"""What the dashboard shows, as values; and what it asks of whoever knows it."""
+"""The values that the dashboard shows, and the Protocol it asks for them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol, TypeGuard
+from typing import Protocol, TypeGuard, TypeVar
 
 from curator_bench.report.site.links import slug
 from curator_bench.values import Scalar
@@ -91,6 +91,7 @@ class RunFacts:
     attempt: int
     start: datetime
     duration: float | None
+    """How long the script ran; the whole run where nobody measured that."""
     error: str | None
     log_path: str | None
     machine: str | None
@@ -109,7 +110,7 @@ class RunFacts:
 
 @dataclass(frozen=True, slots=True)
 class PointFacts:
-    """A run as one end of a shift."""
+    """A run as one end of a step."""
 
     session: str
     session_slug: str | None
@@ -118,14 +119,16 @@ class PointFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class ShiftFacts:
+class StepFacts:
     """The level of a metric changed, between the runs `before` and `first`."""
 
     entry: SiteEntry
     metric: str
     machine: str | None
     kind: str
-    state: str
+    """`regression` or `improvement`."""
+    state: str | None
+    """Of a regression: `open`, `accepted` or `recovered`."""
     change: float
     interval: tuple[float, float]
     level_before: float
@@ -138,11 +141,79 @@ class ShiftFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class DriftFacts:
+    """A metric became worse bit by bit."""
+
+    entry: SiteEntry
+    metric: str
+    machine: str | None
+    change: float
+    interval: tuple[float, float]
+    level_before: float
+    level_after: float
+    since: str
+    """The mark it is measured from, for after "since"."""
+    start: datetime
+    """The start of the run at the mark."""
+
+
+@dataclass(frozen=True, slots=True)
+class LevelFacts:
+    """A stretch of runs between two steps, from the start of its first run to that of its last."""
+
+    start: datetime
+    end: datetime
+    middle: float
+    noise: float
+    """A fraction of the level."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesFacts:
+    """One metric of an entry on one machine: its levels, and the judgement of its newest runs."""
+
+    entry: SiteEntry
+    metric: str
+    machine: str | None
+    says: str
+    reason: str
+    decides: str
+    history: int
+    noise: float | None
+    visible: float | None
+    """The smallest change that would have been found."""
+    limit: float
+    """The change it has to be able to show."""
+    is_blind: bool
+    """It would have missed such a change."""
+    levels: Sequence[LevelFacts] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedFacts:
+    """One metric of one entry on one machine, compared between two sessions."""
+
+    entry: SiteEntry
+    metric: str
+    machine: str | None
+    says: str
+    reason: str
+    before: float | None
+    after: float | None
+    change: float | None
+    interval: tuple[float, float] | None
+    visible: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Directions:
-    """Of the metrics of one entry: which direction is better, and which only say how the repeats of another scatter."""
+    """The metrics of one entry: their direction, those that stand beside another, and those that stand first."""
 
     better: Mapping[str, str]
     beside: frozenset[str]
+    """Metrics that only say how the repeats of another scatter, and bookkeeping."""
+    first: Sequence[str] = ()
+    """Metrics with requirements, in their order."""
 
 
 class History(Protocol):
@@ -157,18 +228,36 @@ class History(Protocol):
     def runs(self, entry: SiteEntry) -> Sequence[RunFacts]:
         """All of one entry, oldest first."""
 
-    def shifts(self) -> Sequence[ShiftFacts]:
+    def steps(self) -> Sequence[StepFacts]:
         """Of all entries, oldest first."""
+
+    def drifts(self) -> Sequence[DriftFacts]:
+        """Of all entries."""
+
+    def series(self) -> Sequence[SeriesFacts]:
+        """Every metric that is judged, on every machine."""
+
+    def compared(self, a: SessionFacts, b: SessionFacts) -> Sequence[ComparedFacts]:
+        """The judgement of session B against session A, metric by metric."""
 
     def directions(self, entry: SiteEntry, metrics: Sequence[str]) -> Directions:
         """Of these metrics of an entry."""
 
 
-def by_entry(shifts: Sequence[ShiftFacts]) -> dict[SiteEntry, list[ShiftFacts]]:
-    found: dict[SiteEntry, list[ShiftFacts]] = {}
-    for shift in shifts:
-        found.setdefault(shift.entry, []).append(shift)
-    return found
+class _OfEntry(Protocol):
+    @property
+    def entry(self) -> SiteEntry: ...
+
+
+Facts = TypeVar("Facts", bound=_OfEntry)
+
+
+def by_entry(found: Sequence[Facts]) -> dict[SiteEntry, list[Facts]]:
+    """The facts of each entry, in their order."""
+    of: dict[SiteEntry, list[Facts]] = {}
+    for one in found:
+        of.setdefault(one.entry, []).append(one)
+    return of
 
 
 def numbers_of(runs: Sequence[RunFacts]) -> Iterator[str]:

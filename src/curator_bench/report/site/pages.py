@@ -30,7 +30,10 @@ class Pages:
         )
         self._environment.globals.update(facts, fine=FINE)
         self._environment.filters.update(
-            {name: getattr(words, name) for name in ("value", "change", "seconds", "moment", "first_line", "course")},
+            {
+                name: getattr(words, name)
+                for name in ("value", "change", "seconds", "moment", "first_line", "trend", "share", "sight")
+            },
             sha=words.commit,
             web=web_address,
             commit_address=lambda sha: commit_address(commit_url, sha),

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from datetime import datetime
-from itertools import pairwise
-from statistics import median
 
+from curator_bench.report.site.model import SeriesFacts
 from curator_bench.values import Scalar
 from curator_bench.words import readable, readable_seconds
 
@@ -45,17 +44,21 @@ def first_line(text: str, longest: int = 160) -> str:
     return line if len(line) <= longest else line[: longest - 1] + "…"
 
 
-def spread(values: Sequence[float]) -> float | None:
-    """How much one run differs from the next, as a fraction: robust, and blind to steps between levels."""
-    steps = [abs(later - earlier) for earlier, later in pairwise(values)]
-    level = abs(median(values)) if values else 0.0
-    if len(steps) < 4 or not level:
-        return None
-    found = 1.4826 * median(steps) / math.sqrt(2) / level
-    return found if math.isfinite(found) else None
+def share(fraction: float | None) -> str:
+    """`34 %`, `0.5 %`."""
+    return "–" if fraction is None or not math.isfinite(fraction) else f"{100 * float(f'{fraction:.2g}'):g} %"
 
 
-def course(values: Sequence[float]) -> str:
+def sight(one: SeriesFacts) -> str:
+    """What the judgement of a series could have seen, in a sentence; empty where there is none."""
+    if one.visible is None:
+        return ""
+    noise = "" if one.noise is None else f"noise of {share(one.noise)} and "
+    runs = f"{one.history} run{'' if one.history == 1 else 's'}"
+    return f"{noise}{runs}: changes below {share(one.visible)} cannot be seen"
+
+
+def trend(values: Sequence[float]) -> str:
     """The points of a line in a box of 120 by 26: the newest values, oldest left."""
     shown = [number for number in values if math.isfinite(number)][-_POINTS:]
     if len(shown) < 2:

@@ -1,34 +1,16 @@
-// One chart: the values of a metric, the levels between its shifts, and runs that measured nothing. Drawn by uPlot.
+// One chart: the values of a metric, its levels and the steps between them, and runs that measured nothing. Drawn by uPlot.
 (function () {
   "use strict";
   var NARROW = 560;
 
   function colour(name) { return getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim(); }
 
-  /** The parts of the series between shifts: for each the middle, and how far half of the runs are from it. */
-  function levels(shown) {
-    var found = [], bounds = shown.shifts.map(function (shift) { return shift.at; }).concat(Infinity), start = 0, values = [];
-    function close(end) {
-      if (values.length > 2) {
-        var middle = bench.words.median(values);
-        var spread = 1.4826 * bench.words.median(values.map(function (value) { return Math.abs(value - middle); }));
-        found.push({ from: start, to: end, middle: middle, spread: spread });
-      }
-    }
-    shown.current.forEach(function (value, place) {
-      if (place === bounds[0]) { close(place - 1); bounds.shift(); start = place; values = []; }
-      if (value != null) { if (!values.length) start = place; values.push(value); }
-    });
-    close(shown.current.length - 1);
-    return found;
-  }
-
-  function drawLevels(chart, shown, parts) {
+  function drawLevels(chart, shown) {
     var ctx = chart.ctx;
-    parts.forEach(function (part) {
+    shown.levels.forEach(function (part) {
       var left = chart.valToPos(shown.x[part.from], "x", true), right = chart.valToPos(shown.x[part.to], "x", true);
       var middle = chart.valToPos(part.middle, "y", true);
-      var upper = chart.valToPos(part.middle + 2 * part.spread, "y", true), lower = chart.valToPos(part.middle - 2 * part.spread, "y", true);
+      var upper = chart.valToPos(part.middle + 2 * part.noise, "y", true), lower = chart.valToPos(part.middle - 2 * part.noise, "y", true);
       ctx.fillStyle = colour("band");
       ctx.fillRect(left, upper, Math.max(right - left, 2), lower - upper);
       line(ctx, left, middle, right, middle, colour("accent"), 1.5, []);
@@ -63,14 +45,14 @@
       var x = chart.valToPos(shown.x[place], "x", true);
       line(ctx, x, box.top, x, bottom, colour("quiet"), 1, [3, 4]);
     });
-    shown.shifts.forEach(function (shift) {
-      var x = chart.valToPos(shown.x[shift.at], "x", true), shade = colour(shift.kind === "regression" ? "bad" : "good");
+    shown.steps.forEach(function (step) {
+      var x = chart.valToPos(shown.x[step.at], "x", true), shade = colour(step.kind === "regression" ? "bad" : "good");
       line(ctx, x, box.top, x, bottom, shade, 1.5, [6, 3]);
       ctx.fillStyle = shade;
       ctx.font = 600 + " " + 12 * unit + "px system-ui, sans-serif";
       var onLeft = x + 70 * unit > box.left + box.width;
       ctx.textAlign = onLeft ? "right" : "left";
-      ctx.fillText(shift.change, x + (onLeft ? -5 : 5) * unit, box.top + 12 * unit);
+      ctx.fillText(step.change, x + (onLeft ? -5 : 5) * unit, box.top + 12 * unit);
     });
     ctx.fillStyle = colour("bad");
     shown.broken.forEach(function (place) {
@@ -125,12 +107,12 @@
     };
   }
 
-  /** Draws into `plot`. `shown` has x, current, older and failed values, shifts, marks; `tell(place)` is called for the
+  /** Draws into `plot`. `shown` has x, current, older and failed values, levels, steps, marks; `tell(place)` is called for the
    *  run under the cursor (null: none), `hold(place)` for the one that is chosen. */
   bench.chart = function (plot, shown, tell, hold) {
-    var parts = levels(shown), last = shown.x.length - 1, at = null, down = 0;
+    var last = shown.x.length - 1, at = null, down = 0;
     var chart = new uPlot(options(shown, plot.clientWidth, {
-      drawClear: [function (chart) { clipped(chart, function () { drawLevels(chart, shown, parts); }); }],
+      drawClear: [function (chart) { clipped(chart, function () { drawLevels(chart, shown); }); }],
       draw: [function (chart) { clipped(chart, function () { drawMarks(chart, shown); }); }],
       setCursor: [function (chart) {
         at = chart.cursor.left >= 0 && chart.cursor.idx != null ? chart.cursor.idx : null;

@@ -6,6 +6,8 @@
   var which = document.getElementById("which"), only = document.getElementById("only"), said = document.getElementById("said");
   var index, byEntry = {}, shown = 0;
   var MOST_ROWS = 2000;
+  var WORDS = ["regression", "improvement", "inconclusive", "no change", "no history", "not comparable"];
+  var NOTABLE = ["regression", "improvement", "inconclusive"];
 
   function start(found) {
     index = found;
@@ -56,32 +58,46 @@
   }
 
   function render(a, b) {
-    var rows = [], counts = { both: 0, regression: 0, improvement: 0, apart: 0 };
+    var rows = [], counts = { both: 0, apart: 0 }, judged = judgements(b.compared[a.slug]);
+    WORDS.forEach(function (word) { counts[word] = 0; });
     Object.keys(b.runs).forEach(function (slug) {
-      if (a.runs[slug]) compareEntry(byEntry[slug], a.runs[slug], b.runs[slug], rows, counts);
+      if (a.runs[slug]) compareEntry(byEntry[slug], a.runs[slug], b.runs[slug], judged, rows, counts);
     });
-    rows.sort(function (one, other) { return other.size - one.size; });
-    var parts = [counts.both + " metrics compared", counts.regression + " worse", counts.improvement + " better"];
+    rows.sort(function (one, other) { return one.place - other.place || other.size - one.size; });
+    var parts = [counts.both + " metrics of both"];
+    if (judged) parts = parts.concat(WORDS.filter(function (word) { return counts[word]; }).map(function (word) { return counts[word] + " " + word; }));
     if (counts.apart) parts.push(counts.apart + " entries are not comparable: another machine or another definition");
-    said.textContent = parts.join(", ") + ".";
+    said.textContent = parts.join(", ") + "." + (judged ? "" : " This pair is not judged here; run: curator-bench compare " + a.name + " " + b.name);
     document.getElementById("compared").replaceChildren(rows.length ? table(rows.slice(0, MOST_ROWS)) : element("p", { class: "card" }, "Nothing stands out."));
     document.getElementById("differences").replaceChildren(differences(a, b));
   }
 
-  function compareEntry(entry, a, b, rows, counts) {
-    if (a[1] !== b[1] || a[2] !== b[2]) { counts.apart += 1; return; }
+  /** The judgements of a pair of sessions by entry, metric and machine; null where the pair was not judged. */
+  function judgements(found) {
+    if (!found) return null;
+    var by = {};
+    found.forEach(function (one) {
+      by[one.slice(0, 3).join("\n")] = { says: one[3], reason: one[4], before: one[5], after: one[6], change: one[7], interval: [one[8], one[9]], visible: one[10] };
+    });
+    return by;
+  }
+
+  function compareEntry(entry, a, b, judged, rows, counts) {
     if (a[0] !== b[0] && fits(entry, "verdict"))
-      rows.push({ entry: entry, metric: "verdict", before: a[0], after: b[0], kind: b[0] === "passed" ? "improvement" : "regression", size: Infinity });
+      rows.push({ entry: entry, metric: "verdict", before: a[0], after: b[0], says: "", place: -1, size: 0 });
+    if (a[1] !== b[1] || a[2] !== b[2]) { counts.apart += 1; return; }
     entry.metrics.forEach(function (metric, place) {
       var before = a[3][place], after = b[3][place];
       if (before == null || after == null) return;
-      var change = before === after ? 0 : (after - before) / Math.abs(before), usual = entry.spread[place], better = entry.better[place];
-      var notable = Math.abs(change) >= 0.03 && Math.abs(change) > 3 * (usual == null ? 0.05 : usual) * Math.SQRT2;
-      var kind = notable && better ? ((change > 0) === (better === "less") ? "regression" : "improvement") : "";
       counts.both += 1;
-      if (kind) counts[kind] += 1;
+      var found = judged && judged[[entry.slug, metric, b[1] || ""].join("\n")], says = found ? found.says : "";
+      if (says) counts[says] += 1;
+      if (found && found.before != null) { before = found.before; after = found.after; }
+      var change = found && found.change != null ? found.change : before === after ? 0 : (after - before) / Math.abs(before);
+      var notable = judged ? NOTABLE.includes(says) : true;
       if ((which.value === "all" || notable) && fits(entry, metric))
-        rows.push({ entry: entry, metric: metric, before: words.value(before, metric), after: words.value(after, metric), change: change, usual: usual, kind: kind, size: Math.abs(change) });
+        rows.push({ entry: entry, metric: metric, before: words.value(before, metric), after: words.value(after, metric), change: change, found: found || {}, says: says,
+          place: says ? WORDS.indexOf(says) : WORDS.length, size: Math.abs(change) });
     });
   }
 
@@ -91,18 +107,21 @@
   }
 
   function table(rows) {
-    var heads = ["Entry", "Metric", "A", "B", "Change", "Usual spread"];
-    var head = element("tr", {}, heads.map(function (title, place) { return element("th", { scope: "col", class: place > 1 ? "num" : null }, title); }));
+    var heads = ["Entry", "Metric", "A", "B", "Change", "95 % interval", "Visible from", "Verdict"];
+    var head = element("tr", {}, heads.map(function (title, place) { return element("th", { scope: "col", class: place > 1 && place < 7 ? "num" : null }, title); }));
     var body = element("tbody", {}, rows.map(function (row) {
       var link = bench.top + "entries/" + row.entry.slug + ".html" + (row.change == null ? "" : "#metric=" + encodeURIComponent(row.metric));
+      var found = row.found || {}, interval = found.interval && found.interval[0] != null ? found.interval.map(words.change).join(" to ") : "–";
       return element("tr", {}, [
         element("th", { scope: "row" }, element("a", { href: link }, row.entry.name)),
         element("td", {}, row.metric),
         element("td", { class: "num" }, row.before),
         element("td", { class: "num" }, row.after),
         element("td", { class: "num", "data-value": row.change == null || !isFinite(row.change) ? "" : row.change },
-          element("span", { class: "change " + row.kind }, row.change == null ? "changed" : words.change(row.change))),
-        element("td", { class: "num quiet", "data-value": row.usual == null ? "" : row.usual }, row.usual == null ? "–" : "± " + (100 * row.usual).toFixed(1) + " %"),
+          element("span", { class: "change " + row.says.replace(" ", "-") }, row.change == null ? "changed" : words.change(row.change))),
+        element("td", { class: "num quiet" }, interval),
+        element("td", { class: "num quiet", "data-value": found.visible == null ? "" : found.visible }, found.visible == null ? "–" : Number((100 * found.visible).toPrecision(2)) + " %"),
+        element("td", { title: found.reason || null }, row.says ? element("span", { class: "word w-" + row.says.replace(" ", "-") }, row.says) : "–"),
       ]);
     }));
     var made = element("table", { class: "list sortable" }, [element("caption", { class: "hidden" }, "Metrics of both sessions"), element("thead", {}, head), body]);

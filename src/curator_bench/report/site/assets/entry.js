@@ -72,7 +72,7 @@
   function shownOf(metric) {
     var rows = chosen(controls.machine.value, controls.range.value), newest = runs.definition[rows[rows.length - 1]];
     var isTime = controls.along.value === "time";
-    var shown = { metric: metric.name, rows: rows, isTime: isTime, current: [], older: [], failed: [], broken: [], definitions: [], ranges: [], shifts: [], held: null };
+    var shown = { metric: metric.name, rows: rows, isTime: isTime, current: [], older: [], failed: [], broken: [], definitions: [], ranges: [], steps: [], levels: [], held: null };
     shown.x = rows.map(function (row, place) { return isTime ? runs.time[row] : place + 1; });
     rows.forEach(function (row, place) {
       var value = metric.values[row], isNewest = runs.definition[row] === newest, verdict = runs.verdicts[runs.verdict[row]];
@@ -83,10 +83,15 @@
       if (place && runs.definition[row] !== runs.definition[rows[place - 1]]) shown.definitions.push(place);
       if (value != null && metric.min && metric.min[row] != null && metric.max[row] != null) shown.ranges.push({ at: place, low: metric.min[row], high: metric.max[row] });
     });
-    metric.shifts.forEach(function (shift) {
-      if (shift.machine !== controls.machine.value) return;
-      var at = rows.findIndex(function (row) { return runs.time[row] >= shift.time - 0.0015; });
-      if (at > 0) shown.shifts.push(Object.assign({ at: at }, shift));
+    function placeOf(time) { return rows.findIndex(function (row) { return runs.time[row] >= time - 0.0015; }); }
+    metric.steps.forEach(function (step) {
+      var at = step.machine === controls.machine.value ? placeOf(step.time) : -1;
+      if (at > 0) shown.steps.push(Object.assign({ at: at }, step));
+    });
+    shown.judged = metric.judged[controls.machine.value] || null;
+    (shown.judged ? shown.judged.levels : []).forEach(function (level) {
+      var to = placeOf(level[1]);
+      if (to > 0) shown.levels.push({ from: Math.max(placeOf(level[0]), 0), to: to, middle: level[2], noise: level[3] });
     });
     return shown;
   }
@@ -125,15 +130,19 @@
   function summaryOf(metric, shown) {
     var values = shown.rows.map(function (row) { return metric.values[row]; }).filter(function (value) { return value != null; });
     if (!values.length) return "None of these runs has measured it.";
-    var shifts = shown.shifts.map(function (shift) { return shift.change + " (" + shift.kind + ", " + shift.state + ") since " + words.moment(shift.time) + (shift.first ? ", commit " + shift.first.slice(0, 10) : ""); });
+    var steps = shown.steps.map(function (step) { return step.kind + " of " + step.change + (step.state ? " (" + step.state + ")" : "") + " since " + words.moment(step.time) + (step.first ? ", commit " + step.first.slice(0, 10) : ""); });
     var text = values.length + " runs, median " + words.value(words.median(values), metric.name) + ", latest " + words.value(values[values.length - 1], metric.name) + ". ";
-    return text + (shifts.length ? "Shifts: " + shifts.join("; ") + "." : "No shift.");
+    if (steps.length) text += "Here: " + steps.join("; ") + ". ";
+    if (!shown.judged) return text;
+    var judged = shown.judged, isOpen = ["inconclusive", "no history", "not comparable"].includes(judged.says);
+    var why = [isOpen ? judged.reason : "", judged.decides, judged.sees].filter(Boolean);
+    return text + "Newest runs: " + judged.says + (why.length ? " (" + why.join("; ") + ")" : "") + ".";
   }
 
   function factsOf(metric, shown, place) {
     var row = shown.rows[place], session = runs.sessions[runs.session[row]];
     return { row: row, session: session, verdict: runs.verdicts[runs.verdict[row]], value: words.value(metric.values[row], metric.name), why: runs.why[row],
-      shift: shown.shifts.find(function (shift) { return shift.at === place; }), definition: runs.definitions[runs.definition[row]] };
+      step: shown.steps.find(function (step) { return step.at === place; }), definition: runs.definitions[runs.definition[row]] };
   }
 
   function tell(tip, metric, shown, place, left, width) {
@@ -143,7 +152,7 @@
     var lines = [element("strong", {}, facts.value), " " + (facts.verdict === "passed" ? "" : facts.verdict), words.moment(runs.time[facts.row]) + " UTC", facts.session[1]];
     if (facts.session[2]) lines.push("commit " + facts.session[2].slice(0, 10) + (facts.session[3] ? " on " + facts.session[3] : ""));
     if (facts.session[4]) lines.push(facts.session[4]);
-    if (facts.shift) lines.push(facts.shift.kind + ": " + facts.shift.change);
+    if (facts.step) lines.push(facts.step.kind + ": " + facts.step.change);
     if (facts.why) lines.push(facts.why);
     tip.replaceChildren(element("div", {}, lines.slice(0, 2)));
     lines.slice(2).forEach(function (line) { tip.append(element("div", {}, line)); });

@@ -1,0 +1,138 @@
+"""Starts a program by way of a keeper (see keeper_program.py), which ends whatever is left of it, whoever ends us."""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from curator_bench.execution.keeper_program import IN_GOOD_ORDER
+from curator_bench.measure.processes import ProcessId, identify
+
+_PROGRAM = Path(__file__).with_name("keeper_program.py")
+_ENDS_WITHIN_S = 12.0
+_KILLED = -9
+
+
+class Keeper:
+    """A program in a session of its own. `end` must follow."""
+
+    def __init__(
+        self,
+        words: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        cwd: str,
+        output: BinaryIO | None,
+        keep_open: Sequence[int] = (),
+        brand: int = 0,
+    ) -> None:
+        """`output`: where the program prints to, nowhere if not said. `keep_open`: descriptors that it inherits."""
+        command = _encoded(words, env, cwd)
+        self.exit_code: int | None = None
+        self._ended_at = 0.0
+        self._unread = b""
+        life, self._life = os.pipe()
+        self._answers, answers = os.pipe()
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-S", str(_PROGRAM), str(life), str(answers), str(os.getpid()), str(brand)],
+                stdin=subprocess.PIPE,
+                stdout=output or subprocess.DEVNULL,
+                stderr=subprocess.STDOUT,
+                pass_fds=(life, answers, *keep_open),
+                start_new_session=True,
+                cwd="/",
+            )
+        except BaseException:
+            os.close(self._life)
+            os.close(self._answers)
+            raise
+        finally:
+            os.close(life)
+            os.close(answers)
+        self.process: ProcessId | None = identify(self._process.pid)
+        """None once it is gone."""
+        try:
+            self._tell(command)
+            self.pid, self.started = self._hear_of_start(words[0], cwd)
+        except BaseException:
+            self.end()
+            raise
+
+    def wait(self, until: float) -> bool:
+        """True when the program ended before that moment; `exit_code` and `seconds` are known then."""
+        while self.exit_code is None:
+            line = self._answer(until)
+            if line is None:
+                return False
+            _, exit_code, ended_at = line.split() if line else (b"", str(_KILLED).encode(), repr(time.monotonic()))
+            self.exit_code, self._ended_at = int(exit_code), float(ended_at)
+        return True
+
+    @property
+    def seconds(self) -> float:
+        """How long the program ran, or runs."""
+        return (self._ended_at if self.exit_code is not None else time.monotonic()) - self.started
+
+    def end(self) -> None:
+        """Nothing of the program is there afterwards."""
+        if self._life < 0:
+            return
+        with suppress(OSError):
+            os.write(self._life, IN_GOOD_ORDER)
+        os.close(self._life)
+        self._life = -1
+        try:
+            self._process.wait(_ENDS_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        os.close(self._answers)
+
+    def _tell(self, command: bytes) -> None:
+        assert self._process.stdin
+        with suppress(BrokenPipeError), self._process.stdin as told:  # it was ended at once
+            told.write(command)
+
+    def _hear_of_start(self, program: str, cwd: str) -> tuple[int, float]:
+        line = self._answer(float("inf"))
+        kind, *facts = line.split() if line else [b""]
+        if kind == b"started":
+            return int(facts[0]), float(facts[1])
+        if kind == b"problem":
+            number = int(facts[0])
+            raise OSError(number, os.strerror(number), cwd if facts[1] == b"1" else program)
+        raise OSError(0, "the process that was to start it was ended", program)
+
+    def _answer(self, until: float) -> bytes | None:
+        """A line; empty when the keeper has ended, None when there is none in time."""
+        poll = select.poll()
+        poll.register(self._answers, select.POLLIN | select.POLLHUP)
+        while b"\n" not in self._unread:
+            left_s = min(max(0.0, until - time.monotonic()), 3600.0)
+            if not poll.poll(left_s * 1000):
+                if left_s < 3600:
+                    return None
+                continue
+            piece = os.read(self._answers, 4096)
+            if not piece:
+                return b""
+            self._unread += piece
+        line, _, self._unread = self._unread.partition(b"\n")
+        return line
+
+
+def _encoded(words: Sequence[str], env: Mapping[str, str], cwd: str) -> bytes:
+    if any("=" in name or not name for name in env):
+        raise ValueError("illegal environment variable name")
+    parts = [cwd, str(len(words)), *words, *(f"{name}={value}" for name, value in env.items())]
+    if any("\0" in part for part in parts):
+        raise ValueError("embedded null byte")
+    return b"\0".join(map(os.fsencode, parts))

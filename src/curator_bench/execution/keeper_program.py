@@ -1,0 +1,198 @@
+"""The program between us and a child of a run: it starts the child, says how it ends, and ends what is left of it.
+
+On Linux it is a subreaper (prctl(2)): what leaves the child's tree, by whatever forks and sessions, becomes a child of
+this process, without mark, brand or environment. It runs alone (standard library, no site), so that it starts quickly.
+
+Arguments: a pipe that breaks when we end, a pipe for its answers, our number, the child's brand (see brands.py). Its
+standard input is the command.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import time
+from contextlib import suppress
+
+IN_GOOD_ORDER = b"."
+GUARDS_TURN_S = 2.0
+"""When we were killed the guard goes first: it removes what processes have in shared memory, as long as they live."""
+_GIVES_UP_AFTER_S = 10.0
+_RLIMIT_LOCKS = 10
+_PR_SET_CHILD_SUBREAPER = 36
+_IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_PYTHONS_OWN = (signal.SIGPIPE, signal.SIGXFSZ)
+_LOOK_EVERY_MS = 500
+_NO_SUCH_PROGRAM = 127
+
+
+def main() -> None:
+    life, answers, bench, brand = map(int, sys.argv[1:])
+    for descriptor in (life, answers):
+        os.set_inheritable(descriptor, False)
+    inherited: dict[int, object] = {number: signal.getsignal(number) for number in _IGNORED}
+    for number in _IGNORED:
+        signal.signal(number, signal.SIG_IGN)
+    _adopt_orphans()
+    keeper = _Keeper(life, answers, bench)
+    try:
+        keeper.start(inherited, brand)
+        keeper.watch()
+    finally:
+        keeper.end_all()
+
+
+class _Keeper:
+    def __init__(self, life: int, answers: int, bench: int) -> None:
+        self._life, self._answers, self._bench = life, answers, bench
+        self._child = 0
+        self._in_good_order = False
+        self._ended, ended = os.pipe()
+        for descriptor in (self._ended, ended):
+            os.set_blocking(descriptor, False)
+        signal.set_wakeup_fd(ended, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+
+    def start(self, inherited: dict[int, object], brand: int) -> None:
+        folder, count, *rest = sys.stdin.buffer.read().split(b"\0")
+        words, pairs = rest[: int(count)], rest[int(count) :]
+        env = dict(pair.split(b"=", 1) for pair in pairs)
+        told, tell = os.pipe()
+        self._child = os.fork()
+        if not self._child:
+            _set_brand(brand)
+            _become(words, env, folder, inherited, tell)
+        os.close(tell)
+        began, *problem = _all_of(told).split(b" ")
+        self._answer(b" ".join([b"problem", *problem] if problem else [b"started", b"%d" % self._child, began]))
+
+    def watch(self) -> None:
+        """Until we end, or say that we have done."""
+        poll = select.poll()
+        poll.register(self._life, select.POLLIN | select.POLLHUP)
+        poll.register(self._ended, select.POLLIN)
+        every_ms: int | None = _LOOK_EVERY_MS
+        if hasattr(os, "pidfd_open"):
+            with suppress(OSError):  # it has ended; an old kernel
+                poll.register(os.pidfd_open(self._bench), select.POLLIN)
+                every_ms = None
+        while os.getppid() == self._bench:  # a fork of ours may hold the pipe open
+            ready = [descriptor for descriptor, _ in poll.poll(every_ms)]
+            if self._ended in ready:
+                _empty(self._ended)
+            self._reap()
+            if self._life in ready:
+                self._in_good_order = os.read(self._life, 1) == IN_GOOD_ORDER
+                return
+
+    def end_all(self) -> None:
+        began = time.monotonic()
+        pause_s = 0.0005
+        while self._reap() and (waited_s := time.monotonic() - began) < _GIVES_UP_AFTER_S:
+            if self._in_good_order or waited_s > GUARDS_TURN_S:
+                for pid in _children():
+                    _kill(pid)
+            time.sleep(pause_s)
+            pause_s = min(pause_s * 1.2, 0.05)
+
+    def _reap(self) -> bool:
+        """False once there are no children any more, orphans included."""
+        try:
+            while (found := os.waitpid(-1, os.WNOHANG)) != (0, 0):
+                if found[0] == self._child:
+                    self._child = 0
+                    self._answer(f"ended {os.waitstatus_to_exitcode(found[1])} {time.monotonic()!r}".encode())
+        except ChildProcessError:
+            return False
+        return True
+
+    def _answer(self, line: bytes) -> None:
+        with suppress(BrokenPipeError):  # we were killed
+            os.write(self._answers, line + b"\n")
+
+
+def _become(
+    words: list[bytes], env: dict[bytes, bytes], folder: bytes, inherited: dict[int, object], tell: int
+) -> None:
+    """The child, as `subprocess` would start it."""
+    shown = folder
+    try:
+        os.setsid()
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.chdir(folder)
+        shown = words[0]
+        for number in (*_PYTHONS_OWN, *(one for one, how in inherited.items() if how is not signal.SIG_IGN)):
+            signal.signal(number, signal.SIG_DFL)
+        os.write(tell, repr(time.monotonic()).encode())
+        os.execvpe(words[0], words, env)
+    except OSError as error:
+        os.write(tell, f" {error.errno} {shown is folder:d}".encode())
+    finally:
+        os._exit(_NO_SUCH_PROGRAM)
+
+
+def _set_brand(brand: int) -> None:
+    if brand:
+        import resource
+
+        with suppress(OSError, ValueError):  # somebody limits the limit
+            resource.setrlimit(_RLIMIT_LOCKS, (brand, resource.getrlimit(_RLIMIT_LOCKS)[1]))
+
+
+def _all_of(told: int) -> bytes:
+    """What the child says until it is another program, or has ended."""
+    said = b""
+    while piece := os.read(told, 100):
+        said += piece
+    os.close(told)
+    return said
+
+
+def _adopt_orphans() -> None:
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _children() -> list[int]:
+    """Those of the first generation: when they are gone the next one's parent is this process."""
+    own = os.getpid()
+    try:
+        with open(f"/proc/self/task/{own}/children", "rb", buffering=0) as file:
+            return [int(pid) for pid in file.readall().split()]
+    except OSError:  # a kernel without, or no /proc
+        return [pid for pid in map(int, filter(str.isdigit, _listed("/proc"))) if _parent(pid) == own]
+
+
+def _listed(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
+
+
+def _parent(pid: int) -> int:
+    try:
+        with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
+            return int(file.read(4096).rpartition(b") ")[2].split()[1])
+    except (OSError, IndexError):
+        return 0
+
+
+def _kill(pid: int) -> None:
+    """A child's number is not given again before it was waited for, which only this process does."""
+    with suppress(OSError):  # another user's
+        os.kill(pid, signal.SIGKILL)
+
+
+def _empty(descriptor: int) -> None:
+    with suppress(BlockingIOError):
+        while os.read(descriptor, 4096):
+            pass
+
+
+if __name__ == "__main__":
+    main()
