@@ -143,11 +143,10 @@ class TerminalReport:
                 terminalreporter.write_line(line)
             if self.done_before:
                 terminalreporter.write_line(f"{len(self.done_before)} of the session were done before")
-            if self._elsewhere:
-                terminalreporter.write_line(self._left_to_others())
-        elif terminalreporter.verbosity == -1:
-            for line in warning_lines(self._runs):
+            for line in self._left_to_others():
                 terminalreporter.write_line(line)
+        for line in warning_lines(self._runs) if terminalreporter.verbosity == -1 else ():
+            terminalreporter.write_line(line)
         for line in lost_lines(self._runs):
             terminalreporter.write_line(line, red=True)
         for line in self._places():
@@ -156,10 +155,12 @@ class TerminalReport:
             session = shlex.quote(self._session_dir.name)
             terminalreporter.write_line(f"To go on: the same command with --bench-resume --bench-session {session}")
 
-    def _left_to_others(self) -> str:
+    def _left_to_others(self) -> list[str]:
+        if not self._elsewhere:
+            return []
         left = f"{len(self._elsewhere)} of the session {'was' if len(self._elsewhere) == 1 else 'were'} left"
         running = len(self._progress.now().running_elsewhere)
-        return f"{left} to other invocations{f', which still run {running} of them' if running else ''}"
+        return [f"{left} to other invocations{f', which still run {running} of them' if running else ''}"]
 
     def _places(self) -> list[str]:
         found = [f"Session: {self._session_dir}"]
