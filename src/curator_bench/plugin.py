@@ -43,7 +43,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
             join_session(session.config)
         if collection.is_recording(session.config):
-            from curator_bench.fixtures.python_run_hooks import PythonRunHooks
+            from curator_bench.runner.python_run_hooks import PythonRunHooks
             from curator_bench.runner.recording_hooks import RecordingHooks
 
             session.config.pluginmanager.register(RecordingHooks(session.config), "curator_bench_recording")

@@ -11,7 +11,7 @@ import os
 import re
 import socket
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,6 @@ import pytest
 
 from curator_bench.collection import BENCHMARKS, REPORT, Benchmarks
 from curator_bench.options import Settings
-from curator_bench.runner.first_run import FirstRun
 
 if TYPE_CHECKING:
     from curator_bench.report.progress import Usual
@@ -41,6 +40,20 @@ def announce(config: pytest.Config) -> None:
     for message in benchmarks.matrix.warnings:
         warn(config, message)
     _show_runs(config)
+
+
+class FirstRun:
+    """A plugin of the controller that shows runs from the first one on; without a matrix there may be none."""
+
+    def __init__(self, plugins: pytest.PytestPluginManager, show_runs: Callable[[], TerminalReport]) -> None:
+        self._plugins = plugins
+        self._show_runs = show_runs
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if hasattr(report, "curator_bench"):
+            self._plugins.unregister(self)
+            self._show_runs().note_run(report)
 
 
 def _show_runs(config: pytest.Config) -> TerminalReport:

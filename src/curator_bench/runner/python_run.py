@@ -22,7 +22,7 @@ from curator_bench.runner.folders import item_dir
 from curator_bench.runner.recorder import Recording
 from curator_bench.store.queries import EntryKey
 from curator_bench.store.records import FIGURES, end_of, new_uid
-from curator_bench.values import Check, Entry, Run, RunRecord, Scalar, Verdict
+from curator_bench.values import Check, Entry, Run, RunRecord, RunResult, Scalar, Verdict
 
 if TYPE_CHECKING:
     from curator_bench.cluster.model import Cluster
@@ -109,6 +109,13 @@ class PythonRun:
         """The first that is not `passed` stays."""
         if self.verdict is Verdict.PASSED:
             self.verdict, self.error = verdict, error
+
+    def result(self) -> RunResult:
+        """What was measured, for whoever judges it."""
+        run, now = self._run, datetime.now(UTC).isoformat()
+        return RunResult(
+            run.name, self.verdict, run.started_at, now, 0.0, metrics=self.metrics, warnings=tuple(self.warnings)
+        )
 
     def record(self) -> None:
         """Completes the row."""
