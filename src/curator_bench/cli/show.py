@@ -13,17 +13,18 @@ import click
 from curator_bench.cli import tables
 from curator_bench.cli.databases import db_option, reading
 from curator_bench.cli.sessions import as_document
+from curator_bench.values import Subject
 
 if TYPE_CHECKING:
     from curator_bench.store.queries import MissedRequirement, PastRun, PastSession
-    from curator_bench.store.records import InvocationRecord, SubjectRecord
+    from curator_bench.store.records import InvocationRecord
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
     session: PastSession
     invocations: Sequence[InvocationRecord]
-    subjects: Sequence[SubjectRecord]
+    subjects: Sequence[Subject]
     runs: Sequence[PastRun]
     missed: Mapping[str, Sequence[MissedRequirement]]
 

@@ -7,13 +7,13 @@ import os
 from pathlib import Path
 
 from curator_bench import safe_files
-from curator_bench.provenance.environment import capture, write
+from curator_bench.provenance.environment import Provenance, write
 from curator_bench.values import Plan
 
 _CAPTURED = "captured:"
 
 
-def ensure(plan: Plan) -> None:
+def ensure(plan: Plan, provenance: Provenance | None = None) -> None:
     """Written before the first run, so that it is there also when that run never ends; again for further subjects."""
     session_dir = Path(plan.session_dir)
     env_dir = session_dir / "env"
@@ -26,5 +26,6 @@ def ensure(plan: Plan) -> None:
         if known and not set(plan.subjects) - set(known):
             return
         subjects = sorted({*known, *plan.subjects} - {_CAPTURED})
-        write(capture(subjects, Path(plan.working_dir)), env_dir)
+        facts = provenance or Provenance(Path(plan.working_dir))
+        write(facts.environment(subjects), env_dir)
         note.write(("\n".join([_CAPTURED, *subjects]) + "\n").encode())

@@ -16,11 +16,11 @@ import pytest
 from curator_bench.collection import BENCHMARKS
 from curator_bench.errors import BenchError
 from curator_bench.matrix import definition_hash
-from curator_bench.provenance.environment import machine_id
 from curator_bench.report.sparkline import drawn
 from curator_bench.rootdir import name_in_project
 from curator_bench.runner.policy import GateState
 from curator_bench.runner.run_keys import MACHINE
+from curator_bench.runner.session import provenance_of
 from curator_bench.store.gate_history import GateHistory, read_gate_history
 from curator_bench.store.queries import EntryKey, PastValue
 from curator_bench.values import Check, Entry, Requirement, Scalar
@@ -82,7 +82,7 @@ class Gates:
         """`origin` is the entry and its definition; `metrics` are what its first run measured, on `machine` or here."""
         self._config = config
         self._key, definition = origin
-        self._origin = Origin(self._key.name, definition, machine or machine_id())
+        self._origin = Origin(self._key.name, definition, machine or provenance_of(config).machine_id)
         everything = config.stash[BENCHMARKS].settings.fail_on_regression
         # What is no number is told by the requirement itself.
         numbers = {name: value for name, value in metrics.items() if _is_finite(value)}

@@ -10,10 +10,11 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from curator_bench.store.checking import wrong_values
-from curator_bench.values import Check, Repeat, Run, RunRecord, Scalar, Verdict
+from curator_bench.values import Check, Repeat, Run, RunRecord, Scalar, Session, Subject, Verdict
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -24,16 +25,6 @@ _Record = TypeVar("_Record", bound="DataclassInstance")
 def new_uid() -> str:
     """Random, so that what different databases hold can be put together."""
     return uuid.uuid4().hex
-
-
-@dataclass(frozen=True, slots=True)
-class SubjectRecord:
-    """A package under test as it was found."""
-
-    package: str
-    version: str | None = None
-    commit: str | None = None
-    dirty: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +39,7 @@ class SessionRecord:
     dirty: bool | None = None
     branch: str | None = None
     viewer_url: str | None = None
-    subjects: tuple[SubjectRecord, ...] = ()
+    subjects: tuple[Subject, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +174,21 @@ def start_of(run: Run, process: Process) -> RunStart:
     )
 
 
+def session_record(session: Session) -> SessionRecord:
+    """The row of the session an invocation joins; its uid stands in its folder."""
+    directory = Path(session.directory)
+    return SessionRecord(
+        name=directory.name,
+        results_directory=str(directory.parent),
+        reason=session.reason or None,
+        commit=session.commit or None,
+        dirty=session.dirty,
+        branch=session.branch or None,
+        viewer_url=session.viewer_url or None,
+        subjects=session.subjects,
+    )
+
+
 def end_of(run: RunRecord) -> RunEnd:
     """What the row says of a run that has been judged. What a benchmark set on its row counts above all."""
     was_called = not run.phases or "call" in run.phases
@@ -247,7 +253,7 @@ def from_document(document: Mapping[str, Any]) -> StoredRun:
 def _run_record(document: Mapping[str, Any]) -> StoredRun:
     session, invocation, end = document["session"], document.get("invocation"), document["end"]
     return StoredRun(
-        session=_made(SessionRecord, session, subjects=_all_made(SubjectRecord, session.get("subjects"))),
+        session=_made(SessionRecord, session, subjects=_all_made(Subject, session.get("subjects"))),
         invocation=None if invocation is None else _made(InvocationRecord, _timed(invocation)),
         start=_made(RunStart, _timed(document["start"])),
         end=_made(
