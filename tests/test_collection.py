@@ -271,7 +271,7 @@ def test_a_session_name_is_a_folder_name(pytester: pytest.Pytester, lay: Lay, na
 def test_works_beside_pytest_benchmark_codspeed_and_xdist(
     pytester: pytest.Pytester, lay: Lay, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("PYTEST_ADDOPTS")
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-pno:anyio -pno:hypothesispytest -pno:platformdirs")
     lay()
     pytester.makepyfile("def test_theirs(benchmark): benchmark(sum, [1, 2])")
     for arguments in ([], ["-n", "2"], ["--benchmark"], ["--benchmark", "--benchmark-disable"]):

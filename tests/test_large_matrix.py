@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 SAYS = """
@@ -22,7 +24,7 @@ def test_garbage_collection_rests_while_a_large_matrix_is_collected(
     lines = [f"  - {{name: entry_{number}, script: work.py}}\n" for number in range(entries)]
     pytester.path.joinpath("matrix.yaml").write_text("entries:\n" + "".join(lines))
     pytester.makeconftest(SAYS)
-    result = pytester.runpytest_subprocess("--collect-only", "-q", "-s", "matrix.yaml")
+    result = pytester.run(sys.executable, "-m", "pytest", "--collect-only", "-q", "-s", "matrix.yaml")
     assert result.ret == 0
     assert f"while collecting: {not rests}" in result.outlines
     assert f"afterwards: True set aside: {rests}" in result.outlines
@@ -32,5 +34,5 @@ def test_it_stays_off_for_who_has_switched_it_off(pytester: pytest.Pytester) -> 
     lines = [f"  - {{name: entry_{number}, script: work.py}}\n" for number in range(1_000)]
     pytester.path.joinpath("matrix.yaml").write_text("entries:\n" + "".join(lines))
     pytester.makeconftest(SAYS + "\ngc.disable()\n")
-    result = pytester.runpytest_subprocess("--collect-only", "-q", "-s", "matrix.yaml")
+    result = pytester.run(sys.executable, "-m", "pytest", "--collect-only", "-q", "-s", "matrix.yaml")
     assert "afterwards: False set aside: False" in result.outlines

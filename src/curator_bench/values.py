@@ -128,6 +128,8 @@ class Check:
     """Why the metric could not be compared, or what would decide; for a missing one the nearest names that exist."""
     better: str | None = None
     """Which direction is good, where the requirement says so."""
+    says: str = ""
+    """Of a gate: the word of its judgement, as it is shown everywhere."""
 
     @property
     def is_unmet(self) -> bool:

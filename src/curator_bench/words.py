@@ -15,7 +15,12 @@ _MARKUP = re.compile(r"[\\|`*\[\]~]|(?<![^\W_])_|_(?![^\W_])")  # an underscore 
 
 
 def readable_seconds(seconds: float) -> str:
-    """`0.42 s`, `45.2 s`, `3 min 05 s`, `1 h 02 min`."""
+    """`23 µs`, `2.3 ms`, `0.42 s`, `4.20 s`, `45.2 s`, `3 min 05 s`, `1 h 02 min`: three digits tell times apart."""
+    for unit, size in (("µs", 1e-6), ("ms", 1e-3)):
+        if 0 < seconds < 100 * size and seconds < 0.1:
+            return f"{seconds / size:.3g} {unit}"
+    if seconds < 1:
+        return f"{seconds:.3g} s"
     if seconds < 10:
         return f"{seconds:.2f} s"
     if seconds < 99.95:

@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import shlex
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-
-COMMAND = Path(sys.executable).with_name("curator-bench")
+import warm
 
 MATRIX = """
 entries:
@@ -41,14 +39,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def bench(folder: Path, *arguments: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [COMMAND, *arguments],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-        env=None if env is None else dict(env),
-    )
+    return warm.run("curator-bench", *arguments, cwd=folder, env=env)
 
 
 def test_matrix_prints_a_table_and_what_cannot_run(folder: Path) -> None:

@@ -6,18 +6,17 @@ import csv
 import json
 import sqlite3
 import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+import warm
 
-COMMAND = Path(sys.executable).with_name("curator-bench")
 DAYS = ("2026-01-21", "2026-01-22", "2026-01-23")
 
 
 def bench(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run([COMMAND, *words], cwd=folder, capture_output=True, text=True, check=False)
+    done = warm.run("curator-bench", *words, cwd=folder)
     assert "Traceback" not in done.stderr
     return done
 

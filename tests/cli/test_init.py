@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+import warm
 
 FILES = {"matrix.yaml", "word_count.py", "conftest.py"}
 
 
-def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *command], cwd=folder, capture_output=True, text=True, timeout=300, check=False
-    )
-
-
 def init(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return run(folder, "-c", "from curator_bench.cli import main; main()", "init", *arguments)
+    return warm.run("curator-bench", "init", *arguments, cwd=folder)
 
 
 def names(folder: Path) -> set[str]:
@@ -29,7 +23,7 @@ def names(folder: Path) -> set[str]:
 def test_what_it_writes_into_an_empty_folder_passes(tmp_path: Path) -> None:
     assert init(tmp_path).returncode == 0
     assert names(tmp_path) == FILES
-    outcome = run(tmp_path, "-m", "pytest", "--strict-markers", "--bench-session", "first")
+    outcome = warm.run("pytest", "--strict-markers", "--bench-session", "first", cwd=tmp_path, within_s=300)
     assert "2 passed" in outcome.stdout, outcome.stdout + outcome.stderr
     assert "load:" in outcome.stdout  # its conftest was read
     summary = json.loads((tmp_path / "results" / "first" / "summary.json").read_text())

@@ -21,7 +21,7 @@ from curator_bench.cluster.local import LocalCluster
 from curator_bench.cluster.model import Cluster, ClusterRequest
 from curator_bench.cluster.temp_dirs import remove_leftovers
 from curator_bench.errors import ClusterError
-from curator_bench.measure.processes import Mark, ProcessId, end_processes, find_processes, is_running
+from curator_bench.measure.processes import Mark, ProcessId, end_processes, find_processes, identify, is_running
 
 if TYPE_CHECKING:
     from cluster.conftest import Bench
@@ -49,8 +49,21 @@ class Messy:
         subprocess.run(["sh", "-c", "setsid sleep 600 & env -i setsid sleep 601 &"], check=True)
         self.shared = numpy.memmap(path, mode="w+", shape=1_000_000)
         return os.getpid()
+    def leave(self, code):
+        return int(subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.PIPE).stdout)
 messy = Messy.options(name="messy", lifetime="detached").remote()
-print(ray.get(messy.mess.remote(sys.argv[1])))
+ray.get(messy.mess.remote(sys.argv[1]))
+print(ray.get(messy.leave.remote(sys.argv[2])))
+"""
+SHEDS_ALL_MARKS = """
+import os, resource
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        resource.prlimit(0, 10, (-1, -1))
+        print(os.getpid(), flush=True)
+        os.close(1)
+        os.execve("/bin/sleep", ["sleep", "603"], {})
 """
 OWNS_A_CLUSTER = """
 import json, os, signal, sys
@@ -102,7 +115,8 @@ def test_nothing_of_a_stopped_cluster_is_left_but_its_logs(local: LocalCluster, 
     request = bench.request()
     cluster = local.start(request)
     shared_file = Path("/dev/shm", request.marker)
-    bench.connect(cluster, LEAVES_THINGS, str(shared_file))
+    left = identify(int(bench.connect(cluster, LEAVES_THINGS, str(shared_file), SHEDS_ALL_MARKS).split()[-1]))
+    assert left
     assert shared_file.exists()
     assert cluster.temp_dir
     assert cluster.temp_dir.exists()
@@ -111,6 +125,7 @@ def test_nothing_of_a_stopped_cluster_is_left_but_its_logs(local: LocalCluster, 
     local.stop(cluster)
     assert bench.processes_of(cluster, request.marker) == frozenset()
     assert not any(is_running(process) for process in marked)
+    assert not is_running(left)
     assert not cluster.temp_dir.exists()
     assert not shared_file.exists()
     assert not is_alive(cluster)
@@ -158,7 +173,7 @@ def assert_only_the_dead_one_counts_as_dead(clusters: list[Cluster], bench: Benc
 def test_a_cluster_that_lost_its_raylet_is_dead_and_leaves_nothing(local: LocalCluster, bench: Bench) -> None:
     request = bench.request()
     cluster = local.start(request)
-    bench.connect(cluster, LEAVES_THINGS, str(bench.folder / "shared"))
+    bench.connect(cluster, LEAVES_THINGS, str(bench.folder / "shared"), SHEDS_ALL_MARKS)
     assert is_alive(cluster)
     os.kill(cluster.pids[2], signal.SIGKILL)
     bench.wait_until(lambda: not is_alive(cluster))

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import warm
 
 from curator_bench.errors import MatrixError
 from curator_bench.matrix import LoadRequest, load
@@ -163,15 +164,10 @@ def shell_environment(folder: Path) -> dict[str, str]:
     """A plain terminal of 88 columns in which `pytest`, `python` and `curator-bench` are those that run this test."""
     programs = folder.parent / "bin"
     programs.mkdir()
-    calls = {
-        "python": [],
-        "pytest": ["-m", "pytest"],
-        "curator-bench": ["-c", "from curator_bench.cli import main; main()"],
-    }
-    for name, arguments in calls.items():
-        program = programs / name
-        program.write_text(f'#!/bin/sh\nexec {shlex.join([sys.executable, *arguments])} "$@"\n')
-        program.chmod(0o755)
+    warm.write_programs(programs)
+    python = programs / "python"
+    python.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
+    python.chmod(0o755)
     names = ("HOME", "LANG", "PYTHONPATH", "TMPDIR", "PYTEST_ADDOPTS")
     kept = {name: value for name, value in os.environ.items() if name in names}
     return kept | {"PATH": f"{programs}:{os.environ['PATH']}", "COLUMNS": "88"}

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import warm
 from plugins_of_others import WITHOUT_OTHERS
-from warm_pytest import run_pytest
 
 from curator_bench.measure.processes import Mark, ProcessId, find_processes
 
@@ -133,11 +133,9 @@ class Project:
         """Start it and wait for its end; for whoever watches or kills it there is `start`."""
         if any(name.startswith("PYTHON") for name in variables):  # read when an interpreter starts
             return self.outcome(self.start(*options, background=False, **variables))
-        _, _, _, *arguments = self.command(*options)
-        output = self.folder / "output.txt"
-        env = self.environment(**variables)
-        code = run_pytest(arguments, cwd=self.folder, env=env, output=output, within_s=120)
-        return Outcome(code, output.read_text("utf-8"), self.session_dir)
+        _, _, *words = self.command(*options)
+        done = warm.run(*words, cwd=self.folder, env=self.environment(**variables), stderr_apart=False)
+        return Outcome(done.returncode, done.stdout, self.session_dir)
 
     def outcome_of(self, entry: str) -> dict[str, Any]:
         found: dict[str, Any] = json.loads((self.session_dir / entry / "results.json").read_text("utf-8"))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import mmap
 import os
 import resource
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -84,6 +86,48 @@ def test_what_left_its_tree_and_wiped_its_mark_is_ended_though_its_script_ended_
     wait_until(lambda: Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"sleep"))
     child.end()
     assert identify(pid) is None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has subreapers")
+@pytest.mark.parametrize("then", ["", "time.sleep(600)", "os.abort()"])
+def test_what_shed_every_mark_is_ended_though_nobody_saw_it(
+    start: Callable[..., Child], tmp_path: Path, then: str
+) -> None:
+    note = tmp_path / "pid"
+    sheds = LEAVES_EVERYTHING.replace("        open", "        resource.prlimit(0, 10, (-1, -1))\n        open")
+    child = start("import resource\n" + sheds.replace("time.sleep(600)", then), note)
+    wait_until(lambda: note.exists() and note.read_text())
+    pid = int(note.read_text())
+    wait_until(lambda: Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"sleep"))
+    child.wait(0.5)
+    child.end()
+    assert identify(pid) is None
+
+
+def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
+    for words, cwd in ((["no-such-program"], "/"), (["true"], str(tmp_path / "nowhere"))):
+        with pytest.raises(FileNotFoundError) as found:
+            Child(words, env=dict(os.environ), log=tmp_path / "log", cwd=cwd)
+        assert found.value.filename == (words[0] if cwd == "/" else cwd)
+
+
+def test_a_child_begins_as_any_other_program_would(start: Callable[..., Child], tmp_path: Path) -> None:
+    """Its signals, descriptors, session and folder."""
+    code = (
+        "import json, os, signal\n"
+        "heeded = [number for number in signal.valid_signals() if signal.getsignal(number) is signal.SIG_IGN]\n"
+        "opened = [int(name) for name in os.listdir('/proc/self/fd') if os.path.exists(f'/proc/self/fd/{name}')]\n"
+        "print(json.dumps([sorted(map(int, heeded)), sorted(opened), os.getsid(0) == os.getpid(), os.getcwd()]))"
+    )
+    plain = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        start_new_session=True,
+    )
+    assert start(code).wait(30).exit_code == 0
+    assert json.loads((tmp_path / "log").read_text()) == json.loads(plain.stdout)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")

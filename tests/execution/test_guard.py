@@ -115,6 +115,37 @@ def test_what_left_its_script_and_wiped_its_environment_goes_as_well(
     watched.wait_until_nothing_is_left()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has subreapers")
+@pytest.mark.parametrize("holds_the_pipe", [False, True])
+def test_what_shed_every_mark_goes_when_the_process_is_killed(
+    watch: Callable[..., Watched], tmp_path: Path, holds_the_pipe: bool
+) -> None:
+    note = tmp_path / "pid"
+    sheds = (
+        "import os, resource; os.fork() and os._exit(0); os.setsid(); os.fork() and os._exit(0);"
+        f" resource.prlimit(0, 10, (-1, -1)); open({str(note)!r}, 'w').write(str(os.getpid()));"
+        " os.execve('/bin/sleep', ['sleep', '600'], {})"
+    )
+    fork = "if os.fork() == 0:\n    os.setsid()\n    os.close(1)\n    time.sleep(15)\n    os._exit(0)\n"
+    watched = watch(
+        "from curator_bench.execution.child import Child\n"
+        f"words = [sys.executable, '-c', {sheds!r}]\n"
+        f"child = Child(words, env=marked, log=Path({str(tmp_path / 'log')!r}), cwd='/')\n"
+        f"child.wait(30)\n"
+        f"while not os.path.exists({str(note)!r}) or not open({str(note)!r}).read(): time.sleep(0.02)\n"
+        + (fork if holds_the_pipe else "")
+    )
+    left = int(note.read_text())
+    assert identify(left)
+    watched.process.kill()
+    watched.process.wait()
+    deadline = time.monotonic() + 5
+    while identify(left):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    watched.wait_until_nothing_is_left()
+
+
 def test_a_fork_that_holds_the_pipe_open_does_not_deceive_the_guard(watch: Callable[..., Watched]) -> None:
     fork = "if os.fork() == 0:\n    os.setsid()\n    os.close(1)\n    time.sleep(15)\n    os._exit(0)"
     watched = watch(f"{SLEEPS}\n{fork}")

@@ -43,6 +43,14 @@ class Hostile:
         return exec, (self.code, {})
 
 
+# All by which the processes of a run are known but for the keeper: tree, session, a limit, the environment.
+SHEDS_ALL = (
+    "os.setsid(); os.fork() and os._exit(0); import resource; resource.prlimit(0, 10, (-1, -1));"
+    " open(PID + '.new', 'w').write(str(os.getpid())); os.rename(PID + '.new', PID);"
+    " os.execve('/bin/sleep', ['sleep', '1000'], {})"
+)
+
+
 def measurement(stage: str = "read", **numbers: Any) -> dict[str, Any]:
     return {"stage_name": stage, **numbers}
 
@@ -268,6 +276,9 @@ def test_a_hostile_pickle_costs_a_warning(tmp_path: Path, code: str, warning: st
         ("os.setsid()", "os._exit(0)"),
         ("os.setsid(); os.fork() and os._exit(0)", "pass"),
         ("os.setsid(); os.fork() and os._exit(0)", "time.sleep(1000)"),
+        (SHEDS_ALL, "pass"),
+        (SHEDS_ALL, "os._exit(0)"),
+        (SHEDS_ALL, "time.sleep(1000)"),
     ],
 )
 def test_nothing_a_pickle_started_is_left_behind(tmp_path: Path, hiding: str, ending: str) -> None:
@@ -276,7 +287,7 @@ def test_nothing_a_pickle_started_is_left_behind(tmp_path: Path, hiding: str, en
     import os, signal, time
     if not os.fork():
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        {hiding}
+        {hiding.replace("PID", repr(str(pid_file)))}
         with open({str(pid_file)!r} + ".new", "w") as file:
             file.write(str(os.getpid()))
         os.rename({str(pid_file)!r} + ".new", {str(pid_file)!r})

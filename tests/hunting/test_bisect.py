@@ -90,7 +90,7 @@ def test_a_hunt_that_was_killed_leaves_no_process_and_goes_on_where_it_was(
     assert repository.stands() != before
     code, output, errors = bisect(repository, bad="c2")
     assert (code, repository.stands()) == (3, before)
-    assert "There is nothing to hunt" in output
+    assert "There is nothing to bisect" in output
     assert f"measuring {repository.git('rev-parse', 'c1')[:12]} Change 1: run 1 " not in errors
 
 

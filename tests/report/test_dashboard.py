@@ -7,7 +7,6 @@ import http.server
 import json
 import re
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,11 +14,11 @@ from typing import Any
 
 import nightly_history as nights
 import pytest
+import warm
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Locator, Page, ViewportSize, expect
 from real_browser import chromium
 
-COMMAND = Path(sys.executable).with_name("curator-bench")
 SLOW_COMMIT, LAST_GOOD_COMMIT = nights.commit_of(nights.SLOWER_FROM), nights.commit_of(nights.SLOWER_FROM - 1)
 PHONE, DESK = ViewportSize(width=390, height=844), ViewportSize(width=1280, height=900)
 
@@ -79,7 +78,7 @@ def _elsewhere(url: str, home: str) -> list[str]:
 
 
 def report(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run([COMMAND, "report", *words], cwd=folder, capture_output=True, text=True, check=False)
+    done = warm.run("curator-bench", "report", *words, cwd=folder)
     assert done.returncode == 0, done.stderr
     return done
 
@@ -175,9 +174,7 @@ def test_two_sessions_are_compared_in_the_words_of_compare_and_the_address_says_
     expect(table.locator("tbody tr").first).to_be_visible()
     shown = {tuple(row.locator("th, td").all_inner_texts()[place] for place in (0, 1, -1)) for row in _rows(table)}
     words = [nights.session_of(nights.SLOWER_FROM + step) for step in (-1, 0)]
-    done = subprocess.run(
-        [COMMAND, "compare", *words, "--json"], cwd=project, capture_output=True, text=True, check=True
-    )
+    done = warm.run("curator-bench", "compare", *words, "--json", cwd=project)
     said = {(one["entry"], one["metric"], one["verdict"]) for one in json.loads(done.stdout)}
     assert {cells for cells in shown if cells[2] != "–"} == said
     page.get_by_role("button", name="Swap A and B").click()
@@ -269,7 +266,8 @@ def test_every_page_is_accessible_and_fits_the_screen(
 
 @pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
 def test_no_name_is_too_long_for_the_screen(browser: Browser, tmp_path: Path, size: ViewportSize) -> None:
-    subprocess.run([COMMAND, "import", nights.long_names(tmp_path), "--db", "benchmark.db"], cwd=tmp_path, check=True)
+    lines = nights.long_names(tmp_path)
+    warm.run("curator-bench", "import", lines, "--db", "benchmark.db", cwd=tmp_path).check_returncode()
     report(tmp_path, "--out", "site")
     pages = [tmp_path / "site" / name for name in ("index.html", "compare.html", "sessions.html")]
     with browser.new_context(viewport=size) as context:

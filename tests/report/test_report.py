@@ -13,14 +13,13 @@ from xml.etree import ElementTree
 
 import nightly_history as nights
 import pytest
+import warm
 
 from curator_bench.report.site.data_files import as_json, numbers
 from curator_bench.report.site.links import commit_address, slug, web_address
 from curator_bench.store.database import database_url, open_for_writing
 from curator_bench.store.recorder import Recorder
 from curator_bench.store.records import InvocationRecord, SessionRecord
-
-COMMAND = Path(sys.executable).with_name("curator-bench")
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +30,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def report(folder: Path, *words: str) -> str:
-    done = subprocess.run([COMMAND, "report", *words], cwd=folder, capture_output=True, text=True, check=False)
+    done = warm.run("curator-bench", "report", *words, cwd=folder)
     assert "Traceback" not in done.stderr
     return done.stdout if done.returncode == 0 else done.stderr
 
@@ -49,7 +48,7 @@ def test_markdown_says_what_got_worse_and_what_is_broken_and_calls_nobody(projec
 
 def test_markdown_is_safe_from_what_calls_itself_a_commit(tmp_path: Path) -> None:
     lines = nights.long_names(tmp_path)
-    subprocess.run([COMMAND, "import", lines, "--db", "benchmark.db"], cwd=tmp_path, check=True)
+    warm.run("curator-bench", "import", lines, "--db", "benchmark.db", cwd=tmp_path).check_returncode()
     text = report(tmp_path, "--format", "markdown")
     assert "commit &lt;script" in text
     assert "<script" not in text
@@ -66,7 +65,7 @@ def test_json_is_for_programs(project: Path) -> None:
 
 
 def test_regressions_name_the_commits_of_every_subject_between(project: Path) -> None:
-    done = subprocess.run([COMMAND, "regressions"], cwd=project, capture_output=True, text=True, check=False)
+    done = warm.run("curator-bench", "regressions", cwd=project)
     assert done.returncode == 1
     before, since = (nights.commit_of(1000 + nights.SLOWER_FROM + step)[:12] for step in (-1, 0))
     assert f"{nights.SLOWED} {nights.METRIC}: {before}..{since} of nemo_curator" in done.stdout

@@ -179,12 +179,12 @@ def _said(outcome: Outcome, tried: Sequence[Tried], bench: Bench, hunt: Hunt, re
         yield from (f"  {tables.printable(str(commit))}" for commit in outcome.suspects)
     else:
         what = {
-            Word.IMPROVEMENT: "The bad commit is better than the good one",
-            Word.NO_CHANGE: f"Good and bad do not differ by {tables.share(hunt.min_effect)} or more",
-        }.get(outcome.difference, f"{hunt.most} runs do not show that bad is worse than good")
-        ends = outcome.ends
-        yield f"{what}: {bench.metric} {tables.change(ends.change)}, surely {tables.interval(ends.interval)}."
-        yield "There is nothing to hunt."
+            Word.IMPROVEMENT: "the bad commit is better than the good one",
+            Word.NO_CHANGE: f"good and bad do not differ by {tables.share(hunt.min_effect)} or more",
+        }.get(outcome.difference, f"{hunt.most} runs of each do not decide it; more (--max-runs) would")
+        ends = f"{tables.change(outcome.ends.change)}, interval {tables.interval(outcome.ends.interval)}"
+        yield f"{outcome.difference}: {what} ({bench.metric} {ends})"
+        yield "There is nothing to bisect."
 
 
 def _at_the_culprit(outcome: Outcome, tried: Sequence[Tried]) -> Any:

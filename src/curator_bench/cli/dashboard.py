@@ -154,6 +154,7 @@ class RecordedHistory:
             **{name: getattr(run, name) for name in _SAME},
             machine=run.machine_id,
             definition=run.definition_hash,
+            duration=run.measured_s,
             missed=[said(one) for one in self._missed.get(run.uid, ())],
             links=_texts(self._links.get(run.uid)),
         )
@@ -207,7 +208,7 @@ def _moment(seconds: float) -> datetime:
 
 
 _SAME = (
-    *("uid", "session", "session_uid", "verdict", "attempt", "start", "duration", "error", "log_path", "commit"),
+    *("uid", "session", "session_uid", "verdict", "attempt", "start", "error", "log_path", "commit"),
     *("branch", "metrics"),
 )
 _OF_EVERY_CAPTURE = frozenset(

@@ -6,21 +6,23 @@ import csv
 import statistics
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from curator_bench.cli import tables
+from curator_bench.cli import judgements, tables
 from curator_bench.cli.databases import db_option, reading
 from curator_bench.cli.show import run_document
 from curator_bench.errors import BenchError
+from curator_bench.metric_names import in_order
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from curator_bench.store.queries import EntryKey, PastRun
+    from curator_bench.verdict.judgement import Judgement
 
 _SHOWN = 20
 _LETTERS = 40
@@ -34,6 +36,10 @@ class _History:
 
     entry: EntryKey
     runs: Sequence[PastRun]
+    judged: Mapping[str, Judgement] = field(default_factory=dict)
+    """What the newest runs say, by metric."""
+    first: Sequence[str] = ()
+    """Metrics with requirements: they stand first."""
 
     @property
     def kinds(self) -> Counter[tuple[str | None, str | None]]:
@@ -78,10 +84,21 @@ def command(
 
 
 def _find(connection: Connection, named: str, metric: str | None, last: int | None) -> list[_History]:
+    from curator_bench.cli.newest import newest_judgements
     from curator_bench.store import queries
+    from curator_bench.store.all_series import required_metrics
 
     entries = queries.find_entries(connection, named)
-    found = [_History(entry, queries.history(connection, entry, last, metric)) for entry in entries]
+    required = required_metrics(connection)
+    found = [
+        _History(
+            entry,
+            queries.history(connection, entry, last, metric),
+            newest_judgements(connection, entry),
+            required.get((entry.name, entry.path), ()),
+        )
+        for entry in entries
+    ]
     if metric is not None and not any(run.metrics for one in found for run in one.runs):
         names = queries.metric_names(connection, entries)
         few = "" if metric not in names else f" in the last {last} runs"
@@ -102,13 +119,16 @@ def _print(found: _History, metric: str | None) -> None:
     tables.print_table(heads, [(*_of_run(run), *_kind_cells(found, run)) for run in found.runs])
     if any(run.metrics for run in found.alike):
         tables.say("")
-        heads = tables.columns("METRIC", ">RUNS", ">LATEST", ">MEDIAN", ">LOWEST", ">HIGHEST", "COURSE")
-        names = dict.fromkeys(name for run in [newest, *found.alike] for name in run.metrics)
-        tables.print_table(heads, [_of_metric(name, found.alike) for name in names])
+        figures = (">RUNS", ">LATEST", ">MEDIAN", ">LOWEST", ">HIGHEST")
+        heads = tables.columns("METRIC", *figures, "TREND", ">VISIBLE", "VERDICT")
+        names = in_order([name for run in [newest, *found.alike] for name in run.metrics], found.first)
+        tables.print_table(heads, [(*_of_metric(name, found.alike), *_says(found.judged.get(name))) for name in names])
+        for line in judgements.notes([(name, found.judged[name]) for name in names if name in found.judged]):
+            tables.say(line)
 
 
 def _print_values(found: _History, metric: str) -> None:
-    measured = _History(found.entry, [run for run in found.runs if metric in run.metrics])
+    measured = replace(found, runs=[run for run in found.runs if metric in run.metrics])
     if not measured.runs:
         tables.say(f"has not measured {metric}")
         return
@@ -131,6 +151,11 @@ def _print_values(found: _History, metric: str) -> None:
         tables.say(
             f"\n{metric}  {tables.sparkline(figures[-_LETTERS:])}  median {tables.number(statistics.median(figures))}"
         )
+    if (judgement := found.judged.get(metric)) is not None:
+        why = [] if judgement.word else [judgement.reason]
+        sees = [judgements.sight(judgement)] if judgement.visible is not None else []
+        told = "; ".join(filter(None, [*why, judgement.decides, *sees]))
+        tables.say(f"newest runs: {judgement.says}{f' ({told})' if told else ''}")
 
 
 def _warnings(found: _History) -> Iterator[str]:
@@ -153,7 +178,7 @@ def _kind_cells(found: _History, run: PastRun) -> list[str]:
 
 
 def _of_run(run: PastRun) -> tuple[str, str, str, str, str]:
-    duration = tables.seconds(run.duration)
+    duration = tables.seconds(run.measured_s)
     return tables.time(run.start), run.session, run.verdict, duration, tables.commit(run.commit)
 
 
@@ -165,6 +190,11 @@ def _of_metric(name: str, runs: Sequence[PastRun]) -> tuple[str, ...]:
         return name, f"{count}", tables.number(latest), "", "", "", ""
     numbers = (statistics.median(figures), min(figures), max(figures))
     return name, f"{count}", tables.number(latest), *map(tables.number, numbers), tables.sparkline(figures[-_LETTERS:])
+
+
+def _says(judgement: Judgement | None) -> tuple[str, str]:
+    """The smallest change that can be seen, and what the newest runs say; empty where nobody judges the metric."""
+    return ("", "") if judgement is None else (judgements.visible(judgement), judgement.says)
 
 
 def _figures(metric: str, runs: Sequence[PastRun]) -> list[float]:
@@ -204,6 +234,7 @@ def _document(found: Sequence[_History]) -> dict[str, Any]:
             "name": one.entry.name,
             "originalname": one.entry.originalname,
             "path": one.entry.path,
+            "judgements": {name: judgements.document(judged) for name, judged in one.judged.items()},
             "runs": [{**run_document(run), "metrics": run.metrics} for run in one.runs],
         }
         for one in found
@@ -222,10 +253,10 @@ def _print_entries(connection: Connection, last: int, *, as_json: bool) -> None:
     rows = []
     for one in known:
         runs = queries.latest_runs(connection, one.key, last)
-        durations = [run.duration for run in runs if run.duration is not None]
-        latest = (tables.time(one.latest), runs[-1].verdict, tables.seconds(runs[-1].duration))
+        durations = [run.measured_s for run in runs if run.measured_s is not None]
+        latest = (tables.time(one.latest), runs[-1].verdict, tables.seconds(runs[-1].measured_s))
         rows.append((one.key.name, one.key.path, f"{one.runs:,}", *latest, tables.sparkline(durations[-_LETTERS:])))
-    heads = tables.columns("ENTRY", "FILE", ">RUNS", "LATEST (UTC)", "VERDICT", ">DURATION", "COURSE")
+    heads = tables.columns("ENTRY", "FILE", ">RUNS", "LATEST (UTC)", "VERDICT", ">DURATION", "TREND")
     tables.print_table(heads, rows)
 
 

@@ -92,7 +92,7 @@ def _others(others: Sequence[PastSession]) -> Iterator[str]:
 def _row(run: PastRun, missed: Sequence[MissedRequirement]) -> tuple[str, ...]:
     attempt = f" (attempt {run.attempt})" if run.attempt > 1 else ""
     why = run.error or "; ".join(said(requirement) for requirement in missed)
-    return f"{run.entry.name}{attempt}", run.verdict, tables.time(run.start), tables.seconds(run.duration), why
+    return f"{run.entry.name}{attempt}", run.verdict, tables.time(run.start), tables.seconds(run.measured_s), why
 
 
 def said(requirement: MissedRequirement) -> str:

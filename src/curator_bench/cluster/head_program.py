@@ -25,12 +25,14 @@ ALIVE = 0
 NOTE = "owner.json"
 GUARD_GOES_FIRST_S = 1.0
 LOOK_EVERY_S = 0.01
+PR_SET_CHILD_SUBREAPER = 36
 OWN_DIRECTORY = os.path.dirname(os.path.abspath(__file__))
 
 
 def main() -> None:
     answer_to, arguments = int(sys.argv[1]), sys.argv[2:]
     os.set_inheritable(answer_to, False)
+    adopt_orphans()
     sys.path[:] = [path for path in sys.path if path != OWN_DIRECTORY]
     rays_folder = next(argument.partition("=")[2] for argument in arguments if argument.startswith("--temp-dir="))
     temp_dir = os.path.dirname(rays_folder)  # which only its owner may enter
@@ -43,6 +45,15 @@ def main() -> None:
     )
     sys.argv = ["ray", "start", *arguments]
     importlib.import_module("ray.scripts.scripts").main()
+
+
+def adopt_orphans() -> None:
+    """What leaves the tree of a worker becomes a child of this process, which ends with all of its children."""
+    if sys.platform == "linux":
+        with contextlib.suppress(ImportError, OSError, AttributeError):
+            import ctypes
+
+            ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def quick_node(node_class: Any, with_dashboard: bool, tell: Callable[[dict[str, Any]], Any]) -> Any:

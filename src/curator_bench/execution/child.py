@@ -12,7 +12,7 @@ from curator_bench import safe_files
 from curator_bench.cluster.shared_memory import Segments
 from curator_bench.errors import BenchError
 from curator_bench.execution.keeper import Keeper
-from curator_bench.measure.brands import brand
+from curator_bench.measure.brands import brand_of
 from curator_bench.measure.processes import RUN_VARIABLE, Mark, ProcessId, find_processes, identify
 
 EXECUTION_VARIABLE = "CURATOR_BENCH_EXECUTION"
@@ -53,10 +53,16 @@ class Child:
         environment = {**env, **self.mark.environment()}
         with nullcontext() if log is None else safe_files.create_file(log, below=below) as output:
             try:
-                self._keeper = Keeper(words, env=environment, cwd=cwd, output=output, keep_open=keep_open)
+                self._keeper = Keeper(
+                    words,
+                    env=environment,
+                    cwd=cwd,
+                    output=output,
+                    keep_open=keep_open,
+                    brand=brand_of(run=env.get(RUN_VARIABLE, ""), own=self.mark.value),
+                )
             except ValueError as error:  # a NUL in a word, a "=" in the name of a variable
                 raise BenchError(f"the command cannot be started: {error}") from None
-        brand(self._keeper.pid, run=env.get(RUN_VARIABLE, ""), own=self.mark.value)
         self.process = identify(self._keeper.pid)
         """None where it had ended before it could be looked at."""
         self._seen: frozenset[ProcessId] = frozenset([self.process]) if self.process else frozenset()

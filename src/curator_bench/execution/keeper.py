@@ -31,6 +31,7 @@ class Keeper:
         cwd: str,
         output: BinaryIO | None,
         keep_open: Sequence[int] = (),
+        brand: int = 0,
     ) -> None:
         """`output`: where the program prints to, nowhere if not said. `keep_open`: descriptors that it inherits."""
         command = _encoded(words, env, cwd)
@@ -41,7 +42,7 @@ class Keeper:
         self._answers, answers = os.pipe()
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(_PROGRAM), str(life), str(answers), str(os.getpid())],
+                [sys.executable, "-I", "-S", str(_PROGRAM), str(life), str(answers), str(os.getpid()), str(brand)],
                 stdin=subprocess.PIPE,
                 stdout=output or subprocess.DEVNULL,
                 stderr=subprocess.STDOUT,

@@ -3,7 +3,8 @@
 On Linux it is a subreaper (prctl(2)): what leaves the child's tree, by whatever forks and sessions, becomes a child of
 this process, without mark, brand or environment. It runs alone (standard library, no site), so that it starts quickly.
 
-Arguments: a pipe that breaks when we end, a pipe for its answers, our number. Its standard input is the command.
+Arguments: a pipe that breaks when we end, a pipe for its answers, our number, the child's brand (see brands.py). Its
+standard input is the command.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ IN_GOOD_ORDER = b"."
 GUARDS_TURN_S = 2.0
 """When we were killed the guard goes first: it removes what processes have in shared memory, as long as they live."""
 _GIVES_UP_AFTER_S = 10.0
+_RLIMIT_LOCKS = 10
 _PR_SET_CHILD_SUBREAPER = 36
 _IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _PYTHONS_OWN = (signal.SIGPIPE, signal.SIGXFSZ)
@@ -27,7 +29,7 @@ _NO_SUCH_PROGRAM = 127
 
 
 def main() -> None:
-    life, answers, bench = map(int, sys.argv[1:])
+    life, answers, bench, brand = map(int, sys.argv[1:])
     for descriptor in (life, answers):
         os.set_inheritable(descriptor, False)
     inherited: dict[int, object] = {number: signal.getsignal(number) for number in _IGNORED}
@@ -36,7 +38,7 @@ def main() -> None:
     _adopt_orphans()
     keeper = _Keeper(life, answers, bench)
     try:
-        keeper.start(inherited)
+        keeper.start(inherited, brand)
         keeper.watch()
     finally:
         keeper.end_all()
@@ -53,13 +55,14 @@ class _Keeper:
         signal.set_wakeup_fd(ended, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
 
-    def start(self, inherited: dict[int, object]) -> None:
+    def start(self, inherited: dict[int, object], brand: int) -> None:
         folder, count, *rest = sys.stdin.buffer.read().split(b"\0")
         words, pairs = rest[: int(count)], rest[int(count) :]
         env = dict(pair.split(b"=", 1) for pair in pairs)
         told, tell = os.pipe()
         self._child = os.fork()
         if not self._child:
+            _set_brand(brand)
             _become(words, env, folder, inherited, tell)
         os.close(tell)
         began, *problem = _all_of(told).split(b" ")
@@ -128,6 +131,14 @@ def _become(
         os.write(tell, f" {error.errno} {shown is folder:d}".encode())
     finally:
         os._exit(_NO_SUCH_PROGRAM)
+
+
+def _set_brand(brand: int) -> None:
+    if brand:
+        import resource
+
+        with suppress(OSError, ValueError):  # somebody limits the limit
+            resource.setrlimit(_RLIMIT_LOCKS, (brand, resource.getrlimit(_RLIMIT_LOCKS)[1]))
 
 
 def _all_of(told: int) -> bytes:

@@ -32,11 +32,15 @@ def _half(value: str) -> int:
 
 if sys.platform == "linux":
 
+    def brand_of(*, run: str, own: str) -> int:
+        """What to set RLIMIT_LOCKS to before a program starts; 0 where there are no brands."""
+        return (_half(run) << _HALF_BITS) + _half(own)
+
     def brand(pid: int, *, run: str, own: str) -> None:
         """A child that was started just now: what it starts later inherits it."""
         import resource
 
-        number = (_half(run) << _HALF_BITS) + _half(own)
+        number = brand_of(run=run, own=own)
         with suppress(OSError, ValueError):  # it has ended; somebody limits the limit; a kernel that does not let us
             _, most = resource.prlimit(pid, _RLIMIT_LOCKS)
             resource.prlimit(pid, _RLIMIT_LOCKS, (number, most))
@@ -69,6 +73,9 @@ if sys.platform == "linux":
         return real == [str(os.getuid()).encode()]
 
 else:
+
+    def brand_of(*, run: str, own: str) -> int:
+        return 0
 
     def brand(pid: int, *, run: str, own: str) -> None:
         """Nothing here passes to descendants unseen."""

@@ -80,7 +80,7 @@ class MemorySampler:
 
     def metrics(self) -> dict[str, float | int]:
         peak, average = self._memory.peak, self._memory.average
-        if peak is None or average is None:
+        if not peak or average is None:  # over before it was looked at: not known, and not zero
             return {}
         return {
             "peak_memory_bytes": int(peak),

@@ -61,7 +61,7 @@ class RayMemorySampler:
 
     def metrics(self) -> dict[str, float | int]:
         peak, average = self._memory.peak, self._memory.average
-        if peak is None or average is None:
+        if not peak or average is None:
             return {}
         return {"peak_memory_bytes": int(peak), "average_memory_bytes": int(average)}
 

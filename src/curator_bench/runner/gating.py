@@ -7,8 +7,9 @@ A database that cannot be read fails no run: that is a warning.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ import pytest
 from curator_bench.collection import BENCHMARKS
 from curator_bench.errors import BenchError
 from curator_bench.matrix import definition_hash
+from curator_bench.provenance.git import tags
 from curator_bench.report.sparkline import drawn
 from curator_bench.rootdir import name_in_project
 from curator_bench.runner.policy import GateState
@@ -26,13 +28,33 @@ from curator_bench.store.queries import EntryKey, PastValue
 from curator_bench.values import Check, Entry, Requirement, Scalar
 from curator_bench.verdict.cases import Question
 from curator_bench.verdict.comparable import Origin, comparable_with
-from curator_bench.verdict.gates import PREVIOUS, Seen, Wanted, bar_of, check_of, is_met, number, told, wanted
-from curator_bench.verdict.judgement import Judgement
-from curator_bench.verdict.judging import judge
+from curator_bench.verdict.failure_table import percent
+from curator_bench.verdict.gates import (
+    PREVIOUS,
+    Seen,
+    Wanted,
+    WantedDrift,
+    bar_of,
+    check_of,
+    drift_check,
+    is_met,
+    number,
+    sight,
+    told,
+    wanted,
+    wanted_drifts,
+    word_of,
+)
+from curator_bench.verdict.judgement import Judgement, Mark, Word
+from curator_bench.verdict.judging import History, drifts, judge
+from curator_bench.verdict.marks import Release, marks_of
 from curator_bench.verdict.noise import BLOCK, BLOCKS
 from curator_bench.verdict.tails import Floats
 
 _LAST = BLOCK * (BLOCKS + 1)
+_LAST_OF_DRIFT = 1000
+"""So many earlier runs are read where drift is gated: it is slow."""
+_BLIND = "cannot be held to"
 _SHOWN = 40
 _SHORTEST_COMMIT = 6
 _FOUND = pytest.StashKey[int]()
@@ -87,14 +109,16 @@ class Gates:
         # What is no number is told by the requirement itself.
         numbers = {name: value for name, value in metrics.items() if _is_finite(value)}
         self._wanted = wanted(requirements, numbers, everything=everything)
+        self._wanted_drifts = wanted_drifts(requirements, numbers)
         self.warnings: list[str] = []
-        self._history = self._read() if self._wanted else GateHistory()
+        self._history = self._read() if self._wanted or self._wanted_drifts else GateHistory()
 
     def _read(self) -> GateHistory:
         database = self._config.stash[BENCHMARKS].settings.database
-        names = [one.metric for one in self._wanted]
+        names = dict.fromkeys([*(one.metric for one in self._wanted), *(one.metric for one in self._wanted_drifts)])
+        last = _LAST_OF_DRIFT if self._wanted_drifts else _LAST
         try:
-            history = read_gate_history(database, self._key, names, self._origin.machine, last=_LAST)
+            history = read_gate_history(database, self._key, list(names), self._origin.machine, last=last)
         except BenchError as error:
             self.warnings.append(f"not compared with its history: {error}")
             return GateHistory()
@@ -112,11 +136,13 @@ class Gates:
         """Decides on all runs there are of the item, the first one first."""
         asked = [self._ask(one, measured) for one in self._wanted if number(measured[-1].get(one.metric)) is not None]
         decisions = judge([one.question for one in asked])
-        found = [self._is_met(*pair) for pair in zip(asked, decisions, strict=True)]
-        answers = list(zip(asked, decisions, found, strict=True))
+        words = [self._word(*pair) for pair in zip(asked, decisions, strict=True)]
+        answers = list(zip(asked, decisions, words, strict=True))
+        checks = [self._check(one, decision, word, measured[-1]) for one, decision, word in answers]
+        self._warn_of_blindness(asked, decisions, measured[-1])
         return Judged(
-            checks=tuple(self._check(one, decision, met, measured[-1]) for one, decision, met in answers),
-            texts=tuple(_told(one, decision) for one, decision, met in answers if not met),
+            checks=(*checks, *self._drift_checks(measured)),
+            texts=tuple(_told(one, decision) for one, decision, word in answers if not is_met(word)),
         )
 
     def note_discoveries(self, judged: Judged) -> None:
@@ -125,34 +151,70 @@ class Gates:
         found = sum(check.is_unmet and check.metric not in declared for check in judged.checks)
         self._config.stash[_FOUND] = self._config.stash.get(_FOUND, 0) + found
 
-    def _ask(self, one: Wanted, measured: Sequence[Mapping[str, Scalar]]) -> _Asked:
-        since = self._history.level_since.get(one.metric)
-        past = [
+    def _past(self, metric: str) -> list[PastValue]:
+        """The earlier values that compare with this run, since the level that was accepted last."""
+        since = self._history.level_since.get(metric)
+        return [
             value
-            for value in self._history.values.get(one.metric, ())
+            for value in self._history.values.get(metric, ())
             if (value.definition_hash or None) == (self._origin.definition or None)
             and number(value.value) is not None
             and (since is None or value.start >= since)
         ]
+
+    def _ask(self, one: Wanted, measured: Sequence[Mapping[str, Scalar]]) -> _Asked:
+        past = self._past(one.metric)
         baseline = None if one.baseline == PREVIOUS else [value for value in past if _is_of(value, one.baseline)]
-        values = [number(run.get(one.metric)) for run in measured]
-        newest = np.array([value for value in values if value is not None], dtype=np.float64)
+        newest = _newest(measured, one.metric)
         own = None if baseline is None else _figures(baseline)
         note = f"there are no comparable runs of {one.baseline}" if baseline == [] else ""
         if note and past and (warning := f"{one.metric} is not held against anything: {note}") not in self.warnings:
             self.warnings.append(warning)
         return _Asked(one, past, Question(_figures(past), newest, one.rules, own), note)
 
-    def _is_met(self, asked: _Asked, decision: Judgement) -> bool | None:
+    def _word(self, asked: _Asked, decision: Judgement) -> str:
         if asked.wanted.is_declared:
-            return is_met(decision)
+            return word_of(decision)
         metrics = sum(not one.is_declared for one in self._wanted)
         found = self._config.stash.get(_FOUND, 0)
-        return is_met(decision, bar=bar_of(metrics * _items(self._config), found))
+        return word_of(decision, bar=bar_of(metrics * _items(self._config), found))
 
-    def _check(self, asked: _Asked, decision: Judgement, met: bool | None, metrics: Mapping[str, Scalar]) -> Check:
-        note = "" if met is False else asked.note or _reason(decision)
-        return check_of(asked.wanted, metrics[asked.wanted.metric], decision, met=met, note=note)
+    def _check(self, asked: _Asked, decision: Judgement, word: str, metrics: Mapping[str, Scalar]) -> Check:
+        note = "" if is_met(word) is False else asked.note or _reason(decision)
+        return check_of(asked.wanted, metrics[asked.wanted.metric], decision, word=word, note=note)
+
+    def _warn_of_blindness(
+        self, asked: Sequence[_Asked], decisions: Sequence[Judgement], metrics: Mapping[str, Scalar]
+    ) -> None:
+        """A gate that a requirement asks for says so where it cannot see its own limit."""
+        for one, decision in zip(asked, decisions, strict=True):
+            name = one.wanted.metric
+            repeats = int(number(metrics.get(f"{name}_n")) or 1)
+            text = sight(decision, one.wanted.limit, repeats=repeats) if one.wanted.is_declared else ""
+            self.warnings = [known for known in self.warnings if not known.startswith(f"{name} {_BLIND}")]
+            if text and decision.says != Word.REGRESSION:
+                self.warnings.append(f"{name} {_BLIND} {percent(one.wanted.limit)}: {text}")
+
+    def _drift_checks(self, measured: Sequence[Mapping[str, Scalar]]) -> Iterator[Check]:
+        for one in self._wanted_drifts:
+            value, newest = measured[-1].get(one.metric), _newest(measured, one.metric)
+            past = self._past(one.metric)
+            if len(newest) and len(past) < one.rules.min_history:
+                lacks = f"not enough history: {len(past)} of the {one.rules.min_history} runs it takes"
+                yield drift_check(one, value, None, lacks=lacks)
+            elif len(newest):
+                (found,) = drifts([self._drift_question(one, past, newest)], least=one.limit)
+                yield drift_check(one, value, found)
+
+    def _drift_question(
+        self, one: WantedDrift, past: Sequence[PastValue], newest: Floats
+    ) -> tuple[History, list[Mark]]:
+        now = datetime.now(UTC).timestamp()
+        starts = np.array([*(value.start.timestamp() for value in past), *[now] * len(newest)])
+        commits = [*(value.commit for value in past), *[None] * len(newest)]
+        releases = [Release(tag.name, tag.commit, tag.time) for tag in tags(self._config.rootpath)]
+        history = History(np.concatenate([_figures(past), newest]), one.rules)
+        return history, marks_of(starts, commits, releases)
 
 
 def gates_of(item: pytest.Item, entry: Entry, metrics: Mapping[str, Scalar]) -> Gates:
@@ -176,6 +238,11 @@ def _reason(decision: Judgement) -> str:
 def _is_finite(value: Scalar) -> bool:
     figure = number(value)
     return figure is not None and math.isfinite(figure)
+
+
+def _newest(measured: Sequence[Mapping[str, Scalar]], metric: str) -> Floats:
+    values = [number(run.get(metric)) for run in measured]
+    return np.array([value for value in values if value is not None], dtype=np.float64)
 
 
 def _figures(values: Sequence[PastValue]) -> Floats:

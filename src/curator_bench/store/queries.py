@@ -19,6 +19,7 @@ from curator_bench.values import Scalar, Subject
 
 _NAMES_SHOWN = 3
 _SHORTEST_UID = 6
+_MEASURED_TIME = "exec_time_s"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -60,6 +61,12 @@ class PastRun:
     commit: str | None
     branch: str | None
     metrics: Mapping[str, Scalar] = field(default_factory=dict)
+
+    @property
+    def measured_s(self) -> float | None:
+        """How long the script ran, without cluster and warm-up; the whole run where nobody measured that."""
+        measured = self.metrics.get(_MEASURED_TIME)
+        return float(measured) if isinstance(measured, int | float) else self.duration
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,9 +180,8 @@ def _metrics_by_run(
 
 
 def latest_runs(connection: Connection, entry: EntryKey, last: int) -> list[PastRun]:
-    """The newest runs of an entry, oldest first, without metrics."""
-    newest = _runs().where(*_is(entry)).order_by(RUNS.c.start.desc(), RUNS.c.id.desc()).limit(last)
-    return [_past_run(row) for row in reversed(connection.execute(newest).fetchall())]
+    """The newest runs of an entry, oldest first, with the time they measured and no other metrics."""
+    return history(connection, entry, last, _MEASURED_TIME)
 
 
 def known_entries(connection: Connection) -> list[KnownEntry]:

@@ -80,12 +80,12 @@ def _cells(check: Check) -> tuple[str, str, str, str]:
 
 
 def _off_by(check: Check) -> str:
-    if check.met:
-        return "met"
     if check.is_inconclusive:
         return "inconclusive"
-    if check.bound in _GATES and check.off_by_fraction is not None:
-        return f"{percent(check.off_by_fraction)} worse"
+    if check.says:
+        return check.says if check.off_by_fraction is None else f"{check.says}, {percent(check.off_by_fraction)}"
+    if check.met:
+        return "met"
     if check.off_by is None:
         return "-"
     share = check.off_by_fraction

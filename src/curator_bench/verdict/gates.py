@@ -16,12 +16,15 @@ from curator_bench.verdict.cases import Rules
 from curator_bench.verdict.direction import better_of
 from curator_bench.verdict.failure_table import percent
 from curator_bench.verdict.false_discovery import RATE
-from curator_bench.verdict.judgement import Judgement, Word
+from curator_bench.verdict.judgement import Drift, Judgement, Unjudged, Word
+from curator_bench.verdict.judging import visible_change
 
 BOUND = "max_regression"
+DRIFT_BOUND = "max_drift"
 PREVIOUS = "previous"
 _INDENT = "    "
 _MANY_TIMES = 1000
+_MORE_REPEATS = (3, 5, 9, 15)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +84,18 @@ def _rules(requirement: Requirement, effect: float) -> Rules:
     return Rules(better_of(requirement.metric, requirement.better), effect, requirement.min_history)
 
 
-def is_met(decision: Judgement, *, bar: float = 1.0) -> bool | None:
-    """False for a regression, None for what is inconclusive.
+def word_of(decision: Judgement, *, bar: float = 1.0) -> str:
+    """The word a gate shows. A regression that chance may explain as one test of many is inconclusive.
 
-    `bar` is how little of it may be explained by chance, where this is one test of many.
+    `bar` is how little of it may be explained by chance.
     """
-    if decision.word not in (Word.REGRESSION, Word.INCONCLUSIVE) or decision.p_value > bar:
-        return True
-    return False if decision.word is Word.REGRESSION else None
+    is_doubtful = decision.word is Word.REGRESSION and decision.p_value > bar
+    return str(Word.INCONCLUSIVE) if is_doubtful else decision.says
+
+
+def is_met(word: str) -> bool | None:
+    """False for a regression, None for what is inconclusive."""
+    return {str(Word.REGRESSION): False, str(Word.INCONCLUSIVE): None}.get(word, True)
 
 
 def bar_of(tests: int, found: int) -> float:
@@ -100,9 +107,9 @@ def bar_of(tests: int, found: int) -> float:
     return RATE * (found + 1) / max(tests, 1)
 
 
-def check_of(one: Wanted, value: Scalar, decision: Judgement | None, *, met: bool | None, note: str) -> Check:
+def check_of(one: Wanted, value: Scalar, decision: Judgement, *, word: str, note: str) -> Check:
     """The gate as one more bound of the run."""
-    change = decision.change if decision else None
+    met, change = is_met(word), decision.change
     return Check(
         metric=one.metric,
         bound=BOUND,
@@ -112,7 +119,72 @@ def check_of(one: Wanted, value: Scalar, decision: Judgement | None, *, met: boo
         off_by_fraction=abs(change) if not met and change is not None and math.isfinite(change) else None,
         note=note,
         better=str(one.rules.better) if one.rules.better else None,
+        says=word,
     )
+
+
+def sight(decision: Judgement, limit: float, *, repeats: int = 1) -> str:
+    """What a gate that cannot see its own limit says of it, and what would; empty where it sees the limit.
+
+    `repeats` is how often the script ran for each value.
+    """
+    if not decision.is_blind_to(limit) or decision.visible is None:
+        return ""
+    noise = "" if decision.noise is None else f"noise of {percent(decision.noise)} and "
+    runs = f"{decision.history} run{'' if decision.history == 1 else 's'}"
+    told = f"{noise}{runs}: changes below {percent(decision.visible)} cannot be seen"
+    more = _more_repeats(decision, limit, repeats)
+    return f"{told}; {more}" if more else told
+
+
+def _more_repeats(decision: Judgement, limit: float, repeats: int) -> str:
+    """The fewest repeats that would see the limit, or else the most that are worth their time."""
+    if decision.noise is None:
+        return ""
+    for repeat in _MORE_REPEATS:
+        seen = visible_change(decision.noise / math.sqrt(repeat), decision.history)
+        if seen <= limit:
+            break
+    return f"`repeat: {repeat * repeats}` would see {percent(seen)}"
+
+
+@dataclass(frozen=True, slots=True)
+class WantedDrift:
+    """A metric whose drift is gated. `limit` is how much worse it may become, as a fraction."""
+
+    metric: str
+    rules: Rules
+    limit: float
+
+
+def wanted_drifts(requirements: Sequence[Requirement], metrics: Mapping[str, Scalar]) -> list[WantedDrift]:
+    """The gates on drift of these metrics, in the order of the requirements."""
+    return [
+        WantedDrift(one.metric, _rules(one, one.min_effect), one.max_drift)
+        for one in requirements
+        if one.max_drift is not None and one.metric in metrics
+    ]
+
+
+def drift_check(one: WantedDrift, value: Scalar, found: Drift | None, *, lacks: str = "") -> Check:
+    """The gate on drift as one more bound of the run. `lacks` says why it could not be judged."""
+    return Check(
+        metric=one.metric,
+        bound=DRIFT_BOUND,
+        limit=one.limit,
+        actual=value,
+        met=found is None,
+        off_by_fraction=abs(found.change) if found and math.isfinite(found.change) else None,
+        note=lacks or (crept(one.metric, found) if found else ""),
+        better=str(one.rules.better) if one.rules.better else None,
+        says=str(Unjudged.NO_HISTORY) if lacks else "drift" if found else "no drift",
+    )
+
+
+def crept(metric: str, found: Drift) -> str:
+    """`sort_time_s has crept by +9.0 % since 2026-05-01 (1 to 1.09)`."""
+    levels = f"{found.before:,.4g} to {found.after:,.4g}"
+    return f"{metric} has crept by {signed(found.change)} since {found.since} ({levels})"
 
 
 @dataclass(frozen=True, slots=True)

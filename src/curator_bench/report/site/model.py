@@ -76,6 +76,7 @@ class RunFacts:
     attempt: int
     start: datetime
     duration: float | None
+    """How long the script ran; the whole run where nobody measured that."""
     error: str | None
     log_path: str | None
     machine: str | None

@@ -6,7 +6,10 @@
   function digits(value, count) { return Number(value.toPrecision(count)).toLocaleString("en", { maximumFractionDigits: 20 }); }
 
   function seconds(value) {
-    if (value < 10) return value < 0.01 && value > 0 ? digits(value, 3) + " s" : value.toFixed(2) + " s";
+    if (value > 0 && value < 1e-4) return digits(1e6 * value, 3) + " µs";
+    if (value > 0 && value < 0.1) return digits(1e3 * value, 3) + " ms";
+    if (value < 1) return digits(value, 3) + " s";
+    if (value < 10) return value.toFixed(2) + " s";
     if (value < 99.95) return value.toFixed(1) + " s";
     var whole = Math.round(value), minutes = Math.floor(whole / 60);
     if (minutes < 60) return minutes + " min " + String(whole % 60).padStart(2, "0") + " s";

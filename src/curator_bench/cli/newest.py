@@ -1,0 +1,42 @@
+"""What the newest runs of one entry say, metric by metric; the judgement of gates, `regressions` and the dashboard."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from curator_bench.metric_names import in_order
+from curator_bench.store.all_series import declared_directions
+from curator_bench.store.gate_history import MEASURED
+from curator_bench.store.queries import EntryKey, history
+from curator_bench.verdict.cases import Rules
+from curator_bench.verdict.direction import better_of
+from curator_bench.verdict.gates import number
+from curator_bench.verdict.judgement import Judgement
+from curator_bench.verdict.judging import History, courses
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+
+def newest_judgements(connection: Connection, entry: EntryKey) -> Mapping[str, Judgement]:
+    """The judgement of each metric that has a direction, over the runs that compare with the newest one."""
+    runs = [run for run in history(connection, entry) if run.verdict in MEASURED]
+    if not runs:
+        return {}
+    kind = runs[-1].machine_id, runs[-1].definition_hash or None
+    alike = [run.metrics for run in runs if (run.machine_id, run.definition_hash or None) == kind]
+    declared = declared_directions(connection)
+    directions = {
+        name: better_of(name, declared.get((entry.name, entry.path, name)))
+        for name in in_order({name for metrics in alike for name in metrics}, ())
+    }
+    asked = {}
+    for name, better in directions.items():
+        values = [value for metrics in alike if (value := number(metrics.get(name))) is not None]
+        if better is not None and values:
+            asked[name] = History(np.array(values, dtype=np.float64), Rules(better))
+    found = courses(list(asked.values()))
+    return {name: course.newest for name, course in zip(asked, found, strict=True)}

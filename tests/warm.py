@@ -1,0 +1,84 @@
+"""Runs `pytest` and `curator-bench` in processes of their own that do not have to import anything first.
+
+A server of this test process has imported what they import, and forks for each run. What it forks is as good as a new
+process for whoever reads its output and its files: session, environment, working directory and signals are its own.
+What is looked up from outside, by its command or its environment, is the server: start a real process for that.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shlex
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import IO
+
+from warm_client import ask
+
+_HERE = Path(__file__).parent
+
+
+def run(
+    program: str,
+    *arguments: str | Path,
+    cwd: Path,
+    env: Mapping[str, str] | None = None,
+    within_s: float = 120,
+    stderr_apart: bool = True,
+) -> subprocess.CompletedProcess[str]:
+    """Run `pytest` or `curator-bench` to its end, as `subprocess.run` does. What takes too long is killed."""
+    words = [program, *map(str, arguments)]
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, Path(os.devnull).open() as nothing:
+        fds = [nothing.fileno(), out.fileno(), (err if stderr_apart else out).fileno()]
+        try:
+            code = ask(_server(), words, str(cwd), dict(os.environ if env is None else env), fds, within_s)
+        except TimeoutError:
+            raise TimeoutError(
+                f"{shlex.join(words)} took longer than {within_s} s:\n{_text(out)}{_text(err)}"
+            ) from None
+        return subprocess.CompletedProcess(words, code, _text(out), _text(err))
+
+
+def write_programs(folder: Path) -> None:
+    """Programs `pytest` and `curator-bench` for a shell's PATH."""
+    for program in ("pytest", "curator-bench"):
+        client = shlex.join([sys.executable, "-ISE", str(_HERE / "warm_client.py"), _server(), program])
+        file = folder / program
+        file.write_text(f'#!/bin/sh\nexec {client} "$@"\n')
+        file.chmod(0o755)
+
+
+@cache
+def _server() -> str:
+    """The address of a server that ends with this process."""
+    folder = tempfile.TemporaryDirectory(prefix="warm-")
+    address = os.path.join(folder.name, "socket")
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(address)
+    listener.listen(64)
+    env = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(_HERE), os.environ.get("PYTHONPATH", "")]),
+        "PYTHONUTF8": "1",
+    }
+    command = [sys.executable, str(_HERE / "warm_server.py"), str(listener.fileno())]
+    server = subprocess.Popen(command, stdin=subprocess.PIPE, env=env, pass_fds=[listener.fileno()])
+    listener.close()
+
+    def close() -> None:
+        server.communicate()
+        folder.cleanup()
+
+    atexit.register(close)
+    return address
+
+
+def _text(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode(errors="replace")
