@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from pathlib import Path
 
 from curator_bench import safe_files
+from curator_bench.locking import locked
 from curator_bench.provenance.environment import Provenance, write
 from curator_bench.values import Plan
 
@@ -20,8 +20,7 @@ def ensure(plan: Plan, provenance: Provenance | None = None) -> None:
     session_dir.mkdir(parents=True, exist_ok=True)
     safe_files.make_folder(env_dir, below=session_dir)
     note_path = env_dir / f".{safe_files.safe_name(os.uname().nodename)}"
-    with safe_files.open_lock(note_path, below=session_dir) as note:
-        fcntl.flock(note, fcntl.LOCK_EX)
+    with locked(note_path, below=session_dir) as note:
         known = safe_files.read_text(note_path, below=session_dir).split()
         if known and not set(plan.subjects) - set(known):
             return

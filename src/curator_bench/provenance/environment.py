@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import socket
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from curator_bench import safe_files
+from curator_bench.codec import json_text
 from curator_bench.measure.cgroup import read_limits
 from curator_bench.measure.gpu_health import gpu_inventory
 from curator_bench.provenance import conda, git
@@ -74,7 +74,7 @@ class Provenance:
 def write(facts: Mapping[str, Any], env_dir: Path, environ: Mapping[str, str] | None = None) -> None:
     """Write HOST.json, packages.txt and, inside conda, conda-explicit.txt."""
     host = safe_files.safe_name(str(facts["host"]) or "unknown")
-    _replace(env_dir / f"{host}.json", json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
+    _replace(env_dir / f"{host}.json", json_text(facts))
     _write_list(env_dir, "packages.txt", host, packages_text())
     explicit = conda.explicit_text(os.environ if environ is None else environ)
     if explicit is not None:
