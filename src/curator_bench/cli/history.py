@@ -124,7 +124,8 @@ def _print(found: _History, metric: str | None) -> None:
         heads = tables.columns("METRIC", *figures, "TREND", ">VISIBLE", "VERDICT")
         names = in_order([name for run in [newest, *found.alike] for name in run.metrics], found.first)
         tables.print_table(heads, [(*_of_metric(name, found.alike), *_says(found.judged.get(name))) for name in names])
-        for line in judgements.notes([(name, found.judged[name]) for name in names if name in found.judged]):
+        open_ones = [(name, judged) for name in names if (judged := found.judged.get(name)) and judged.decides]
+        for line in judgements.notes(open_ones):
             tables.say(line)
 
 
