@@ -10,7 +10,7 @@ from pydantic import ConfigDict
 from curator_bench.errors import BenchError
 from curator_bench.sinks.methods import wrong_with
 from curator_bench.sinks.sink import Context, Sink, SinkConfig
-from curator_bench.values import RunRecord, Scalar, Session, Summary, Verdict
+from curator_bench.values import Check, RunRecord, Scalar, Session, Summary, Verdict
 
 
 class OpenConfig(SinkConfig):
