@@ -117,7 +117,7 @@ class Attempt:
         plan = self._plan
         if plan.problems:
             raise BenchError("; ".join(plan.problems))
-        session_environment.ensure(plan)
+        session_environment.ensure(plan, self._bench.provenance)
         self._status = Status(Path(plan.entry_dir), directories, plan.name, plan.mask, self._bench.schedule)
         self._status.now("preparing", attempt=plan.attempt)
         self._status.start()

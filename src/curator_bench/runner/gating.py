@@ -17,12 +17,12 @@ import pytest
 from curator_bench.collection import BENCHMARKS
 from curator_bench.errors import BenchError
 from curator_bench.matrix import definition_hash
-from curator_bench.provenance.environment import machine_id
 from curator_bench.provenance.git import tags
 from curator_bench.report.sparkline import drawn
 from curator_bench.rootdir import name_in_project
 from curator_bench.runner.policy import GateState
 from curator_bench.runner.run_keys import MACHINE
+from curator_bench.runner.session import provenance_of
 from curator_bench.store.gate_history import GateHistory, read_gate_history
 from curator_bench.store.queries import EntryKey, PastValue
 from curator_bench.values import Check, Entry, Requirement, Scalar
@@ -46,12 +46,11 @@ from curator_bench.verdict.gates import (
     word_of,
 )
 from curator_bench.verdict.judgement import Judgement, Mark, Word
-from curator_bench.verdict.judging import History, drifts, judge
+from curator_bench.verdict.judging import GATE_RUNS, History, drifts, judge
 from curator_bench.verdict.marks import Release, marks_of
-from curator_bench.verdict.noise import BLOCK, BLOCKS
 from curator_bench.verdict.tails import Floats
 
-_LAST = BLOCK * (BLOCKS + 1)
+_LAST = 2 * GATE_RUNS
 _LAST_OF_DRIFT = 1000
 """So many earlier runs are read where drift is gated: it is slow."""
 _BLIND = "cannot be held to"
@@ -103,7 +102,7 @@ class Gates:
         """`origin` is the entry and its definition; it was measured on `machine`, or here."""
         self._config, self._requirements = config, requirements
         self._key, definition = origin
-        self._origin = Origin(self._key.name, definition, machine or machine_id())
+        self._origin = Origin(self._key.name, definition, machine or provenance_of(config).machine_id)
         self._wanted: list[Wanted] = []
         self._wanted_drifts: list[WantedDrift] = []
         self._histories: dict[str, GateHistory] = {}
