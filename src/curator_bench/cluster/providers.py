@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from curator_bench import extensions
 from curator_bench.cluster.attached import AttachedCluster
 from curator_bench.cluster.local import LocalCluster
 from curator_bench.cluster.model import Cluster, ClusterProvider, ClusterRequest
 from curator_bench.cluster.reused import ReusedCluster
-from curator_bench.values import RaySettings
+from curator_bench.errors import BenchError, ClusterError
 
 
 class Clusters:
@@ -21,16 +22,30 @@ class Clusters:
         self._local = LocalCluster()
         self._reused = ReusedCluster(marker, directory)
         self._attached = AttachedCluster()
+        self._custom: dict[tuple[str, str], ClusterProvider] = {}
 
-    def provider(self, settings: RaySettings) -> ClusterProvider:
-        if settings.address:
+    def provider(self, request: ClusterRequest) -> ClusterProvider:
+        """The provider that a request names, otherwise the one of ours that its settings ask for."""
+        if request.provider:
+            return self._custom_provider(request.provider, Path(request.working_dir or "."))
+        if request.settings.address:
             return self._attached
-        return self._reused if settings.reuse else self._local
+        return self._reused if request.settings.reuse else self._local
+
+    def _custom_provider(self, name: str, folder: Path) -> ClusterProvider:
+        """One of each name for all runs of this process."""
+        key = name, str(folder) if ".py:" in name else ""
+        if key not in self._custom:
+            try:
+                self._custom[key] = extensions.find("cluster provider", name, folder)()
+            except BenchError as error:
+                raise ClusterError(str(error)) from None
+        return self._custom[key]
 
     @contextmanager
     def cluster(self, request: ClusterRequest) -> Iterator[Cluster]:
         """Give the cluster of one run until the end of the block."""
-        provider = self.provider(request.settings)
+        provider = self.provider(request)
         cluster = provider.start(request)
         try:
             yield cluster
@@ -39,5 +54,5 @@ class Clusters:
 
     def close(self) -> None:
         with ExitStack() as stack:
-            for provider in (self._local, self._reused, self._attached):
+            for provider in (*self._custom.values(), self._local, self._reused, self._attached):
                 stack.callback(provider.close)
