@@ -495,6 +495,12 @@ class RunRecord(Run):
         return self.name if self.is_last else f"{self.name} (attempt {self.attempt})"
 
     @property
+    def measured_s(self) -> float:
+        """How long the script ran, without cluster and warm-up; the whole run where nobody measured that."""
+        measured = self.metrics.get("exec_time_s")
+        return float(measured) if isinstance(measured, int | float) else self.duration_s
+
+    @property
     def category(self) -> str | None:
         """The category of its failure (docs/files.md); None where it did not fail."""
         return failure_category(self.verdict, self.error, self.log_tail, self.cause)

@@ -23,6 +23,7 @@ from curator_bench.provenance.conda import explicit_text
 from curator_bench.provenance.environment import Provenance
 from curator_bench.provenance.machine import Machine, cpu_model_in, machine_id, rounded_up
 from curator_bench.provenance.packages import SubjectState, packages_text, subject_state
+from curator_bench.safe_files import safe_name
 
 WithGpus = Callable[..., Any]
 SOURCE = Path(__file__).parents[2] / "src"
@@ -104,7 +105,8 @@ def test_what_was_captured_is_written_beside_the_lists_of_packages(tmp_path: Pat
 def test_a_machine_with_other_packages_writes_its_own_list(tmp_path: Path) -> None:
     (tmp_path / "packages.txt").write_text("pytest==1.0\n")
     environment.write({"host": "../other host"}, tmp_path, {})
-    assert sorted(os.listdir(tmp_path)) == [".._other_host.json", ".._other_host.packages.txt", "packages.txt"]
+    name = safe_name("../other host")
+    assert sorted(os.listdir(tmp_path)) == [f"{name}.json", f"{name}.packages.txt", "packages.txt"]
     assert (tmp_path / "packages.txt").read_text() == "pytest==1.0\n"
 
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from curator_bench.errors import MissingExtra
-from curator_bench.execution.repeats import combine
 from curator_bench.importing.forms import form_of
 from curator_bench.importing.taking import TakenIn, Taker
+from curator_bench.repeats import combine
 from curator_bench.store import exports
 from curator_bench.store.database import Database
 from curator_bench.store.recorder import Recorder

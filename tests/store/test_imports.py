@@ -21,10 +21,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from curator_bench.errors import BenchError, Mistake
-from curator_bench.execution.repeats import combine
 from curator_bench.importing.forms import form_of
 from curator_bench.importing.found import moment_of
 from curator_bench.importing.taking import TakenIn, Taker
+from curator_bench.repeats import combine
 from curator_bench.store import unrecorded
 from curator_bench.store.database import Database
 from curator_bench.store.records import StoredRun

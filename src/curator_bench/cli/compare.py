@@ -78,7 +78,7 @@ def _only_of(name: str, found: Sequence[str]) -> str:
 
 def _sides(a: str, b: str, database: str, metric: str | None) -> Sides:
     from curator_bench.cli.comparison import Sides
-    from curator_bench.store.measured import only, sessions_meant
+    from curator_bench.store.measured import beside, only, sessions_meant
 
     if _is_database(a) or _is_database(b):
         before, history, declared = _side(a, database, metric)
@@ -89,8 +89,7 @@ def _sides(a: str, b: str, database: str, metric: str | None) -> Sides:
         in_a, in_b = (set(sessions_meant(connection, named)) for named in (a, b))
     if in_a <= in_b:
         raise BenchError(f"every session of {a} is one of {b}, too: there is nothing to compare")
-    history = only(everything, None, without=in_b)
-    return Sides(only(everything, in_a - in_b), only(everything, in_b), history, declared)
+    return Sides(only(everything, in_a - in_b), only(everything, in_b), beside(everything, in_b), declared)
 
 
 def _side(named: str, database: str, metric: str | None) -> tuple[Measured, Measured, Declared]:

@@ -36,10 +36,7 @@ class Clusters:
         """One of each name for all runs of this process."""
         key = name, str(folder) if ".py:" in name else ""
         if key not in self._custom:
-            try:
-                self._custom[key] = extensions.find("cluster provider", name, folder)()
-            except BenchError as error:
-                raise ClusterError(str(error)) from None
+            self._custom[key] = _CustomProvider(name, folder)
         return self._custom[key]
 
     @contextmanager
@@ -56,3 +53,34 @@ class Clusters:
         with ExitStack() as stack:
             for provider in (*self._custom.values(), self._local, self._reused, self._attached):
                 stack.callback(provider.close)
+
+
+class _CustomProvider:
+    """A provider of somebody else's. What it raises is a ClusterError, as of ours."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self._name = name
+        with self._named():
+            self._theirs: ClusterProvider = extensions.find("cluster provider", name, folder)()
+
+    def start(self, request: ClusterRequest) -> Cluster:
+        with self._named():
+            return self._theirs.start(request)
+
+    def stop(self, cluster: Cluster) -> None:
+        with self._named():
+            self._theirs.stop(cluster)
+
+    def close(self) -> None:
+        with self._named():
+            self._theirs.close()
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        try:
+            yield
+        except ClusterError:
+            raise
+        except Exception as error:  # whatever somebody else's code raises
+            said = str(error) if isinstance(error, BenchError) else f"{type(error).__name__}: {error}"
+            raise ClusterError(f"the cluster provider {self._name}: {said}") from error

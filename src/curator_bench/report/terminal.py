@@ -38,8 +38,13 @@ class TerminalReport:
         session_dir: Path,
         entry_dirs: dict[str, Path],
         told: ProgressTold,
+        named: Mapping[str, Sequence[str]],
     ) -> None:
-        """`entry_dirs`: by node id, the items that are runs of entries, and where each leaves its status."""
+        """`entry_dirs`: by node id, the items that are runs of entries, and where each leaves its status.
+
+        `named` are the metrics that sinks name for them: they are shown first.
+        """
+        self._named = named
         self._told = told
         self._progress = told.progress
         self._terminal = terminal
@@ -134,7 +139,7 @@ class TerminalReport:
         self._pause()
         if terminalreporter.verbosity >= 0:
             terminalreporter.write_sep("=", "benchmarks")
-            for line in summary_table(self._runs) if self._runs else ():
+            for line in summary_table(self._runs, self._named) if self._runs else ():
                 terminalreporter.write_line(line)
             if self.done_before:
                 terminalreporter.write_line(f"{len(self.done_before)} of the session were done before")

@@ -45,12 +45,15 @@ def announce(config: pytest.Config) -> None:
 
 def _show_runs(config: pytest.Config) -> TerminalReport:
     from curator_bench.report.terminal import TerminalReport
+    from curator_bench.runner.summary_hook import SummaryHook
 
     benchmarks = config.stash[BENCHMARKS]
     terminal = config.pluginmanager.getplugin("terminalreporter")
     folders = entry_dirs(config, benchmarks)
-    report = TerminalReport(terminal, benchmarks.session_dir, folders, _progress(benchmarks, folders))
+    named = dict(zip(folders, map(_metrics_of_sinks, benchmarks.matrix.entries), strict=True))
+    report = TerminalReport(terminal, benchmarks.session_dir, folders, _progress(benchmarks, folders), named)
     config.pluginmanager.register(report, REPORT)
+    config.pluginmanager.register(SummaryHook(config, report), "curator_bench_summary_hook")
     return report
 
 
@@ -70,6 +73,12 @@ def _progress(benchmarks: Benchmarks, folders: Mapping[str, Path]) -> ProgressTo
     entries = dict(zip(folders, benchmarks.matrix.entries, strict=True))
     progress = Progress(planned, functools.partial(_usual_durations, settings.database, entries))
     return ProgressTold(progress, write, facts, settings.progress_every_s)
+
+
+def _metrics_of_sinks(entry: Entry) -> list[str]:
+    """The metrics that an entry names for its sinks."""
+    named = [settings.get("additional_metrics") for settings in entry.sink_data.values()]
+    return [str(name) for names in named if isinstance(names, list | tuple) for name in names]
 
 
 def _gpus(entry: Entry, settings: Settings) -> float | None:

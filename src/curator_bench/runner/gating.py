@@ -46,12 +46,11 @@ from curator_bench.verdict.gates import (
     word_of,
 )
 from curator_bench.verdict.judgement import Judgement, Mark, Word
-from curator_bench.verdict.judging import History, drifts, judge
+from curator_bench.verdict.judging import GATE_RUNS, History, drifts, judge
 from curator_bench.verdict.marks import Release, marks_of
-from curator_bench.verdict.noise import BLOCK, BLOCKS
 from curator_bench.verdict.tails import Floats
 
-_LAST = BLOCK * (BLOCKS + 1)
+_LAST = 2 * GATE_RUNS
 _LAST_OF_DRIFT = 1000
 """So many earlier runs are read where drift is gated: it is slow."""
 _BLIND = "cannot be held to"

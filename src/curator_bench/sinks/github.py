@@ -11,7 +11,7 @@ from pydantic import Field
 from curator_bench.locking import lock
 from curator_bench.sinks.sink import Context, Sink, SinkConfig
 from curator_bench.values import RunRecord, Session, Summary, Verdict
-from curator_bench.words import inconclusive_line, readable, readable_seconds
+from curator_bench.words import check_line, readable, readable_seconds
 
 _MARKS = {Verdict.PASSED: "✅", Verdict.SKIPPED: "⏭"}
 _MOST_ROWS = 500
@@ -109,12 +109,7 @@ def _row(result: RunRecord, metrics: list[str]) -> str:
 
 def _why(result: RunRecord) -> str:
     """What was not met, and which gates could not be decided; else the error."""
-    unmet = (
-        f"{one.metric} is {'missing' if one.missing else readable(one.metric, one.actual)}, "
-        f"{one.bound} {readable(one.metric, one.limit)}"
-        for one in result.unmet
-    )
-    return "; ".join([*unmet, *map(inconclusive_line, result.inconclusive)]) or result.error
+    return "; ".join(map(check_line, (*result.unmet, *result.inconclusive))) or result.error
 
 
 def _cell(text: str) -> str:
