@@ -195,6 +195,7 @@ class Attempt:
             entry_env=self._own_env(),
             python=plan.python,
             working_dir=plan.working_dir,
+            provider=plan.cluster_provider,
         )
         with self._bench.clusters.cluster(request) as cluster:
             self._cluster = cluster

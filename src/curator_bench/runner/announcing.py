@@ -58,6 +58,7 @@ class FirstRun:
 
 def _show_runs(config: pytest.Config) -> TerminalReport:
     from curator_bench.report.terminal import TerminalReport
+    from curator_bench.runner.summary_hook import SummaryHook
 
     benchmarks = config.stash[BENCHMARKS]
     terminal = config.pluginmanager.getplugin("terminalreporter")
@@ -65,6 +66,7 @@ def _show_runs(config: pytest.Config) -> TerminalReport:
     named = dict(zip(folders, map(_metrics_of_sinks, benchmarks.matrix.entries), strict=True))
     report = TerminalReport(terminal, benchmarks.session_dir, folders, _progress(benchmarks, folders), named)
     config.pluginmanager.register(report, REPORT)
+    config.pluginmanager.register(SummaryHook(config, report), "curator_bench_summary_hook")
     return report
 
 
