@@ -49,7 +49,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
             session.config.pluginmanager.register(RecordingHooks(session.config), "curator_bench_recording")
             session.config.pluginmanager.register(PythonRunHooks(), "curator_bench_python_runs")
         if collection.has_fleet(session.config):
-            from curator_bench.runner.fleet_hooks import FleetHooks
+            from curator_bench.runner.fleet_session import FleetHooks
 
             session.config.pluginmanager.register(FleetHooks(), "curator_bench_fleet")
         if collection.may_report(session.config):
@@ -106,7 +106,7 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     if call.when == "call" and collection.UNJUDGED in item.stash:
-        from curator_bench.runner.unjudged import settle
+        from curator_bench.runner.judging import settle
 
         settle(item, call, report)
     collection.attach_run(item, report)

@@ -17,7 +17,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Self
 
 MEBIBYTE = 2**20
 MOST_BYTES = 64 * MEBIBYTE
@@ -86,6 +86,27 @@ def open_folder(
         yield handle
     finally:
         os.close(handle)
+
+
+class HeldFolder:
+    """A folder held open, so that it can be told from another one that is put in its place."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._handle = os.open(path, _ONLY_PASSED | _FOLDER)
+
+    @property
+    def is_in_place(self) -> bool:
+        try:
+            return os.path.samestat(os.fstat(self._handle), os.lstat(self.path))
+        except OSError:
+            return False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._handle)
 
 
 def make_folder(path: Path, *, below: Path | None = None) -> None:
@@ -192,10 +213,12 @@ def open_lock(path: Path, *, below: Path | None = None) -> BinaryIO:
     """Open a file that is there to be locked, which is made where there is none.
 
     Whoever can open a lock can hold it for ever, so only those can read it who may write it. In a folder where all
-    users can put things (the sticky bit), a lock is refused that is neither ours nor of the folder's owner.
+    users can put things (the sticky bit), a lock is refused that is neither ours nor of the folder's owner. A link, a
+    pipe or a socket in its place is removed.
     """
     with _parent(path, below) as (folder, name):
         for _ in range(_TRIES):
+            _remove_what_is_no_file(path, folder, name)
             with suppress(FileNotFoundError, FileExistsError):
                 descriptor = _open_to_append(path, folder, name, 0o222)
                 try:
@@ -382,16 +405,23 @@ def _open_to_append(path: Path, folder: int, name: str, mode: int) -> int:
         return os.open(name, flags, mode, dir_fd=folder)
 
 
-def _make_appendable(path: Path, folder: int, name: str) -> None:
+def _remove_what_is_no_file(path: Path, folder: int, name: str) -> os.stat_result | None:
+    """The file's status, where there is one."""
     try:
         found = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
-        return
+        return None
+    if stat.S_ISREG(found.st_mode):
+        return found
     if (kind := _kind(found.st_mode)) in ("device", "folder"):
         raise NotUsable(path, f"is a {kind}, not a file")
-    if not stat.S_ISREG(found.st_mode):
-        os.unlink(name, dir_fd=folder)
-    elif found.st_nlink > 1:
+    os.unlink(name, dir_fd=folder)
+    return None
+
+
+def _make_appendable(path: Path, folder: int, name: str) -> None:
+    found = _remove_what_is_no_file(path, folder, name)
+    if found is not None and found.st_nlink > 1:
         _copy_apart(path, folder, name)
 
 

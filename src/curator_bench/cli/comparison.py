@@ -11,10 +11,9 @@ from curator_bench.metric_names import is_secondary
 from curator_bench.store.measured import Kind, Measure, Measured, Values
 from curator_bench.verdict.cases import Rules
 from curator_bench.verdict.comparable import Origin, difference
-from curator_bench.verdict.comparison import Pair
 from curator_bench.verdict.direction import Better, better_of
 from curator_bench.verdict.judgement import Judgement, Unjudged
-from curator_bench.verdict.judging import compare
+from curator_bench.verdict.judging import Pair, compare
 
 Declared: TypeAlias = Mapping[tuple[str, str, str], str]
 """The direction that requirements declare as better, by name, path and metric."""

@@ -27,12 +27,12 @@ from curator_bench.execution.directories import (
 from curator_bench.execution.environment import script_environment
 from curator_bench.execution.files import tail
 from curator_bench.execution.installing import install_command
-from curator_bench.execution.repeats import combine
 from curator_bench.execution.script import Execution, Stage, command_words, execute, mask_of
 from curator_bench.execution.status import Status
 from curator_bench.execution.workbench import Workbench
 from curator_bench.masking import Mask
 from curator_bench.measure.gpu import GpuInUse, busy_gpus
+from curator_bench.repeats import combine
 from curator_bench.values import Cause, Plan, Repeat, RunResult, Verdict
 
 _LOG_LINES = 30
@@ -57,6 +57,15 @@ class _Skipped(Exception):
     """The run needs what is not here."""
 
 
+class _FolderGone(BenchError):
+    """What the run left is lost."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(
+            f"the run's folder was removed or replaced while it ran, and with it what the run left there: {folder}"
+        )
+
+
 class Attempt:
     """One attempt; `run` answers once, `interrupted` answers when it was stopped in between."""
 
@@ -71,6 +80,7 @@ class Attempt:
         self._warnings: list[str] = []
         self._cluster: Cluster | None = None
         self._status: Status | None = None
+        self._folder: safe_files.HeldFolder | None = None
         self._prepared = False
 
     def run(self) -> RunResult:
@@ -89,12 +99,25 @@ class Attempt:
         return self._result(Verdict.INTERRUPTED, "stopped from outside")
 
     def _steps(self) -> None:
-        plan = self._plan
-        directories = prepare(plan, self._top)
+        directories = prepare(self._plan, self._top)
         self._prepared = True
+        with safe_files.HeldFolder(self._top) as self._folder:
+            try:
+                self._run_in(directories)
+            except OSError:  # which is not why
+                self._check_folder()
+                raise
+            self._check_folder()
+
+    def _check_folder(self) -> None:
+        if self._folder is not None and not self._folder.is_in_place:
+            raise _FolderGone(self._top)
+
+    def _run_in(self, directories: Directories) -> None:
+        plan = self._plan
         if plan.problems:
             raise BenchError("; ".join(plan.problems))
-        session_environment.ensure(plan)
+        session_environment.ensure(plan, self._bench.provenance)
         self._status = Status(Path(plan.entry_dir), directories, plan.name, plan.mask, self._bench.schedule)
         self._status.now("preparing", attempt=plan.attempt)
         self._status.start()
@@ -216,6 +239,7 @@ class Attempt:
         self._executions.append(execution)
         if self._plan.delete_scratch:
             remove_scratch(directories)
+        self._check_folder()
         return execution.verdict is Verdict.PASSED
 
     def _note_repeat(self, number: int) -> None:
@@ -269,7 +293,7 @@ def _log_tail(directories: Directories, mask: Mask) -> tuple[str, ...]:
 
 
 def _cause(error: BenchError) -> Cause:
-    kinds = {ClusterError: Cause.CLUSTER, DatasetError: Cause.DATASET, GpuError: Cause.GPU}
+    kinds = {_FolderGone: Cause.DISK, ClusterError: Cause.CLUSTER, DatasetError: Cause.DATASET, GpuError: Cause.GPU}
     return next((cause for kind, cause in kinds.items() if isinstance(error, kind)), Cause.CONFIGURATION)
 
 

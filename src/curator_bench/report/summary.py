@@ -13,12 +13,13 @@ from curator_bench import safe_files
 from curator_bench.codec import json_text, strict, to_document
 from curator_bench.report.pivot import axes_of
 from curator_bench.report.session_runs import RESULTS, SUMMARY, merged, read_run, runs_of
-from curator_bench.values import RunRecord, Scalar
+from curator_bench.values import RunRecord, Scalar, Verdict
 from curator_bench.words import printable, readable_seconds
 
 SCHEMA_VERSION = 1
 _MOST_METRICS = 3
 _MOST_ROWS = 60
+_MOST_NAMED = 5
 _LONGEST_TEXT = 24
 _HUGE = 1e15
 _PREFERRED = ("throughput", "per_sec", "per_s", "time", "_s")
@@ -43,6 +44,17 @@ def summary_table(runs: Sequence[RunRecord]) -> list[str]:
     if len(runs) > _MOST_ROWS:
         lines.append(f"… and {len(runs) - _MOST_ROWS} more; summary.json has them all")
     return [*lines, *warning_lines(runs), *_confirming_line(runs)]
+
+
+def lost_lines(runs: Sequence[RunRecord]) -> list[str]:
+    """The runs of entries whose files are gone by now: somebody removed their folders, or the whole session's."""
+    ran = [run for run in runs if run.matrix and run.verdict != Verdict.SKIPPED]
+    lost = [run for run in ran if not safe_files.is_file(Path(run.directory, RESULTS))]
+    if not lost:
+        return []
+    names = ", ".join(run.name for run in lost[:_MOST_NAMED]) + (", …" if len(lost) > _MOST_NAMED else "")
+    whose = "1 run are gone: its folder was" if len(lost) == 1 else f"{len(lost)} runs are gone: their folders were"
+    return [printable(f"the files of {whose} removed after {'it' if len(lost) == 1 else 'they'} had ended: {names}")]
 
 
 def warning_lines(runs: Sequence[RunRecord]) -> list[str]:

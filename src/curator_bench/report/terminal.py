@@ -129,7 +129,7 @@ class TerminalReport:
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter, exitstatus: int) -> None:
         if not self._runs and not self.done_before and not self._elsewhere:
             return
-        from curator_bench.report.summary import summary_table, warning_lines
+        from curator_bench.report.summary import lost_lines, summary_table, warning_lines
 
         self._pause()
         if terminalreporter.verbosity >= 0:
@@ -146,6 +146,8 @@ class TerminalReport:
         elif terminalreporter.verbosity == -1:
             for line in warning_lines(self._runs):
                 terminalreporter.write_line(line)
+        for line in lost_lines(self._runs):
+            terminalreporter.write_line(line, red=True)
         terminalreporter.write_line(f"Session: {self._session_dir}")
         if exitstatus == pytest.ExitCode.INTERRUPTED and self._entry_dirs:
             session = shlex.quote(self._session_dir.name)

@@ -1,0 +1,203 @@
+"""What a script puts in the place of the bench's files and folders harms nothing outside, and keeps nobody waiting."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from end_to_end.conftest import Outcome, Project
+
+ATTACKS = """
+import json, os, shutil, sys
+from pathlib import Path
+
+act, victim = sys.argv[1], Path(sys.argv[2])
+results = Path(sys.argv[-1])
+entry = results.parent
+session = next(folder for folder in entry.parents if (folder / "env").exists())
+
+def put(path, make):
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+    make(path)
+
+def finish(folder=results):
+    (folder / "params.json").write_text("{}")
+    (folder / "metrics.json").write_text('{"is_success": true}')
+
+OF_THE_RUN = (
+    "logs/stdouterr.log results.jsonl claim.json status.json command.txt memory.csv gpustats.csv results.json"
+    " .results.json.pending"
+).split()
+OF_THE_SESSION = (
+    "session.json .session.json.lock progress.json summary.json .session-uid .invocations/.lock"
+    " data_setup/prepare/.lock data_setup/prepare/outcome.json data_setup/prepare/stdouterr.log unrecorded.jsonl"
+).split() + [f"env/{name}" for name in os.listdir(session / "env")]
+
+if act == "links scratch":
+    put(entry / "scratch", lambda path: path.symlink_to(victim))
+elif act == "links files":
+    for name in OF_THE_RUN:
+        put(entry / name, lambda path: path.symlink_to(victim / "file"))
+elif act == "links folders":
+    for name in ("logs", "scratch", "ray_cluster", "artifacts", "repeat_2", "attempt_2", "warmup_1"):
+        put(entry / name, lambda path: path.symlink_to(victim))
+elif act == "links its folder":
+    finish()
+    entry.rename(entry.with_name("moved"))
+    entry.symlink_to(victim)
+    sys.exit()
+elif act == "links its results":
+    finish(victim / "folder")
+    put(results, lambda path: path.symlink_to(victim / "folder"))
+    sys.exit()
+elif act == "leaves a pipe as metrics":
+    os.mkfifo(results / "metrics.json")
+    os.mkfifo(results / "params.json")
+    os.mkfifo(results / "tasks.pkl")
+    sys.exit()
+elif act == "leaves pipes":
+    for name in OF_THE_RUN:
+        put(entry / name, os.mkfifo)
+elif act == "leaves pipes for all":
+    for name in OF_THE_SESSION:
+        put(session / name, os.mkfifo)
+elif act == "removes the session":
+    shutil.rmtree(session)
+    results.mkdir(parents=True)
+finish()
+"""
+ACTS = (
+    *("links scratch", "links files", "links folders", "links its folder", "links its results"),
+    *("leaves a pipe as metrics", "leaves pipes", "leaves pipes for all"),
+)
+
+
+class Attacked:
+    """A project whose entries attack it, and what came of them."""
+
+    def __init__(self, project: Project, *acts: str, **keys: Any) -> None:
+        self.project = project
+        self.victim = project.folder / "home"
+        (self.victim / "folder").mkdir(parents=True)
+        (self.victim / "file").write_text("precious")
+        (self.victim / "logs").mkdir()
+        (self.victim / "logs" / "stdouterr.log").write_text("precious")
+        project.write("attack.py", ATTACKS)
+        project.write("prepare.py", "")
+        entries = [
+            {"name": act, "script": "attack.py", "args": f"'{act}' '{self.victim}'", "repeat": repeat}
+            for act in acts
+            for repeat in [2 if act == "links folders" else 1]
+        ]
+        project.matrix(*entries, data_setups=[{"name": "prepare", "script": "prepare.py"}], **keys)
+        self.before = self.belongings()
+        began = time.monotonic()
+        self.outcome: Outcome = project.run("--benchmark", "-rA")
+        self.took_s = time.monotonic() - began
+
+    def belongings(self) -> dict[str, str]:
+        files = [path for path in self.victim.rglob("*") if path.is_file() and "folder" not in path.parts]
+        return {str(path): path.read_text() for path in files}
+
+    def of(self, act: str) -> dict[str, Any]:
+        folder = self.project.session_dir / act.replace(" ", "_")
+        found: dict[str, Any] = json.loads((folder / "results.json").read_text())
+        return found
+
+
+@pytest.fixture(scope="module")
+def attacked(new_project: Callable[[], Project]) -> Attacked:
+    return Attacked(new_project(), *ACTS)
+
+
+def test_nothing_that_a_link_leads_to_is_changed_or_removed(attacked: Attacked) -> None:
+    assert attacked.belongings() == attacked.before
+    assert sorted(path.name for path in attacked.victim.iterdir()) == ["file", "folder", "logs"]
+
+
+@pytest.mark.parametrize("act", ["links scratch", "links files", "links folders", "leaves pipes"])
+def test_a_run_with_links_and_pipes_in_its_folder_is_judged_as_any_other(attacked: Attacked, act: str) -> None:
+    assert attacked.of(act)["verdict"] == "passed", attacked.outcome.output
+    folder = attacked.project.session_dir / act.replace(" ", "_")
+    for name in ("results.json", "results.jsonl", "status.json"):
+        assert (folder / name).is_file()
+        assert not (folder / name).is_symlink()
+    assert not os.path.lexists(folder / "scratch")
+
+
+def test_results_that_are_no_files_are_named(attacked: Attacked) -> None:
+    linked, piped = attacked.of("links its results"), attacked.of("leaves a pipe as metrics")
+    assert (linked["verdict"], piped["verdict"]) == ("crashed", "crashed")
+    assert "is a link, not a folder" in linked["error"]
+    assert piped["error"] == "metrics.json is a pipe, not a file"
+    assert "tasks.pkl is a pipe, not a file" in piped["warnings"]
+
+
+def test_a_folder_that_was_replaced_is_named_at_its_run(attacked: Attacked) -> None:
+    run = attacked.of("links its folder")
+    assert run["verdict"] == "error"
+    assert run["cause"] == "disk"
+    assert "the run's folder was removed or replaced while it ran" in run["error"]
+
+
+def test_no_pipe_keeps_anybody_waiting(attacked: Attacked) -> None:
+    """Neither in the invocation that found them nor in one that joins the session."""
+    assert attacked.took_s < 60
+    began = time.monotonic()
+    again = attacked.project.run("--benchmark", "--bench-resume", "-k", "scratch or pipes")
+    assert time.monotonic() - began < 60
+    assert again.code == 0, again.output
+
+
+def test_a_link_in_the_place_of_one_of_ours_is_not_followed_either(new_project: Callable[[], Project]) -> None:
+    """With `artifacts_dir` the large folders are links; their content stands where they led to when they were made."""
+    attacked = Attacked(new_project(), "links scratch", "links folders", artifacts_dir="big")
+    assert attacked.belongings() == attacked.before
+    for act in ("links scratch", "links folders"):
+        assert attacked.of(act)["verdict"] == "passed"
+        large = attacked.project.folder / "big" / "s" / act.replace(" ", "_")
+        assert (large / "logs" / "stdouterr.log").is_file()
+        assert not (large / "scratch").exists()
+
+
+def test_names_in_a_matrix_lead_nowhere_outside_the_session(new_project: Callable[[], Project]) -> None:
+    project = new_project()
+    project.write("make.py", "import pathlib, sys; pathlib.Path(sys.argv[1], 'x').touch(); print('made')")
+    outside = "../../../../OUTSIDE"
+    corpus = {
+        "name": f"{outside}/corpus",
+        "formats": [{"type": f"{outside}/jsonl", "path": "data/corpus"}],
+        "generate": {"script": "make.py", "args": "{dataset_dir}"},
+    }
+    entry = {"name": f"{outside}/entry", "script": "script.py", "matrix": {"size": [f"{outside}/a", ".."]}}
+    project.matrix(
+        {**entry, "args": f"--say {{dataset:{outside}/corpus,{outside}/jsonl}}"},
+        datasets=[corpus],
+        data_setups=[{"name": f"{outside}/setup", "script": "make.py", "args": "."}],
+        sinks=[{"name": "jsonl", "path": "history.jsonl"}],
+    )
+    outcome = project.run()
+    assert outcome.code == 0, outcome.output
+    assert not [path for path in project.folder.parent.rglob("OUTSIDE*") if path.is_relative_to(project.folder.parent)]
+    inside = {path.parent.name for path in project.session_dir.glob("data_setup/*/stdouterr.log")}
+    assert len(inside) == 2
+    assert len(list(project.session_dir.rglob("results.json"))) == 2
+
+
+def test_a_session_that_is_removed_while_it_runs_is_said_at_the_run_and_of_those_before(
+    new_project: Callable[[], Project],
+) -> None:
+    attacked = Attacked(new_project(), "does nothing", "removes the session")
+    assert attacked.outcome.code == 1
+    assert attacked.of("removes the session")["verdict"] == "error"
+    assert attacked.outcome.has("the run's folder was removed or replaced while it ran")
+    assert attacked.outcome.has("the files of 1 run are gone: its folder was removed after it had ended: does nothing")
