@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+import curator_bench
 
 
 def test_a_project_that_does_not_use_it_imports_nothing_more(tmp_path: Path) -> None:
@@ -26,6 +30,28 @@ def test_a_project_that_does_not_use_it_imports_nothing_more(tmp_path: Path) -> 
 
     more = modules() - modules("-p", "no:curator_bench") - {"curator_bench"}
     assert more <= set(sys.stdlib_module_names)
+
+
+def test_pytest_does_not_rewrite_the_modules_of_an_installed_plugin(tmp_path: Path) -> None:
+    site, package = tmp_path / "site", Path(curator_bench.__file__).parent
+    shutil.copytree(package, site / "curator_bench", ignore=shutil.ignore_patterns("__pycache__"))
+    installed = site / "curator_bench-0.1.0.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: curator-bench\nVersion: 0.1.0\n")
+    (installed / "entry_points.txt").write_text("[pytest11]\ncurator_bench = curator_bench.plugin\n")
+    (installed / "RECORD").write_text("".join(f"{path.relative_to(site)},,\n" for path in site.rglob("*.py")))
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "test_mine.py").write_text("import curator_bench\ndef test_it(): print(curator_bench.__file__)")
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    command = [sys.executable, "-m", "pytest", "-s"]
+    said = subprocess.run(
+        command, cwd=project, env={**env, "PYTHONPATH": str(site)}, check=True, capture_output=True, text=True
+    ).stdout
+    assert str(site) in said
+    compiled = [path.name for path in (site / "curator_bench").rglob("*.pyc")]
+    assert [name for name in compiled if name.startswith("plugin.")]
+    assert [name for name in compiled if "-pytest-" in name and not name.startswith("__init__.")] == []
 
 
 def test_help_has_every_option_in_groups_of_their_own(pytester: pytest.Pytester) -> None:

@@ -17,24 +17,25 @@ _LAST = 10
 
 
 def ours(series: Sequence[Floats]) -> NDArray[np.bool_]:
-    from curator_bench.verdict.cases import Question, Rules
-    from curator_bench.verdict.direction import Better
-    from curator_bench.verdict.gating import Outcome, gate_all
+    from curator_bench.verdict.judgement import Word
 
-    rules = Rules(Better.LESS)
-    decisions = gate_all([Question(one[:-1], one[-1:], rules) for one in series])
-    return np.array([decision.outcome is Outcome.REGRESSION for decision in decisions])
+    return _judged(series, Word.REGRESSION)
 
 
 def improvements(series: Sequence[Floats]) -> NDArray[np.bool_]:
-    """Ours, where less of it were worse: on noise it should be as rare as an alarm."""
+    """Ours, for the other direction: on noise an improvement should be as rare as an alarm."""
+    from curator_bench.verdict.judgement import Word
+
+    return _judged(series, Word.IMPROVEMENT)
+
+
+def _judged(series: Sequence[Floats], word: str) -> NDArray[np.bool_]:
     from curator_bench.verdict.cases import Question, Rules
     from curator_bench.verdict.direction import Better
-    from curator_bench.verdict.gating import Outcome, gate_all
+    from curator_bench.verdict.judging import judge
 
-    rules = Rules(Better.MORE)
-    decisions = gate_all([Question(one[:-1], one[-1:], rules) for one in series])
-    return np.array([decision.outcome is Outcome.REGRESSION for decision in decisions])
+    rules = Rules(Better.LESS)
+    return np.array([one.word == word for one in judge([Question(one[:-1], one[-1:], rules) for one in series])])
 
 
 def three_sigma(series: Sequence[Floats]) -> NDArray[np.bool_]:

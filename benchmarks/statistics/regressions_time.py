@@ -22,10 +22,9 @@ from generated_series import correlated, lognormal
 from curator_bench.store import bulk
 from curator_bench.store.database import Database, database_url, open_for_writing
 from curator_bench.store.tables import METRICS, RUNS, SESSIONS
-from curator_bench.verdict.cases import Rules
+from curator_bench.verdict.cases import Question, Rules
 from curator_bench.verdict.direction import Better
-from curator_bench.verdict.gating import gate
-from curator_bench.verdict.shifts import shifts_of
+from curator_bench.verdict.judging import History, courses, judge
 
 COMMAND = "from curator_bench.cli import main; main()"
 FIRST = datetime(2025, 1, 1, tzinfo=UTC)
@@ -79,17 +78,17 @@ def time_of(command: list[str]) -> tuple[float, str]:
 
 
 def verdict_ms(points: int, rounds: int) -> dict[str, float]:
-    """Of a gate, and of all shifts, over one series."""
+    """Of a gate, and of all steps, over one series."""
     rules = Rules(Better.LESS)
-    times: dict[str, list[float]] = {"gate_ms": [], "shifts_ms": []}
+    times: dict[str, list[float]] = {"gate_ms": [], "steps_ms": []}
     for seed in range(rounds):
         values = _values(np.random.default_rng(seed), points, 0.05)
         began = time.perf_counter()
-        gate(values[:-1], values[-1], rules)
+        judge([Question(values[:-1], values[-1:], rules)])
         between = time.perf_counter()
-        shifts_of(values, rules)
+        courses([History(values, rules)])
         times["gate_ms"].append(1000 * (between - began))
-        times["shifts_ms"].append(1000 * (time.perf_counter() - between))
+        times["steps_ms"].append(1000 * (time.perf_counter() - between))
     return {name: median(found) for name, found in times.items()}
 
 

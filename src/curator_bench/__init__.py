@@ -3,22 +3,68 @@
 from __future__ import annotations
 
 import importlib
+import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from curator_bench.study import MatrixResults, run_matrix
-    from curator_bench.values import Plan, RunRecord, Verdict
+from curator_bench.package import VERSION
 
-__version__ = "0.1.0"
-__all__ = ["MatrixResults", "Plan", "RunRecord", "Verdict", "run_matrix"]
+if TYPE_CHECKING:
+    from curator_bench.cluster.model import Cluster, ClusterProvider, ClusterRequest
+    from curator_bench.measure.sampler import SampledRun, Sampler
+    from curator_bench.sinks.sink import Sink, SinkConfig
+    from curator_bench.study import MatrixResults, run_matrix
+    from curator_bench.values import Check, Plan, Run, RunRecord, Session, Subject, Summary, Verdict
+
+__version__ = VERSION
+__all__ = [
+    "Check",
+    "Cluster",
+    "ClusterProvider",
+    "ClusterRequest",
+    "MatrixResults",
+    "Plan",
+    "Run",
+    "RunRecord",
+    "SampledRun",
+    "Sampler",
+    "Session",
+    "Sink",
+    "SinkConfig",
+    "Subject",
+    "Summary",
+    "Verdict",
+    "run_matrix",
+]
 _MODULES = {
+    **dict.fromkeys(("Cluster", "ClusterProvider", "ClusterRequest"), "curator_bench.cluster.model"),
     **dict.fromkeys(("MatrixResults", "run_matrix"), "curator_bench.study"),
-    **dict.fromkeys(("Plan", "RunRecord", "Verdict"), "curator_bench.values"),
+    **dict.fromkeys(("SampledRun", "Sampler"), "curator_bench.measure.sampler"),
+    **dict.fromkeys(("Sink", "SinkConfig"), "curator_bench.sinks.sink"),
 }
+"""The modules of those that are not in values."""
 
 
 def __getattr__(name: str) -> Any:
     """Import a name of __all__ when it is first asked for: every start of pytest imports this package."""
-    if name not in _MODULES:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_MODULES[name]), name)
+    return getattr(importlib.import_module(_MODULES.get(name, "curator_bench.values")), name)
+
+
+class _AsInstalled:
+    """Finds our modules before pytest does, which would parse and rewrite each of them for its assertions.
+
+    Where it cannot keep the result (a container, an installation of root's) it would do so at every start; and before
+    Python 3.11.5 two threads that parse at the same time break each other.
+    """
+
+    @staticmethod
+    def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
+        return PathFinder.find_spec(name, path, target) if name.startswith(f"{__name__}.") else None
+
+
+if "_pytest.assertion.rewrite" in sys.modules:
+    sys.meta_path.insert(0, _AsInstalled)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 import sqlite3
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+import warm
 
 from curator_bench import fixtures
 
@@ -29,8 +28,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def run(folder: Path, *options: str) -> None:
-    command = [sys.executable, "-m", "pytest", "-q", "--strict-markers", *options]
-    outcome = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    outcome = warm.run("pytest", "-q", "--strict-markers", *options, cwd=folder, within_s=300)
     assert f"{TESTS_AND_ENTRIES} passed" in outcome.stdout, outcome.stdout + outcome.stderr
 
 

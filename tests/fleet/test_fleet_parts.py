@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
@@ -28,12 +26,9 @@ from curator_bench.fleet.code_shipping import (
 )
 from curator_bench.fleet.fleet import Fleet, FleetSettings
 from curator_bench.fleet.gpus import GpuWatch
-from curator_bench.fleet.messages import Lost, Node, Nodes, Slice, Where
+from curator_bench.fleet.messages import Node, Nodes, Slice, Where
 from curator_bench.fleet.quarantine import Quarantine
 from curator_bench.fleet.slices import capacity, fits, largest, slice_of, within
-from curator_bench.runner import fleet_loop
-from curator_bench.runner.fleet_loop import FleetLoop
-from curator_bench.runner.flights import Flight
 from curator_bench.values import Cause, Plan, RaySettings, Verdict
 
 GIB = 1 << 30
@@ -315,36 +310,3 @@ def test_nodes_of_one_host_are_told_apart_also_when_one_has_died() -> None:
         fleet.next_event(1)
     assert list(map(str, fleet.nodes)) == ["h/bbbbbbbb (CPU: 1)", "i (CPU: 1)"]
     assert [fleet.name_of(Where(node.id, node.host)) for node in (one, alone)] == ["h/aaaaaaaa", "i"]
-
-
-def loop_of(*flights: Flight, nodes: tuple[Node, ...] = (), machines: Mapping[str, str] | None = None) -> FleetLoop:
-    """One that has these in flight; what it judges is kept in `judged`."""
-    loop = FleetLoop.__new__(FleetLoop)
-    loop._flights = {flight.plan.uid: flight for flight in flights if flight.plan}
-    loop._waiting = {}
-    loop._failed, loop._elsewhere, loop._machines = deque(), deque(), dict(machines or {})
-    loop._fleet, loop.quarantine = Mock(nodes=nodes), Quarantine()
-    loop._judge = Mock()  # type: ignore[method-assign]
-    return loop
-
-
-@pytest.mark.parametrize("attempt", [1, 2])
-def test_what_waits_again_because_its_cluster_is_gone_stays_claimed(
-    attempt: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    released, flight = Mock(), Flight(Mock(), Mock(), Slice(), attempt, plan=plan())
-    monkeypatch.setattr(fleet_loop, "release", released)
-    loop = loop_of(flight)
-    loop._take(Lost(flight.plan.uid if flight.plan else "", "the cluster is gone", with_all=True))
-    assert [(again.item, again.attempt) for again in loop._waiting[str(Slice())]] == [(flight.item, attempt)]
-    released.assert_not_called()
-
-
-def test_what_is_measured_again_is_measured_on_the_same_node_else_on_one_like_it() -> None:
-    machines = {"first": "big", "second": "small", "third": "big"}
-    where = Where("first", "host", machine_id="big")
-    there = loop_of(nodes=tuple(map(node, ("first", "second", "third", "unknown"))), machines=machines)
-    assert there._like(where) == {"first"}
-    gone = loop_of(nodes=tuple(map(node, ("second", "third", "unknown"))), machines=machines)
-    assert gone._like(where) == {"third"}
-    assert not loop_of(nodes=tuple(map(node, ("second", "unknown"))), machines=machines)._like(where)

@@ -21,10 +21,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from curator_bench.errors import BenchError, Mistake
-from curator_bench.execution.repeats import combine
 from curator_bench.importing.forms import form_of
 from curator_bench.importing.found import moment_of
 from curator_bench.importing.taking import TakenIn, Taker
+from curator_bench.repeats import combine
 from curator_bench.store import unrecorded
 from curator_bench.store.database import Database
 from curator_bench.store.records import StoredRun
@@ -223,9 +223,9 @@ def test_what_the_recorder_kept_is_taken_in_and_completes_what_was_under_way(ben
     end = bench.end(metrics={"rate": 1.5}, params={"a": "1"}, repeats=repeats)
     other = bench.start("other")
     for start in (under_way, other):
-        file = unrecorded.keep(bench.session_dir, StoredRun(recorder.session, recorder._invocation, start, end))
+        file = unrecorded.keep(bench.session_dir, StoredRun(recorder.session, recorder.invocation, start, end))
     unrecorded.keep(
-        bench.session_dir, StoredRun(recorder.session, recorder._invocation, other, bench.end(Verdict.FAILED))
+        bench.session_dir, StoredRun(recorder.session, recorder.invocation, other, bench.end(Verdict.FAILED))
     )
     assert take_in(database, file) == TakenIn(added=1, completed=1)
     assert bench.rows("test_run", "name", "verdict") == [("other", "failed"), ("under way", "passed")]
@@ -239,13 +239,13 @@ def test_what_the_recorder_kept_is_taken_in_and_completes_what_was_under_way(ben
 def test_a_half_written_line_of_it_is_said(bench: Bench) -> None:
     database = bench.open()
     recorder = bench.recorder(database)
-    record = StoredRun(recorder.session, recorder._invocation, bench.start("whole"), bench.end())
+    record = StoredRun(recorder.session, recorder.invocation, bench.start("whole"), bench.end())
     file = unrecorded.keep(bench.session_dir, record)
     with file.open("a") as more:
         more.write('{"schema_version": 1, "kind": "run"}\n{"kind": "run", "start": {"na')
     taken = take_in(database, file)
     assert (taken.added, [mistake.place.line for mistake in taken.mistakes]) == (1, [2, 3])
-    assert str(taken.mistakes[0]) == f"{file}:2: this is no run: KeyError('session')"
+    assert str(taken.mistakes[0]) == f"{file}:2: this is no run: end: missing, session: missing, start: missing"
 
 
 # --- results.jsonl
@@ -569,7 +569,7 @@ def test_whatever_a_value_is_it_is_taken_in_or_a_mistake_in_one_line(bench: Benc
     database = bench.open()
     recorder = bench.recorder(database)
     repeats = tuple(Repeat(index, 0, 1.0, {"rate": 1.0}) for index in (1, 2))
-    kept = StoredRun(recorder.session, recorder._invocation, bench.start(), bench.end(repeats=repeats))
+    kept = StoredRun(recorder.session, recorder.invocation, bench.start(), bench.end(repeats=repeats))
     originals = [result(bench), measured(path="x", machine="m"), json.loads(saved.read_text())]
     originals.append(json.loads(unrecorded.line_of(kept)))
     numbers = random.Random(4)

@@ -112,15 +112,17 @@ def test_a_half_written_line_is_taken_back(tmp_path: Path, sqlite_bench: Bench) 
     """The limit stands for a disk that is full after half a line; it would end this process but for Python."""
     code = (
         "import resource, sys\n"
-        "from curator_bench.store.unrecorded import _append\n"
+        "from curator_bench.locking import append_whole, locked\n"
         "from pathlib import Path\n"
-        "path = Path(sys.argv[1])\n"
-        "_append(path, b'first\\n')\n"
+        "def append(line):\n"
+        "    with locked(Path(sys.argv[1])) as file:\n"
+        "        append_whole(file, line, sync=True)\n"
+        "append(b'first\\n')\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10))\n"
         "try:\n"
-        "    _append(path, b'second\\n')\n"
+        "    append(b'second\\n')\n"
         "except OSError:\n"
-        "    print(path.read_text())\n"
+        "    print(Path(sys.argv[1]).read_text())\n"
     )
     done = subprocess.run([sys.executable, "-c", code, tmp_path / "f"], capture_output=True, text=True, check=True)
     assert done.stdout == "first\n\n"
@@ -142,12 +144,12 @@ def test_what_nothing_can_take_is_named(
 def test_recording_goes_on_when_the_trouble_is_over(sqlite_bench: Bench) -> None:
     recorder = sqlite_bench.recorder(database := sqlite_bench.open())
     with open_for_writing(sqlite_bench.url) as other, other.writing():
-        recorder._patience_s = 1.5
+        recorder.patience_s = 1.5
         uid = recorder.start_run(sqlite_bench.start("started_in_trouble"))
         record(sqlite_bench, recorder, "wholly_in_trouble")
-    assert recorder._patience_s < 1.5
+    assert recorder.patience_s < 1.5
     recorder.finish_run(uid, sqlite_bench.end(metrics={"rate": 1.0}))
-    assert recorder._patience_s == WRITE_PATIENCE_S
+    assert recorder.patience_s == WRITE_PATIENCE_S
     record(sqlite_bench, recorder, "afterwards")
     assert sqlite_bench.rows("test_run", "name", "verdict") == [
         ("afterwards", "passed"),
@@ -161,7 +163,7 @@ def test_recording_goes_on_when_the_trouble_is_over(sqlite_bench: Bench) -> None
 
 def test_a_database_that_is_busy_for_long_holds_runs_up_for_seconds_only(sqlite_bench: Bench) -> None:
     recorder = sqlite_bench.recorder(sqlite_bench.open())
-    recorder._patience_s = 0.05  # as after a first failure
+    recorder.patience_s = 0.05  # as after a first failure
     with open_for_writing(sqlite_bench.url) as other, other.writing():
         record(sqlite_bench, recorder, "first")
         start = time.monotonic()
@@ -277,7 +279,7 @@ def test_what_was_kept_is_all_there_is_of_a_run(bench: Bench) -> None:
         "invocation": ("uid", "host"),
     }
     written = {table: bench.rows(table, *columns) for table, columns in tables.items()}
-    whole = StoredRun(recorder.session, recorder._invocation, start, end)
+    whole = StoredRun(recorder.session, recorder.invocation, start, end)
     file = unrecorded.keep(bench.session_dir, whole)
     assert json.loads(file.read_text())["schema_version"] == 1
     with database.writing() as connection:

@@ -15,15 +15,19 @@ from curator_bench.verdict.direction import Better, better_of
 from curator_bench.verdict.false_discovery import adjusted, discoveries
 from curator_bench.verdict.intervals import change_between
 from curator_bench.verdict.scale import Scale, scale_of
-from curator_bench.verdict.tails import normal_tail, t_tail, variance_of_mean
+from curator_bench.verdict.tails import normal_score, t_score, t_value, variance_of_mean
 
 CHANCES = st.lists(st.floats(0, 1), min_size=1, max_size=30)
 
 
-def test_tails_are_those_of_the_textbook() -> None:
-    assert normal_tail(np.array([0.0, 1.959964, 3.0])) == pytest.approx([0.5, 0.025, 0.00134990], rel=1e-5)
-    student = t_tail(np.array([2.228139, 4.143700]), np.array([10.0, 10.0]))  # 2.5 % and 0.1 %
+def test_scores_are_the_logarithms_of_the_tails_of_the_textbook() -> None:
+    assert np.exp(-normal_score(np.array([0.0, 1.959964, 3.0, -1.0]))) == pytest.approx(
+        [0.5, 0.025, 0.00134990, 0.8413447], rel=1e-5
+    )
+    assert normal_score(np.array([40.0])) == pytest.approx([804.608], rel=1e-5)
+    student = np.exp(-t_score(np.array([2.228139, 4.143700]), np.array([10.0, 10.0])))  # 2.5 % and 0.1 %
     assert student == pytest.approx([0.025, 0.001], rel=0.05)
+    assert t_value(0.025, np.array([10.0, 1000.0])) == pytest.approx([2.228, 1.962], rel=0.01)
 
 
 @settings(deadline=None)

@@ -17,12 +17,12 @@ import pytest
 from curator_bench.collection import BENCHMARKS
 from curator_bench.errors import BenchError
 from curator_bench.matrix import definition_hash
-from curator_bench.provenance.environment import machine_id
 from curator_bench.provenance.git import tags
 from curator_bench.report.sparkline import drawn
 from curator_bench.rootdir import name_in_project
 from curator_bench.runner.policy import GateState
 from curator_bench.runner.run_keys import MACHINE
+from curator_bench.runner.session import provenance_of
 from curator_bench.store.gate_history import GateHistory, read_gate_history
 from curator_bench.store.queries import EntryKey, PastValue
 from curator_bench.values import Check, Entry, Requirement, Scalar
@@ -46,12 +46,11 @@ from curator_bench.verdict.gates import (
     word_of,
 )
 from curator_bench.verdict.judgement import Judgement, Mark, Word
-from curator_bench.verdict.judging import History, drifts, judge
+from curator_bench.verdict.judging import GATE_RUNS, History, drifts, judge
 from curator_bench.verdict.marks import Release, marks_of
-from curator_bench.verdict.noise import BLOCK, BLOCKS
 from curator_bench.verdict.tails import Floats
 
-_LAST = BLOCK * (BLOCKS + 1)
+_LAST = 2 * GATE_RUNS
 _LAST_OF_DRIFT = 1000
 """So many earlier runs are read where drift is gated: it is slow."""
 _BLIND = "cannot be held to"
@@ -98,27 +97,37 @@ class Gates:
         config: pytest.Config,
         origin: tuple[EntryKey, str | None],
         requirements: Sequence[Requirement],
-        metrics: Mapping[str, Scalar],
         machine: str = "",
     ) -> None:
-        """`origin` is the entry and its definition; `metrics` are what its first run measured, on `machine` or here."""
-        self._config = config
+        """`origin` is the entry and its definition; it was measured on `machine`, or here."""
+        self._config, self._requirements = config, requirements
         self._key, definition = origin
-        self._origin = Origin(self._key.name, definition, machine or machine_id())
-        everything = config.stash[BENCHMARKS].settings.fail_on_regression
+        self._origin = Origin(self._key.name, definition, machine or provenance_of(config).machine_id)
+        self._wanted: list[Wanted] = []
+        self._wanted_drifts: list[WantedDrift] = []
+        self._histories: dict[str, GateHistory] = {}
+        """By metric; read before anything is measured again."""
+        self.warnings: list[str] = []
+
+    def _read(self, metrics: Mapping[str, Scalar]) -> None:
+        """Read the history of each gated metric that is not known yet: a fixture may have added one to the last run."""
+        everything = self._config.stash[BENCHMARKS].settings.fail_on_regression
         # What is no number is told by the requirement itself.
         numbers = {name: value for name, value in metrics.items() if _is_finite(value)}
-        self._wanted = wanted(requirements, numbers, everything=everything)
-        self._wanted_drifts = wanted_drifts(requirements, numbers)
-        self.warnings: list[str] = []
-        self._history = self._read() if self._wanted or self._wanted_drifts else GateHistory()
+        found = wanted(self._requirements, numbers, everything=everything)
+        new = [one for one in found if one.metric not in self._histories]
+        new_drifts = [one for one in wanted_drifts(self._requirements, numbers) if one.metric not in self._histories]
+        names = list(dict.fromkeys([*(one.metric for one in new), *(one.metric for one in new_drifts)]))
+        if names:
+            history = self._history(names, _LAST_OF_DRIFT if new_drifts else _LAST)
+            self._wanted += new
+            self._wanted_drifts += new_drifts
+            self._histories |= dict.fromkeys(names, history)
 
-    def _read(self) -> GateHistory:
+    def _history(self, names: list[str], last: int) -> GateHistory:
         database = self._config.stash[BENCHMARKS].settings.database
-        names = dict.fromkeys([*(one.metric for one in self._wanted), *(one.metric for one in self._wanted_drifts)])
-        last = _LAST_OF_DRIFT if self._wanted_drifts else _LAST
         try:
-            history = read_gate_history(database, self._key, list(names), self._origin.machine, last=last)
+            history = read_gate_history(database, self._key, names, self._origin.machine, last=last)
         except BenchError as error:
             self.warnings.append(f"not compared with its history: {error}")
             return GateHistory()
@@ -133,7 +142,8 @@ class Gates:
         return "" if found.indices else found.reason
 
     def judge(self, measured: Sequence[Mapping[str, Scalar]]) -> Judged:
-        """Decides on all runs there are of the item, the first one first."""
+        """Decide on all these runs of the item together, the first one first."""
+        self._read(measured[-1])
         asked = [self._ask(one, measured) for one in self._wanted if number(measured[-1].get(one.metric)) is not None]
         decisions = judge([one.question for one in asked])
         words = [self._word(*pair) for pair in zip(asked, decisions, strict=True)]
@@ -153,10 +163,11 @@ class Gates:
 
     def _past(self, metric: str) -> list[PastValue]:
         """The earlier values that compare with this run, since the level that was accepted last."""
-        since = self._history.level_since.get(metric)
+        history = self._histories[metric]
+        since = history.level_since.get(metric)
         return [
             value
-            for value in self._history.values.get(metric, ())
+            for value in history.values.get(metric, ())
             if (value.definition_hash or None) == (self._origin.definition or None)
             and number(value.value) is not None
             and (since is None or value.start >= since)
@@ -217,11 +228,11 @@ class Gates:
         return history, marks_of(starts, commits, releases)
 
 
-def gates_of(item: pytest.Item, entry: Entry, metrics: Mapping[str, Scalar]) -> Gates:
-    """The gates of the entry an item runs; `metrics` are those of its first run."""
+def gates_of(item: pytest.Item, entry: Entry) -> Gates:
+    """The gates of the entry an item runs."""
     key = EntryKey(entry.id, name_in_project(entry.file.file, item.config), entry.name)
     machine = item.stash.get(MACHINE, "")
-    return Gates(item.config, (key, definition_hash(entry)), entry.requirements, metrics, machine)
+    return Gates(item.config, (key, definition_hash(entry)), entry.requirements, machine)
 
 
 def _items(config: pytest.Config) -> int:

@@ -1,24 +1,142 @@
-"""RunResult to a passed or failed item: what the function of an entry's item does."""
+"""Judges runs: each by its requirements, and the last runs of an item together by its gates."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import pytest
 
-from curator_bench.collection import UNJUDGED
-from curator_bench.runner.attempts import attempts_of
-from curator_bench.runner.outcomes import Outcome
+from curator_bench.collection import BENCHMARKS, UNJUDGED
+from curator_bench.errors import BenchError
+from curator_bench.masking import Mask
+from curator_bench.runner.policy import GateState
 from curator_bench.runner.reporting import add_properties, note_run
-from curator_bench.values import Check, Entry, RunResult, Verdict
+from curator_bench.runner.shown import masked_checks, masked_result
+from curator_bench.values import Check, Entry, Requirement, RunResult, Scalar, Verdict
 from curator_bench.verdict.failure_table import failure_table
+from curator_bench.verdict.requirements import check, judge
+
+if TYPE_CHECKING:
+    from curator_bench.runner.gating import Gates, Judged
+
+_JUDGE = pytest.StashKey["Judge"]()
+_OF_PYTEST_TIMEOUT = "from pytest-timeout."
+_LONGEST_ERROR = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A run with its checks; `texts` say more of those that failed or are inconclusive."""
+
+    result: RunResult
+    checks: tuple[Check, ...] = ()
+    texts: tuple[str, ...] = ()
+    inconclusive_fails: bool = False
+
+    @property
+    def verdict(self) -> Verdict:
+        return judge(self.result, self.checks, inconclusive_fails=self.inconclusive_fails)
+
+
+def has_gates(item: pytest.Item, entry: Entry) -> bool:
+    """True where runs of the entry are held against its history."""
+    settings = item.config.stash[BENCHMARKS].settings
+    return settings.fail_on_regression or any(map(_is_gate, entry.requirements))
+
+
+def _is_gate(one: Requirement) -> bool:
+    return one.max_regression is not None or one.max_drift is not None
+
+
+def judge_of(item: pytest.Item, entry: Entry) -> Judge:
+    """The judge of all runs of the item."""
+    if _JUDGE not in item.stash:
+        new_gates = (lambda: _gates_of(item, entry)) if has_gates(item, entry) else None
+        item.stash[_JUDGE] = Judge(item.config, entry.requirements, new_gates)
+    return item.stash[_JUDGE]
+
+
+def _gates_of(item: pytest.Item, entry: Entry) -> Gates:
+    from curator_bench.runner.gating import gates_of
+
+    return gates_of(item, entry)
+
+
+def forget_judge(item: pytest.Item) -> None:
+    """An item may run again, for plugins that repeat tests: then nothing of before counts."""
+    if _JUDGE in item.stash:
+        del item.stash[_JUDGE]
+
+
+class Judge:
+    """Judges the runs of one item, each by its requirements once."""
+
+    def __init__(
+        self, config: pytest.Config, requirements: Sequence[Requirement], new_gates: Callable[[], Gates] | None
+    ) -> None:
+        """`new_gates` is called when the gates are first asked; None where there are none."""
+        self._requirements, self._new_gates = requirements, new_gates
+        self._inconclusive_fails = config.stash[BENCHMARKS].settings.inconclusive_fails
+        self._checked: tuple[Mapping[str, Scalar], tuple[Check, ...]] | None = None
+        """The metrics that were checked last, and their checks."""
+        self._gates: Gates | None = None
+        self._gated: list[RunResult] = []
+        """The runs that the gates judge together, the last one last."""
+        self._found: Judged | None = None
+
+    def by_requirements(self, result: RunResult) -> Outcome:
+        """Judge a run by its requirements, gates apart."""
+        checks = self._checks_of(result.metrics) if result.verdict is Verdict.PASSED else ()
+        return Outcome(result, checks, inconclusive_fails=self._inconclusive_fails)
+
+    def _checks_of(self, metrics: Mapping[str, Scalar]) -> tuple[Check, ...]:
+        if self._checked is None or self._checked[0] is not metrics:
+            self._checked = metrics, check(self._requirements, metrics)
+        return self._checked[1]
+
+    def gates(self, result: RunResult) -> GateState:
+        """Ask the gates about this run and those that were asked about before."""
+        return self._ask_gates(result).state
+
+    def of_another(self, result: RunResult) -> Outcome:
+        """A run that is not the last: with its gates, where they were asked about it."""
+        outcome = self.by_requirements(result)
+        is_gated = self._gated and self._gated[-1] is result and self._found is not None
+        return self._with_gates(outcome, self._found) if is_gated and self._found else outcome
+
+    def of_last(self, result: RunResult) -> Outcome:
+        """The last run, which a fixture may have changed since it ran, with all there is to say of it."""
+        outcome = self.by_requirements(result)
+        if result.verdict is not Verdict.PASSED or self._new_gates is None:
+            return outcome
+        found = self._ask_gates(result)
+        assert self._gates is not None
+        self._gates.note_discoveries(found)
+        return self._with_gates(outcome, found)
+
+    def _ask_gates(self, result: RunResult) -> Judged:
+        if self._gated and self._gated[-1].attempt == result.attempt:
+            self._gated.pop()
+        self._gated.append(result)
+        if self._gates is None:
+            assert self._new_gates
+            self._gates = self._new_gates()
+        self._found = self._gates.judge([run.metrics for run in self._gated])
+        return self._found
+
+    def _with_gates(self, outcome: Outcome, found: Judged) -> Outcome:
+        warnings = self._gates.warnings if self._gates else ()
+        result = replace(outcome.result, warnings=(*outcome.result.warnings, *warnings))
+        return replace(outcome, result=result, checks=(*outcome.checks, *found.checks), texts=found.texts)
 
 
 def check_run(item: pytest.Item, entry: Entry, result: RunResult) -> None:
-    """Judges a run; fails the item, in words rather than a traceback, unless it passed."""
+    """Judge the last run of an item; fail the item, in words rather than a traceback, unless it passed."""
     if UNJUDGED in item.stash:
         del item.stash[UNJUDGED]
-    outcome = attempts_of(item, entry).judged(result)
+    outcome = _masked(judge_of(item, entry).of_last(result), item.config.stash[BENCHMARKS].mask)
     run = note_run(item, entry, outcome.result, outcome.verdict, outcome.checks)
     add_properties(item, outcome.verdict, outcome.result, outcome.checks)
     if outcome.verdict is Verdict.SKIPPED:
@@ -26,6 +144,57 @@ def check_run(item: pytest.Item, entry: Entry, result: RunResult) -> None:
         raise pytest.skip.Exception(outcome.result.error, _use_item_location=True)
     if outcome.verdict is not Verdict.PASSED:
         pytest.fail(_why(entry, outcome, run.directory), pytrace=False)
+
+
+def _masked(outcome: Outcome, mask: Mask) -> Outcome:
+    return replace(
+        outcome,
+        result=masked_result(outcome.result, mask),
+        checks=masked_checks(outcome.checks, mask),
+        texts=tuple(map(mask.hide, outcome.texts)),
+    )
+
+
+def settle(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
+    """Judge a run that its test has not given to `judge_run` by how the test ended.
+
+    A run that did not end well stays what it is, whatever its test makes of it.
+    """
+    entry, result = item.stash[UNJUDGED]
+    verdict = judge(result, ())
+    if verdict is Verdict.PASSED and not report.passed:
+        error = shown_error(error_of(call, report), item.config.stash[BENCHMARKS].mask)
+        verdict, result = verdict_of(call, report), replace(result, error=error)
+    note_run(item, entry, result, verdict, ())
+    add_properties(item, verdict, result)
+
+
+def verdict_of(call: pytest.CallInfo[None], report: pytest.TestReport) -> Verdict:
+    """The verdict of a test's phase that did not pass."""
+    if report.skipped:
+        return Verdict.SKIPPED
+    error = call.excinfo.value if call.excinfo else None
+    if isinstance(error, KeyboardInterrupt):  # which --pdb holds back
+        return Verdict.INTERRUPTED
+    if isinstance(error, pytest.fail.Exception) and _OF_PYTEST_TIMEOUT in str(error.msg):
+        return Verdict.TIMEOUT
+    if call.when != "call" or isinstance(error, BenchError):
+        return Verdict.ERROR
+    return Verdict.FAILED if isinstance(error, AssertionError | pytest.fail.Exception | None) else Verdict.CRASHED
+
+
+def error_of(call: pytest.CallInfo[None], report: pytest.TestReport) -> str:
+    """The reason why a phase did not pass, in full; `shown_error` masks and cuts it."""
+    if call.excinfo is None:
+        return report.longreprtext
+    error = call.excinfo.value
+    said = error.msg if isinstance(error, pytest.fail.Exception | pytest.skip.Exception) else None
+    return said or call.excinfo.exconly(tryshort=True)
+
+
+def shown_error(error: str, mask: Mask) -> str:
+    """The error for people: without secrets, and not too long."""
+    return mask.hide(error)[:_LONGEST_ERROR]
 
 
 def _missed(checks: Sequence[Check]) -> str:

@@ -58,6 +58,9 @@ class Spent:
     confirming_s: float = 0.0
 
 
+NOTHING_SPENT = Spent()
+
+
 @dataclass(frozen=True, slots=True)
 class Happened:
     """The runs of one entry so far."""
@@ -97,7 +100,7 @@ class Decision:
 _JUDGE = Decision(Next.JUDGE)
 
 
-def next_step(happened: Happened, allowed: Allowance, spent: Spent = Spent()) -> Decision:
+def next_step(happened: Happened, allowed: Allowance, spent: Spent = NOTHING_SPENT) -> Decision:
     """Decide what comes after the last run of an entry."""
     if happened.verdict is Verdict.ERROR:
         may_retry = happened.errors <= allowed.retries and not happened.is_hopeless

@@ -68,8 +68,8 @@ class ResumeHooks:
         done = [item for item in items if (entry := entry_of(item)) and entry.id in self._benchmarks.done]
         if done:
             config.hook.pytest_deselected(items=done)
-            left_out = set(done)
-            items[:] = [item for item in items if item not in left_out]
+            quarantine = set(done)
+            items[:] = [item for item in items if item not in quarantine]
         if not self._is_worker:
             self._put_off(config, items)
 

@@ -1,94 +1,139 @@
-"""Entry to Plan to RunResult: what the `run_result` fixture does."""
+"""Entries as pytest items: what a conductor tells and asks of them, and the run of one in this process."""
 
 from __future__ import annotations
 
-import itertools
 import os
 import uuid
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from curator_bench.collection import BENCHMARKS, REPORT, Benchmarks
-from curator_bench.execution.run import Interrupted, run_entry
 from curator_bench.execution.workbench import Workbench
-from curator_bench.fleet.messages import Where
 from curator_bench.matrix import command_of, definition_of
-from curator_bench.runner.attempts import attempts_of
 from curator_bench.runner.claiming import NOT_HERE, claim, leave_to_others, release
-from curator_bench.runner.policy import Next
+from curator_bench.runner.conductor import Conductor, Job
+from curator_bench.runner.interrupting import hold_until_the_end
+from curator_bench.runner.judging import forget_judge, has_gates, judge_of
+from curator_bench.runner.local_runner import LocalRunner
+from curator_bench.runner.policy import Allowance, Decision, GateState, Spent
 from curator_bench.runner.reporting import note_run
 from curator_bench.runner.run_keys import DEFINITION, MACHINE, UID
-from curator_bench.values import Entry, Plan, RunResult
+from curator_bench.runner.session import provenance_of
+from curator_bench.values import Entry, Plan, RunResult, Verdict
 
-ARRIVED = pytest.StashKey[RunResult]()
-"""What came of the item's run in a fleet."""
+RESULT = pytest.StashKey[RunResult]()
+"""The last run of an item, where it is there before the item asks for it."""
 _WORKBENCH = pytest.StashKey[Workbench]()
+_SPENT = pytest.StashKey[Spent]()
 
 
 def run_here(item: pytest.Item, entry: Entry) -> RunResult:
-    """Run an entry here, as often as policy says; each attempt is a run of its own.
-
-    No-op for an entry that has run in a fleet: its last result is there.
-    """
-    if ARRIVED in item.stash:
-        return item.stash[ARRIVED]
+    """Run an entry in this process, as often as policy says; what a fleet has run already is there."""
+    if RESULT in item.stash:
+        return item.stash[RESULT]
     if NOT_HERE in item.stash or claim(item, entry):
         leave_to_others(item)
     item.addfinalizer(lambda: release(item, entry))
-    plan, attempts = plan_of(entry, item.config.stash[BENCHMARKS]), attempts_of(item, entry)
-    for number in itertools.count(1):
-        result = _attempt(item, entry, replace(plan, attempt=number, uid=uuid.uuid4().hex))
-        if attempts.take(result, is_hopeless=bool(plan.problems)).next is Next.JUDGE:
-            return result
-    raise AssertionError("unreachable")
-
-
-def _attempt(item: pytest.Item, entry: Entry, plan: Plan) -> RunResult:
-    """One attempt, of which hooks are told before and after."""
-    plan = with_hooks(item, plan)
-    note_start(item, entry, plan)
+    hold_until_the_end(item)
+    forget_judge(item)
+    spent = item.config.stash.get(_SPENT, Spent())
+    conductor = Conductor(LocalRunner(workbench(item.config)), ItemCallbacks(item.config), spent)
+    conductor.add(Job(item, entry, allowance(item, entry)))
     try:
-        result = run_entry(plan, workbench(item.config))
-    except Interrupted as stop:
-        note_interrupted(item, entry, stop.result)
-        raise KeyboardInterrupt from None
-    item.ihook.pytest_bench_run_finished(item=item, result=result)
+        conductor.run()
+    except KeyboardInterrupt:
+        conductor.stop()
+        raise
+    item.config.stash[_SPENT] = conductor.spent
+    result = item.stash[RESULT]
+    del item.stash[RESULT]
     return result
 
 
-def with_hooks(item: pytest.Item, plan: Plan) -> Plan:
-    """The plan as whoever listens wants it."""
-    found: Plan = item.ihook.pytest_bench_plan(item=item, plan=plan) or plan
-    return found
+class ItemCallbacks:
+    """The pytest side of a conductor."""
 
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
 
-def note_start(item: pytest.Item, entry: Entry, plan: Plan, where: Where | None = None) -> None:
-    """A run starts now: here, or at `where` in a fleet."""
-    item.ihook.pytest_bench_run_started(item=item, plan=plan)
-    item.stash[UID], item.stash[DEFINITION] = plan.uid, definition_of(entry)
-    if where is not None:
-        item.stash[MACHINE] = where.machine_id
-    if item.config.stash[BENCHMARKS].settings.benchmark:
-        from curator_bench.runner import entry_record
+    def claims(self, job: Job) -> bool:
+        return True
 
-        entry_record.start(item, entry, plan, where)
+    def plan(self, job: Job) -> Plan:
+        """The plan as hooks want it."""
+        plan = plan_of(job.entry, self._config.stash[BENCHMARKS])
+        plan = replace(plan, attempt=job.attempt, uid=uuid.uuid4().hex)
+        return job.item.ihook.pytest_bench_plan(item=job.item, plan=plan) or plan
+
+    def began(self, job: Job) -> None:
+        item, where = job.item, job.where
+        item.ihook.pytest_bench_run_started(item=item, plan=job.plan)
+        item.stash[UID], item.stash[DEFINITION] = job.plan.uid if job.plan else "", definition_of(job.entry)
+        if where is not None:
+            item.stash[MACHINE] = where.machine_id
+        if self._config.stash[BENCHMARKS].settings.benchmark and job.plan is not None:
+            from curator_bench.runner import entry_record
+
+            entry_record.start(item, job.entry, job.plan, where)
+
+    def progressed(self, job: Job, status: Mapping[str, Any]) -> None:
+        """The controller polls the status file of what runs here."""
+
+    def ended(self, job: Job, result: RunResult) -> None:
+        job.item.ihook.pytest_bench_run_finished(item=job.item, result=result)
+
+    def verdict(self, job: Job, result: RunResult) -> Verdict:
+        return judge_of(job.item, job.entry).by_requirements(result).verdict
+
+    def gates(self, job: Job, result: RunResult) -> GateState:
+        return judge_of(job.item, job.entry).gates(result)
+
+    def another(self, job: Job, result: RunResult, decision: Decision) -> None:
+        outcome = judge_of(job.item, job.entry).of_another(result)
+        note_run(job.item, job.entry, outcome.result, outcome.verdict, outcome.checks)
+
+    def judge(self, job: Job, result: RunResult) -> None:
+        """The item itself judges it, once fixtures have seen it."""
+        job.item.stash[RESULT] = result
+
+    def interrupted(self, job: Job, result: RunResult | None) -> None:
+        """Nobody will judge it."""
+        if result is not None:
+            note_interrupted(job.item, job.entry, result)
 
 
 def note_interrupted(item: pytest.Item, entry: Entry, result: RunResult) -> None:
-    """A run that was stopped from outside: nobody will judge it."""
+    """Record a run that was stopped from outside, and show it."""
     run = note_run(item, entry, result, result.verdict, ())
     if (report := item.config.pluginmanager.get_plugin(REPORT)) is not None:
         report.note_interrupted(run)
     item.ihook.pytest_bench_run_finished(item=item, result=result)
 
 
+def allowance(item: pytest.Item, entry: Entry) -> Allowance:
+    """How often the entry of an item may run; only runs that the item has judged are measured again."""
+    settings = item.config.stash[BENCHMARKS].settings
+    is_judged = "judge_run" in getattr(item, "fixturenames", ())
+    return Allowance(
+        retries=entry.retries,
+        runs=settings.runs,
+        confirm=settings.confirm if is_judged and has_gates(item, entry) else 0,
+        confirm_budget_s=settings.confirm_budget_s,
+        shares=getattr(item.config, "workerinput", {}).get("workercount", 1),
+    )
+
+
 def workbench(config: pytest.Config) -> Workbench:
     """What the runs of this process share; made by the first of them."""
     if _WORKBENCH not in config.stash:
         controller = os.getppid() if hasattr(config, "workerinput") else None
-        config.stash[_WORKBENCH] = Workbench(config.stash[BENCHMARKS].session_dir, controller)
+        config.stash[_WORKBENCH] = Workbench(
+            config.stash[BENCHMARKS].session_dir, controller, provenance=provenance_of(config)
+        )
         config.add_cleanup(config.stash[_WORKBENCH].close)
     return config.stash[_WORKBENCH]
 
@@ -98,6 +143,9 @@ def plan_of(entry: Entry, benchmarks: Benchmarks) -> Plan:
     settings = benchmarks.settings
     command = command_of(entry, os.environ)
     artifacts = entry.file.artifacts_dir
+    fleet = settings.fleet
+    # Other machines are told of no more secrets than they need: scripts there do not have our environment.
+    known = benchmarks.matrix.mask if fleet and fleet.address != "local" else benchmarks.mask
     return Plan(
         name=entry.id,
         session=settings.session,
@@ -123,5 +171,5 @@ def plan_of(entry: Entry, benchmarks: Benchmarks) -> Plan:
         gpu_mem_use_warning_threshold=entry.gpu_mem_use_warning_threshold,
         gpu_check=command.gpu_check,
         problems=command.problems,
-        mask=benchmarks.matrix.mask.also(command.secrets),
+        mask=known.also(command.secrets),
     )

@@ -63,7 +63,8 @@ class Recorder:
         self._invocation = invocation
         self._place: Place | None = None
         self._under_way: dict[str, tuple[RunStart, int | None]] = {}
-        self._patience_s = WRITE_PATIENCE_S
+        self.patience_s = WRITE_PATIENCE_S
+        """How long the next write waits for others; short after one that failed."""
         self._losses = _Losses()
         self._reasons: dict[str, None] = {}  # since something was written
 
@@ -130,10 +131,10 @@ class Recorder:
         return None
 
     def _transact(self, work: Callable[[Connection, Place], _Answer]) -> _Answer:
-        with self._database.writing(self._patience_s, _SILENCE_S) as connection:
+        with self._database.writing(self.patience_s, _SILENCE_S) as connection:
             place = self._place or self._join(connection)
             answer = work(connection, place)
-        self._place, self._patience_s, self._reasons = place, WRITE_PATIENCE_S, {}
+        self._place, self.patience_s, self._reasons = place, WRITE_PATIENCE_S, {}
         return answer
 
     def _join(self, connection: Connection) -> Place:
@@ -143,7 +144,7 @@ class Recorder:
     def _note(self, error: Exception) -> None:
         logger.debug("%s: %s", self._database.shown, reason_of(error), exc_info=error)
         self._reasons = {**self._reasons, reason_of(error): None}
-        self._place, self._patience_s = None, _SHORT_PATIENCE_S
+        self._place, self.patience_s = None, _SHORT_PATIENCE_S
         self._database.reconnect()
 
     def _keep(self, record: StoredRun) -> None:

@@ -1,4 +1,4 @@
-"""How much a metric changed between two stretches of runs, how certain that is, and between which bounds it lies."""
+"""How much a metric changed between two sets of runs, how certain that is, and between which bounds it lies."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from curator_bench.verdict.noise import Noise, blocks_of, correlations, noise_of
+from curator_bench.verdict.cases import CONFIDENCE
+from curator_bench.verdict.noise import LEAST_NOISE, noise_of, rows_may_be_empty, table_of
 from curator_bench.verdict.scale import Scale, as_floats, scale_of
-from curator_bench.verdict.tails import LEAST, Floats, covariance_of_neighbours, t_tail
+from curator_bench.verdict.tails import Floats, t_score, t_value, variance_of_mean
 
-CONFIDENCE = 0.95
-_REACHES = 10.0 ** np.linspace(-1, 2.5, 80)
-"""In standard errors: where the tail is computed; between them it is interpolated."""
+ROUNDS = 3
+"""Of fewer rounds nothing is said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,51 +38,40 @@ def change_between(
     """
     first, second = as_floats(before), as_floats(after)
     scale = scale_of(np.concatenate([first, second]))
-    return changes_of(noise_of(blocks_of([[scale.to(first), scale.to(second)]])), [scale], [confidence])[0]
+    table, _ = table_of([scale.to(first), scale.to(second)])
+    with rows_may_be_empty():
+        noise = noise_of(table)
+    weights = np.maximum(noise.count - 1, 0)
+    variance = float(weights @ noise.variance) / max(float(weights.sum()), 1.0)
+    variances = np.maximum(noise.variance, variance) * variance_of_mean(noise.count, noise.correlation)
+    levels = noise.level.tolist()
+    freedom = max(float(noise.freedom.sum()), 2.0)
+    return _change(scale, (levels[0], levels[1] - levels[0]), math.sqrt(float(variances.sum())), freedom, confidence)
 
 
-def changes_of(noise: Noise, scales: Sequence[Scale], confidences: Sequence[float]) -> list[Change]:
-    """For each row the change from its last block but one to the last."""
-    levels = zip(scales, noise.levels[:, -2].tolist(), noise.levels[:, -1].tolist(), strict=True)
-    measures = zip(_reaches(noise, confidences), tail_of_difference(noise).tolist(), strict=True)
-    return [
-        Change(
-            before=scale.back(before),
-            after=scale.back(after),
-            change=scale.change(before, after),
-            interval=(scale.change(before, after - reach), scale.change(before, after + reach)),
-            p_value=min(1.0, 2 * tail),
-        )
-        for (scale, before, after), (reach, tail) in zip(levels, measures, strict=True)
-    ]
+def paired_change(first: Floats, second: Floats, *, confidence: float = CONFIDENCE) -> Change | None:
+    """The change between rounds of two environments, in their order; None where there are too few of them.
 
-
-def tail_of_difference(noise: Noise) -> Floats:
-    """For each row the chance that its last two levels differ by as much or more, in this direction, by noise alone."""
-    difference = np.abs(noise.levels[:, -1] - noise.levels[:, -2])
-    tails = t_tail(difference[:, None] / _errors(noise), noise.freedom)
-    chances: Floats = np.sum(noise.weights * tails, axis=1)
-    return chances
-
-
-def _errors(noise: Noise) -> Floats:
-    """(rows, correlations): the standard error of the difference of the last two levels.
-
-    A block that scatters more than all of them together counts with a spread of its own.
+    Each round gives one difference, so what drifts from round to round cancels out.
     """
-    own = np.maximum(noise.spreads / noise.spread[:, None], 1.0) ** 2
-    count, other = (np.maximum(noise.counts[:, block], 1)[:, None] for block in (-1, -2))
-    parts = own[:, -1:] * noise.level_variance(-1) + own[:, -2:-1] * noise.level_variance(-2)
-    parts = parts - 2 * covariance_of_neighbours(count, other, correlations())
-    errors: Floats = np.sqrt(noise.variance * parts)
-    return errors
+    rounds = min(len(first), len(second))
+    if rounds < ROUNDS:
+        return None
+    first, second = first[:rounds], second[:rounds]
+    scale = scale_of(np.concatenate([first, second]))
+    before, differences = scale.to(first), scale.to(second) - scale.to(first)
+    error = max(float(np.std(differences, ddof=1)), LEAST_NOISE) / math.sqrt(rounds)
+    return _change(scale, (float(np.mean(before)), float(np.mean(differences))), error, rounds - 1.0, confidence)
 
 
-def _reaches(noise: Noise, confidences: Sequence[float]) -> list[float]:
-    """For each row how far the true difference may be from the measured one, on the scale."""
-    errors = _errors(noise)
-    reaches = _REACHES * np.max(errors, axis=1, keepdims=True)
-    tails = t_tail(reaches[:, :, None] / errors[:, None, :], noise.freedom[:, None, :])
-    missed = -np.log(np.maximum(np.sum(noise.weights[:, None, :] * tails, axis=2), LEAST))
-    wanted = [-math.log((1 - confidence) / 2) for confidence in confidences]
-    return [float(np.interp(*row)) for row in zip(wanted, missed, reaches, strict=True)]
+def _change(scale: Scale, found: tuple[float, float], error: float, freedom: float, confidence: float) -> Change:
+    level, shift = found
+    reach = float(t_value((1 - confidence) / 2, freedom)) * error
+    score = float(t_score(np.array(abs(shift) / error), np.array(freedom)))
+    return Change(
+        before=scale.back(level),
+        after=scale.back(level + shift),
+        change=scale.change(level, level + shift),
+        interval=(scale.change(level, level + shift - reach), scale.change(level, level + shift + reach)),
+        p_value=min(1.0, 2 * math.exp(-score)),
+    )

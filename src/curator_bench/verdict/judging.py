@@ -5,33 +5,36 @@ walks through it.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 import numpy as np
 
-from curator_bench.verdict import bootstrap, comparison, gating
-from curator_bench.verdict.cases import MIN_EFFECT, NoCase, Question, Rules, case_of
-from curator_bench.verdict.comparison import Pair
+from curator_bench.verdict.cases import CONFIDENCE, MIN_EFFECT, Case, Question, Rules, case_of
 from curator_bench.verdict.direction import Better
+from curator_bench.verdict.ends import End, ends_of
 from curator_bench.verdict.false_discovery import adjusted, discoveries
-from curator_bench.verdict.gating import Decision, Outcome
+from curator_bench.verdict.intervals import ROUNDS, Change, paired_change
 from curator_bench.verdict.judgement import Course, Drift, Judgement, Level, Mark, Step, Unjudged, Word
-from curator_bench.verdict.shifts import Shift, shifts_of_all
-from curator_bench.verdict.tails import Floats
+from curator_bench.verdict.levels import Cut, cuts_of
+from curator_bench.verdict.newest import CERTAIN, CERTAIN_OF_FEW, FEW, LEAST_OF_FEW, Weighed, weigh
+from curator_bench.verdict.noise import BLOCK, Effects, in_batches, rows_may_be_empty, table_of
+from curator_bench.verdict.tails import Floats, t_value
 
 STEP_RATE = 0.01
 """Of all steps reported of a database this share is noise; when nothing changed, it is how often any is reported."""
 ROUNDS_RATE = 0.05
-_WORDS = {
-    Outcome.REGRESSION: Word.REGRESSION,
-    Outcome.IMPROVEMENT: Word.IMPROVEMENT,
-    Outcome.SUSPECT: Word.INCONCLUSIVE,
-    Outcome.LEVEL: Word.NO_CHANGE,
-}
-_UNJUDGED = {Outcome.NOT_ENOUGH_HISTORY: Unjudged.NO_HISTORY, Outcome.NOT_COMPARABLE: Unjudged.NOT_COMPARABLE}
-_MEASURE_AGAIN = "measuring again decides"
+GATE_RUNS = 150
+"""A gate looks back as far as this: the levels before tell nothing of the newest run."""
+_TAIL = (1 - CONFIDENCE) / 2
+_FOUND = 0.84
+"""In standard errors: a change as much larger than what is certain is found 80 % of the time."""
+_MOST_RUNS = 30
+_LARGEST = 700.0
+_TOO_LITTLE_TO_SAY = 0.0005
+_SAME = 3
+"""What the newest runs show within so many runs of an earlier step is that step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,16 @@ class History:
     """All comparable runs of one metric of one entry on one kind of machine, the oldest first."""
 
     values: Floats
+    rules: Rules
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """What is compared: the runs of A and of B, and those known beside B but not newer, which tell the noise."""
+
+    before: Floats
+    after: Floats
+    history: Floats
     rules: Rules
 
 
@@ -53,63 +66,214 @@ class Rounds:
 
 def judge(questions: Sequence[Question]) -> list[Judgement]:
     """Says of each question what its newest runs are, against the history or against its own baseline."""
-    return [_judged(decision) for decision in gating.gate_all(questions)]
+    answers: list[Judgement | None] = [_why_unjudged(question) for question in questions]
+    plain = [at for at, one in enumerate(questions) if answers[at] is None and one.baseline is None]
+    own = [at for at, one in enumerate(questions) if answers[at] is None and one.baseline is not None]
+    pairs = [
+        Pair(np.asarray(questions[at].baseline), questions[at].newest, questions[at].history, questions[at].rules)
+        for at in own
+    ]
+    for at, judgement in zip(plain, _of_newest([questions[at] for at in plain]), strict=True):
+        answers[at] = judgement
+    for at, judgement in zip(own, _of_pairs(pairs, is_gate=True), strict=True):
+        answers[at] = judgement
+    return [one for one in answers if one is not None]
 
 
-def _judged(decision: Decision) -> Judgement:
-    word = _WORDS.get(decision.outcome)
+def _why_unjudged(question: Question) -> Judgement | None:
+    rules, baseline = question.rules, question.baseline
+    if rules.better is None:
+        return _not_comparable("whether less or more of it is better is not known: declare `better`")
+    if len(question.newest) == 0 or not np.all(np.isfinite(question.newest)):
+        return _not_comparable("the newest value is not a finite number")
+    known = int(np.isfinite(question.history).sum())
+    if baseline is not None:
+        of_baseline = int(np.isfinite(baseline).sum())
+        known = max(known, of_baseline) if of_baseline else 0
+    if known < max(rules.min_history, 1):
+        reason = f"not enough history: {known} of the {rules.min_history} runs it takes"
+        return Judgement(None, reason, Unjudged.NO_HISTORY, history=known)
+    return None
+
+
+def _not_comparable(reason: str) -> Judgement:
+    return Judgement(None, reason, Unjudged.NOT_COMPARABLE)
+
+
+def _of_newest(questions: Sequence[Question]) -> list[Judgement]:
+    cases, newest, left_out = [], [], []
+    for one in questions:
+        case = case_of(np.concatenate([one.history, one.newest]), one.rules)
+        left_out.append(max(len(case.places) - GATE_RUNS - len(one.newest), 0))
+        cases.append(replace(case, places=case.places[left_out[-1] :], indices=case.indices[left_out[-1] :]))
+        newest.append(len(one.newest))
+    ends = _ends(cases, newest)
+    return [
+        _judged(case, end, _known(case, count) + earlier, is_gate=True)
+        for case, (_, end), count, earlier in zip(cases, ends, newest, left_out, strict=True)
+    ]
+
+
+def _known(case: Case, newest: int) -> int:
+    return len(case.places) - newest
+
+
+def _ends(cases: Sequence[Case], newest: Sequence[int]) -> list[tuple[list[Cut], End]]:
+    """For each case the cuts between its levels, and what its newest runs say."""
+    found: list[tuple[list[Cut], End] | None] = [None] * len(cases)
+    for batch in in_batches([len(case.places) for case in cases]):
+        table, lengths = table_of([cases[at].places for at in batch])
+        effects = _effects([cases[at] for at in batch])
+        counts = np.array([newest[at] for at in batch], dtype=np.intp)
+        with rows_may_be_empty():
+            cuts = cuts_of(table, lengths, effects)
+            kept = [
+                [cut for cut in own if cut.index <= length - count - _FEWEST]
+                for own, length, count in zip(cuts, lengths.tolist(), counts.tolist(), strict=True)
+            ]
+            starts = np.array([own[-1].index if own else 0 for own in kept], dtype=np.intp)
+            ends = ends_of(table, lengths, starts, counts, effects, _TAIL)
+        for at, own, end in zip(batch, kept, ends, strict=True):
+            found[at] = own, end
+    return [one for one in found if one is not None]
+
+
+_FEWEST = 5
+
+
+def _effects(cases: Iterable[Case]) -> Effects:
+    found = [(case.rules.min_effect, case.scale.unit is None) for case in cases]
+    return Effects(np.array([effect for effect, _ in found]), np.array([is_log for _, is_log in found], dtype=bool))
+
+
+def _judged(case: Case, end: End, known: int, *, is_gate: bool) -> Judgement:
+    change = case.change(end.level, end.shift)
+    interval = case.interval(end.level, end.shift, end.reach)
+    noise = case.scale.fraction(end.noise, case.value(end.level))
+    is_told = math.isfinite(noise)
+    word, effect = Word.NO_CHANGE, _effect(case, end)
+    if end.holds:
+        word = Word.REGRESSION if end.shift > 0 else Word.IMPROVEMENT
+    elif (is_gate and end.shift > 0 and end.shift >= effect) or _is_beyond(interval, case.rules.min_effect):
+        word = Word.INCONCLUSIVE
+    began = len(case.places) - end.count
     return Judgement(
         word=word,
-        reason=decision.reason,
-        unjudged=_UNJUDGED.get(decision.outcome),
-        before=decision.baseline,
-        after=decision.value,
-        change=decision.change,
-        interval=decision.interval,
-        p_value=decision.chance,
-        began=decision.began,
-        history=decision.history,
-        noise=decision.spread,
-        visible=None if decision.spread is None else visible_change(decision.spread, decision.history),
-        decides=_MEASURE_AGAIN if word is Word.INCONCLUSIVE else "",
+        reason=_reason(change, word, end.count),
+        before=case.value(end.level),
+        after=case.value(end.level + end.shift),
+        change=change,
+        interval=interval,
+        p_value=math.exp(-max(end.chance, 0.0)),
+        began=int(case.indices[began]) if end.holds and 0 <= began < len(case.indices) else None,
+        history=known,
+        noise=noise if is_told else None,
+        visible=visible_change(noise, end.history, end.count, least=case.rules.min_effect) if is_told else None,
+        decides=_decides(noise, end, change) if word is Word.INCONCLUSIVE else "",
     )
 
 
-def visible_change(noise: float, history: int, newest: int = 1) -> float:
+def _effect(case: Case, end: End) -> float:
+    return float(_effects([case]).least(np.array([end.level]))[0])
+
+
+def _reason(change: float, word: Word, count: int) -> str:
+    off = _in_words(change)
+    runs = "1 run" if count == 1 else f"{count} runs"
+    match word:
+        case Word.INCONCLUSIVE:
+            return f"{off} in {runs}: noise may explain it"
+        case Word.NO_CHANGE:
+            return off if off == "as before" else f"{off}: no more than noise, or too little to matter"
+        case _:
+            return f"{off}, since {runs}"
+
+
+def _in_words(change: float) -> str:
+    if abs(change) < _TOO_LITTLE_TO_SAY:
+        return "as before"
+    return f"{abs(change):.1%} {'more' if change > 0 else 'less'}" if math.isfinite(change) else "no longer zero"
+
+
+def _decides(noise: float, end: End, change: float) -> str:
+    """How many more runs like these would be enough."""
+    if not math.isfinite(noise):
+        return "measuring again decides"
+    for more in range(1, _MOST_RUNS):
+        if visible_change(noise, end.history, end.count + more) <= abs(change):
+            return f"measuring again decides: {more} more run{'s' if more > 1 else ''} like this would be certain"
+    return f"measuring again decides, but noise of {noise:.1%} needs more than {_MOST_RUNS} runs for such a change"
+
+
+def visible_change(noise: float, history: int, newest: int = 1, *, least: float = 0.0) -> float:
     """The smallest change that is found 80 % of the time, as a fraction: with this noise, so many runs before and so
-    many at the new level. Ask with other numbers for what more runs would see.
+    many at the new level, two of them at least. Ask with other numbers for what more runs would see.
+
+    `least` is the smallest change that counts.
     """
-    return 4.2 * noise * math.sqrt(1 / max(newest, 1) + 1 / max(history, 1)) * (1 + 6 / max(history, 1))
+    known, runs = min(max(history, 2), BLOCK), max(newest, 2)
+    certain = CERTAIN_OF_FEW if known + runs < FEW else CERTAIN
+    error = noise * math.sqrt(1 / runs + 1 / known)
+    large = math.log1p(max(least, LEAST_OF_FEW) if runs <= 3 else least)
+    sure = float(t_value(math.exp(-certain), known - 1.0)) * error
+    return math.expm1(min(max(large, sure) + _FOUND * error, _LARGEST))
 
 
 def courses(histories: Sequence[History], *, rate: float = STEP_RATE) -> list[Course]:
     """Levels and steps of each history; of all steps only this share is noise."""
-    found = shifts_of_all([(one.values, one.rules) for one in histories])
-    tests = sum(one.rules.better is not None for one in histories)
-    rates = iter(adjusted([shift.p_value for shifts in found for shift in shifts], tests=tests).tolist())
-    believed = [[shift for shift in shifts if next(rates) <= rate] for shifts in found]
-    newest = judge([_last(one) for one in histories])
+    cases = [case_of(np.asarray(one.values, dtype=np.float64), one.rules) for one in histories]
+    judged = [at for at, case in enumerate(cases) if len(case.places) > _FEWEST and case.rules.better is not None]
+    ends = _ends([cases[at] for at in judged], [1] * len(judged))
+    steps: list[list[Step]] = [[] for _ in histories]
+    newest: list[Judgement] = [_why_no_course(one) for one in histories]
+    for at, (cuts, end) in zip(judged, ends, strict=True):
+        newest[at] = _judged(cases[at], end, len(cases[at].places) - 1, is_gate=False)
+        steps[at] = _steps(cases[at], cuts, end)
+    rates = iter(adjusted([step.p_value for own in steps for step in own], tests=len(judged)).tolist())
+    believed = [[step for step in own if next(rates) <= rate] for own in steps]
     return [_course(*row) for row in zip(histories, believed, newest, strict=True)]
 
 
-def _last(history: History) -> Question:
-    known = np.flatnonzero(np.isfinite(history.values))
-    last = int(known[-1]) if len(known) else 0
-    return Question(history.values[:last], history.values[last : last + 1], history.rules)
+def _why_no_course(history: History) -> Judgement:
+    question = Question(history.values[:-1], history.values[-1:], replace(history.rules, min_history=_FEWEST))
+    known = int(np.isfinite(history.values).sum())
+    return _why_unjudged(question) or Judgement(None, "not enough history", Unjudged.NO_HISTORY, history=known)
 
 
-def _course(history: History, shifts: Sequence[Shift], newest: Judgement) -> Course:
-    return Course(_levels(history, shifts), tuple(_step(shift) for shift in shifts), newest)
+def _steps(case: Case, cuts: Sequence[Cut], end: End) -> list[Step]:
+    steps = [
+        _step(case, cut.index, (cut.before, cut.shift), reach, len(case.places) * math.exp(-cut.score))
+        for cut, reach in zip(cuts, _reaches(cuts), strict=True)
+    ]
+    began = len(case.places) - end.count
+    if end.holds and all(abs(began - cut.index) > _SAME for cut in cuts):
+        steps.append(_step(case, began, (end.level, end.shift), end.reach, math.exp(-end.score)))
+    return steps
 
 
-def _step(shift: Shift) -> Step:
-    word = _WORDS[shift.outcome]
-    return Step(word, shift.index, shift.before, shift.after, shift.change, shift.interval, shift.p_value)
+def _reaches(cuts: Sequence[Cut]) -> list[float]:
+    freedom = np.array([cut.freedom for cut in cuts])
+    reaches: list[float] = (t_value(_TAIL, freedom) * np.array([cut.error for cut in cuts])).tolist()
+    return reaches
 
 
-def _levels(history: History, shifts: Sequence[Shift]) -> tuple[Level, ...]:
-    bounds = [0, *(shift.index for shift in shifts), len(history.values)]
-    return tuple(_level(history.values, *ends) for ends in pairwise(bounds) if ends[1] > ends[0])
+def _step(case: Case, index: int, change: tuple[float, float], reach: float, p_value: float) -> Step:
+    level, shift = change
+    return Step(
+        word=Word.REGRESSION if shift > 0 else Word.IMPROVEMENT,
+        began=int(case.indices[index]),
+        before=case.value(level),
+        after=case.value(level + shift),
+        change=case.change(level, shift),
+        interval=case.interval(level, shift, reach),
+        p_value=min(p_value, 1.0),
+    )
+
+
+def _course(history: History, steps: Sequence[Step], newest: Judgement) -> Course:
+    bounds = [0, *(step.began for step in steps), len(history.values)]
+    levels = tuple(_level(history.values, *ends) for ends in pairwise(bounds) if ends[1] > ends[0])
+    return Course(levels, tuple(steps), newest)
 
 
 def _level(values: Floats, start: int, end: int) -> Level:
@@ -121,30 +285,88 @@ def _level(values: Floats, start: int, end: int) -> Level:
 
 def compare(pairs: Sequence[Pair]) -> list[Judgement]:
     """Judges the runs of B against those of A, all pairs at once: of all steps only a small share is noise."""
-    return [_compared(pair, one) for pair, one in zip(pairs, comparison.compare(pairs), strict=True)]
+    found = [_why_not_compared(pair) for pair in pairs]
+    asked = [at for at, one in enumerate(found) if one is None]
+    judged = dict(zip(asked, _of_pairs([pairs[at] for at in asked], is_gate=False), strict=True))
+    answers = [one or judged[at] for at, one in enumerate(found)]
+    is_step = [one.word in (Word.REGRESSION, Word.IMPROVEMENT) for one in answers]
+    sure = discoveries([one.p_value if step else 1.0 for one, step in zip(answers, is_step, strict=True)]).tolist()
+    return [
+        one if believed or not step else _doubted(one)
+        for one, step, believed in zip(answers, is_step, sure, strict=True)
+    ]
 
 
-def _compared(pair: Pair, one: comparison.Compared) -> Judgement:
-    known = len(pair.before)
-    if one.verdict not in (comparison.REGRESSION, comparison.IMPROVEMENT, comparison.LEVEL):
-        case = case_of(Question(pair.history, pair.after, pair.rules, pair.before))
-        lacks = isinstance(case, NoCase) and case.lacks_history
-        unjudged = Unjudged.NO_HISTORY if lacks else Unjudged.NOT_COMPARABLE
-        return Judgement(None, one.verdict, unjudged, one.before, one.after, one.change, history=known)
-    word = Word.NO_CHANGE if one.verdict == comparison.LEVEL else Word(one.verdict)
-    if word is Word.NO_CHANGE and _is_beyond(one.interval, pair.rules.min_effect):
-        word = Word.INCONCLUSIVE
-    return Judgement(
-        word=word,
-        reason=f"{one.change:+.1%}",
-        before=one.before,
-        after=one.after,
-        change=one.change,
-        interval=one.interval,
-        p_value=one.chance,
-        history=known,
-        decides=_MEASURE_AGAIN if word is Word.INCONCLUSIVE else "",
+def _doubted(one: Judgement) -> Judgement:
+    decides = "measuring again decides: of so many metrics some differ as much by chance"
+    return replace(one, word=Word.INCONCLUSIVE, began=None, decides=decides)
+
+
+def _why_not_compared(pair: Pair) -> Judgement | None:
+    """Why two sets cannot be compared; two that have no history beside them are, if they can tell their noise."""
+    known = np.concatenate([pair.history, pair.before])
+    question = Question(known, pair.after, pair.rules, pair.before)
+    if unjudged := _why_unjudged(question):
+        both = int(np.isfinite(pair.before).sum()), int(np.isfinite(pair.after).sum())
+        if unjudged.unjudged is Unjudged.NO_HISTORY and min(both) > 1 and sum(both) >= pair.rules.min_history:
+            return None
+        before, after = (float(np.median(side)) if len(side) else math.nan for side in (pair.before, pair.after))
+        change = (after - before) / abs(before) if before else math.nan
+        return replace(unjudged, before=before, after=after, change=change)
+    return None
+
+
+def _of_pairs(pairs: Sequence[Pair], *, is_gate: bool) -> list[Judgement]:
+    """Those that have equally many newest runs are weighed together."""
+    answers: dict[int, Judgement] = {}
+    cases = [_case_of_pair(pair) for pair in pairs]
+    scatters = _scatters(pairs, cases)
+    size = lambda at: min(len(cases[at].to(pairs[at].after)), BLOCK)  # noqa: E731
+    for count, same in groupby(sorted(range(len(pairs)), key=size), key=size):
+        rows = list(same)
+        newest = np.array([cases[at].to(pairs[at].after)[-count:] for at in rows])
+        before, _ = table_of([cases[at].to(pairs[at].before)[-BLOCK:] for at in rows])
+        scatter, _ = table_of([scatters[at] for at in rows])
+        with rows_may_be_empty():
+            weighed = weigh(before, newest, _effects(cases[at] for at in rows), scatter)
+        for at, end in zip(rows, _ends_of_pairs(weighed, count), strict=True):
+            answers[at] = _judged(cases[at], end, len(pairs[at].history), is_gate=is_gate)
+    return [replace(answers[at], began=None) for at in range(len(pairs))]
+
+
+def _case_of_pair(pair: Pair) -> Case:
+    return case_of(pair.history, pair.rules, np.concatenate([pair.before, pair.after]))
+
+
+def _scatters(pairs: Sequence[Pair], cases: Sequence[Case]) -> list[Floats]:
+    """For each pair the distances of the runs of its history from their levels; without one, those of A and of B."""
+    found: list[Floats] = [
+        np.concatenate([own - np.median(own) for own in (case.to(pair.before), case.to(pair.after)) if len(own)])
+        for pair, case in zip(pairs, cases, strict=True)
+    ]
+    rows = [at for at, case in enumerate(cases) if len(case.places) >= _FEWEST]
+    for at, (cuts, end) in zip(rows, _ends([cases[at] for at in rows], [1] * len(rows)), strict=True):
+        places = cases[at].places
+        last = [len(places) - end.count] if end.holds else []
+        bounds = sorted({0, *(cut.index for cut in cuts), *last, len(places)})
+        levels = [places[start:stop] - np.median(places[start:stop]) for start, stop in pairwise(bounds)]
+        found[at] = np.concatenate(levels)[-2 * BLOCK :]
+    return found
+
+
+def _ends_of_pairs(weighed: Weighed, count: int) -> list[End]:
+    columns = (
+        weighed.holds,
+        np.full(len(weighed.holds), count),
+        np.sum(weighed.noise.kept, axis=1),
+        weighed.level,
+        weighed.shift,
+        t_value(_TAIL, weighed.noise.freedom) * weighed.error,
+        weighed.noise.spread,
+        weighed.chance,
+        weighed.score,
     )
+    return [End(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
 
 
 def _is_beyond(interval: tuple[float, float] | None, least: float) -> bool:
@@ -154,34 +376,33 @@ def _is_beyond(interval: tuple[float, float] | None, least: float) -> bool:
 
 def compare_rounds(asked: Sequence[Rounds], *, rate: float = ROUNDS_RATE) -> list[Judgement]:
     """Judges what was measured in turns, round against round, so that what drifts meanwhile cancels out."""
-    found = [bootstrap.paired_change(one.first, one.other) for one in asked]
-    sure = iter(discoveries([paired.p_value for paired in found if paired], rate=rate).tolist())
+    found = [paired_change(one.first, one.other) for one in asked]
+    sure = iter(discoveries([change.p_value for change in found if change], rate=rate).tolist())
     return [
-        _no_rounds() if paired is None else _of_rounds(one, paired, is_sure=next(sure))
-        for one, paired in zip(asked, found, strict=True)
+        Judgement(None, f"fewer than {ROUNDS} rounds of both", Unjudged.NO_HISTORY)
+        if change is None
+        else _of_rounds(one, change, is_sure=next(sure))
+        for one, change in zip(asked, found, strict=True)
     ]
 
 
-def _no_rounds() -> Judgement:
-    return Judgement(None, f"fewer than {bootstrap.ROUNDS} rounds of both", Unjudged.NO_HISTORY)
-
-
-def _of_rounds(one: Rounds, paired: bootstrap.Paired, *, is_sure: bool) -> Judgement:
+def _of_rounds(one: Rounds, change: Change, *, is_sure: bool) -> Judgement:
     word, effect = Word.INCONCLUSIVE, one.rules.min_effect
-    low, high = sorted(paired.interval)
-    if is_sure and abs(paired.change) >= effect and (low > 0 or high < 0):
-        word = Word.REGRESSION if (paired.change > 0) == (one.rules.better is Better.LESS) else Word.IMPROVEMENT
+    low, high = sorted(change.interval)
+    if is_sure and abs(change.change) >= effect and (low > 0 or high < 0):
+        word = Word.REGRESSION if (change.change > 0) == (one.rules.better is Better.LESS) else Word.IMPROVEMENT
     elif -effect < low and high < effect:
         word = Word.NO_CHANGE
+    rounds = min(len(one.first), len(one.other))
     judgement = Judgement(
         word=word,
-        reason=f"{paired.change:+.1%} in {min(len(one.first), len(one.other))} rounds",
-        before=paired.before,
-        after=paired.after,
-        change=paired.change,
+        reason=f"{change.change:+.1%} in {rounds} rounds",
+        before=change.before,
+        after=change.after,
+        change=change.change,
         interval=(low, high),
-        p_value=paired.p_value,
-        history=min(len(one.first), len(one.other)),
+        p_value=change.p_value,
+        history=rounds,
         decides="more rounds decide" if word is Word.INCONCLUSIVE else "",
     )
     if one.rules.better is None:

@@ -1,189 +1,201 @@
-"""How a metric scatters while nothing changes: its level, its spread, and how far one run resembles the one before.
+"""How a metric scatters while nothing changes: its level, its noise, and how much a run resembles the one before.
 
-Works on blocks, stretches of values of one level each, and on many questions at once: row by row. A level is that of
-one block; spread and correlation are learnt from all blocks of a row.
+All works on many rows at once; a row is a stretch of runs, the oldest first, with NaN where there is none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cache
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 import numpy as np
 
-from curator_bench.verdict.tails import Bools, Floats, variance_of_mean
+from curator_bench.verdict.tails import Bools, Floats, Ints, variance_of_mean
 
-BLOCK = 70
-"""As many runs as make up a level: a drift of 1 % in 50 runs hardly moves a mean that is not older than this."""
-BLOCKS = 4
-LEAST_SPREAD = 0.001
+BLOCK = 50
+"""At most so many runs make up a level: a drift of 1 % in 50 runs hardly moves what is not older than this."""
+LEAST_NOISE = 0.001
 """Nothing that is measured repeats itself better than to 0.1 %; what does is not infinitely certain of it."""
 OUTLIER = 3.0
-"""In spreads from the level: what is further away is an outlier."""
+"""In noises from the level: what is further away is an outlier."""
 _CLIP = 2.5
-_ROUNDS = 5
-# What clipping at 2.5 spreads, and leaving out what is beyond 3, takes from the spread of normal noise.
-_CLIPPED = 1.0114
-_TRIMMED = 1.0136
-_NO_CORRELATION = 0.9
-"""How likely it is, before anything was measured, that runs do not depend on the run before."""
+# What clipping at 2.5 noises, and leaving out what is beyond 3, takes from the spread of normal noise.
+_CLIPPED, _TRIMMED = 1.0114, 1.0136
+_MOST_CORRELATED = 0.7
+_APART = (2, 3)
+_AT_ONCE = 400_000
+_AS_NORMAL = 1.4826
+"""Turns a median distance into the standard deviation of normal noise."""
+
+
+@contextmanager
+def rows_may_be_empty() -> Iterator[None]:
+    """Silence what numpy says of rows without values: their answers are NaN, and not used."""
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        yield
+
+
+def in_batches(lengths: Sequence[int]) -> Iterator[list[int]]:
+    """The numbers of rows that are worked on together: of similar length, and not too many for the memory."""
+    batch: list[int] = []
+    for row in sorted(range(len(lengths)), key=lambda row: lengths[row]):
+        if batch and lengths[row] * (len(batch) + 1) > _AT_ONCE:
+            yield batch
+            batch = []
+        batch.append(row)
+    if batch:
+        yield batch
+
+
+def table_of(rows: Sequence[Floats]) -> tuple[Floats, Ints]:
+    """The rows as one table, each filled up with NaN at its end; and their lengths."""
+    lengths = np.array([len(row) for row in rows], dtype=np.intp)
+    table = np.full((len(rows), max(int(lengths.max(initial=0)), 1)), np.nan)
+    for row, values in zip(table, rows, strict=True):
+        row[: len(values)] = values
+    return table, lengths
 
 
 @dataclass(frozen=True, slots=True)
-class Blocks:
-    """Values in (rows, blocks, places), the last ones at the end, and which of these places are filled."""
+class Effects:
+    """For each row the smallest change that counts, and whether the row is on a logarithm."""
 
-    values: Floats
-    filled: Bools
+    fraction: Floats
+    is_log: Bools
+
+    def of(self, rows: Ints) -> Effects:
+        return Effects(self.fraction[rows], self.is_log[rows])
+
+    def least(self, level: Floats) -> Floats:
+        """How far from each level a value is that is larger by the fraction."""
+        least: Floats = np.where(self.is_log, np.log1p(self.fraction), self.fraction * np.abs(level))
+        return least
+
+
+def before(table: Floats, rows: Ints, end: Ints, least: Ints, count: int) -> Floats:
+    """For each of these rows the `count` values before `end`, NaN for those before `least`."""
+    places = end[:, None] - count + np.arange(count)
+    return np.where(places >= least[:, None], table[rows[:, None], np.maximum(places, 0)], np.nan)
+
+
+def after(table: Floats, rows: Ints, start: Ints, most: Ints, count: int) -> Floats:
+    """For each of these rows the `count` values from `start`, NaN for those from `most`."""
+    places = start[:, None] + np.arange(count)
+    return np.where(places < most[:, None], table[rows[:, None], np.minimum(places, table.shape[1] - 1)], np.nan)
+
+
+def known(values: Floats) -> Floats:
+    """How many values each row has."""
+    count: Floats = np.sum(~np.isnan(values), axis=-1).astype(np.float64)
+    return count
+
+
+def median(values: Floats) -> Floats:
+    """Of each row, NaN of one without values; numpy's own takes ten times as long for few rows."""
+    ordered = np.sort(values, axis=-1)
+    middle = (known(values)[..., None] - 1) / 2
+    places = np.concatenate([np.floor(middle), np.ceil(middle)], axis=-1).astype(np.intp)
+    both: Floats = np.take_along_axis(ordered, places, axis=-1).mean(axis=-1)
+    return both
+
+
+def mean(values: Floats) -> Floats:
+    """Of each row, NaN of one without values."""
+    found: Floats = np.nansum(values, axis=-1) / known(values)
+    return found
+
+
+def share_in_order(first: Floats, second: Floats) -> Floats:
+    """Of all pairs of a value of the first and one of the second, how many are further up in the second."""
+    apart = second[:, None, :] - first[:, :, None]
+    pairs = np.maximum(known(first) * known(second), 1)
+    share: Floats = (np.sum(apart > 0, axis=(1, 2)) + 0.5 * np.sum(apart == 0, axis=(1, 2))) / pairs
+    return share
+
+
+def clipped_mean(values: Floats, noise: Floats) -> Floats:
+    """The mean of each row, in which no value counts for more than three noises from the median."""
+    middle = median(values)
+    low, high = (middle - OUTLIER * noise)[:, None], (middle + OUTLIER * noise)[:, None]
+    return mean(np.clip(values, low, high))
 
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """What the blocks of each row say. Where a second axis is given, it is one of possible correlations."""
+    """What the runs of each row say of their scatter."""
 
-    levels: Floats
-    """(rows, blocks)."""
-    counts: Floats
-    """(rows, blocks): how many values each level stands on."""
-    spreads: Floats
-    """(rows, blocks): each block's own."""
+    level: Floats
     spread: Floats
-    distances: Floats
-    """(rows, places): how far every value is from the level of its own block; NaN where there is none."""
-    weights: Floats
-    """(rows, correlations): how likely each correlation is."""
-    variance: Floats
-    freedom: Floats
+    kept: Bools
+    """Which values are no outliers."""
+    correlation: Floats
 
     @property
-    def level(self) -> Floats:
-        """Of the last block of each row."""
-        return self.levels[:, -1]
+    def count(self) -> Floats:
+        counted: Floats = np.maximum(np.sum(self.kept, axis=1), 1).astype(np.float64)
+        return counted
 
-    def level_variance(self, block: int = -1) -> Floats:
-        """(rows, correlations): how uncertain the level of a block is, in units of `variance`."""
-        return variance_of_mean(np.maximum(self.counts[:, block], 1)[:, None], correlations())
+    @property
+    def freedom(self) -> Floats:
+        """Of the estimate of the spread: correlated runs tell less of it."""
+        tells = (1 - self.correlation**2) / (1 + self.correlation**2)
+        return np.maximum((self.count - 1) * tells, 2.0)
 
-    def upside_down(self, rows: Bools) -> Noise:
-        """With these rows turned over: what was far below the level is far above it."""
-        sign = np.where(rows, -1.0, 1.0)[:, None]
-        return replace(self, levels=self.levels * sign, distances=self.distances * sign)
-
-
-@cache
-def correlations() -> Floats:
-    """The correlations from run to run that are reckoned with."""
-    return np.linspace(0.0, 0.6, 7)
+    @property
+    def variance(self) -> Floats:
+        """Of one run. What is seen around a level is less than that where runs are correlated."""
+        seen = 1 - variance_of_mean(self.count, self.correlation)
+        return self.spread**2 * (1 - 1 / np.maximum(self.count, 2)) / np.maximum(seen, 0.3)
 
 
-@cache
-def _prior() -> Floats:
-    others = len(correlations()) - 1
-    return np.array([_NO_CORRELATION] + [(1 - _NO_CORRELATION) / others] * others)
-
-
-def blocks_of(rows: Sequence[Sequence[Floats]]) -> Blocks:
-    """The blocks of each row, oldest first; each at most `BLOCK` long, and at most `BLOCKS` of them."""
-    values = np.zeros((len(rows), BLOCKS, BLOCK))
-    filled = np.zeros(values.shape, dtype=bool)
-    for row, blocks in enumerate(rows):
-        for place, block in enumerate(reversed(blocks)):
-            if len(block):
-                values[row, -1 - place, -len(block) :] = block
-                filled[row, -1 - place, -len(block) :] = True
-    return Blocks(values, filled)
-
-
-def noise_of(blocks: Blocks) -> Noise:
-    """Learns levels, spread and correlation of each row."""
-    rows, count, places = blocks.values.shape
-    flat = Blocks(blocks.values.reshape(-1, places), blocks.filled.reshape(-1, places))
-    levels, spreads, kept = robust_levels(flat)
-    rest = np.where(kept, flat.values - levels[:, None], 0.0).reshape(rows, count, places)
-    counts = kept.sum(axis=1).reshape(rows, count).astype(np.float64)
-    levels = levels.reshape(rows, count)
-    squares = np.sum(rest**2, axis=(1, 2))
-    to_learn_from = np.sum(np.maximum(counts - 1, 0), axis=1)
-    spread = _TRIMMED * np.sqrt(squares / np.maximum(to_learn_from, 1))
-    distances = np.where(blocks.filled, blocks.values - levels[:, :, None], np.nan)
-    return Noise(
-        levels=levels,
-        counts=counts,
-        spreads=spreads.reshape(rows, count),
-        spread=np.maximum(spread, LEAST_SPREAD),
-        distances=distances.reshape(rows, -1),
-        weights=_correlation_weights(rest, squares, counts),
-        variance=_variance(squares, counts),
-        freedom=np.maximum(to_learn_from[:, None] * _information(correlations()), 2.0),
-    )
-
-
-def robust_levels(blocks: Blocks) -> tuple[Floats, Floats, Bools]:
-    """The level and the spread of each row of values without its outliers, and which values are none.
-
-    A second mode is noise when every sixth value or more is in it, and consists of outliers when it is rarer.
-    """
-    values, filled = blocks.values, blocks.filled
-    counts = np.maximum(filled.sum(axis=1), 1)
-    level, spread = _medians(values, filled, counts)
-    for _ in range(_ROUNDS):
-        reach = _CLIP * spread
-        clipped = np.clip(values, (level - reach)[:, None], (level + reach)[:, None])
-        level, spread = _means(clipped, filled, counts, _CLIPPED)
-    kept = filled
+def noise_of(values: Floats) -> Noise:
+    """Level and noise of each row, without its outliers."""
+    level, spread = _by_medians(values)
     for _ in range(2):
-        kept = filled & (np.abs(values - level[:, None]) <= OUTLIER * spread[:, None])
-        level, spread = _means(values, kept, np.maximum(kept.sum(axis=1), 1), _TRIMMED)
-    return level, spread, kept
+        reach = _CLIP * spread
+        level, spread = _by_means(np.clip(values, (level - reach)[:, None], (level + reach)[:, None]), _CLIPPED)
+    for _ in range(2):
+        kept = np.abs(values - level[:, None]) <= OUTLIER * spread[:, None]
+        level, spread = _by_means(np.where(kept, values, np.nan), _TRIMMED)
+    _, correlation = noise_apart(values)
+    certain = np.clip(correlation - 1 / np.sqrt(np.maximum(known(values), 1)), 0, _MOST_CORRELATED)
+    return Noise(level, spread, kept, certain)
 
 
-def _medians(values: Floats, filled: Bools, counts: Floats) -> tuple[Floats, Floats]:
-    """Median and spread by median distance; by mean distance where more than half of the values are the same."""
-    level = _median(values, filled, counts)
-    distances = np.where(filled, np.abs(values - level[:, None]), 0.0)
-    deviation = np.sqrt(np.sum(distances**2, axis=1) / np.maximum(counts - 1, 1))
-    spread = 1.4826 * _median(distances, filled, counts)
-    return level, np.maximum(np.where(spread <= 0.1 * deviation, deviation, spread), LEAST_SPREAD)
+def _by_medians(values: Floats) -> tuple[Floats, Floats]:
+    """Median, and spread by median distance; by mean distance where more than half of the values are the same."""
+    level = median(values)
+    distances = np.abs(values - level[:, None])
+    deviation = np.sqrt(np.nansum(distances**2, axis=1) / np.maximum(known(values) - 1, 1))
+    spread = _AS_NORMAL * median(distances)
+    return level, np.maximum(np.where(spread < 0.1 * deviation, deviation, spread), LEAST_NOISE)
 
 
-def _median(values: Floats, filled: Bools, counts: Floats) -> Floats:
-    ordered = np.sort(np.where(filled, values, np.inf), axis=1)
-    rows = np.arange(len(ordered))
-    middle = 0.5 * (ordered[rows, (counts - 1) // 2] + ordered[rows, counts // 2])
-    return np.where(filled.any(axis=1), middle, 0.0)
+def _by_means(values: Floats, correction: float) -> tuple[Floats, Floats]:
+    level = mean(values)
+    squares = np.nansum((values - level[:, None]) ** 2, axis=1)
+    return level, np.maximum(correction * np.sqrt(squares / np.maximum(known(values) - 1, 1)), LEAST_NOISE)
 
 
-def _means(values: Floats, kept: Bools, counts: Floats, correction: float) -> tuple[Floats, Floats]:
-    level = np.sum(np.where(kept, values, 0.0), axis=1) / counts
-    rest = np.where(kept, values - level[:, None], 0.0)
-    spread = correction * np.sqrt(np.sum(rest**2, axis=1) / np.maximum(counts - 1, 1))
-    return level, np.maximum(spread, LEAST_SPREAD)
+def noise_apart(values: Floats) -> tuple[Floats, Floats]:
+    """The noise of each row by how much runs differ that are two or three apart, which no step in it can inflate.
+
+    And the correlation of neighbours: how much less than that they differ.
+    """
+    neighbours = _square_of_difference(values, 1)
+    apart = mean(np.stack([_square_of_difference(values, lag) for lag in _APART], axis=1))
+    apart = np.where(np.isfinite(apart), apart, neighbours)
+    correlation = np.nan_to_num(np.clip(1 - neighbours / apart, 0, _MOST_CORRELATED))
+    return np.maximum(np.nan_to_num(np.sqrt(apart / 2)), LEAST_NOISE), correlation
 
 
-def _correlation_weights(rest: Floats, squares: Floats, counts: Floats) -> Floats:
-    """How likely each correlation is, given that of neighbours; which short blocks show too low."""
-    products = np.sum(rest[:, :, 1:] * rest[:, :, :-1], axis=(1, 2))
-    measured = products / np.maximum(squares, 1e-300)
-    total = np.maximum(counts.sum(axis=1), 1)[:, None]
-    block = total / np.maximum(np.sum(counts > 0, axis=1), 1)[:, None]
-    expected = correlations() - (1 + 3 * correlations()) / block
-    variance = (1 - correlations() ** 2) / total
-    likelihood = -0.5 * (measured[:, None] - expected) ** 2 / variance - 0.5 * np.log(variance)
-    weights = _prior() * np.exp(likelihood - likelihood.max(axis=1, keepdims=True))
-    shares: Floats = weights / np.sum(weights, axis=1, keepdims=True)
-    return shares
-
-
-def _variance(squares: Floats, counts: Floats) -> Floats:
-    """(rows, correlations): of one value; the more correlated, the more is it than what is seen around block levels."""
-    seen = 1 - variance_of_mean(np.maximum(counts, 1)[:, :, None], correlations())
-    expected = np.maximum(np.sum(counts[:, :, None] * seen, axis=1), 1e-9)
-    variance: Floats = _TRIMMED**2 * squares[:, None] / expected
-    return np.maximum(variance, LEAST_SPREAD**2)
-
-
-def _information(correlation: Floats) -> Floats:
-    """Of how many independent values one is worth when a spread is estimated."""
-    worth: Floats = (1 - correlation**2) / (1 + correlation**2)
-    return worth
+def _square_of_difference(values: Floats, lag: int) -> Floats:
+    """Mean square of how much runs differ that are so many apart, none of it more than three times the usual."""
+    if values.shape[1] <= lag:
+        return np.full(len(values), np.nan)
+    apart = np.abs(values[:, lag:] - values[:, :-lag])
+    usual = np.maximum(_AS_NORMAL * median(apart), LEAST_NOISE)
+    return mean(np.minimum(apart, OUTLIER * usual[:, None]) ** 2)

@@ -1,0 +1,256 @@
+"""Conducts runs: orders them from a runner, asks policy what comes next, has them recorded and judged.
+
+The same loop conducts the runs of this process, of a fleet and of a simulated fleet. Each event costs the same, however
+many runs are waiting or under way.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from curator_bench.execution.failed import answer_for, failed_before_it_began
+from curator_bench.fleet.messages import Slice, Where
+from curator_bench.runner.policy import (
+    NOTHING_SPENT,
+    Allowance,
+    Decision,
+    GateState,
+    Happened,
+    Next,
+    Spent,
+    asks_gates,
+    next_step,
+)
+from curator_bench.runner.runner import Began, Ended, Event, Order, Progressed, Refused, Runner
+from curator_bench.values import Entry, Plan, RunResult, Verdict
+
+_STOPS_WITHIN_S = 10.0
+_TICK_S = 0.5
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """One entry that is to run, from its first attempt to its judgement."""
+
+    item: Any
+    """By which the callbacks know it: pytest's item."""
+    entry: Entry
+    allowed: Allowance = field(default_factory=Allowance)
+    needs: Slice = field(default_factory=Slice)
+    longest_s: float = math.inf
+    attempt: int = 1
+    happened: Happened = field(default_factory=Happened)
+    not_on: frozenset[str] = frozenset()
+    confirms: tuple[RunResult, Where | None] | None = None
+    """The run that this attempt confirms, and its place."""
+    confirming_s: float = 0.0
+    reserved_s: float = 0.0
+    """The part of the budget that is kept for the confirming run under way."""
+    plan: Plan | None = None
+    """Of the attempt that is under way."""
+    where: Where | None = None
+    submitted: datetime = field(default_factory=lambda: datetime.now(UTC))
+    began: datetime | None = None
+    """None while it waits for a place."""
+
+
+class Callbacks(Protocol):
+    """What a conductor tells and asks; pytest's items stand behind it."""
+
+    def claims(self, job: Job) -> bool:
+        """Make the entry ours to run; false where another process has it."""
+
+    def plan(self, job: Job) -> Plan:
+        """The plan of the next attempt."""
+
+    def began(self, job: Job) -> None: ...
+
+    def progressed(self, job: Job, status: Mapping[str, Any]) -> None: ...
+
+    def ended(self, job: Job, result: RunResult) -> None: ...
+
+    def verdict(self, job: Job, result: RunResult) -> Verdict:
+        """The verdict before gates."""
+
+    def gates(self, job: Job, result: RunResult) -> GateState:
+        """Count a run in, and ask the gates about all that were."""
+
+    def another(self, job: Job, result: RunResult, decision: Decision) -> None:
+        """Record a run that another one follows."""
+
+    def judge(self, job: Job, result: RunResult) -> None:
+        """Record and judge the last run."""
+
+    def interrupted(self, job: Job, result: RunResult | None) -> None:
+        """Record a run that was stopped; None where it never began."""
+
+
+class Conductor:
+    """Not for several threads."""
+
+    def __init__(self, runner: Runner, callbacks: Callbacks, spent: Spent = NOTHING_SPENT) -> None:
+        """`spent` is the time that earlier runs of this process took."""
+        self._runner, self._callbacks = runner, callbacks
+        self._waiting: dict[str, list[Job]] = {}
+        """By what they need; the last of a list is the first to go."""
+        self._under_way: dict[str, Job] = {}
+        self.spent = spent
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._waiting and not self._under_way
+
+    @property
+    def is_waiting_for_runs(self) -> bool:
+        return bool(self._under_way)
+
+    def add(self, job: Job) -> None:
+        """It goes first among those that need the same."""
+        self._waiting.setdefault(str(job.needs), []).append(job)
+
+    def run(self) -> None:
+        """Conduct until all jobs have been judged."""
+        while not self.is_idle:
+            self.step()
+
+    def step(self, within_s: float = _TICK_S) -> None:
+        """Submit what there is room for, and take the next event."""
+        self._submit_what_there_is_room_for()
+        if (event := self._runner.next_event(within_s)) is not None:
+            self._take(event)
+
+    def stop(self) -> None:
+        """Stop what runs and record it as interrupted, as on Ctrl-C. What never began leaves no trace."""
+        for uid in self._under_way:
+            self._runner.stop(uid)
+        deadline = time.monotonic() + _STOPS_WITHIN_S
+        try:
+            while self._under_way and time.monotonic() < deadline:
+                self._take_stopped(self._runner.next_event(_TICK_S))
+        finally:
+            for job in list(self._under_way.values()):
+                self._note_stopped(job, None)
+
+    def _submit_what_there_is_room_for(self) -> None:
+        for kind, jobs in list(self._waiting.items()):
+            while jobs and self._runner.has_room(jobs[-1].needs):
+                self._submit(jobs.pop())
+            if not jobs:
+                del self._waiting[kind]
+
+    def _submit(self, job: Job) -> None:
+        if job.attempt == 1 and not self._callbacks.claims(job):
+            return
+        job.plan, job.submitted = self._callbacks.plan(job), datetime.now(UTC)
+        job.where, job.began = None, None
+        self._under_way[job.plan.uid] = job
+        like = job.confirms[1] if job.confirms else None
+        self._runner.submit(Order(job.plan, job.needs, job.not_on, like, job.longest_s))
+
+    def _take(self, event: Event) -> None:
+        job = self._under_way.get(event.uid)
+        if job is None:
+            return
+        match event:
+            case Began(where=where):
+                self._begin(job, where)
+            case Progressed(status=status):
+                self._callbacks.progressed(job, status)
+            case Ended(result=result, where=where):
+                self._begin(job, where)
+                self._finish(job, result)
+            case Refused():
+                self._refuse(job, event)
+
+    def _begin(self, job: Job, where: Where | None) -> None:
+        if job.began is None:
+            job.where, job.began = where, datetime.now(UTC)
+            self._callbacks.began(job)
+
+    def _refuse(self, job: Job, refused: Refused) -> None:
+        """A run that was to confirm another leaves that one as it was measured."""
+        assert job.plan
+        if job.confirms is not None:
+            del self._under_way[job.plan.uid]
+            self._spend(confirming_s=-job.reserved_s)
+            self._judge(job, _warned(job.confirms[0], f"it could not be measured again where it was: {refused.reason}"))
+            return
+        self._begin(job, None)
+        result = failed_before_it_began(job.plan, refused.reason, refused.cause)
+        self._finish(job, result, is_hopeless=refused.is_final)
+
+    def _finish(self, job: Job, result: RunResult, *, is_hopeless: bool = False) -> None:
+        assert job.plan
+        del self._under_way[job.plan.uid]
+        self._callbacks.ended(job, result)
+        decision = self._decide(job, result, is_hopeless=is_hopeless or bool(job.plan.problems))
+        if decision.next is Next.JUDGE:
+            self._judge(job, _warned(result, decision.reason))
+            return
+        self._callbacks.another(job, result, decision)
+        self._go_on(job, result, decision.next)
+
+    def _decide(self, job: Job, result: RunResult, *, is_hopeless: bool) -> Decision:
+        verdict = self._callbacks.verdict(job, result)
+        job.happened = job.happened.after(verdict, result.duration_s, is_hopeless=is_hopeless)
+        self._note_seconds(job, result.duration_s)
+        allowed = job.allowed if self._runner.can_repeat(job.where) else replace(job.allowed, confirm=0)
+        if asks_gates(job.happened, allowed):
+            job.happened = replace(job.happened, gates=self._callbacks.gates(job, result))
+        return next_step(job.happened, allowed, self.spent)
+
+    def _note_seconds(self, job: Job, seconds: float) -> None:
+        """What a confirming run took comes in the place of what was reserved for it."""
+        if job.confirms is None:
+            self._spend(seconds)
+            return
+        self._spend(seconds, seconds - job.reserved_s)
+        job.confirming_s += seconds
+        job.reserved_s = 0.0
+
+    def _spend(self, runs_s: float = 0.0, confirming_s: float = 0.0) -> None:
+        self.spent = Spent(self.spent.runs_s + runs_s, self.spent.confirming_s + confirming_s)
+
+    def _go_on(self, job: Job, result: RunResult, step: Next) -> None:
+        """It waits for its next attempt."""
+        job.attempt += 1
+        if step is Next.RETRY and job.where is not None:
+            job.not_on |= {job.where.node}
+        if step is Next.CONFIRM:
+            job.confirms, job.reserved_s = (result, job.where), result.duration_s
+            self._spend(confirming_s=job.reserved_s)
+        self.add(job)
+
+    def _judge(self, job: Job, result: RunResult) -> None:
+        self._submit_what_there_is_room_for()  # before the judgement takes its time
+        self._callbacks.judge(job, replace(result, confirming_s=job.confirming_s) if job.confirming_s else result)
+
+    def _take_stopped(self, event: Event | None) -> None:
+        match event:
+            case Began(uid, where) if uid in self._under_way:
+                self._begin(self._under_way[uid], where)
+            case Ended(uid, result, where) if uid in self._under_way:
+                self._begin(self._under_way[uid], where)
+                self._note_stopped(self._under_way[uid], result)
+            case Refused(uid) if uid in self._under_way:
+                self._note_stopped(self._under_way[uid], None)
+
+    def _note_stopped(self, job: Job, result: RunResult | None) -> None:
+        assert job.plan
+        del self._under_way[job.plan.uid]
+        if job.began is None:
+            self._callbacks.interrupted(job, None)
+            return
+        if result is None or result.verdict is not Verdict.INTERRUPTED:
+            host = job.where.host if job.where else ""
+            result = answer_for(job.plan, Verdict.INTERRUPTED, "stopped from outside", None, job.began, host)
+        self._callbacks.interrupted(job, result)
+
+
+def _warned(result: RunResult, warning: str) -> RunResult:
+    return replace(result, warnings=(*result.warnings, warning)) if warning else result

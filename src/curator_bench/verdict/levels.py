@@ -1,0 +1,194 @@
+"""Cuts histories into levels: many histories at once, each on its scale, the oldest run first.
+
+A history is first cut where that explains it best (optimal partitioning: each further cut must take away more squares
+than it costs). Then each cut is moved to where the runs around it are told apart best; and the least certain are
+given up, one by one, until all that are left are certain, clear and large enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from curator_bench.verdict.noise import (
+    Effects,
+    after,
+    before,
+    clipped_mean,
+    known,
+    mean,
+    median,
+    noise_apart,
+    share_in_order,
+)
+from curator_bench.verdict.tails import Floats, Ints, t_score, variance_of_mean
+
+SHORTEST = 7
+"""Shorter levels are looked for at the end of a history only, where `ends` does it."""
+_SHORTEST_MOVED = 5
+NEAR = 10
+"""As many runs on each side of a cut say how large it is, and how clear."""
+_COST = 4.0
+"""Of a further cut, in squares of the noise, times the logarithm of the length."""
+_FARTHEST = 150
+_NEIGHBOURS = 7
+_STANDS_OUT = 4.0
+_MOVES = sorted(range(-5, 6), key=abs)
+_SIDE = 20
+"""As many runs on each side say how certain a cut is."""
+_CERTAIN = 12.5
+"""One in 270,000: there are many places for a cut, and runs resemble each other more than any noise we know of says."""
+_CLEAR = 0.93
+_AS_CLEAR = 0.001
+"""What being further apart weighs where two places are equally clear."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A level begins at `index`, by `shift` away from the level before."""
+
+    index: int
+    before: float
+    shift: float
+    error: float
+    """Standard error of the shift."""
+    freedom: float
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Sides:
+    """Where each of many cuts is: in which row, at which run, and where the levels before and after it end."""
+
+    row: Ints
+    start: Ints
+    at: Ints
+    end: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """The histories, with the noise and the correlation of each."""
+
+    table: Floats
+    lengths: Ints
+    effects: Effects
+    noise: Floats
+    correlation: Floats
+
+
+def cuts_of(table: Floats, lengths: Ints, effects: Effects) -> list[list[Cut]]:
+    """The cuts of each row."""
+    smooth = _without_outliers(table)
+    rows = _Rows(table, lengths, effects, *noise_apart(smooth))
+    return _settled(rows, _moved(rows, _partition(smooth, lengths, rows.noise)))
+
+
+def _without_outliers(table: Floats) -> Floats:
+    """Each value, but no further from the median of the seven around it than four noises."""
+    noise, _ = noise_apart(table)
+    half = _NEIGHBOURS // 2
+    padded = np.pad(table, ((0, 0), (half, half)), constant_values=np.nan)
+    middle = median(sliding_window_view(padded, _NEIGHBOURS, axis=1))
+    reach = _STANDS_OUT * noise[:, None]
+    return np.clip(table, middle - reach, middle + reach)
+
+
+def _partition(table: Floats, lengths: Ints, noise: Floats) -> list[list[int]]:
+    """For each row the cuts with the least sum of squares and costs."""
+    order = np.argsort(-lengths, kind="stable")
+    lengths, scaled = lengths[order], ((table - table[:, :1]) / noise[:, None])[order]
+    scaled = np.nan_to_num(scaled)
+    zeros = np.zeros((len(scaled), 1))
+    sums = np.concatenate([zeros, np.cumsum(scaled, axis=1)], axis=1)
+    np.concatenate([zeros, np.cumsum(scaled**2, axis=1)], axis=1)
+    cost = _COST * np.log(np.maximum(lengths, 2))
+    # What is left without the squares up to each run: they are the same whatever is cut.
+    best = np.full(sums.shape, np.inf)
+    best[:, 0] = -cost
+    came_from = np.zeros(sums.shape, dtype=np.intp)
+    for end in range(SHORTEST, sums.shape[1]):
+        rows = int(np.searchsorted(-lengths, -end, side="right"))
+        first, last = max(0, end - _FARTHEST), end - SHORTEST + 1
+        taken = (sums[:rows, end : end + 1] - sums[:rows, first:last]) ** 2 / (end - np.arange(first, last))
+        left = best[:rows, first:last] - taken
+        place = np.argmin(left, axis=1)
+        best[:rows, end] = left[np.arange(rows), place] + cost[:rows]
+        came_from[:rows, end] = first + place
+    cuts: list[list[int]] = [[] for _ in order]
+    for row, original in enumerate(order):
+        end = int(came_from[row, lengths[row]])
+        while end > 0:
+            cuts[original].insert(0, end)
+            end = int(came_from[row, end])
+    return cuts
+
+
+def _sides(cuts: Sequence[Sequence[int]], lengths: Ints) -> _Sides:
+    found = [
+        (row, *bounds)
+        for row, own in enumerate(cuts)
+        for bounds in zip([0, *own], own, [*own[1:], int(lengths[row])], strict=False)
+    ]
+    return _Sides(*np.array(found, dtype=np.intp).reshape(-1, 4).T)
+
+
+def _moved(rows: _Rows, cuts: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Each cut where most pairs of the ten runs before and after it are in order. Those near the end are left out."""
+    table, lengths = rows.table, rows.lengths
+    sides = _sides(cuts, lengths)
+    if not len(sides.at):
+        return [[] for _ in cuts]
+    place, best = sides.at.copy(), np.full(len(sides.at), -1.0)
+    is_last = sides.end == lengths[sides.row]
+    for move in _MOVES:
+        at = sides.at + move
+        fits = (at - sides.start >= _SHORTEST_MOVED) & (sides.end - at >= np.where(is_last, 2, _SHORTEST_MOVED))
+        first = before(table, sides.row, at, sides.start, NEAR)
+        second = after(table, sides.row, at, sides.end, NEAR)
+        apart = np.abs(mean(second) - mean(first))
+        clear = np.where(fits, np.abs(share_in_order(first, second) - 0.5) + _AS_CLEAR * apart / (1 + apart), -1.0)
+        place, best = np.where(clear > best + 1e-9, at, place), np.maximum(best, clear)
+    found: list[set[int]] = [set() for _ in cuts]
+    for row, at in zip(sides.row.tolist(), place.tolist(), strict=True):
+        if at <= lengths[row] - SHORTEST:
+            found[row].add(at)
+    return [sorted(own) for own in found]
+
+
+def _settled(rows: _Rows, cuts: Sequence[Sequence[int]]) -> list[list[Cut]]:
+    """The cuts that hold. The least certain is given up first, and its neighbours are weighed again."""
+    left = [list(own) for own in cuts]
+    settled: list[list[Cut]] = [[] for _ in cuts]
+    while any(left):
+        weighed = iter(_weighed(rows, _sides(left, rows.lengths)))
+        for row, own in enumerate(left):
+            found = [next(weighed) for _ in own]
+            failed = [(cut.score, cut.index) for cut, holds in found if not holds]
+            if failed:
+                own.remove(min(failed)[1])
+            elif found:
+                settled[row], left[row] = [cut for cut, _ in found], []
+    return settled
+
+
+def _weighed(rows: _Rows, sides: _Sides) -> list[tuple[Cut, bool]]:
+    """Each cut with how certain it is, and whether it holds."""
+    noise, correlation = rows.noise[sides.row], rows.correlation[sides.row]
+    first = before(rows.table, sides.row, sides.at, sides.start, _SIDE)
+    second = after(rows.table, sides.row, sides.at, sides.end, _SIDE)
+    variances = [variance_of_mean(known(side), correlation) for side in (first, second)]
+    error = noise * np.sqrt(variances[0] + variances[1])
+    freedom = np.maximum(rows.lengths[sides.row] / 2, 3.0)
+    apart = np.abs(clipped_mean(second, noise) - clipped_mean(first, noise))
+    score = t_score(apart / error, freedom)
+    level, new = median(first[:, -NEAR:]), median(second[:, :NEAR])
+    share = share_in_order(first[:, -NEAR:], second[:, :NEAR])
+    is_large = np.abs(new - level) >= rows.effects.of(sides.row).least(level)
+    holds = is_large & (np.maximum(share, 1 - share) >= _CLEAR) & (score >= _CERTAIN)
+    columns = (sides.at, level, new - level, error, freedom, score)
+    cuts = [Cut(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
+    return list(zip(cuts, holds.tolist(), strict=True))
