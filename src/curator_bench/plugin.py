@@ -34,7 +34,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
-    from curator_bench.runner import announcing
+    from curator_bench.runner import controller
 
     try:
         collection.load_benchmarks(session)
@@ -57,7 +57,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
             if (hooks := sink_hooks(session.config)) is not None:
                 session.config.pluginmanager.register(hooks, "curator_bench_sinks")
-        announcing.announce(session.config)
+        controller.announce(session.config)
         if collection.resumes(session.config):
             from curator_bench.runner.resume import ResumeHooks
 
