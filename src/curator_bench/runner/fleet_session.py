@@ -14,6 +14,7 @@ import pytest
 from _pytest.runner import call_and_report
 from _pytest.skipping import evaluate_skip_marks
 
+from curator_bench import interrupts
 from curator_bench.collection import BENCHMARKS, REPORT, MatrixModule, backstop_s, entry_of
 from curator_bench.errors import BenchError
 from curator_bench.fleet.code_shipping import pack
@@ -87,9 +88,11 @@ def run_in_fleet(config: pytest.Config, items: Items) -> None:
         conductor.add(job)
     try:
         _show(config, runner.start())
-        while callbacks.is_waiting or not conductor.is_idle:
-            conductor.step(_TICK_S if conductor.is_waiting_for_runs or callbacks.has_silent else 0.0)
-            callbacks.attend(conductor)
+        with interrupts.held():
+            while callbacks.is_waiting or not conductor.is_idle:
+                interrupts.raise_held_back()
+                conductor.step(_TICK_S if conductor.is_waiting_for_runs or callbacks.has_silent else 0.0)
+                callbacks.attend(conductor)
     except BaseException:
         conductor.stop()
         raise

@@ -10,8 +10,10 @@ import pytest
 
 from curator_bench.collection import BENCHMARKS, UNJUDGED
 from curator_bench.errors import BenchError
+from curator_bench.masking import Mask
 from curator_bench.runner.policy import GateState
 from curator_bench.runner.reporting import add_properties, note_run
+from curator_bench.runner.shown import masked_checks, masked_result
 from curator_bench.values import Check, Entry, Requirement, RunResult, Scalar, Verdict
 from curator_bench.verdict.failure_table import failure_table
 from curator_bench.verdict.requirements import check, judge
@@ -134,7 +136,7 @@ def check_run(item: pytest.Item, entry: Entry, result: RunResult) -> None:
     """Judge the last run of an item; fail the item, in words rather than a traceback, unless it passed."""
     if UNJUDGED in item.stash:
         del item.stash[UNJUDGED]
-    outcome = judge_of(item, entry).of_last(result)
+    outcome = _masked(judge_of(item, entry).of_last(result), item.config.stash[BENCHMARKS].mask)
     run = note_run(item, entry, outcome.result, outcome.verdict, outcome.checks)
     add_properties(item, outcome.verdict, outcome.result, outcome.checks)
     if outcome.verdict is Verdict.SKIPPED:
@@ -142,6 +144,15 @@ def check_run(item: pytest.Item, entry: Entry, result: RunResult) -> None:
         raise pytest.skip.Exception(outcome.result.error, _use_item_location=True)
     if outcome.verdict is not Verdict.PASSED:
         pytest.fail(_why(entry, outcome, run.directory), pytrace=False)
+
+
+def _masked(outcome: Outcome, mask: Mask) -> Outcome:
+    return replace(
+        outcome,
+        result=masked_result(outcome.result, mask),
+        checks=masked_checks(outcome.checks, mask),
+        texts=tuple(map(mask.hide, outcome.texts)),
+    )
 
 
 def settle(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
@@ -152,7 +163,7 @@ def settle(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestRe
     entry, result = item.stash[UNJUDGED]
     verdict = judge(result, ())
     if verdict is Verdict.PASSED and not report.passed:
-        error = item.config.stash[BENCHMARKS].matrix.mask.hide(error_of(call, report))
+        error = shown_error(error_of(call, report), item.config.stash[BENCHMARKS].mask)
         verdict, result = verdict_of(call, report), replace(result, error=error)
     note_run(item, entry, result, verdict, ())
     add_properties(item, verdict, result)
@@ -173,12 +184,17 @@ def verdict_of(call: pytest.CallInfo[None], report: pytest.TestReport) -> Verdic
 
 
 def error_of(call: pytest.CallInfo[None], report: pytest.TestReport) -> str:
-    """The reason why a phase did not pass, for people."""
+    """The reason why a phase did not pass, in full; `shown_error` masks and cuts it."""
     if call.excinfo is None:
-        return report.longreprtext[:_LONGEST_ERROR]
+        return report.longreprtext
     error = call.excinfo.value
     said = error.msg if isinstance(error, pytest.fail.Exception | pytest.skip.Exception) else None
-    return (said or call.excinfo.exconly(tryshort=True))[:_LONGEST_ERROR]
+    return said or call.excinfo.exconly(tryshort=True)
+
+
+def shown_error(error: str, mask: Mask) -> str:
+    """The error for people: without secrets, and not too long."""
+    return mask.hide(error)[:_LONGEST_ERROR]
 
 
 def _missed(checks: Sequence[Check]) -> str:

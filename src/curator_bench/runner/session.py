@@ -61,7 +61,7 @@ def session_of(config: pytest.Config) -> Session:
 
 
 def _session(config: pytest.Config, benchmarks: Benchmarks) -> Session:
-    provenance, mask = provenance_of(config), benchmarks.matrix.mask
+    provenance, mask = provenance_of(config), benchmarks.mask
     checkout = provenance.checkout
     states = map(provenance.subject, subjects_of(benchmarks))
     reasons = [benchmarks.settings.reason, *(file.run_reason for file in benchmarks.matrix.files)]
@@ -113,7 +113,7 @@ def viewer_url(benchmarks: Benchmarks) -> str:
         value = values[match[1]]
         return quote(value, safe="") if match[2] else value
 
-    return benchmarks.matrix.mask.hide(_PLACEHOLDER.sub(filled, template))
+    return benchmarks.mask.hide(_PLACEHOLDER.sub(filled, template))
 
 
 def shown_path(path: str, benchmarks: Benchmarks) -> str:
