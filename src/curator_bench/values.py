@@ -248,6 +248,8 @@ class Entry:
     script_base_dir: str | None = None
     python: str | None = None
     env: Mapping[str, str] = field(default_factory=dict)
+    secrets: tuple[str, ...] = ()
+    """Variables whose values are secret though their names do not say so."""
     timeout_s: float = 7200.0
     repeat: int = 1
     warmup: int = 0

@@ -5,16 +5,14 @@ from __future__ import annotations
 import itertools
 import json
 import math
-import subprocess
-import sys
 import uuid
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+import warm
 
 from curator_bench.hunting.bench import QUIET
 from curator_bench.importing.found import FoundRun
@@ -28,7 +26,6 @@ from curator_bench.values import Place, Verdict
 if TYPE_CHECKING:
     from end_to_end.conftest import Outcome, Project
 
-COMMAND = Path(sys.executable).with_name("curator-bench")
 LEVEL = (1 + 0.02 * np.random.default_rng(3).standard_normal(30)).tolist()
 TEN_PERCENT = {"metric": "sort_time_s", "max_regression": "10%"}
 COUNTING = """
@@ -295,7 +292,7 @@ def test_what_is_accepted_is_the_level_that_gates_hold_against(gated: Gated) -> 
     gated.remember([*LEVEL[:20], *slow[:3]], ago=10)
     assert gated.run().code == 1
     words = ["accept", "sort", "sort_time_s", "--why", "it checks its input now", "--db", "benchmark.db"]
-    subprocess.run([COMMAND, *words], cwd=gated.project.folder, check=True, capture_output=True)
+    warm.run("curator-bench", *words, cwd=gated.project.folder).check_returncode()
     assert gated.run().code == 0
     gated.remember(slow)
     assert gated.run().has("baseline   1.", "change     +6")

@@ -89,7 +89,8 @@ def execute(plan: Plan, directories: Directories, stage: Stage) -> Execution:
     """Runs the script once and reads what it left."""
     cluster = stage.cluster
     words, results = command_words(plan, directories)
-    shown = plan.mask.hide(shlex.join(words)) + "\n"
+    mask = mask_of(plan, cluster)
+    shown = shlex.join(map(mask.hide, words)) + "\n"
     safe_files.write_text(directories.top / "command.txt", shown, below=directories.below)
     clear_results(results, directories.below_of(results))
     own_env = {name: with_entry_dir(value, directories.top) for name, value in plan.env.items()}
@@ -106,7 +107,6 @@ def execute(plan: Plan, directories: Directories, stage: Stage) -> Execution:
     if ended.exit_code is not None:
         own["exit_code"] = ended.exit_code
     own.update(measured.metrics())
-    mask = mask_of(plan, cluster)
     return Execution(
         verdict=verdict,
         error=error,

@@ -33,7 +33,7 @@ def session_of(config: pytest.Config) -> Session:
 
 
 def _session(config: pytest.Config, benchmarks: Benchmarks) -> Session:
-    provenance, mask = provenance_of(config), benchmarks.matrix.mask
+    provenance, mask = provenance_of(config), benchmarks.mask
     checkout = provenance.checkout
     states = map(provenance.subject, subjects_of(benchmarks))
     reasons = [benchmarks.settings.reason, *(file.run_reason for file in benchmarks.matrix.files)]
