@@ -9,11 +9,13 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from curator_bench.package import VERSION
+
 if TYPE_CHECKING:
     from curator_bench.study import MatrixResults, run_matrix
     from curator_bench.values import Plan, RunRecord, Verdict
 
-__version__ = "0.1.0"
+__version__ = VERSION
 __all__ = ["MatrixResults", "Plan", "RunRecord", "Verdict", "run_matrix"]
 _MODULES = {
     **dict.fromkeys(("MatrixResults", "run_matrix"), "curator_bench.study"),

@@ -5,7 +5,6 @@ It is pytest underneath, in a child process; what it leaves is the same, and is 
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import secrets
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import IO, Any, TypeAlias
 
 from curator_bench.errors import BenchError
+from curator_bench.locking import lock
 from curator_bench.report.pivot import Pivot, pivot
 from curator_bench.report.session_runs import runs_of
 from curator_bench.safe_files import is_safe_name
@@ -133,12 +133,12 @@ def _as_file(source: Source, name: str) -> Iterator[Path]:
 def _hold(file: IO[str], text: str, path: Path) -> None:
     """The file with this text, locked against whoever wants another one there; with the same others may run it, too."""
     with suppress(BlockingIOError):
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock(file, wait=False)
         if _content(file) != text:
             file.truncate(0)
             file.write(text)
             file.flush()
-    fcntl.flock(file, fcntl.LOCK_SH)
+    lock(file, shared=True)
     if _content(file) != text:
         raise BenchError(
             f"run_matrix: another matrix runs at this moment as {path.absolute()};"

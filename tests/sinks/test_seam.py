@@ -202,7 +202,7 @@ def test_the_grace_is_a_time(project: Project, seconds: str) -> None:
     project.matrix(project.entry("a"))
     outcome = project.run("--bench-sink-grace", seconds)
     assert outcome.code == 4
-    assert outcome.has(f"bench_sink_grace: found {seconds!r}, expected seconds")
+    assert outcome.has(f"--bench-sink-grace: found {seconds!r}, expected seconds")
 
 
 def test_an_unknown_sink_on_the_command_line_is_a_usage_error(project: Project) -> None:

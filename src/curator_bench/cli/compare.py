@@ -13,6 +13,7 @@ from curator_bench.cli import judgements, tables
 from curator_bench.cli.databases import db_option, reading
 from curator_bench.cli.exit_codes import QuestionCommand
 from curator_bench.cli.parameters import min_effect_option
+from curator_bench.codec import json_text
 from curator_bench.errors import BenchError
 from curator_bench.words import markdown_cell
 
@@ -62,7 +63,7 @@ def command(
         raise BenchError("\n".join([nothing, *left_out]))
     rows.sort(key=lambda row: (judgements.place_of(row.judgement.says), row.measure, row.machine_id or ""))
     if as_json:
-        click.echo(tables.as_json([_document(row) for row in rows]))
+        click.echo(json_text([_document(row) for row in rows]), nl=False)
     else:
         below = [*judgements.notes([(_name(row), row.judgement) for row in rows]), *left_out]
         _print(a, b, rows, below, as_markdown=as_markdown)

@@ -13,10 +13,12 @@ import click
 from curator_bench.cli import tables
 from curator_bench.cli.databases import db_option, reading
 from curator_bench.cli.sessions import as_document
+from curator_bench.codec import json_text
+from curator_bench.values import Subject
 
 if TYPE_CHECKING:
     from curator_bench.store.queries import MissedRequirement, PastRun, PastSession
-    from curator_bench.store.records import InvocationRecord, SubjectRecord
+    from curator_bench.store.records import InvocationRecord
 
 
 _BOUND_KEYS = ("metric", "bound", "limit", "actual", "met", "note")
@@ -28,7 +30,7 @@ _GATES = {"max_regression": "regression", "max_drift": "drift"}
 class _Found:
     session: PastSession
     invocations: Sequence[InvocationRecord]
-    subjects: Sequence[SubjectRecord]
+    subjects: Sequence[Subject]
     runs: Sequence[PastRun]
     missed: Mapping[str, Sequence[MissedRequirement]]
 
@@ -54,7 +56,7 @@ def command(session: str | None, database: str, as_json: bool) -> None:
             missed,
         )
     if as_json:
-        click.echo(tables.as_json(_document(found)))
+        click.echo(json_text(_document(found)), nl=False)
         return
     for line in (*_head(found), *_others(others)):
         tables.say(line)

@@ -27,12 +27,12 @@ from curator_bench.execution.directories import (
 from curator_bench.execution.environment import script_environment
 from curator_bench.execution.files import tail
 from curator_bench.execution.installing import install_command
-from curator_bench.execution.repeats import combine
 from curator_bench.execution.script import Execution, Stage, command_words, execute, mask_of
 from curator_bench.execution.status import Status
 from curator_bench.execution.workbench import Workbench
 from curator_bench.masking import Mask
 from curator_bench.measure.gpu import GpuInUse, busy_gpus
+from curator_bench.repeats import combine
 from curator_bench.values import Cause, Plan, Repeat, RunResult, Verdict
 
 _LOG_LINES = 30
@@ -117,7 +117,7 @@ class Attempt:
         plan = self._plan
         if plan.problems:
             raise BenchError("; ".join(plan.problems))
-        session_environment.ensure(plan)
+        session_environment.ensure(plan, self._bench.provenance)
         self._status = Status(Path(plan.entry_dir), directories, plan.name, plan.mask, self._bench.schedule)
         self._status.now("preparing", attempt=plan.attempt)
         self._status.start()

@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 
 from curator_bench.collection import BENCHMARKS, Benchmarks
-from curator_bench.execution.session_file import (
+from curator_bench.options import session_name_now
+from curator_bench.rootdir import name_in_project
+from curator_bench.runner.announcing import warn
+from curator_bench.runner.session_file import (
     FILE_NAME,
     claim_name,
     newest_session,
     note_invocation,
     remove_empty,
 )
-from curator_bench.options import session_name_now
-from curator_bench.rootdir import name_in_project
-from curator_bench.runner.announcing import warn
 
 
 def note_session(session: pytest.Session) -> None:

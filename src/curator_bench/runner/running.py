@@ -21,6 +21,7 @@ from curator_bench.runner.local_runner import LocalRunner
 from curator_bench.runner.policy import Allowance, Decision, GateState, Spent
 from curator_bench.runner.reporting import note_run
 from curator_bench.runner.run_keys import DEFINITION, MACHINE, UID
+from curator_bench.runner.session import provenance_of
 from curator_bench.values import Entry, Plan, RunResult, Verdict
 
 RESULT = pytest.StashKey[RunResult]()
@@ -124,7 +125,9 @@ def workbench(config: pytest.Config) -> Workbench:
     """What the runs of this process share; made by the first of them."""
     if _WORKBENCH not in config.stash:
         controller = os.getppid() if hasattr(config, "workerinput") else None
-        config.stash[_WORKBENCH] = Workbench(config.stash[BENCHMARKS].session_dir, controller)
+        config.stash[_WORKBENCH] = Workbench(
+            config.stash[BENCHMARKS].session_dir, controller, provenance=provenance_of(config)
+        )
         config.add_cleanup(config.stash[_WORKBENCH].close)
     return config.stash[_WORKBENCH]
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections import Counter
 from pathlib import Path
 
 from pydantic import Field
 
+from curator_bench.locking import lock
 from curator_bench.sinks.sink import Context, Sink, SinkConfig
 from curator_bench.values import RunRecord, Session, Summary, Verdict
 from curator_bench.words import check_line, readable, readable_seconds
@@ -60,7 +60,7 @@ class GithubSink(Sink[GithubConfig]):
                     self.context.say(annotation(result))
         if self.config.step_summary:
             with Path(self.config.step_summary).open("a", encoding="utf-8") as file:
-                fcntl.flock(file, fcntl.LOCK_EX)
+                lock(file)
                 file.write(_cut(markdown(self._session, results, summary, self.config.default_metrics)))
 
 

@@ -12,10 +12,10 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, Select, and_, func, or_, select, tuple_
 
 from curator_bench.errors import BenchError
-from curator_bench.store.records import InvocationRecord, SubjectRecord
+from curator_bench.store.records import InvocationRecord
 from curator_bench.store.scalars import scalar_of
 from curator_bench.store.tables import INVOCATIONS, METRICS, REQUIREMENTS, RUNS, SESSIONS, SUBJECTS
-from curator_bench.values import Scalar
+from curator_bench.values import Scalar, Subject
 
 _NAMES_SHOWN = 3
 _SHORTEST_UID = 6
@@ -273,11 +273,11 @@ def missed_requirements(connection: Connection, session: PastSession) -> list[Mi
     return [MissedRequirement(*row) for row in connection.execute(missed)]
 
 
-def subjects_of(connection: Connection, session: PastSession) -> list[SubjectRecord]:
+def subjects_of(connection: Connection, session: PastSession) -> list[Subject]:
     """The packages under test."""
-    columns = [SUBJECTS.c[field.name] for field in fields(SubjectRecord)]
+    columns = [SUBJECTS.c[field.name] for field in fields(Subject)]
     found = select(*columns).where(SUBJECTS.c.session == session.id).order_by(SUBJECTS.c.package, SUBJECTS.c.id)
-    return [SubjectRecord(*row) for row in connection.execute(found)]
+    return [Subject(*row) for row in connection.execute(found)]
 
 
 def invocations_of(connection: Connection, session: PastSession) -> list[InvocationRecord]:

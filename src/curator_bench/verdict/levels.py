@@ -150,7 +150,7 @@ def _moved(rows: _Rows, cuts: Sequence[Sequence[int]]) -> list[list[int]]:
         first = before(table, sides.row, at, sides.start, NEAR)
         second = after(table, sides.row, at, sides.end, NEAR)
         apart = np.abs(mean(second) - mean(first))
-        clear = np.where(fits, np.abs(share_in_order(first, second) - 0.5) + _AS_CLEAR * np.minimum(apart, 1.0), -1.0)
+        clear = np.where(fits, np.abs(share_in_order(first, second) - 0.5) + _AS_CLEAR * apart / (1 + apart), -1.0)
         place, best = np.where(clear > best + 1e-9, at, place), np.maximum(best, clear)
     found: list[set[int]] = [set() for _ in cuts]
     for row, at in zip(sides.row.tolist(), place.tolist(), strict=True):

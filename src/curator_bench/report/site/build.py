@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 
-from curator_bench import __version__
 from curator_bench.errors import BenchError
+from curator_bench.package import VERSION
 from curator_bench.report.site.data_files import DataFiles, EntryView, index_of, number_of
 from curator_bench.report.site.links import Logs
 from curator_bench.report.site.model import (
@@ -137,7 +137,7 @@ class _Builder:
         self._series = by_entry(history.series())
         self._logs = Logs(out.absolute(), building, settings.log_url, settings.copy_logs)
         self._data = DataFiles(building)
-        facts = {"title": settings.title, "built": now, "version": __version__, "build": f"{now:%Y%m%d%H%M%S}"}
+        facts = {"title": settings.title, "built": now, "version": VERSION, "build": f"{now:%Y%m%d%H%M%S}"}
         self._pages = Pages(building, settings.commit_url, facts)
         self._ran: dict[str, list[tuple[SiteEntry, RunFacts, str | None]]] = {}
         self._standings: list[Standing] = []
