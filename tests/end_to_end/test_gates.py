@@ -101,8 +101,8 @@ def test_a_run_that_is_much_worse_fails_and_says_all_there_is_to_know(gated: Gat
     assert outcome.code == 1
     assert gated.verdict() == "failed"
     assert outcome.has("<= 10 % worse", "sort_time_s is worse than before:")
-    assert outcome.has("value      1.3 (the level of the 2 runs since the shift is 1.295)")
-    assert outcome.has("baseline   ", "change     +", "course     ", "first seen in session night_")
+    assert outcome.has("value      1.3 (the level of the 2 runs since it began is 1.295)")
+    assert outcome.has("baseline   ", "change     +", "trend      ", "first seen in session night_")
     assert "95% confidence interval" in outcome.output
     (found,) = gated.project.outcome_of("sort")["requirements"]
     assert (found["bound"], found["limit"], found["met"]) == ("max_regression", 0.1, False)
