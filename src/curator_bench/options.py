@@ -14,12 +14,13 @@ from pathlib import Path
 import pytest
 
 from curator_bench.errors import BenchError, MissingExtra
-from curator_bench.rootdir import refuse_unread_ini, rootdir
+from curator_bench.matrix_files import DEFAULT_PATTERNS
+from curator_bench.rootdir import DATABASE, database_of, refuse_unread_ini, rootdir
 from curator_bench.safe_files import is_safe_name
 
 _PORT = r"([1-9]\d{0,3}|[1-5]\d{4}|6[0-4]\d{3}|65[0-4]\d{2}|655[0-2]\d|6553[0-5])"
 _FLEET = re.compile(rf"(local|auto|(ray://)?\S+:{_PORT})\Z")
-DEFAULT_PATTERNS = ("*matrix.yaml", "*matrix.yml", "*benchmark.yaml", "*benchmark.yml")
+_COLLECT = ("asked", "always")
 _FAIL_ON = ("regression",)
 _INCONCLUSIVE = ("pass", "fail")
 
@@ -42,6 +43,8 @@ class Settings:
 
     benchmark: bool
     patterns: tuple[str, ...]
+    asks: bool
+    """The command line is about benchmarks: it names files or folders, or has an option of ours."""
     overlays: tuple[Path, ...]
     datasets_file: Path | None
     session: str
@@ -95,7 +98,8 @@ def add_options(parser: pytest.Parser) -> None:
     _add_gate_options(parser.getgroup("curator-bench-gates", "benchmarks: regressions"))
     _add_fleet_options(parser.getgroup("curator-bench-fleet", "benchmarks: the fleet"))
     parser.addini("bench_files", "files collected as matrices in directories", type="args", default=DEFAULT_PATTERNS)
-    parser.addini("benchmark_db", "as --benchmark-db", default="benchmark.db")
+    parser.addini("bench_collect", "which benchmarks a plain `pytest` runs: asked or always", default="asked")
+    parser.addini("benchmark_db", "as --benchmark-db", default=DATABASE)
     parser.addini("bench_matrix", "as --bench-matrix", type="paths", default=[])
     parser.addini("bench_datasets", "as --bench-datasets", default="")
     parser.addini("bench_results", "as --bench-results", default="")
@@ -227,6 +231,25 @@ def _add_gate_options(group: pytest.OptionGroup) -> None:
     )
 
 
+def _asks(config: pytest.Config) -> bool:
+    """Options in addopts count; what pytest finds by itself, or below `testpaths`, is not named."""
+    said = {name: value for name, value in vars(config.option).items() if name.startswith("bench_")}
+    return (
+        _collect(config) == "always"
+        or config.args_source is pytest.Config.ArgsSource.ARGS
+        or config.option.collectonly
+        or config.getoption("--benchmark")
+        or any(value not in (None, False, []) for value in said.values())
+    )
+
+
+def _collect(config: pytest.Config) -> str:
+    said = str(config.getini("bench_collect"))
+    if said not in _COLLECT:
+        raise BenchError(f"bench_collect: found {said!r}, expected {' or '.join(_COLLECT)}")
+    return said
+
+
 def read_settings(config: pytest.Config) -> Settings:
     """Settings from command line and ini; raises BenchError for what cannot be meant."""
     refuse_unread_ini(config)
@@ -246,6 +269,7 @@ def read_settings(config: pytest.Config) -> Settings:
     return Settings(
         benchmark=config.getoption("--benchmark"),
         patterns=tuple(config.getini("bench_files")),
+        asks=_asks(config),
         overlays=(*config.getini("bench_matrix"), *overlays),
         datasets_file=path("--bench-datasets", "bench_datasets"),
         session=_session_name(config.getoption("--bench-session"), invocation),
@@ -352,12 +376,12 @@ def _gpus(said: str | None) -> tuple[str, ...] | None:
 
 
 def _database(config: pytest.Config) -> str:
-    """--benchmark-db, CURATOR_BENCH_DB, DB_NAME (Coiled's suite has it), the ini key, benchmark.db in the rootdir."""
-    said = config.getoption("--benchmark-db") or os.environ.get("CURATOR_BENCH_DB") or os.environ.get("DB_NAME")
+    """--benchmark-db, else what `curator-bench` finds by the same rule."""
+    working_dir = config.invocation_params.dir
+    said: str | None = config.getoption("--benchmark-db")
     if said:
-        return said if "://" in said else os.path.normpath(config.invocation_params.dir / os.path.expanduser(said))
-    said = str(config.getini("benchmark_db"))
-    return said if "://" in said else os.path.normpath(rootdir(config) / said)
+        return said if "://" in said else os.path.normpath(working_dir / os.path.expanduser(said))
+    return database_of(rootdir(config), str(config.getini("benchmark_db")), os.environ, working_dir)
 
 
 def _fail_on(config: pytest.Config) -> str:

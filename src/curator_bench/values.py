@@ -248,6 +248,8 @@ class Entry:
     script_base_dir: str | None = None
     python: str | None = None
     env: Mapping[str, str] = field(default_factory=dict)
+    secrets: tuple[str, ...] = ()
+    """Variables whose values are secret though their names do not say so."""
     timeout_s: float = 7200.0
     repeat: int = 1
     warmup: int = 0
@@ -337,6 +339,10 @@ class Plan:
     gpu_stats_interval_s: float = 1.0
     gpu_mem_use_warning_threshold: float | None = None
     gpu_check: str | None = None
+    samplers: tuple[str, ...] = ()
+    """Samplers of your own, by name: an entry point, `module:Class`, or `./file.py:Class` beside the matrix."""
+    cluster_provider: str = ""
+    """What starts the cluster, by name as for samplers; empty for the one that the entry's `ray` block asks for."""
     problems: tuple[str, ...] = ()
     mask: Mask = field(default_factory=Mask)
 

@@ -1,9 +1,11 @@
-"""Numbers as people read them, and names as Markdown shows them."""
+"""Numbers as people read them, names as Markdown shows them, cells as spreadsheets read them."""
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
+from typing import Any
 
 from curator_bench.values import Check, Scalar
 
@@ -11,7 +13,29 @@ _SECONDS = ("_s", "_seconds")
 _BYTES = ("_bytes",)
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _LONGEST_TEXT = 200
+_BEGINS_A_FORMULA = ("=", "+", "-", "@", "\t", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 _MARKUP = re.compile(r"[\\|`*\[\]~]|(?<![^\W_])_|_(?![^\W_])")  # an underscore within a word is none
+
+
+def csv_cells(row: Iterable[Any]) -> list[Any]:
+    """The cells of a line of CSV. A text that a spreadsheet would take for a formula has a ' before it."""
+    return [_csv_text(cell) if isinstance(cell, str) else cell for cell in row]
+
+
+def _csv_text(text: str) -> str:
+    """A line ends with \\n only: Python's csv leaves a lone \\r unquoted, and whoever reads it begins a new row."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return f"'{text}" if _is_formula(text) else text
+
+
+def _is_formula(text: str) -> bool:
+    if not text.startswith(_BEGINS_A_FORMULA):
+        return False
+    try:
+        float(text)
+    except ValueError:
+        return True
+    return False  # -1.5 is a number
 
 
 def readable_seconds(seconds: float) -> str:

@@ -6,16 +6,14 @@ import itertools
 import json
 import math
 import re
-import subprocess
-import sys
 import uuid
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+import warm
 
 from curator_bench.hunting.bench import QUIET
 from curator_bench.importing.found import FoundRun
@@ -29,7 +27,6 @@ from curator_bench.values import Place, Verdict
 if TYPE_CHECKING:
     from end_to_end.conftest import Outcome, Project
 
-COMMAND = Path(sys.executable).with_name("curator-bench")
 LEVEL = (1 + 0.02 * np.random.default_rng(3).standard_normal(30)).tolist()
 TEN_PERCENT = {"metric": "sort_time_s", "max_regression": "10%"}
 COUNTING = """
@@ -296,7 +293,7 @@ def test_what_is_accepted_is_the_level_that_gates_hold_against(gated: Gated) -> 
     gated.remember([*LEVEL[:20], *slow[:3]], ago=10)
     assert gated.run().code == 1
     words = ["accept", "sort", "sort_time_s", "--why", "it checks its input now", "--db", "benchmark.db"]
-    subprocess.run([COMMAND, *words], cwd=gated.project.folder, check=True, capture_output=True)
+    warm.run("curator-bench", *words, cwd=gated.project.folder).check_returncode()
     assert gated.run().code == 0
     gated.remember(slow)
     assert gated.run().has("baseline   1.", "change     +6")
@@ -419,8 +416,8 @@ def test_a_gate_says_the_word_that_history_and_regressions_say(gated: Gated) -> 
         gated.remember(LEVEL)
         gated.run("--benchmark", "--bench-confirm", "0")
         assert checks_of(gated) == {"max_regression": word}
-        words = [str(COMMAND), "history", "sort", "--json", "--db", "benchmark.db"]
-        done = subprocess.run(words, cwd=gated.project.folder, check=True, capture_output=True, text=True)
+        words = ["history", "sort", "--json", "--db", "benchmark.db"]
+        done = warm.run("curator-bench", *words, cwd=gated.project.folder)
         (entry,) = json.loads(done.stdout)["entries"]
         assert entry["judgements"]["sort_time_s"]["verdict"] == word
         (gated.project.folder / "benchmark.db").unlink()

@@ -18,6 +18,7 @@ from curator_bench.cli.show import run_document
 from curator_bench.codec import json_text
 from curator_bench.errors import BenchError
 from curator_bench.metric_names import in_order
+from curator_bench.words import csv_cells
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -227,7 +228,7 @@ def _print_csv(found: Sequence[_History]) -> None:
         same = [run.entry.name, run.entry.path, run.session, start, run.verdict, run.attempt, run.commit]
         for name, value in run.metrics.items():
             shown = str(value).lower() if isinstance(value, bool) else value
-            writer.writerow([*same, run.machine_id, run.definition_hash, name, shown])
+            writer.writerow(csv_cells([*same, run.machine_id, run.definition_hash, name, shown]))
 
 
 def _document(found: Sequence[_History]) -> dict[str, Any]:

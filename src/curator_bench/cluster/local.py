@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from curator_bench import interrupts
 from curator_bench.cluster.environment import CLUSTER_VARIABLE, authentication, head_environment, without_ray
 from curator_bench.cluster.interpreters import interpreter_with_ray
 from curator_bench.cluster.logs import LogKeeper, last_lines, newest_session
@@ -135,6 +136,11 @@ def _cluster(running: _Running, head: Program, facts: dict[str, Any]) -> Cluster
 
 def _end(running: _Running, head: Program | None, copy_logs_to: Path | None = None) -> frozenset[ProcessId]:
     """Killing is safe: Ray writes its logs as it goes, and they are moved away once nobody writes any more."""
+    with interrupts.held():
+        return _end_held(running, head, copy_logs_to)
+
+
+def _end_held(running: _Running, head: Program | None, copy_logs_to: Path | None) -> frozenset[ProcessId]:
     left = running.segments.end(running.mark, head.roots if head else (), grace_s=0)
     if head and left.isdisjoint(head.roots):
         head.end()

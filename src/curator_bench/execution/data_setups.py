@@ -9,11 +9,9 @@ from typing import Any
 from curator_bench import safe_files
 from curator_bench.errors import DatasetError
 from curator_bench.execution.child import run_child
-from curator_bench.execution.files import read_object, tail, write_json
+from curator_bench.execution.files import log_tail, read_object, write_json
 from curator_bench.locking import locked
 from curator_bench.values import Plan, SetupNeed
-
-_LOG_LINES = 30
 
 
 def ensure(need: SetupNeed, plan: Plan, env: Mapping[str, str]) -> None:
@@ -31,7 +29,7 @@ def ensure(need: SetupNeed, plan: Plan, env: Mapping[str, str]) -> None:
             outcome = _run(need, plan, directory, env, lock.fileno())
     if outcome.get("failed"):
         log = directory / "stdouterr.log"
-        lines = "\n".join(f"  {line}" for line in tail(log, _LOG_LINES, below=session_dir))
+        lines = "\n".join(f"  {line}" for line in log_tail(log, plan.mask, below=session_dir))
         raise DatasetError(f"the data setup {need.name} failed ({outcome['failed']}). The end of {log}:\n{lines}")
 
 

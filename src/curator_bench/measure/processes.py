@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
+from curator_bench import interrupts
 from curator_bench.measure.brands import is_branded
 
 RUN_VARIABLE = "CURATOR_BENCH_RUN"
@@ -145,7 +146,7 @@ class _Hunt:
             for process in found - asked:
                 _send(process, signal.SIGTERM)
             asked |= found
-            if not found or time.monotonic() >= deadline:
+            if not found or time.monotonic() >= deadline or interrupts.is_hurried():
                 return
             time.sleep(min(pause_s, max(0.0, deadline - time.monotonic())))
 

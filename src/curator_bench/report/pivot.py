@@ -15,7 +15,7 @@ from difflib import get_close_matches
 from curator_bench.codec import text_of
 from curator_bench.errors import BenchError
 from curator_bench.values import RunRecord, Verdict
-from curator_bench.words import markdown_cell, printable
+from curator_bench.words import csv_cells, markdown_cell, printable
 
 _OF_EVERY_RUN = ("entry", "verdict", "host")
 _HAVE_METRICS = (Verdict.PASSED, Verdict.FAILED)
@@ -117,11 +117,11 @@ class Pivot:
         """Numbers in full and without stars; without one, what became of the runs; empty where there was none."""
         written = io.StringIO()
         writer = csv.writer(written, lineterminator="\n")
-        writer.writerow(self._heads())
+        writer.writerow(csv_cells(self._heads()))
         for row in self.row_keys:
             found = (self.cells.get((row, column)) for column in self.column_keys)
             cells = ("" if cell is None else cell.words() if cell.value is None else cell.value for cell in found)
-            writer.writerow([*row, *cells])
+            writer.writerow(csv_cells([*row, *cells]))
         return written.getvalue().rstrip("\n")
 
     def _repr_markdown_(self) -> str:

@@ -16,6 +16,7 @@ from curator_bench.execution.workbench import Workbench
 from curator_bench.matrix import command_of, definition_of
 from curator_bench.runner.claiming import NOT_HERE, claim, leave_to_others, release
 from curator_bench.runner.conductor import Conductor, Job
+from curator_bench.runner.interrupting import hold_until_the_end
 from curator_bench.runner.judging import forget_judge, has_gates, judge_of
 from curator_bench.runner.local_runner import LocalRunner
 from curator_bench.runner.policy import Allowance, Decision, GateState, Spent
@@ -37,6 +38,7 @@ def run_here(item: pytest.Item, entry: Entry) -> RunResult:
     if NOT_HERE in item.stash or claim(item, entry):
         leave_to_others(item)
     item.addfinalizer(lambda: release(item, entry))
+    hold_until_the_end(item)
     forget_judge(item)
     spent = item.config.stash.get(_SPENT, Spent())
     conductor = Conductor(LocalRunner(workbench(item.config)), ItemCallbacks(item.config), spent)
@@ -100,12 +102,16 @@ class ItemCallbacks:
 
     def interrupted(self, job: Job, result: RunResult | None) -> None:
         """Nobody will judge it."""
-        if result is None:
-            return
-        run = note_run(job.item, job.entry, result, result.verdict, ())
-        if (report := self._config.pluginmanager.get_plugin(REPORT)) is not None:
-            report.note_interrupted(run)
-        job.item.ihook.pytest_bench_run_finished(item=job.item, result=result)
+        if result is not None:
+            note_interrupted(job.item, job.entry, result)
+
+
+def note_interrupted(item: pytest.Item, entry: Entry, result: RunResult) -> None:
+    """Record a run that was stopped from outside, and show it."""
+    run = note_run(item, entry, result, result.verdict, ())
+    if (report := item.config.pluginmanager.get_plugin(REPORT)) is not None:
+        report.note_interrupted(run)
+    item.ihook.pytest_bench_run_finished(item=item, result=result)
 
 
 def allowance(item: pytest.Item, entry: Entry) -> Allowance:
@@ -137,6 +143,9 @@ def plan_of(entry: Entry, benchmarks: Benchmarks) -> Plan:
     settings = benchmarks.settings
     command = command_of(entry, os.environ)
     artifacts = entry.file.artifacts_dir
+    fleet = settings.fleet
+    # Other machines are told of no more secrets than they need: scripts there do not have our environment.
+    known = benchmarks.matrix.mask if fleet and fleet.address != "local" else benchmarks.mask
     return Plan(
         name=entry.id,
         session=settings.session,
@@ -162,5 +171,5 @@ def plan_of(entry: Entry, benchmarks: Benchmarks) -> Plan:
         gpu_mem_use_warning_threshold=entry.gpu_mem_use_warning_threshold,
         gpu_check=command.gpu_check,
         problems=command.problems,
-        mask=benchmarks.matrix.mask.also(command.secrets),
+        mask=known.also(command.secrets),
     )

@@ -15,23 +15,20 @@ import pytest
 from curator_bench.codec import from_document, to_document
 from curator_bench.collection import BENCHMARKS, REPORT, Benchmarks
 from curator_bench.errors import BenchError, Mistake
-from curator_bench.masking import Mask, is_secret_name, masked
+from curator_bench.masking import masked
 from curator_bench.matrix import definition_hash
 from curator_bench.measure.processes import identify
 from curator_bench.report.session_runs import run_on
 from curator_bench.runner import recorder
-from curator_bench.runner.announcing import entry_dirs, warn
-from curator_bench.runner.session import provenance_of, session_of, subjects_of
-from curator_bench.runner.sinks import choose, secrets_of
-from curator_bench.runner.viewing import shown_path
+from curator_bench.runner.controller import entry_dirs, warn
+from curator_bench.runner.session import provenance_of, session_of, shown_path, subjects_of
+from curator_bench.runner.sinks import choose
 from curator_bench.sinks.copying import CopyConfig
 from curator_bench.sinks.dispatcher import Chosen, Dispatcher
 from curator_bench.values import Entry, Run, RunRecord, Session, Summary
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
-
-_LONG_SECRET = 8
 
 
 def sink_hooks(config: pytest.Config) -> SinkHooks | None:
@@ -108,9 +105,8 @@ class SinkHooks:
         """Sinks are told of a session when its first run starts."""
         if self._dispatcher is None:
             session = self._session()
-            mask = mask_of(self._benchmarks.matrix.mask, os.environ)
             source = source_of(self._benchmarks)
-            self._dispatcher = Dispatcher(self._chosen, session, source, mask)
+            self._dispatcher = Dispatcher(self._chosen, session, source, self._benchmarks.mask)
         return self._dispatcher
 
     def _session(self) -> Session:
@@ -120,7 +116,7 @@ class SinkHooks:
             session_of(self._config),
             started_at=self._began.isoformat(timespec="milliseconds"),
             runs_expected=self._expected,
-            environment=dict(_flat(masked(environment, benchmarks.matrix.mask))),
+            environment=dict(_flat(masked(environment, benchmarks.mask))),
         )
 
     def _finished(self, run: RunRecord) -> None:
@@ -131,7 +127,7 @@ class SinkHooks:
 
     def _tell(self, run: RunRecord) -> None:
         entry = self._entries.get(run.nodeid)
-        told = masked(dict(entry.sink_data), self._benchmarks.matrix.mask) if entry else {}
+        told = masked(dict(entry.sink_data), self._benchmarks.mask) if entry else {}
         self._told().run_finished(shown_to_sinks(run, entry, self._benchmarks), told)
 
     def _end(self, dispatcher: Dispatcher, exit_status: int) -> None:
@@ -166,7 +162,7 @@ def shown_to_sinks(run: RunRecord, entry: Entry | None, benchmarks: Benchmarks) 
         marks=run.marks or (entry.marks if entry else ()),
         definition_hash=run.definition_hash or (definition_hash(entry) if entry else ""),
     )
-    return from_document(RunRecord, masked(to_document(run), benchmarks.matrix.mask))
+    return from_document(RunRecord, masked(to_document(run), benchmarks.mask))
 
 
 def source_of(benchmarks: Benchmarks) -> dict[str, Any]:
@@ -179,17 +175,11 @@ def source_of(benchmarks: Benchmarks) -> dict[str, Any]:
         "datasets": str(settings.datasets_file) if settings.datasets_file else None,
         "working_dir": str(settings.working_dir),
         "curator_repo": settings.curator_repo,
-        "copy_to": benchmarks.matrix.mask.hide(settings.copy_to or ""),
+        "copy_to": benchmarks.mask.hide(settings.copy_to or ""),
         "host": socket.gethostname(),
         "pid": os.getpid(),
         "process_start": here.started if here else None,
     }
-
-
-def mask_of(mask: Mask, environ: Mapping[str, str]) -> Mask:
-    """For what people are told of sinks: libraries find secrets in variables by themselves, and name them in errors."""
-    own = [value for name, value in environ.items() if is_secret_name(name) and len(value) >= _LONG_SECRET]
-    return Mask(secrets_of([*mask.values, *own]))
 
 
 def _flat(value: Any, prefix: str = "") -> Generator[tuple[str, Any]]:

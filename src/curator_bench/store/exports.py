@@ -25,6 +25,7 @@ from curator_bench.store.running import RUNNING
 from curator_bench.store.scalars import scalar_of, value_of
 from curator_bench.store.tables import INVOCATIONS, METRICS, PARAMS, REQUIREMENTS, RUNS, SAMPLES, SESSIONS, SUBJECTS
 from curator_bench.values import Check, Repeat, Subject, Verdict
+from curator_bench.words import csv_cells
 
 Progress = Callable[[int, int], None]
 Parts = Mapping[int, list[tuple[Any, ...]]]
@@ -59,8 +60,8 @@ def export_csv(connection: Connection, out: IO[bytes], progress: Progress = lamb
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
     for run, metrics in _table(connection, progress):
-        shown = tuple(value.isoformat() if isinstance(value, datetime) else value for value in run)
-        writer.writerows(shown + metric for metric in metrics)
+        shown = csv_cells(value.isoformat() if isinstance(value, datetime) else value for value in run)
+        writer.writerows([*shown, *csv_cells(metric)] for metric in metrics)
     text.flush()
     text.detach()
 
