@@ -73,10 +73,6 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         from curator_bench.runner.hooks import begin
 
         begin(session.config)
-        if collection.is_recording(session.config):
-            from curator_bench.runner.python_run_hooks import PythonRunHooks
-
-            session.config.pluginmanager.register(PythonRunHooks(), "curator_bench_python_runs")
     except BenchError as error:
         raise pytest.UsageError(str(error)) from None
 

@@ -19,7 +19,7 @@ from curator_bench.verdict.failure_table import failure_table
 from curator_bench.verdict.requirements import check, judge
 
 if TYPE_CHECKING:
-    from curator_bench.runner.gating import Gates, Judged
+    from curator_bench.runner.gates import Gates, Judged
 
 _JUDGE = pytest.StashKey["Judge"]()
 _OF_PYTEST_TIMEOUT = "from pytest-timeout."
@@ -59,7 +59,7 @@ def judge_of(item: pytest.Item, entry: Entry) -> Judge:
 
 
 def _gates_of(item: pytest.Item, entry: Entry) -> Gates:
-    from curator_bench.runner.gating import gates_of
+    from curator_bench.runner.gates import gates_of
 
     return gates_of(item, entry)
 
