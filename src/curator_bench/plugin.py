@@ -108,6 +108,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     collection.deselect(config, items)
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    config = session.config
+    if not collection.has_matrix(config) or hasattr(config, "workerinput") or config.option.collectonly:
+        return
+    from curator_bench.runner.missing_scripts import check_scripts
+
+    try:
+        check_scripts(config, session.items)
+    except BenchError as error:
+        raise pytest.UsageError(str(error)) from None
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
     if collection.has_matrix(session.config):
