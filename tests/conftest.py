@@ -50,7 +50,7 @@ def pytester(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pyte
             *arguments,
             cwd=pytester.path,
             env={**os.environ, **where},
-            within_s=timeout or 120,
+            within_s=timeout or 300,
         )
         return pytest.RunResult(
             done.returncode, done.stdout.splitlines(), done.stderr.splitlines(), time.monotonic() - started

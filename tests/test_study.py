@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import warm
 
 import curator_bench
 from curator_bench import study
@@ -54,8 +55,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def bench(*words: str) -> str:
-    command = [sys.executable, "-c", "from curator_bench.cli import main; main()", *words]
-    outcome = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    outcome = warm.run("curator-bench", *words, cwd=Path.cwd())
     assert outcome.returncode == 0, outcome.stderr
     return outcome.stdout + outcome.stderr
 
@@ -110,10 +110,7 @@ def test_values_that_break_a_line_are_quoted_in_the_tree(folder: Path) -> None:
 
 def test_what_is_no_session_has_no_pivot(folder: Path) -> None:
     (folder / "results" / "s" / "e").mkdir(parents=True)
-    command = [sys.executable, "-c", "from curator_bench.cli import main; main()", "pivot", "results/s/e"]
-    outcome = subprocess.run(
-        [*command, "--rows", "entry", "--metric", "v"], capture_output=True, text=True, timeout=60, check=False
-    )
+    outcome = warm.run("curator-bench", "pivot", "results/s/e", "--rows", "entry", "--metric", "v", cwd=folder)
     assert outcome.returncode == 1
     assert "no session 'results/s/e' in results" in outcome.stderr
 
@@ -149,7 +146,7 @@ def test_ctrl_c_is_handed_on_and_nothing_is_left_running(folder: Path) -> None:
 
 
 def test_options_of_the_fleet_are_those_of_pytest() -> None:
-    words = study._fleet_options("local", [0, "GPU-1"], 4, "finished")
+    words = study.fleet_options("local", [0, "GPU-1"], 4, "finished")
     assert words == [
         "--bench-fleet",
         "local",
@@ -159,8 +156,8 @@ def test_options_of_the_fleet_are_those_of_pytest() -> None:
         "4",
         "--bench-resume=finished",
     ]
-    assert study._fleet_options(None, None, None, resume=True) == ["--bench-resume"]
-    assert study._fleet_options(None, None, None, resume=False) == []
+    assert study.fleet_options(None, None, None, resume=True) == ["--bench-resume"]
+    assert study.fleet_options(None, None, None, resume=False) == []
 
 
 def test_a_notebook_runs_a_fleet_and_goes_on_with_its_newest_session(folder: Path) -> None:

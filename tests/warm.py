@@ -29,7 +29,7 @@ def run(
     *arguments: str | Path,
     cwd: Path,
     env: Mapping[str, str] | None = None,
-    within_s: float = 120,
+    within_s: float = 300,
     stderr_apart: bool = True,
 ) -> subprocess.CompletedProcess[str]:
     """Run `pytest` or `curator-bench` to its end, as `subprocess.run` does. What takes too long is killed."""

@@ -186,13 +186,15 @@ def _mapping_reader(hint: Any) -> _Reader:
 def _object_reader(kind: Any) -> _Reader:
     hints = get_type_hints(kind)
     own = frozenset(field.name for field in dataclasses.fields(kind))
-    required = frozenset(field.name for field in dataclasses.fields(kind) if _is_required(field))
+    unsaid = [field.name for field in dataclasses.fields(kind) if _has_no_default(field)]
+    optional = {name: None for name in unsaid if NoneType in get_args(hints[name])}
+    required = frozenset(unsaid) - optional.keys()
 
     def read(document: Any) -> Any:
         if not isinstance(document, Mapping):
             raise _Wrong({"": f"found {_shown(document)}, expected an object"})
         wrong = dict.fromkeys(sorted(required - document.keys()), "missing")
-        values = {}
+        values: dict[str, Any] = dict(optional)
         for name, value in document.items():
             if name in own:
                 try:
@@ -208,7 +210,7 @@ def _object_reader(kind: Any) -> _Reader:
     return read
 
 
-def _is_required(field: dataclasses.Field[Any]) -> bool:
+def _has_no_default(field: dataclasses.Field[Any]) -> bool:
     return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
 
 

@@ -74,13 +74,9 @@ def pytest_sessionstart(session: pytest.Session) -> None:
             return
         if not collection.needs_session(session.config):
             interrupts.give_back()
-        from curator_bench.runner.session import begin
+        from curator_bench.runner.hooks import begin
 
         begin(session.config)
-        if collection.is_recording(session.config):
-            from curator_bench.fixtures.python_run_hooks import PythonRunHooks
-
-            session.config.pluginmanager.register(PythonRunHooks(), "curator_bench_python_runs")
     except BenchError as error:
         raise pytest.UsageError(str(error)) from None
 

@@ -94,7 +94,21 @@ def markdown_cell(text: str) -> str:
     return _MARKUP.sub(r"\\\g<0>", line).replace("@", "&#64;")
 
 
-def inconclusive_line(check: Check) -> str:
-    """One line: which gate could not be decided, and what would decide it."""
-    limit = f"{check.bound} {check.limit:.3g}" if isinstance(check.limit, int | float) else check.bound
-    return f"{check.metric}, {limit}: inconclusive{f': {check.note}' if check.note else ''}"
+_GATES = ("max_regression", "max_drift")
+
+
+def bound_of(check: Check) -> str:
+    """`max_value 60 s`, `max_regression 10 %`."""
+    is_share = check.bound in _GATES and isinstance(check.limit, int | float)
+    limit = f"{100 * float(check.limit or 0):.3g} %" if is_share else readable(check.metric, check.limit)
+    return f"{check.bound} {limit}"
+
+
+def check_line(check: Check) -> str:
+    """A requirement that is not met, or a gate: `sort_time_s is 4.21 s: regression (max_regression 10 %)`."""
+    actual = "missing" if check.missing else readable(check.metric, check.actual)
+    says = check.says or ("inconclusive" if check.is_inconclusive else "")
+    if not says:
+        return f"{check.metric} is {actual}, {bound_of(check)}"
+    line = f"{check.metric} is {actual}: {says} ({bound_of(check)})"
+    return f"{line}: {check.note}" if check.note else line

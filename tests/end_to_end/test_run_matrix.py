@@ -105,7 +105,7 @@ def test_the_session_ends_with_a_table_and_its_folder(ran: Callable[..., Outcome
     top = next(number for number, line in enumerate(outcome.lines) if line.split()[:2] == ["ENTRY", "VERDICT"])
     rows = [line.split() for line in outcome.lines[top + 1 : top + 1 + len(VERDICTS)]]
     assert {row[0]: row[1] for row in rows} == VERDICTS
-    assert {row[3] for row in rows} == {"s"}
+    assert {row[3] for row in rows} <= {"s", "ms"}
     misses = next(line for line in outcome.lines[top:] if line.startswith("misses"))
     assert "throughput_docs_per_sec=120.5, num_removed=7" in misses
     assert outcome.has(f"Session: {outcome.session_dir}", "6 failed, 1 passed, 1 skipped in")
@@ -233,7 +233,7 @@ def test_results_that_cannot_be_written_are_an_error_of_each_entry_and_the_sessi
     outcome = project.run("--bench-results", str(file))
     assert outcome.code == pytest.ExitCode.TESTS_FAILED, outcome.output
     for name in ("one", "two"):
-        assert outcome.has(f"{name}: error: Not a directory: {file}/s/{name}")
+        assert outcome.has(f"{name}: error: Not a directory: {file}/s")
     assert "Traceback" not in outcome.output
     assert "INTERNALERROR" not in outcome.output
     assert outcome.has("session.json could not be written", "ENTRY", "Session: ")

@@ -114,7 +114,7 @@ class Attempt:
         plan = self._plan
         if plan.problems:
             raise BenchError("; ".join(plan.problems))
-        session_environment.ensure(plan)
+        session_environment.ensure(plan, self._bench.provenance)
         self._status = Status(Path(plan.entry_dir), directories, plan.name, plan.mask, self._bench.schedule)
         self._status.now("preparing", attempt=plan.attempt)
         self._status.start()
@@ -192,6 +192,7 @@ class Attempt:
             entry_env=self._own_env(),
             python=plan.python,
             working_dir=plan.working_dir,
+            provider=plan.cluster_provider,
         )
         with self._bench.clusters.cluster(request) as cluster:
             self._cluster = cluster

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from curator_bench import safe_files
 from curator_bench.errors import DatasetError
 from curator_bench.execution.child import run_child
 from curator_bench.execution.files import log_tail, read_object, write_json
+from curator_bench.locking import locked
 from curator_bench.values import Plan, SetupNeed
 
 
@@ -22,8 +22,7 @@ def ensure(need: SetupNeed, plan: Plan, env: Mapping[str, str]) -> None:
     safe_files.make_folder(directory, below=session_dir)
     if need.problems:
         raise DatasetError(f"the data setup {need.name} cannot run: {'; '.join(need.problems)}")
-    with safe_files.open_lock(directory / ".lock", below=session_dir) as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with locked(directory / ".lock", below=session_dir) as lock:
         outcome = read_object(directory / "outcome.json", below=session_dir)
         is_this = outcome.get("command") == _shown(need, plan)
         if not is_this or (outcome["failed"] and outcome["invocation"] != plan.invocation):

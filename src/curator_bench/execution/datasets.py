@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import time
@@ -16,6 +15,7 @@ from curator_bench import safe_files
 from curator_bench.errors import DatasetError
 from curator_bench.execution.child import run_child
 from curator_bench.execution.files import log_tail, read_object, write_json
+from curator_bench.locking import locked
 from curator_bench.masking import Mask
 from curator_bench.values import DatasetNeed
 
@@ -161,6 +161,5 @@ class _Generated:
 @contextmanager
 def _locked(path: Path) -> Iterator[int]:
     """Gives the descriptor that holds the lock. The kernel gives the lock up when the last holder of that dies."""
-    with safe_files.open_lock(path) as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    with locked(path) as file:
         yield file.fileno()

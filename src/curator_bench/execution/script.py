@@ -21,11 +21,12 @@ from curator_bench.execution.result_files import ResultFiles, read_result_files
 from curator_bench.execution.status import Status
 from curator_bench.execution.workbench import Workbench
 from curator_bench.masking import Mask, masked
+from curator_bench.measure.custom_samplers import CustomSampler
 from curator_bench.measure.gpu import GpuSampler
 from curator_bench.measure.memory import MemorySampler
 from curator_bench.measure.memory_kills import memory_kills
 from curator_bench.measure.processes import find_processes
-from curator_bench.measure.sampler import Sampler
+from curator_bench.measure.sampler import SampledRun, Sampler
 from curator_bench.values import Cause, Plan, Scalar, Verdict
 
 RESULTS_OPTION = "--benchmark-results-path"
@@ -144,6 +145,9 @@ class _Measured:
                     schedule=stage.bench.gpu_schedule,
                 )
             )
+
+        run = SampledRun(plan.name, directories.top, self._pids, env)
+        self._samplers += [CustomSampler(name, Path(plan.working_dir), run) for name in plan.samplers]
 
     def run(self, words: list[str]) -> Ended:
         for sampler in self._samplers:

@@ -38,12 +38,15 @@ class TerminalReport:
         session_dir: Path,
         entry_dirs: dict[str, Path],
         told: ProgressTold,
+        named: Mapping[str, Sequence[str]],
         database: str | None = None,
     ) -> None:
         """`entry_dirs`: by node id, the items that are runs of entries, and where each leaves its status.
 
+        `named` are the metrics that sinks name for them: they are shown first.
         `database`: where runs are recorded, for people.
         """
+        self._named = named
         self._database = database
         self._told = told
         self._progress = told.progress
@@ -134,18 +137,13 @@ class TerminalReport:
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter, exitstatus: int) -> None:
         if not self._runs and not self.done_before and not self._elsewhere:
             return
-        from curator_bench.report.summary import lost_lines, summary_table, warning_lines
+        from curator_bench.report.summary import lost_lines, warning_lines
 
         self._pause()
         if terminalreporter.verbosity >= 0:
             terminalreporter.write_sep("=", "benchmarks")
-            for line in summary_table(self._runs) if self._runs else ():
-                terminalreporter.write_line(line)
-            if self.done_before:
-                terminalreporter.write_line(f"{len(self.done_before)} of the session were done before")
-            for line in self._left_to_others():
-                terminalreporter.write_line(line)
-        for line in warning_lines(self._runs) if terminalreporter.verbosity == -1 else ():
+        lines = {0: self._table(), -1: warning_lines(self._runs)}.get(min(terminalreporter.verbosity, 0), ())
+        for line in lines:
             terminalreporter.write_line(line)
         for line in lost_lines(self._runs):
             terminalreporter.write_line(line, red=True)
@@ -154,6 +152,15 @@ class TerminalReport:
         if exitstatus == pytest.ExitCode.INTERRUPTED and self._entry_dirs:
             session = shlex.quote(self._session_dir.name)
             terminalreporter.write_line(f"To go on: the same command with --bench-resume --bench-session {session}")
+
+    def _table(self) -> list[str]:
+        """The runs, and how many more the session has."""
+        from curator_bench.report.summary import summary_table
+
+        lines = [*summary_table(self._runs, self._named)] if self._runs else []
+        if self.done_before:
+            lines.append(f"{len(self.done_before)} of the session were done before")
+        return [*lines, *self._left_to_others()]
 
     def _left_to_others(self) -> list[str]:
         if not self._elsewhere:

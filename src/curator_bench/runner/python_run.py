@@ -18,13 +18,13 @@ from curator_bench.matrix import definition_hash
 from curator_bench.matrix.definition import function_hash
 from curator_bench.provenance.packages import package_version
 from curator_bench.rootdir import name_in_project
-from curator_bench.runner.folders import item_dir
 from curator_bench.runner.judging import shown_error
 from curator_bench.runner.recorder import Recording
+from curator_bench.runner.session import item_dir
 from curator_bench.runner.shown import masked_checks
 from curator_bench.store.queries import EntryKey
 from curator_bench.store.records import FIGURES, end_of, new_uid
-from curator_bench.values import Check, Entry, Run, RunRecord, Scalar, Verdict
+from curator_bench.values import Check, Entry, Run, RunRecord, RunResult, Scalar, Verdict
 
 if TYPE_CHECKING:
     from curator_bench.cluster.model import Cluster
@@ -111,6 +111,13 @@ class PythonRun:
         """The first that is not `passed` stays."""
         if self.verdict is Verdict.PASSED:
             self.verdict, self.error = verdict, error
+
+    def result(self) -> RunResult:
+        """What was measured, for whoever judges it."""
+        run, now = self._run, datetime.now(UTC).isoformat()
+        return RunResult(
+            run.name, self.verdict, run.started_at, now, 0.0, metrics=self.metrics, warnings=tuple(self.warnings)
+        )
 
     def record(self) -> None:
         """Completes the row."""

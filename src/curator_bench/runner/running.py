@@ -11,17 +11,18 @@ from typing import Any
 
 import pytest
 
-from curator_bench.collection import BENCHMARKS, REPORT, Benchmarks
+from curator_bench.collection import BENCHMARKS, REPORT, Benchmarks, has_gates
 from curator_bench.execution.workbench import Workbench
 from curator_bench.matrix import command_of, definition_of
 from curator_bench.runner.claiming import NOT_HERE, claim, leave_to_others, release
 from curator_bench.runner.conductor import Conductor, Job
 from curator_bench.runner.interrupting import hold_until_the_end
-from curator_bench.runner.judging import forget_judge, has_gates, judge_of
+from curator_bench.runner.judging import forget_judge, judge_of
 from curator_bench.runner.local_runner import LocalRunner
 from curator_bench.runner.policy import Allowance, Decision, GateState, Spent
 from curator_bench.runner.reporting import note_run
 from curator_bench.runner.run_keys import DEFINITION, MACHINE, UID
+from curator_bench.runner.session import provenance_of
 from curator_bench.values import Entry, Plan, RunResult, Verdict
 
 RESULT = pytest.StashKey[RunResult]()
@@ -120,7 +121,7 @@ def allowance(item: pytest.Item, entry: Entry) -> Allowance:
     return Allowance(
         retries=entry.retries,
         runs=settings.runs,
-        confirm=settings.confirm if is_judged and has_gates(item, entry) else 0,
+        confirm=settings.confirm if is_judged and has_gates(entry, settings) else 0,
         confirm_budget_s=settings.confirm_budget_s,
         shares=getattr(item.config, "workerinput", {}).get("workercount", 1),
     )
@@ -130,7 +131,9 @@ def workbench(config: pytest.Config) -> Workbench:
     """What the runs of this process share; made by the first of them."""
     if _WORKBENCH not in config.stash:
         controller = os.getppid() if hasattr(config, "workerinput") else None
-        config.stash[_WORKBENCH] = Workbench(config.stash[BENCHMARKS].session_dir, controller)
+        config.stash[_WORKBENCH] = Workbench(
+            config.stash[BENCHMARKS].session_dir, controller, provenance=provenance_of(config)
+        )
         config.add_cleanup(config.stash[_WORKBENCH].close)
     return config.stash[_WORKBENCH]
 

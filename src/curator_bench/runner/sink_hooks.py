@@ -20,12 +20,12 @@ from curator_bench.matrix import definition_hash
 from curator_bench.measure.processes import identify
 from curator_bench.report.session_runs import run_on
 from curator_bench.runner import recorder
-from curator_bench.runner.announcing import entry_dirs, warn
+from curator_bench.runner.controller import entry_dirs, warn
+from curator_bench.runner.session import provenance_of, session_of, shown_path, subjects_of
 from curator_bench.runner.sinks import choose
-from curator_bench.runner.viewing import shown_path, viewer_url
 from curator_bench.sinks.copying import CopyConfig
 from curator_bench.sinks.dispatcher import Chosen, Dispatcher
-from curator_bench.values import Entry, Run, RunRecord, Session, Subject, Summary
+from curator_bench.values import Entry, Run, RunRecord, Session, Summary
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
@@ -104,10 +104,20 @@ class SinkHooks:
     def _told(self) -> Dispatcher:
         """Sinks are told of a session when its first run starts."""
         if self._dispatcher is None:
-            session = session_of(self._benchmarks, self._config, self._began, self._expected)
+            session = self._session()
             source = source_of(self._benchmarks)
             self._dispatcher = Dispatcher(self._chosen, session, source, self._benchmarks.mask)
         return self._dispatcher
+
+    def _session(self) -> Session:
+        benchmarks = self._benchmarks
+        environment = provenance_of(self._config).environment(subjects_of(benchmarks))
+        return dataclasses.replace(
+            session_of(self._config),
+            started_at=self._began.isoformat(timespec="milliseconds"),
+            runs_expected=self._expected,
+            environment=dict(_flat(masked(environment, benchmarks.mask))),
+        )
 
     def _finished(self, run: RunRecord) -> None:
         self._verdicts[run.nodeid] = str(run.verdict)
@@ -153,27 +163,6 @@ def shown_to_sinks(run: RunRecord, entry: Entry | None, benchmarks: Benchmarks) 
         definition_hash=run.definition_hash or (definition_hash(entry) if entry else ""),
     )
     return from_document(RunRecord, masked(to_document(run), benchmarks.mask))
-
-
-def session_of(benchmarks: Benchmarks, config: pytest.Config, began: datetime, expected: int) -> Session:
-    directory, mask = benchmarks.session_dir, benchmarks.mask
-    record, environment = recorder.session_and_environment(config)
-    return Session(
-        name=directory.name,
-        directory=str(directory),
-        invocation=benchmarks.settings.invocation,
-        started_at=began.isoformat(timespec="milliseconds"),
-        runs_expected=expected,
-        reason=record.reason or "",
-        commit=record.commit or "",
-        branch=record.branch or "",
-        dirty=record.dirty,
-        subjects=tuple(Subject(**dataclasses.asdict(subject)) for subject in record.subjects),
-        viewer_url=viewer_url(benchmarks),
-        ci_run_url=recorder.ci_run_url() or "",
-        host=socket.gethostname(),
-        environment=dict(_flat(masked(dict(environment), mask))),
-    )
 
 
 def source_of(benchmarks: Benchmarks) -> dict[str, Any]:

@@ -8,7 +8,6 @@ at worst what was being delivered just then, a second time.
 
 from __future__ import annotations
 
-import fcntl
 import io
 import json
 import logging
@@ -21,6 +20,7 @@ from typing import Any
 
 from curator_bench import safe_files
 from curator_bench.codec import json_line
+from curator_bench.locking import append_whole, lock
 from curator_bench.sinks.messages import Message, from_message, to_message
 from curator_bench.values import Session
 
@@ -75,10 +75,7 @@ class Journal:
     def _append(self, document: Mapping[str, Any]) -> None:
         line = json_line({**document, "invocation": self._invocation})
         with _locked(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND) as descriptor:
-            before = os.fstat(descriptor).st_size
-            if os.write(descriptor, line) < len(line):  # the disk is full
-                os.ftruncate(descriptor, before)
-                raise OSError(f"{self.path}: no room for {len(line)} bytes more")
+            append_whole(descriptor, line)
 
 
 def read(path: Path) -> list[Undelivered]:
@@ -165,7 +162,7 @@ def _locked(path: Path, flags: int) -> Iterator[int]:
     while True:
         descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, _FOR_US_ALONE)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            lock(descriptor)
             if _is_still(path, descriptor):
                 yield descriptor
                 return

@@ -78,13 +78,25 @@ def measured(connection: Connection, metric: str | None = None) -> Measured:
     return found
 
 
-def only(everything: Measured, sessions: Collection[int] | None, without: Collection[int] = ()) -> Measured:
-    """The values of these sessions, None for all, without those of others."""
+def only(everything: Measured, sessions: Collection[int]) -> Measured:
+    """The values of these sessions."""
     found: Measured = defaultdict(dict)
     for measure, kinds in everything.items():
         for kind, (of, values) in kinds.items():
-            kept = np.ones(len(of), dtype=bool) if sessions is None else np.isin(of, list(sessions))
-            kept &= ~np.isin(of, list(without))
+            kept = np.isin(of, list(sessions))
+            if kept.any():
+                found[measure][kind] = Values(of[kept], values[kept])
+    return found
+
+
+def beside(everything: Measured, sessions: Collection[int]) -> Measured:
+    """The values beside those of these sessions, without any that is newer than all of them."""
+    found: Measured = defaultdict(dict)
+    for measure, kinds in everything.items():
+        for kind, (of, values) in kinds.items():
+            own = np.isin(of, list(sessions))
+            newest = int(np.flatnonzero(own)[-1]) if own.any() else len(of)
+            kept = ~own & (np.arange(len(of)) < newest)
             if kept.any():
                 found[measure][kind] = Values(of[kept], values[kept])
     return found

@@ -17,12 +17,12 @@ import pytest
 from curator_bench.collection import BENCHMARKS
 from curator_bench.errors import BenchError
 from curator_bench.matrix import definition_hash
-from curator_bench.provenance.environment import machine_id
 from curator_bench.provenance.git import tags
 from curator_bench.report.sparkline import drawn
 from curator_bench.rootdir import name_in_project
 from curator_bench.runner.policy import GateState
 from curator_bench.runner.run_keys import MACHINE
+from curator_bench.runner.session import provenance_of
 from curator_bench.store.gate_history import GateHistory, read_gate_history
 from curator_bench.store.queries import EntryKey, PastValue
 from curator_bench.values import Check, Entry, Requirement, Scalar
@@ -102,7 +102,7 @@ class Gates:
         """`origin` is the entry and its definition; it was measured on `machine`, or here."""
         self._config, self._requirements = config, requirements
         self._key, definition = origin
-        self._origin = Origin(self._key.name, definition, machine or machine_id())
+        self._origin = Origin(self._key.name, definition, machine or provenance_of(config).machine_id)
         self._wanted: list[Wanted] = []
         self._wanted_drifts: list[WantedDrift] = []
         self._histories: dict[str, GateHistory] = {}
