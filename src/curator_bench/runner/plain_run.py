@@ -23,7 +23,7 @@ class PlainRun:
         self._benchmarks = config.stash[BENCHMARKS]
         self._config = config
         self._left_out = 0
-        self._are_all = False
+        self._are_mistakes_said = False
         self._files = config.stash[BENCHMARKS].matrix.files
         controller.announce(config)
 
@@ -34,8 +34,8 @@ class PlainRun:
         if len(left_out) < len(items) or session.testsfailed:
             self._leave_out(items, left_out)
         elif self._benchmarks.mistakes and not hasattr(self._config, "workerinput"):
-            mistakes, self._benchmarks.mistakes = self._benchmarks.mistakes, ""
-            raise pytest.UsageError(mistakes)
+            self._are_mistakes_said = True
+            raise pytest.UsageError(self._benchmarks.mistakes)
         elif left_out:
             self._begin()
         if not left_out or self._left_out:
@@ -55,21 +55,20 @@ class PlainRun:
         except BenchError as error:
             raise pytest.UsageError(str(error)) from None
 
-    @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        """Where workers collect, only the controller knows at the end that nothing else was there."""
-        self._are_all = bool(self._benchmarks.mistakes) and exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED
-        if self._are_all:
-            session.exitstatus = pytest.ExitCode.USAGE_ERROR
         if hasattr(self._config, "workerinput"):
             vars(self._config)["workeroutput"][_OUTPUT] = self._left_out
+        elif self._benchmarks.mistakes and exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
+            session.exitstatus = pytest.ExitCode.USAGE_ERROR  # workers found nothing else either
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
         self._left_out = max(self._left_out, getattr(node, "workeroutput", {}).get(_OUTPUT, 0))
 
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        if self._are_all:
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter, exitstatus: int) -> None:
+        if self._are_mistakes_said:
+            return
+        if self._benchmarks.mistakes and exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
             terminalreporter.write_line(f"ERROR: {self._benchmarks.mistakes}", red=True)
         elif self._benchmarks.mistakes:
             told = " ".join(line.strip() for line in self._benchmarks.mistakes.splitlines()[:2])
