@@ -6,6 +6,7 @@ only the standard library, pytest and modules that themselves import no more.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -56,7 +57,10 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> Generator[None, object, object]:
     with interrupts.heeded(is_worker=hasattr(config, "workerinput")):
-        return (yield)
+        found = yield
+        if interrupts.was_asked() and not config.pluginmanager.hasplugin("terminalreporter"):
+            sys.stderr.write("!!! KeyboardInterrupt !!!\n")  # so early that nobody else could say it
+        return found
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -106,6 +110,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if problems := collection.late_problems(config):
         raise pytest.UsageError("\n".join(problems))
     collection.deselect(config, items)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    config = session.config
+    if not collection.has_matrix(config) or hasattr(config, "workerinput") or config.option.collectonly:
+        return
+    from curator_bench.runner.missing_scripts import check_scripts
+
+    try:
+        check_scripts(config, session.items)
+    except BenchError as error:
+        raise pytest.UsageError(str(error)) from None
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
