@@ -276,6 +276,7 @@ def test_works_beside_pytest_benchmark_codspeed_and_xdist(
     pytester.makepyfile("def test_theirs(benchmark): benchmark(sum, [1, 2])")
     for arguments in (["."], [".", "-n", "2"], ["--benchmark"], ["--benchmark", "--benchmark-disable"]):
         pytester.runpytest_subprocess("--strict-markers", *arguments).assert_outcomes(passed=5)
+    pytester.runpytest_subprocess("--strict-markers").assert_outcomes(passed=1, deselected=4)
     # pytest-codspeed itself deselects whatever has no fixture or mark of its own.
     pytester.runpytest_subprocess(".", "--codspeed").assert_outcomes(passed=1, deselected=4)
 
