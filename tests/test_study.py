@@ -222,4 +222,9 @@ def test_importing_the_package_stays_light() -> None:
         "import sys, curator_bench; print(sorted(name for name in sys.modules if name.startswith('curator_bench')))"
     )
     outcome = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
-    assert outcome.stdout.strip() == "['curator_bench']"
+    assert outcome.stdout.strip() == "['curator_bench', 'curator_bench.package']"
+
+
+def test_what_users_and_extensions_need_can_be_imported_from_the_package() -> None:
+    assert {name for name in curator_bench.__all__ if not hasattr(curator_bench, name)} == set()
+    assert {"Plan", "RunRecord", "Verdict", "Sampler", "ClusterProvider", "Sink"} <= set(curator_bench.__all__)
