@@ -20,8 +20,11 @@ ifneq ($(wildcard .venv-detectors/bin/python),)
 export DETECTORS_PYTHON ?= $(CURDIR)/.venv-detectors/bin/python
 endif
 PYTEST_ARGS ?=
-# Most tests wait for processes; two at a time are done in little more than half the time.
-TEST_WORKERS ?= 2
+# Most tests wait for processes: four at a time suit two cores.
+TEST_WORKERS ?= 4
+TOGETHER = -n $(TEST_WORKERS) --dist loadscope
+# Where it is set, every process compiles what it imports anew, and most tests start processes.
+unexport PYTHONDONTWRITEBYTECODE
 
 # The attention suite has an environment of its own. Of what these two bring most is never imported, so it is not compiled
 # before it is.
@@ -41,7 +44,7 @@ bench: $(INSTALLED) ## run the benchmarks marked BENCH_MARK (dedup) and record t
 
 .PHONY: test
 test: $(INSTALLED) ## run the test suite; PYTEST_ARGS=… go to pytest
-	$(PYTHON_HERE) -m pytest tests -n $(TEST_WORKERS) --dist loadscope $(PYTEST_ARGS)
+	$(PYTHON_HERE) -m pytest tests $(TOGETHER) $(PYTEST_ARGS)
 
 .PHONY: test-curator
 test-curator: $(CURATOR_INSTALLED) ## run what a CPU can of NeMo Curator under test; CURATOR_REPO=… tries its own scripts, too
@@ -49,7 +52,7 @@ test-curator: $(CURATOR_INSTALLED) ## run what a CPU can of NeMo Curator under t
 
 .PHONY: test-attention
 test-attention: $(ATTENTION_INSTALLED) ## run the attention suite, and print its tables
-	TEST_WORKERS=$(TEST_WORKERS) ci/test_attention.sh $(ATTENTION_VENV)/bin
+	ci/test_attention.sh $(ATTENTION_VENV)/bin
 
 .PHONY: proof
 proof: $(INSTALLED) ## run the long proofs in full (up to 90 minutes); make test runs each at a tenth

@@ -33,7 +33,7 @@ while (($#)); do
     shift
 done
 
-version=$(sed -n 's/^__version__ = "\(.*\)"$/\1/p' src/curator_bench/__init__.py)
+version=$(sed -n 's/^VERSION = "\(.*\)"$/\1/p' src/curator_bench/package.py)
 commit=$(git rev-parse HEAD 2>/dev/null || echo unknown)
 
 "$docker" build \

@@ -5,10 +5,11 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 python=$1 checkout=${2:-}
 
+# Most of a test and of an entry is the start of workers: two at a time are done in little more than half the time.
 step() {
     echo "== $1"
     shift
-    "$python" -m pytest -q -p no:cacheprovider "$@"
+    "$python" -m pytest -q -p no:cacheprovider -n "${TEST_WORKERS:-2}" --dist worksteal "$@"
 }
 
 step "both engines of ALM give the same windows; a nightly entry as it is" \
@@ -20,8 +21,8 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 PYTHONPATH=$("$python" benchmarks/alm/alm_stand_ins.py "$scratch/stand_ins")
 export PYTHONPATH
-# Most of an entry is the start of workers: two at a time are done in little more than half the time.
-step "benchmarks/curator" benchmarks/curator -m curator -n "${TEST_WORKERS:-2}"
+
+step "benchmarks/curator" benchmarks/curator -m curator
 
 if [[ -z "$checkout" ]]; then
     echo "== NeMo Curator's own scripts and nightly matrix: skipped, no checkout was named (make test-curator CURATOR_REPO=path)"

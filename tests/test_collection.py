@@ -274,10 +274,11 @@ def test_works_beside_pytest_benchmark_codspeed_and_xdist(
     monkeypatch.setenv("PYTEST_ADDOPTS", "-pno:anyio -pno:hypothesispytest -pno:platformdirs")
     lay()
     pytester.makepyfile("def test_theirs(benchmark): benchmark(sum, [1, 2])")
-    for arguments in ([], ["-n", "2"], ["--benchmark"], ["--benchmark", "--benchmark-disable"]):
+    for arguments in (["."], [".", "-n", "2"], ["--benchmark"], ["--benchmark", "--benchmark-disable"]):
         pytester.runpytest_subprocess("--strict-markers", *arguments).assert_outcomes(passed=5)
+    pytester.runpytest_subprocess("--strict-markers").assert_outcomes(passed=1, deselected=4)
     # pytest-codspeed itself deselects whatever has no fixture or mark of its own.
-    pytester.runpytest_subprocess("--codspeed").assert_outcomes(passed=1, deselected=4)
+    pytester.runpytest_subprocess(".", "--codspeed").assert_outcomes(passed=1, deselected=4)
 
 
 def test_the_backstop_covers_every_execution_and_set_up() -> None:
@@ -287,6 +288,7 @@ def test_the_backstop_covers_every_execution_and_set_up() -> None:
     entry = Entry("e", place, file, "w.py", timeout_s=10, repeat=3, warmup=1, retries=2)
     assert backstop_s(entry) == 4 * 3 * (10 + 60) + 600 + 100
     assert backstop_s(entry, confirm=1) == 2 * 4 * 3 * 70 + 700
+    assert backstop_s(entry, runs=5) == 4 * (5 + 2) * 70 + 700
 
 
 def test_the_backstop_ends_an_item_only_through_pytest_timeout(pytester: pytest.Pytester, lay: Lay) -> None:

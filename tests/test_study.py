@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import warm
 
 import curator_bench
 from curator_bench import study
@@ -54,8 +55,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def bench(*words: str) -> str:
-    command = [sys.executable, "-c", "from curator_bench.cli import main; main()", *words]
-    outcome = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    outcome = warm.run("curator-bench", *words, cwd=Path.cwd())
     assert outcome.returncode == 0, outcome.stderr
     return outcome.stdout + outcome.stderr
 
@@ -86,7 +86,8 @@ def test_a_dict_is_run_and_its_results_are_there(folder: Path, capsys: pytest.Ca
     assert "so --bench-resume runs them again:\n  sweep[16-well] (failed): its script changed\n" in changed
     several = ["--metric", "through", "--metric", "exec_time_s", "--format", "markdown"]
     captions = bench("pivot", "first", "--results", "there", "--rows", "size", *several).splitlines()
-    assert [line.partition(";")[0] for line in captions if line and "|" not in line] == ["throughput", "exec_time_s"]
+    titles = [line.partition(";")[0] for line in captions if line and "|" not in line and "Database: " not in line]
+    assert titles == ["throughput", "exec_time_s"]
     printed = bench("pivot", "first", "--results", "there", "--rows", "size", "--columns", "how", "--metric", "through")
     assert [line.split() for line in printed.splitlines()[:3]] == [
         ["size", "full", "well"],
@@ -110,10 +111,7 @@ def test_values_that_break_a_line_are_quoted_in_the_tree(folder: Path) -> None:
 
 def test_what_is_no_session_has_no_pivot(folder: Path) -> None:
     (folder / "results" / "s" / "e").mkdir(parents=True)
-    command = [sys.executable, "-c", "from curator_bench.cli import main; main()", "pivot", "results/s/e"]
-    outcome = subprocess.run(
-        [*command, "--rows", "entry", "--metric", "v"], capture_output=True, text=True, timeout=60, check=False
-    )
+    outcome = warm.run("curator-bench", "pivot", "results/s/e", "--rows", "entry", "--metric", "v", cwd=folder)
     assert outcome.returncode == 1
     assert "no session 'results/s/e' in results" in outcome.stderr
 
@@ -149,7 +147,7 @@ def test_ctrl_c_is_handed_on_and_nothing_is_left_running(folder: Path) -> None:
 
 
 def test_options_of_the_fleet_are_those_of_pytest() -> None:
-    words = study._fleet_options("local", [0, "GPU-1"], 4, "finished")
+    words = study.fleet_options("local", [0, "GPU-1"], 4, "finished")
     assert words == [
         "--bench-fleet",
         "local",
@@ -159,8 +157,8 @@ def test_options_of_the_fleet_are_those_of_pytest() -> None:
         "4",
         "--bench-resume=finished",
     ]
-    assert study._fleet_options(None, None, None, resume=True) == ["--bench-resume"]
-    assert study._fleet_options(None, None, None, resume=False) == []
+    assert study.fleet_options(None, None, None, resume=True) == ["--bench-resume"]
+    assert study.fleet_options(None, None, None, resume=False) == []
 
 
 def test_a_notebook_runs_a_fleet_and_goes_on_with_its_newest_session(folder: Path) -> None:
@@ -224,4 +222,9 @@ def test_importing_the_package_stays_light() -> None:
         "import sys, curator_bench; print(sorted(name for name in sys.modules if name.startswith('curator_bench')))"
     )
     outcome = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
-    assert outcome.stdout.strip() == "['curator_bench']"
+    assert outcome.stdout.strip() == "['curator_bench', 'curator_bench.package']"
+
+
+def test_what_users_and_extensions_need_can_be_imported_from_the_package() -> None:
+    assert {name for name in curator_bench.__all__ if not hasattr(curator_bench, name)} == set()
+    assert {"Plan", "RunRecord", "Verdict", "Sampler", "ClusterProvider", "Sink"} <= set(curator_bench.__all__)

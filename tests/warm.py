@@ -29,7 +29,7 @@ def run(
     *arguments: str | Path,
     cwd: Path,
     env: Mapping[str, str] | None = None,
-    within_s: float = 120,
+    within_s: float = 300,
     stderr_apart: bool = True,
 ) -> subprocess.CompletedProcess[str]:
     """Run `pytest` or `curator-bench` to its end, as `subprocess.run` does. What takes too long is killed."""
@@ -45,37 +45,36 @@ def run(
         return subprocess.CompletedProcess(words, code, _text(out), _text(err))
 
 
-def write_programs(folder: Path) -> None:
-    """Programs `pytest` and `curator-bench` for a shell's PATH."""
-    for program in ("pytest", "curator-bench"):
-        client = shlex.join([sys.executable, "-ISE", str(_HERE / "warm_client.py"), _server(), program])
-        file = folder / program
-        file.write_text(f'#!/bin/sh\nexec {client} "$@"\n')
+@cache
+def programs() -> Path:
+    """A folder for a shell's PATH, with `pytest`, `curator-bench`, and a `python` whose `-m pytest` is that of here."""
+    folder = Path(_server()).parent
+    client = shlex.join([sys.executable, "-ISE", str(_HERE / "warm_client.py"), _server()])
+    python = f'if [ "$1 $2" = "-m pytest" ]; then\n    shift 2\n    exec {client} pytest "$@"\nfi\n'
+    texts = {name: f'exec {client} {name} "$@"\n' for name in ("pytest", "curator-bench")}
+    for name, text in {**texts, "python": f'{python}exec {shlex.quote(sys.executable)} "$@"\n'}.items():
+        file = folder / name
+        file.write_text(f"#!/bin/sh\n{text}")
         file.chmod(0o755)
+    return folder
 
 
 @cache
 def _server() -> str:
-    """The address of a server that ends with this process."""
-    folder = tempfile.TemporaryDirectory(prefix="warm-")
-    address = os.path.join(folder.name, "socket")
-    listener = socket.socket(socket.AF_UNIX)
-    listener.bind(address)
-    listener.listen(64)
+    """The address of a server that ends with this process, however that ends, and takes its folder along."""
+    folder = tempfile.mkdtemp(prefix="warm-")
+    address = os.path.join(folder, "socket")
     env = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(_HERE), os.environ.get("PYTHONPATH", "")]),
         "PYTHONUTF8": "1",
     }
-    command = [sys.executable, str(_HERE / "warm_server.py"), str(listener.fileno())]
-    server = subprocess.Popen(command, stdin=subprocess.PIPE, env=env, pass_fds=[listener.fileno()])
-    listener.close()
-
-    def close() -> None:
-        server.communicate()
-        folder.cleanup()
-
-    atexit.register(close)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(address)
+        listener.listen(64)
+        command = [sys.executable, str(_HERE / "warm_server.py"), str(listener.fileno()), folder]
+        server = subprocess.Popen(command, stdin=subprocess.PIPE, env=env, pass_fds=[listener.fileno()])
+    atexit.register(server.communicate)
     return address
 
 

@@ -9,23 +9,49 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from curator_bench.study import MatrixResults, run_matrix
-    from curator_bench.values import Plan, RunRecord, Verdict
+from curator_bench.package import VERSION
 
-__version__ = "0.1.0"
-__all__ = ["MatrixResults", "Plan", "RunRecord", "Verdict", "run_matrix"]
+if TYPE_CHECKING:
+    from curator_bench.cluster.model import Cluster, ClusterProvider, ClusterRequest
+    from curator_bench.measure.sampler import SampledRun, Sampler
+    from curator_bench.sinks.sink import Sink, SinkConfig
+    from curator_bench.study import MatrixResults, run_matrix
+    from curator_bench.values import Check, Plan, Run, RunRecord, Session, Subject, Summary, Verdict
+
+__version__ = VERSION
+__all__ = [
+    "Check",
+    "Cluster",
+    "ClusterProvider",
+    "ClusterRequest",
+    "MatrixResults",
+    "Plan",
+    "Run",
+    "RunRecord",
+    "SampledRun",
+    "Sampler",
+    "Session",
+    "Sink",
+    "SinkConfig",
+    "Subject",
+    "Summary",
+    "Verdict",
+    "run_matrix",
+]
 _MODULES = {
+    **dict.fromkeys(("Cluster", "ClusterProvider", "ClusterRequest"), "curator_bench.cluster.model"),
     **dict.fromkeys(("MatrixResults", "run_matrix"), "curator_bench.study"),
-    **dict.fromkeys(("Plan", "RunRecord", "Verdict"), "curator_bench.values"),
+    **dict.fromkeys(("SampledRun", "Sampler"), "curator_bench.measure.sampler"),
+    **dict.fromkeys(("Sink", "SinkConfig"), "curator_bench.sinks.sink"),
 }
+"""The modules of those that are not in values."""
 
 
 def __getattr__(name: str) -> Any:
     """Import a name of __all__ when it is first asked for: every start of pytest imports this package."""
-    if name not in _MODULES:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_MODULES[name]), name)
+    return getattr(importlib.import_module(_MODULES.get(name, "curator_bench.values")), name)
 
 
 class _AsInstalled:

@@ -139,7 +139,7 @@ def _reader(hint: Any) -> _Reader:
 
 
 def _union_reader(kinds: tuple[Any, ...]) -> _Reader:
-    """Of scalars, or of one type and None."""
+    """The reader of a union of scalars, or of one type and None."""
     plain = tuple(kind for kind in kinds if kind is not NoneType)
     if all(kind in (str, int, float, bool) for kind in plain):
         return _scalar_reader(kinds)
@@ -186,17 +186,23 @@ def _mapping_reader(hint: Any) -> _Reader:
 def _object_reader(kind: Any) -> _Reader:
     hints = get_type_hints(kind)
     own = frozenset(field.name for field in dataclasses.fields(kind))
-    required = frozenset(field.name for field in dataclasses.fields(kind) if _is_required(field))
+    unsaid = [field.name for field in dataclasses.fields(kind) if _has_no_default(field)]
+    optional = {name: None for name in unsaid if NoneType in get_args(hints[name])}
+    required = frozenset(unsaid) - optional.keys()
+
+    readers: dict[str, _Reader] = {}
+    """Made when first needed: a kind may hold its own kind."""
 
     def read(document: Any) -> Any:
         if not isinstance(document, Mapping):
             raise _Wrong({"": f"found {_shown(document)}, expected an object"})
         wrong = dict.fromkeys(sorted(required - document.keys()), "missing")
-        values = {}
+        values: dict[str, Any] = dict(optional)
         for name, value in document.items():
             if name in own:
+                reader = readers.get(name) or readers.setdefault(name, _reader(hints[name]))
                 try:
-                    values[name] = _reader(hints[name])(value)
+                    values[name] = reader(value)
                 except _Wrong as problem:
                     wrong |= {f"{name}.{where}" if where else name: said for where, said in problem.found.items()}
                 except ValueError as error:
@@ -208,7 +214,7 @@ def _object_reader(kind: Any) -> _Reader:
     return read
 
 
-def _is_required(field: dataclasses.Field[Any]) -> bool:
+def _has_no_default(field: dataclasses.Field[Any]) -> bool:
     return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
 
 

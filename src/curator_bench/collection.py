@@ -5,7 +5,7 @@ Every pytest start imports this module, and most have no matrix; so what only a 
 
 from __future__ import annotations
 
-import fnmatch
+import functools
 import gc
 import inspect
 import os
@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from curator_bench.errors import BenchError
+from curator_bench.matrix_files import SUFFIXES, files_below, is_matrix
 from curator_bench.options import Settings, read_settings
 
 if TYPE_CHECKING:
+    from curator_bench.masking import Mask
     from curator_bench.matrix import LoadRequest
     from curator_bench.values import Entry, Matrix, RunRecord, RunResult
 
-_YAML = (".yaml", ".yml")
-_ON_DEMAND = (*_YAML, ".json")
 _WORKER_INPUT = "curator_bench"
 REPORT = "curator_bench_report"
 """The name of the plugin that shows runs, in the controller."""
@@ -42,6 +42,10 @@ class Benchmarks:
         self.settings = settings
         self.loaded = matrix
         """None where the arguments name no matrix, as in every project that does not use this plugin."""
+        self.is_asked_for = True
+        """False where nothing asks for the entries: they run only where nothing else was collected."""
+        self.mistakes = ""
+        """Of matrices that nothing asks for, which are then not loaded."""
         self.problems: list[str] = []
         """Found while collecting, by Python benchmarks that name a matrix; a usage error when collection is done."""
         self.done: frozenset[str] = frozenset()
@@ -70,6 +74,14 @@ class Benchmarks:
             self._others[path] = _load(self.settings, [path])
         return list(self._others[path].entries)
 
+    @functools.cached_property
+    def mask(self) -> Mask:
+        """The secrets that this process knows: of the matrix and of its environment."""
+        from curator_bench.masking import Mask, secrets_in
+
+        named = self.loaded.mask if self.loaded else Mask()
+        return named.also(secrets_in(os.environ))
+
     @property
     def session_dir(self) -> Path:
         """RESULTS/SESSION: --bench-results, else what the matrices say, else ./results."""
@@ -96,15 +108,53 @@ def load_benchmarks(session: pytest.Session) -> None:
 
 
 def _read_benchmarks(session: pytest.Session) -> Benchmarks:
-    settings = read_settings(session.config)
+    config = session.config
+    settings = read_settings(config)
     files = find_matrices(session, settings)
-    matrix = _load(settings, files) if files else None
+    try:
+        matrix = _load(settings, files) if files else None
+    except BenchError as error:
+        if settings.asks:
+            raise
+        benchmarks = Benchmarks(settings, None)
+        benchmarks.mistakes, benchmarks.is_asked_for = str(error), False
+        return benchmarks
     _check_names(settings.entries, matrix.entries if matrix else ())
-    return Benchmarks(settings, matrix)
+    benchmarks = Benchmarks(settings, matrix)
+    if matrix is not None and not settings.asks:
+        benchmarks.is_asked_for = any(is_chosen(config, entry) for entry in matrix.entries)
+    return benchmarks
+
+
+def is_chosen(config: pytest.Config, entry: Entry) -> bool:
+    """True where -m or -k is about this entry: it holds for its marks or name, and not for a test without any."""
+    names = (entry.name.lower(), entry.id.lower())
+    return _holds_only_for(config.option.markexpr, lambda word: word in entry.marks) or _holds_only_for(
+        config.option.keyword, lambda word: any(word.lower() in name for name in names)
+    )
+
+
+def _holds_only_for(text: str, matches: Callable[[str], bool]) -> bool:
+    if not text:
+        return False
+    from _pytest.mark.expression import Expression
+
+    try:
+        expression = Expression.compile(text)
+    except SyntaxError:  # which is pytest's to say
+        return False
+    is_about_all = expression.evaluate(lambda word, /, **_: False)
+    return not is_about_all and expression.evaluate(lambda word, /, **_: matches(word))
 
 
 def has_matrix(config: pytest.Config) -> bool:
-    return config.stash[BENCHMARKS].loaded is not None
+    benchmarks = config.stash[BENCHMARKS]
+    return benchmarks.loaded is not None and benchmarks.is_asked_for
+
+
+def is_plain(config: pytest.Config) -> bool:
+    """True where matrices were found that nothing asks for."""
+    return not config.stash[BENCHMARKS].is_asked_for
 
 
 def needs_session(config: pytest.Config) -> bool:
@@ -137,15 +187,16 @@ def hand_over(config: pytest.Config) -> dict[str, bytes]:
     import pickle
 
     benchmarks = config.stash[BENCHMARKS]
-    known = (benchmarks.settings, benchmarks.loaded, benchmarks.done, benchmarks.doubted)
+    known = (benchmarks.settings, benchmarks.loaded, benchmarks.is_asked_for, benchmarks.done, benchmarks.doubted)
     return {_WORKER_INPUT: pickle.dumps(known, pickle.HIGHEST_PROTOCOL)}
 
 
 def _handed_over(handed: bytes) -> Benchmarks:
     import pickle
 
-    settings, loaded, done, doubted = pickle.loads(handed)
+    settings, loaded, is_asked_for, done, doubted = pickle.loads(handed)
     benchmarks = Benchmarks(settings, loaded)
+    benchmarks.is_asked_for = is_asked_for
     benchmarks.done, benchmarks.doubted = done, doubted
     return benchmarks
 
@@ -216,30 +267,12 @@ def find_matrices(session: pytest.Session, settings: Settings) -> list[Path]:
     for argument in config.args:
         path = Path(os.path.abspath(settings.working_dir / str(argument).split("::")[0]))
         if path.is_dir():
-            ignored_folders = config.getini("norecursedirs")
-            for file in _files_below(path, settings.patterns, ignored_folders):
-                if not _is_ignored(session, file, path):
+            for file in files_below(path, settings.patterns, config.getini("norecursedirs")):
+                if not _is_ignored(session, file, path) and is_matrix(file):
                     found[file] = None
-        elif path.suffix in _ON_DEMAND and path.exists():
+        elif path.suffix in SUFFIXES and path.exists():
             found[path] = None
     return list(found)
-
-
-def _files_below(folder: Path, patterns: Iterable[str], ignored_folders: Iterable[str]) -> Iterator[Path]:
-    """Walks as pytest does, but looks at names only: this runs in every project that has the plugin installed."""
-    for top, folders, files in os.walk(folder):
-        folders[:] = sorted(
-            name for name in folders if not _skip_folder(os.path.join(top, name), name, ignored_folders)
-        )
-        for name in sorted(files):
-            if name.endswith(_YAML) and any(fnmatch.fnmatch(name, pattern) for pattern in patterns):
-                yield Path(top, name)
-
-
-def _skip_folder(path: str, name: str, patterns: Iterable[str]) -> bool:
-    if name == "__pycache__" or any(fnmatch.fnmatch(name, pattern) for pattern in patterns):
-        return True
-    return os.path.exists(os.path.join(path, "pyvenv.cfg"))
 
 
 def _is_ignored(session: pytest.Session, file: Path, top: Path) -> bool:
@@ -254,7 +287,7 @@ def _is_ignored(session: pytest.Session, file: Path, top: Path) -> bool:
 
 def collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     """A matrix file as a collector, anything else as None."""
-    if file_path.suffix not in _ON_DEMAND:
+    if file_path.suffix not in SUFFIXES:
         return None
     benchmarks = parent.config.stash.get(BENCHMARKS, None)
     if benchmarks is None or not benchmarks.has(file_path):
@@ -310,23 +343,33 @@ class _Marks:
 
     def __init__(self, config: pytest.Config) -> None:
         self._has_timeout = config.pluginmanager.hasplugin("timeout")
-        self._confirm = config.stash[BENCHMARKS].settings.confirm
+        self._settings = config.stash[BENCHMARKS].settings
         self._lists: dict[tuple[tuple[str, ...], float], list[pytest.MarkDecorator]] = {}
 
     def of(self, entry: Entry) -> list[pytest.MarkDecorator]:
-        seconds = backstop_s(entry, self._confirm) if self._has_timeout else 0.0
+        seconds = self._seconds(entry) if self._has_timeout else 0.0
         if (entry.marks, seconds) not in self._lists:
             self._lists[entry.marks, seconds] = self._marks(entry.marks, seconds)
         return self._lists[entry.marks, seconds]
+
+    def _seconds(self, entry: Entry) -> float:
+        settings = self._settings
+        return backstop_s(entry, settings.confirm if has_gates(entry, settings) else 0, settings.runs)
 
     def _marks(self, names: tuple[str, ...], seconds: float) -> list[pytest.MarkDecorator]:
         marks = [getattr(pytest.mark, name) for name in names]
         return [*marks, pytest.mark.timeout(seconds)] if self._has_timeout else marks
 
 
-def backstop_s(entry: Entry, confirm: int = 0) -> float:
+def has_gates(entry: Entry, settings: Settings) -> bool:
+    """True where runs of the entry are held against its history."""
+    gated = (one.max_regression is not None or one.max_drift is not None for one in entry.requirements)
+    return settings.fail_on_regression or any(gated)
+
+
+def backstop_s(entry: Entry, confirm: int = 0, runs: int = 1) -> float:
     """When pytest-timeout ends the item: well after its own `timeout_s`, which is what normally acts."""
-    executions = (entry.warmup + entry.repeat) * (entry.retries + 1) * (1 + confirm)
+    executions = (entry.warmup + entry.repeat) * (entry.retries + runs) * (1 + confirm)
     set_up = sum(setup.timeout_s for setup in entry.file.data_setups)
     generated = {dataset.generate for dataset in entry.file.datasets.values() if dataset.generate}
     set_up += sum(generate.timeout_s for generate in generated)

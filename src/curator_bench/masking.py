@@ -2,21 +2,83 @@
 
 from __future__ import annotations
 
+import functools
+import html
+import json
+import os
 import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote, quote_plus, unquote
 
-# Whole words only: a tokenizer, max_tokens and a monkey are no secrets.
-_SECRET_WORD = re.compile(r"(?<![A-Za-z])(token|key|apikey|secret|password|passwd|webhook)(?![A-Za-z])", re.IGNORECASE)
-_CAMEL_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_URL_CREDENTIALS = re.compile(r"(?<=://)([^/\s:@]*):([^/\s@]+)@")
-_URL_SECRET_PART = re.compile(r"([?&][^=&\s]*(?:token|key|secret|password|webhook)[^=&\s]*=)[^&\s#]+", re.IGNORECASE)
-_SHORTEST_SECRET = 4
+HIDDEN = "***"
+SHORTEST_SECRET = 4
+_SHORTEST_PART = 8
+"""The least for parts of a secret (a line, the path of a URL), for numbers, and for values that nothing asks for."""
+_NO_SECRETS = frozenset(["true", "false", "none", "null"])
+
+# A name is taken apart into words: PGPASSWORD is one, api-key and apiKey are two, X_TOKEN_2 ends with its second.
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_SECRET_WORD = re.compile(
+    r"\w*(?:password|passwd|passphrase|passcode|dsn)s?|secrets?|webhooks?|credentials?|creds|authorization"
+    r"|(?:access|api|auth|bearer|gh|hf|refresh)?token|(?:access|api|auth|private|secret|ssh)keys?"
+    r"|(?:db|ftp|my|mysql|pg|smtp|sql)(?:pass|pwd)|connectionstring"
+)
+_SECRET_WORDS = re.compile(
+    r"\b(?:(?:access|account|api|auth|client|deploy|encryption|master|private|secret|service|signing|ssh) keys?"
+    r"|(?:access|api|auth|bearer|bot|refresh|secret) tokens|conn(?:ection)? str(?:ing)?|\w+ (?:auth|pass|pwd)$)\b"
+)
+
+_URL_CREDENTIALS = re.compile(r"(?<=://)([^/\s:@\[]*):(?:[^/?#\s]+|(?![0-9]{1,5}[/?#])[^\s@]{1,200})@")
+_URL_TOKEN = re.compile(r"(?<=https://)[^/\s:@]{16,}(?=@)")
+_URL_PARAMETER = re.compile(r"([?&;])([^=&;?\s]{1,100})=[^&\s#]+")
+_UNCHANGED = re.compile("[A-Za-z0-9]+")
+_PASSWORD_OF_URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://[^/\s:@\[]*:(.*)@")
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether a variable or key of this name holds something that must never be written."""
-    return _SECRET_WORD.search(_CAMEL_HUMP.sub("_", name)) is not None
+    """True for the name of a variable or a setting that holds a secret: `PGPASSWORD`, `api_key`, `SENTRY_DSN`."""
+    words = _words(name)
+    return "key" in words.split() or _announce_a_secret(words)
+
+
+def is_secret_option(option: str) -> bool:
+    """The same for an option of a program. A plain key is none there: `--text-key text` names a column."""
+    return _announce_a_secret(_words(option))
+
+
+def _words(name: str) -> str:
+    return " ".join(_WORD.findall(name)).lower()
+
+
+def _announce_a_secret(words: str) -> bool:
+    return any(map(_SECRET_WORD.fullmatch, words.split())) or _SECRET_WORDS.search(words) is not None
+
+
+def secrets_in(variables: Mapping[str, str]) -> frozenset[str]:
+    """The values of an environment's secret variables, whoever uses them.
+
+    A name may mislead, so a short value does not count, and neither does the path of something that exists.
+    """
+    return frozenset(value for name, value in variables.items() if is_secret_name(name) and _looks_like_a_secret(value))
+
+
+def _looks_like_a_secret(value: str) -> bool:
+    return len(value) >= _SHORTEST_PART and not (os.path.isabs(value) and _exists(value))
+
+
+def _exists(path: str) -> bool:
+    try:
+        return os.path.exists(path)
+    except ValueError:  # a NUL in it
+        return False
+
+
+def password_of(url: str) -> str | None:
+    """The password in a URL, for instance of a database."""
+    found = _PASSWORD_OF_URL.match(url)
+    return unquote(found[1]) if found else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,22 +88,99 @@ class Mask:
     values: frozenset[str] = frozenset()
 
     def hide(self, text: str) -> str:
-        for value in sorted(self.values, key=len, reverse=True):
-            if len(value) >= _SHORTEST_SECRET:
-                text = text.replace(value, "***")
-        text = _URL_CREDENTIALS.sub(r"\1:***@", text)
-        return _URL_SECRET_PART.sub(r"\1***", text)
+        for anchor, forms in _forms(self.values):
+            if anchor in text:
+                for form in forms:
+                    text = text.replace(form, HIDDEN)
+        if "://" in text:
+            text = _URL_CREDENTIALS.sub(rf"\1:{HIDDEN}@", text)
+            text = _URL_TOKEN.sub(HIDDEN, text)
+        return _URL_PARAMETER.sub(_without_secret, text) if "=" in text else text
 
-    def also(self, values: frozenset[str]) -> Mask:
-        return Mask(self.values | values)
+    def hide_lines(self, lines: Iterable[str]) -> list[str]:
+        """The lines of a text, in which a secret may go over several of them."""
+        return self.hide("\n".join(lines)).splitlines()
+
+    def also(self, values: Iterable[str]) -> Mask:
+        return Mask(self.values | frozenset(values))
 
 
 def masked(value: Any, mask: Mask) -> Any:
-    """The value with every text in it masked."""
+    """The value with every text in it masked, and every number that is a secret in full."""
     if isinstance(value, str):
         return mask.hide(value)
     if isinstance(value, dict):
         return {mask.hide(str(key)): masked(item, mask) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [masked(item, mask) for item in value]
+    if isinstance(value, int | float) and len(text := str(value)) >= _SHORTEST_PART and text in mask.values:
+        return HIDDEN
     return value
+
+
+def _without_secret(parameter: re.Match[str]) -> str:
+    name = unquote(parameter[2])
+    is_secret = is_secret_name(name) or name.lower().endswith(("sig", "signature"))
+    return f"{parameter[1]}{parameter[2]}={HIDDEN}" if is_secret else parameter[0]
+
+
+@functools.lru_cache(maxsize=64)
+def _forms(values: frozenset[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Every text that a secret may be written as, and what of it all of them hold; the longest secrets first."""
+    parts = {part for value in values for part in _parts(value)}
+    return tuple((_anchor(part), _written(part)) for part in sorted(parts, key=_longest_first))
+
+
+def _longest_first(text: str) -> tuple[int, str]:
+    return -len(text), text
+
+
+def _anchor(secret: str) -> str:
+    """The longest run of what no way of quoting changes: a large text is searched for that first."""
+    return max(_UNCHANGED.findall(secret), key=len, default="")
+
+
+def _parts(value: str) -> Iterator[str]:
+    """The secret and what of it may stand alone: its lines; the password and the path of a URL."""
+    if len(value) < SHORTEST_SECRET or value.lower() in _NO_SECRETS:
+        return
+    value = value.strip() or value
+    yield value
+    lines = value.splitlines()
+    yield "\n".join(lines)
+    path = value.partition("://")[2].partition("/")[2]
+    long_parts = (*(line.strip() for line in lines if len(lines) > 1), path, path.rpartition("/")[2])
+    yield from (part for part in long_parts if len(part) >= _SHORTEST_PART)
+    password = password_of(value)
+    if password and len(password) >= SHORTEST_SECRET:
+        yield password
+
+
+def _written(secret: str) -> tuple[str, ...]:
+    """The secret as it is quoted: once, or twice as in JSON that holds a command line."""
+    once = set(_quoted(secret))
+    twice = {form for text in once for form in _quoted(text)}
+    return tuple(sorted({secret, *once, *twice}, key=_longest_first))
+
+
+def _quoted(text: str) -> Iterator[str]:
+    """The text inside the quotes of a shell, JSON, Python, a URL and HTML; and as it is read where it is not UTF-8."""
+    as_bytes = text.encode("utf-8", "surrogateescape" if _is_escaped(text) else "surrogatepass")
+    yield as_bytes.decode("utf-8", "replace")
+    yield from (text.replace("'", "'\"'\"'"), text.replace("'", "'\\''"))
+    yield from (json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1])
+    for written in (repr(text)[1:-1], ascii(text)[1:-1], repr(as_bytes)[2:-1], text.encode("unicode_escape").decode()):
+        yield written
+        yield written.replace("\\'", "'").replace("'", "\\'")
+    for in_url in (quote(as_bytes, safe=""), quote(as_bytes), quote_plus(as_bytes), quote(as_bytes, safe="!'()*/~")):
+        yield in_url
+        yield re.sub("%[0-9A-F]{2}", lambda code: code[0].lower(), in_url)
+    yield from (html.escape(text), html.escape(text, quote=False), html.escape(text).replace("&#x27;", "&#39;"))
+
+
+def _is_escaped(text: str) -> bool:
+    try:
+        text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
-    from curator_bench.values import Plan, RunResult
+    from curator_bench.values import Plan, RunRecord, RunResult, Session
 
 
 @pytest.hookspec(firstresult=True)
 def pytest_bench_plan(item: pytest.Item, plan: Plan) -> Plan | None:
-    """A run is about to start: look at its plan, or return another (`dataclasses.replace(plan, …)`)."""
+    """Look at the plan of a run that is about to start, or return another one (`dataclasses.replace(plan, …)`).
+
+    So a run gets samplers of your own (`samplers`) or a cluster from elsewhere (`cluster_provider`); see
+    docs/extending.md.
+    """
 
 
 def pytest_bench_run_started(item: pytest.Item, plan: Plan) -> None:
-    """A run has started, in the process that runs the item."""
+    """A run has started. Called in the process that runs the item, with a fleet in the controller."""
 
 
 def pytest_bench_run_finished(item: pytest.Item, result: RunResult) -> None:
-    """A run has ended and been judged, in the process that runs the item."""
+    """A run has ended; its requirements are judged afterwards. Called where `pytest_bench_run_started` is."""
+
+
+def pytest_bench_session_summary(
+    config: pytest.Config, session: Session, runs: Sequence[RunRecord]
+) -> str | list[str] | None:
+    """The invocation has ended. Return lines for the end of its summary, if there is something to say.
+
+    Called in the controller, once, with the last run of each entry and Python benchmark of this invocation. Runs that
+    --bench-resume found done are not among them. An exception is shown as a warning.
+    """

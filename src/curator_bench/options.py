@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
-import math
 import os
 import re
 import secrets
@@ -16,12 +14,13 @@ from pathlib import Path
 import pytest
 
 from curator_bench.errors import BenchError, MissingExtra
-from curator_bench.rootdir import refuse_unread_ini, rootdir
+from curator_bench.matrix_files import DEFAULT_PATTERNS
+from curator_bench.rootdir import DATABASE, database_of, refuse_unread_ini, rootdir
 from curator_bench.safe_files import is_safe_name
 
 _PORT = r"([1-9]\d{0,3}|[1-5]\d{4}|6[0-4]\d{3}|65[0-4]\d{2}|655[0-2]\d|6553[0-5])"
 _FLEET = re.compile(rf"(local|auto|(ray://)?\S+:{_PORT})\Z")
-DEFAULT_PATTERNS = ("*matrix.yaml", "*matrix.yml", "*benchmark.yaml", "*benchmark.yml")
+_COLLECT = ("asked", "always")
 _FAIL_ON = ("regression",)
 _INCONCLUSIVE = ("pass", "fail")
 
@@ -44,6 +43,8 @@ class Settings:
 
     benchmark: bool
     patterns: tuple[str, ...]
+    asks: bool
+    """The command line is about benchmarks: it names files or folders, or has an option of ours."""
     overlays: tuple[Path, ...]
     datasets_file: Path | None
     session: str
@@ -97,7 +98,8 @@ def add_options(parser: pytest.Parser) -> None:
     _add_gate_options(parser.getgroup("curator-bench-gates", "benchmarks: regressions"))
     _add_fleet_options(parser.getgroup("curator-bench-fleet", "benchmarks: the fleet"))
     parser.addini("bench_files", "files collected as matrices in directories", type="args", default=DEFAULT_PATTERNS)
-    parser.addini("benchmark_db", "as --benchmark-db", default="benchmark.db")
+    parser.addini("bench_collect", "which benchmarks a plain `pytest` runs: asked or always", default="asked")
+    parser.addini("benchmark_db", "as --benchmark-db", default=DATABASE)
     parser.addini("bench_matrix", "as --bench-matrix", type="paths", default=[])
     parser.addini("bench_datasets", "as --bench-datasets", default="")
     parser.addini("bench_results", "as --bench-results", default="")
@@ -214,7 +216,6 @@ def _add_gate_options(group: pytest.OptionGroup) -> None:
     )
     group.addoption(
         "--bench-confirm",
-        type=_count,
         metavar="N",
         help="repeat the measurement up to N times before a run fails for a regression (2)",
     )
@@ -230,10 +231,23 @@ def _add_gate_options(group: pytest.OptionGroup) -> None:
     )
 
 
-def _count(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"found {text!r}, expected a whole number, 0 or more")
-    return int(text)
+def _asks(config: pytest.Config) -> bool:
+    """Options in addopts count; what pytest finds by itself, or below `testpaths`, is not named."""
+    said = {name: value for name, value in vars(config.option).items() if name.startswith("bench_")}
+    return (
+        _collect(config) == "always"
+        or config.args_source is pytest.Config.ArgsSource.ARGS
+        or config.option.collectonly
+        or config.getoption("--benchmark")
+        or any(value not in (None, False, []) for value in said.values())
+    )
+
+
+def _collect(config: pytest.Config) -> str:
+    said = str(config.getini("bench_collect"))
+    if said not in _COLLECT:
+        raise BenchError(f"bench_collect: found {said!r}, expected {' or '.join(_COLLECT)}")
+    return said
 
 
 def read_settings(config: pytest.Config) -> Settings:
@@ -255,6 +269,7 @@ def read_settings(config: pytest.Config) -> Settings:
     return Settings(
         benchmark=config.getoption("--benchmark"),
         patterns=tuple(config.getini("bench_files")),
+        asks=_asks(config),
         overlays=(*config.getini("bench_matrix"), *overlays),
         datasets_file=path("--bench-datasets", "bench_datasets"),
         session=_session_name(config.getoption("--bench-session"), invocation),
@@ -262,18 +277,18 @@ def read_settings(config: pytest.Config) -> Settings:
         database=_database(config),
         results_dir=str(results) if results else None,
         sinks=tuple(config.getoption("--bench-sink") or config.getini("bench_sink")),
-        sink_grace_s=_grace(config),
+        sink_grace_s=_number(config, "--bench-sink-grace", "seconds") or 0.0,
         reason=config.getoption("--bench-reason") or config.getini("bench_reason") or None,
         viewer_url=config.getoption("--bench-viewer-url") or config.getini("bench_viewer_url") or None,
         strict=config.getoption("--bench-strict") or config.getini("bench_strict"),
         entries=_split_names(config.getoption("--bench-entries")),
         fail_on_regression=_fail_on(config) == "regression",
-        confirm=_confirm(config),
-        confirm_budget_s=_confirm_budget(config),
+        confirm=int(_number(config, "--bench-confirm", "a whole number, 0 or more", whole=True) or 0),
+        confirm_budget_s=_number(config, "--bench-confirm-budget", "seconds"),
         inconclusive_fails=_inconclusive(config) == "fail",
         curator_repo=str(repo) if repo else None,
         working_dir=working_dir,
-        progress_every_s=_progress_every(config),
+        progress_every_s=_number(config, "--bench-progress", "seconds, or 0 for never") or 0.0,
         fleet=_fleet_options(config),
         resume=config.getoption("bench_resume"),
         names_session=config.getoption("--bench-session") is not None,
@@ -285,6 +300,7 @@ def read_settings(config: pytest.Config) -> Settings:
 _ONLY_WITH_A_FLEET = (
     *("--bench-fleet-cpus", "--bench-gpus", "--bench-max-runs", "--bench-runs-per-gpu", "--bench-fleet-wait"),
 )
+_NUMBERS_IN_INI = frozenset(["bench_sink_grace", "bench_progress", "bench_confirm", "bench_confirm_budget"])
 _ONLY_LOCAL = ("--bench-fleet-cpus", "--bench-gpus")
 
 
@@ -308,11 +324,11 @@ def _fleet_options(config: pytest.Config) -> FleetOptions | None:
         raise MissingExtra(f"--bench-fleet {address}", "fleet")
     return FleetOptions(
         address=address,
-        cpus=_number(config, "--bench-fleet-cpus", at_least=1, whole=True),
+        cpus=_count(config, "--bench-fleet-cpus"),
         gpus=_gpus(config.getoption("--bench-gpus")),
-        max_runs=_whole(config, "--bench-max-runs"),
-        runs_per_gpu=_whole(config, "--bench-runs-per-gpu") or 1,
-        wait_s=_number(config, "--bench-fleet-wait", at_least=0, whole=False) or 0.0,
+        max_runs=_count(config, "--bench-max-runs"),
+        runs_per_gpu=_count(config, "--bench-runs-per-gpu") or 1,
+        wait_s=_number(config, "--bench-fleet-wait", "seconds") or 0.0,
     )
 
 
@@ -322,25 +338,29 @@ def _copy_to(config: pytest.Config, path: Callable[[str, str], Path | None]) -> 
 
 
 def _runs(config: pytest.Config) -> int:
-    runs = _whole(config, "--bench-runs") or 1
+    runs = _count(config, "--bench-runs") or 1
     if runs > 1 and (config.getoption("--bench-fleet") or config.getini("bench_fleet")):
         raise BenchError("--bench-runs measures one after the other, and a fleet side by side: say one of them")
     return runs
 
 
-def _whole(config: pytest.Config, option: str) -> int | None:
-    number = _number(config, option, at_least=1, whole=True)
+def _count(config: pytest.Config, option: str) -> int | None:
+    number = _number(config, option, "a whole number of at least 1", whole=True, at_least=1)
     return None if number is None else int(number)
 
 
-def _number(config: pytest.Config, option: str, at_least: int, whole: bool) -> float | None:
-    said = config.getoption(option)
-    if said is None:
+def _number(
+    config: pytest.Config, option: str, expected: str, *, whole: bool = False, at_least: float = 0
+) -> float | None:
+    """The number that an option says, or else its ini key, if it has one; None where neither says any."""
+    name, said = option, config.getoption(option)
+    if said is None and (key := option.removeprefix("--").replace("-", "_")) in _NUMBERS_IN_INI:
+        name, said = key, str(config.getini(key))
+    if said in (None, ""):
         return None
     pattern = r"[0-9]{1,9}" if whole else r"[0-9]{1,9}(\.[0-9]+)?"
     if not re.fullmatch(pattern, said) or float(said) < at_least:
-        kind = "a whole number" if whole else "a number"
-        raise BenchError(f"{option}: found {said!r}, expected {kind} of at least {at_least}")
+        raise BenchError(f"{name}: found {said!r}, expected {expected}")
     return float(said)
 
 
@@ -356,12 +376,12 @@ def _gpus(said: str | None) -> tuple[str, ...] | None:
 
 
 def _database(config: pytest.Config) -> str:
-    """--benchmark-db, CURATOR_BENCH_DB, DB_NAME (Coiled's suite has it), the ini key, benchmark.db in the rootdir."""
-    said = config.getoption("--benchmark-db") or os.environ.get("CURATOR_BENCH_DB") or os.environ.get("DB_NAME")
+    """--benchmark-db, else what `curator-bench` finds by the same rule."""
+    working_dir = config.invocation_params.dir
+    said: str | None = config.getoption("--benchmark-db")
     if said:
-        return said if "://" in said else os.path.normpath(config.invocation_params.dir / os.path.expanduser(said))
-    said = str(config.getini("benchmark_db"))
-    return said if "://" in said else os.path.normpath(rootdir(config) / said)
+        return said if "://" in said else os.path.normpath(working_dir / os.path.expanduser(said))
+    return database_of(rootdir(config), str(config.getini("benchmark_db")), os.environ, working_dir)
 
 
 def _fail_on(config: pytest.Config) -> str:
@@ -371,48 +391,11 @@ def _fail_on(config: pytest.Config) -> str:
     return said
 
 
-def _confirm(config: pytest.Config) -> int:
-    given = config.getoption("--bench-confirm")
-    try:
-        return int(given) if given is not None else _count(str(config.getini("bench_confirm")))
-    except argparse.ArgumentTypeError as error:
-        raise BenchError(f"bench_confirm: {error}") from None
-
-
-def _confirm_budget(config: pytest.Config) -> float | None:
-    said = config.getoption("--bench-confirm-budget") or config.getini("bench_confirm_budget")
-    if not said:
-        return None
-    if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]+)?", said):
-        raise BenchError(f"bench_confirm_budget: found {said!r}, expected seconds")
-    return float(said)
-
-
 def _inconclusive(config: pytest.Config) -> str:
     said = str(config.getoption("--bench-inconclusive") or config.getini("bench_inconclusive"))
     if said not in _INCONCLUSIVE:
         raise BenchError(f"bench_inconclusive: found {said!r}, expected {' or '.join(_INCONCLUSIVE)}")
     return said
-
-
-def _grace(config: pytest.Config) -> float:
-    given = config.getoption("--bench-sink-grace")
-    said = config.getini("bench_sink_grace") if given is None else given
-    try:
-        seconds = float(said)
-    except ValueError:
-        seconds = math.nan
-    if not seconds >= 0:
-        raise BenchError(f"bench_sink_grace: found {said!r}, expected seconds")
-    return seconds
-
-
-def _progress_every(config: pytest.Config) -> float:
-    given = config.getoption("--bench-progress")
-    said = config.getini("bench_progress") if given is None else given
-    if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]+)?", said):
-        raise BenchError(f"bench_progress: found {said!r}, expected seconds, or 0 for never")
-    return float(said)
 
 
 def _split_names(given: list[str]) -> tuple[str, ...]:

@@ -6,18 +6,40 @@ only the standard library, pytest and modules that themselves import no more.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from curator_bench import collection, newhooks, options
+from curator_bench import clashes, collection, interrupts, newhooks, options
 from curator_bench.errors import BenchError
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    options.add_options(parser)
+    try:
+        options.add_options(parser)
+    except ValueError as error:
+        raise pytest.UsageError(clashes.clash_in(error) or str(error)) from None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_load_initial_conftests() -> Generator[None, None, None]:
+    try:
+        yield
+    except ValueError as error:
+        if advice := clashes.clash_in(error):
+            raise pytest.UsageError(advice) from None
+        raise
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    report = yield
+    if report.failed and (advice := clashes.clash_told_in(report.longreprtext)):
+        report.longrepr = advice
+    return report
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
@@ -32,38 +54,36 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(fixtures, "curator_bench_fixtures")
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> Generator[None, object, object]:
+    with interrupts.heeded(is_worker=hasattr(config, "workerinput")):
+        found = yield
+        if interrupts.was_asked() and not config.pluginmanager.hasplugin("terminalreporter"):
+            sys.stderr.write("!!! KeyboardInterrupt !!!\n")  # so early that nobody else could say it
+        return found
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
-    from curator_bench.runner import announcing
-
     try:
         collection.load_benchmarks(session)
-        if collection.needs_session(session.config):
-            from curator_bench.runner.joining import join_session
+        if collection.is_plain(session.config):
+            from curator_bench.runner.plain_run import PlainRun
 
-            join_session(session.config)
-        if collection.is_recording(session.config):
-            from curator_bench.fixtures.python_run_hooks import PythonRunHooks
-            from curator_bench.runner.recording_hooks import RecordingHooks
+            session.config.pluginmanager.register(PlainRun(session.config), "curator_bench_plain_run")
+            return
+        if not collection.needs_session(session.config):
+            interrupts.give_back()
+        from curator_bench.runner.hooks import begin
 
-            session.config.pluginmanager.register(RecordingHooks(session.config), "curator_bench_recording")
-            session.config.pluginmanager.register(PythonRunHooks(), "curator_bench_python_runs")
-        if collection.has_fleet(session.config):
-            from curator_bench.runner.fleet_session import FleetHooks
-
-            session.config.pluginmanager.register(FleetHooks(), "curator_bench_fleet")
-        if collection.may_report(session.config):
-            from curator_bench.runner.sink_hooks import sink_hooks
-
-            if (hooks := sink_hooks(session.config)) is not None:
-                session.config.pluginmanager.register(hooks, "curator_bench_sinks")
-        announcing.announce(session.config)
-        if collection.resumes(session.config):
-            from curator_bench.runner.resume import ResumeHooks
-
-            session.config.pluginmanager.register(ResumeHooks(session.config), "curator_bench_resume")
+        begin(session.config)
     except BenchError as error:
         raise pytest.UsageError(str(error)) from None
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes() -> None:
+    interrupts.block_while_workers_start()
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -73,6 +93,7 @@ def pytest_configure_node(node: Any) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    interrupts.unblock()
     with collection.collecting(session.config):
         return (yield)
 
@@ -89,6 +110,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if problems := collection.late_problems(config):
         raise pytest.UsageError("\n".join(problems))
     collection.deselect(config, items)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    config = session.config
+    if not collection.has_matrix(config) or hasattr(config, "workerinput") or config.option.collectonly:
+        return
+    from curator_bench.runner.missing_scripts import check_scripts
+
+    try:
+        check_scripts(config, session.items)
+    except BenchError as error:
+        raise pytest.UsageError(str(error)) from None
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -1,10 +1,16 @@
-"""The folder that a project's names start from: what pytest calls the rootdir, whatever stands on the command line."""
+"""The folder of a project, which its names start from and its database stands in, wherever in it one works.
+
+It is pytest's rootdir where an ini file or setup.py says so. Where none does, pytest takes the folder one works in;
+here it is the top of the git checkout, so that a benchmark has one name and one database.
+"""
 
 from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -21,6 +27,7 @@ _INI_FILES = {
     "setup.cfg": "[tool:pytest]",
 }
 """With what must stand in it to be one."""
+DATABASE = "benchmark.db"
 _ROOTDIR = pytest.StashKey[Path]()
 
 
@@ -61,7 +68,62 @@ def _of_the_files(config: pytest.Config) -> Path:
         if (folder / "setup.py").is_file():
             return folder
     common = _common([working_dir, ancestor])
-    return ancestor if common == common.parent else common
+    return _checkout(ancestor if common == common.parent else common)
+
+
+def _checkout(folder: Path) -> Path:
+    """The top of the git checkout that holds the folder, else the folder. A home in version control is no project."""
+    inside = itertools.takewhile(lambda each: each != Path.home(), (folder, *folder.parents))
+    return next((each for each in inside if (each / ".git").exists()), folder)
+
+
+def database_of(root: Path, ini: str, environ: Mapping[str, str], working_dir: Path) -> str:
+    """The database where no option names it: CURATOR_BENCH_DB, DB_NAME (as in Coiled's suite), else the ini key."""
+    said = environ.get("CURATOR_BENCH_DB") or environ.get("DB_NAME")
+    folder, name = (working_dir, said) if said else (root, ini)
+    return name if "://" in name else os.path.normpath(folder / os.path.expanduser(name))
+
+
+def database_from(working_dir: Path, environ: Mapping[str, str]) -> str:
+    """The database that `pytest --benchmark` in this folder would record in, without starting pytest."""
+    ini = ini_of(working_dir)
+    words = [*ini.words("addopts"), *shlex.split(environ.get("PYTEST_ADDOPTS", ""))]
+    if said := _last_value(words, "--benchmark-db"):
+        return said if "://" in said else os.path.normpath(working_dir / os.path.expanduser(said))
+    return database_of(ini.root, str(ini.values.get("benchmark_db", DATABASE)), environ, working_dir)
+
+
+@dataclass(frozen=True, slots=True)
+class Ini:
+    """What pytest would read in a folder, without starting it."""
+
+    root: Path
+    values: Mapping[str, object] = field(default_factory=dict)
+
+    def words(self, key: str) -> list[str]:
+        value = self.values.get(key, "")
+        return [*map(str, value)] if isinstance(value, list) else shlex.split(str(value))
+
+
+def ini_of(folder: Path) -> Ini:
+    """The ini file that pytest would find there, and its project's folder."""
+    from _pytest.config.findpaths import determine_setup
+
+    folder = Path(os.path.abspath(folder))
+    try:
+        root, file, found, _ = determine_setup(
+            inifile=None, override_ini=None, args=[str(folder)], rootdir_cmd_arg=None, invocation_dir=folder
+        )
+    except pytest.UsageError:  # an ini file with mistakes, which are pytest's to say
+        return Ini(folder)
+    is_said = file is not None or (root / "setup.py").is_file()
+    return Ini(root if is_said else _checkout(root), {name: value.value for name, value in found.items()})
+
+
+def _last_value(words: list[str], option: str) -> str:
+    said = [word.partition("=")[2] for word in words if word.startswith(f"{option}=")]
+    said += [value for word, value in itertools.pairwise(words) if word == option]
+    return said[-1] if said else ""
 
 
 def _ini_files(lowest: Path) -> Iterator[Path]:

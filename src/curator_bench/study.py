@@ -5,7 +5,6 @@ It is pytest underneath, in a child process; what it leaves is the same, and is 
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import secrets
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import IO, Any, TypeAlias
 
 from curator_bench.errors import BenchError
+from curator_bench.locking import lock
 from curator_bench.report.pivot import Pivot, pivot
 from curator_bench.report.session_runs import runs_of
 from curator_bench.safe_files import is_safe_name
@@ -94,7 +94,7 @@ def run_matrix(
     """
     if isinstance(pytest_args, str):
         raise BenchError(f"run_matrix: pytest_args: found a text, expected a list of words: {pytest_args.split()}")
-    options = _fleet_options(fleet, gpus, max_runs, resume)
+    options = fleet_options(fleet, gpus, max_runs, resume)
     chosen = session or ("" if resume else _new_session())
     folder = Path(os.path.abspath(results)) if results is not None else None
     with _as_file(path_or_dict, name) as file:
@@ -133,12 +133,12 @@ def _as_file(source: Source, name: str) -> Iterator[Path]:
 def _hold(file: IO[str], text: str, path: Path) -> None:
     """The file with this text, locked against whoever wants another one there; with the same others may run it, too."""
     with suppress(BlockingIOError):
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock(file, wait=False)
         if _content(file) != text:
             file.truncate(0)
             file.write(text)
             file.flush()
-    fcntl.flock(file, fcntl.LOCK_SH)
+    lock(file, shared=True)
     if _content(file) != text:
         raise BenchError(
             f"run_matrix: another matrix runs at this moment as {path.absolute()};"
@@ -151,7 +151,7 @@ def _content(file: IO[str]) -> str:
     return file.read()
 
 
-def _fleet_options(
+def fleet_options(
     fleet: str | None, gpus: str | int | Iterable[int | str] | None, max_runs: int | None, resume: bool | str
 ) -> list[str]:
     if resume not in (False, True, *_RESUMES):

@@ -248,6 +248,8 @@ class Entry:
     script_base_dir: str | None = None
     python: str | None = None
     env: Mapping[str, str] = field(default_factory=dict)
+    secrets: tuple[str, ...] = ()
+    """Variables whose values are secret though their names do not say so."""
     timeout_s: float = 7200.0
     repeat: int = 1
     warmup: int = 0
@@ -337,6 +339,10 @@ class Plan:
     gpu_stats_interval_s: float = 1.0
     gpu_mem_use_warning_threshold: float | None = None
     gpu_check: str | None = None
+    samplers: tuple[str, ...] = ()
+    """Samplers of your own, by name: an entry point, `module:Class`, or `./file.py:Class` beside the matrix."""
+    cluster_provider: str = ""
+    """What starts the cluster, by name as for samplers; empty for the one that the entry's `ray` block asks for."""
     problems: tuple[str, ...] = ()
     mask: Mask = field(default_factory=Mask)
 
@@ -489,6 +495,12 @@ class RunRecord(Run):
     def title(self) -> str:
         """Its name; with the attempt, if another one followed."""
         return self.name if self.is_last else f"{self.name} (attempt {self.attempt})"
+
+    @property
+    def measured_s(self) -> float:
+        """How long the script ran, without cluster and warm-up; the whole run where nobody measured that."""
+        measured = self.metrics.get("exec_time_s")
+        return float(measured) if isinstance(measured, int | float) else self.duration_s
 
     @property
     def category(self) -> str | None:

@@ -1,9 +1,11 @@
-"""Numbers as people read them, and names as Markdown shows them."""
+"""Numbers as people read them, names as Markdown shows them, cells as spreadsheets read them."""
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
+from typing import Any
 
 from curator_bench.values import Check, Scalar
 
@@ -11,7 +13,29 @@ _SECONDS = ("_s", "_seconds")
 _BYTES = ("_bytes",)
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _LONGEST_TEXT = 200
+_BEGINS_A_FORMULA = ("=", "+", "-", "@", "\t", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 _MARKUP = re.compile(r"[\\|`*\[\]~]|(?<![^\W_])_|_(?![^\W_])")  # an underscore within a word is none
+
+
+def csv_cells(row: Iterable[Any]) -> list[Any]:
+    """The cells of a line of CSV. A text that a spreadsheet would take for a formula has a ' before it."""
+    return [_csv_text(cell) if isinstance(cell, str) else cell for cell in row]
+
+
+def _csv_text(text: str) -> str:
+    """A line ends with \\n only: Python's csv leaves a lone \\r unquoted, and whoever reads it begins a new row."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return f"'{text}" if _is_formula(text) else text
+
+
+def _is_formula(text: str) -> bool:
+    if not text.startswith(_BEGINS_A_FORMULA):
+        return False
+    try:
+        float(text)
+    except ValueError:
+        return True
+    return False  # -1.5 is a number
 
 
 def readable_seconds(seconds: float) -> str:
@@ -70,7 +94,21 @@ def markdown_cell(text: str) -> str:
     return _MARKUP.sub(r"\\\g<0>", line).replace("@", "&#64;")
 
 
-def inconclusive_line(check: Check) -> str:
-    """One line: which gate could not be decided, and what would decide it."""
-    limit = f"{check.bound} {check.limit:.3g}" if isinstance(check.limit, int | float) else check.bound
-    return f"{check.metric}, {limit}: inconclusive{f': {check.note}' if check.note else ''}"
+_GATES = ("max_regression", "max_drift")
+
+
+def bound_of(check: Check) -> str:
+    """`max_value 60 s`, `max_regression 10 %`."""
+    is_share = check.bound in _GATES and isinstance(check.limit, int | float)
+    limit = f"{100 * float(check.limit or 0):.3g} %" if is_share else readable(check.metric, check.limit)
+    return f"{check.bound} {limit}"
+
+
+def check_line(check: Check) -> str:
+    """A requirement that is not met, or a gate: `sort_time_s is 4.21 s: regression (max_regression 10 %)`."""
+    actual = "missing" if check.missing else readable(check.metric, check.actual)
+    says = check.says or ("inconclusive" if check.is_inconclusive else "")
+    if not says:
+        return f"{check.metric} is {actual}, {bound_of(check)}"
+    line = f"{check.metric} is {actual}: {says} ({bound_of(check)})"
+    return f"{line}: {check.note}" if check.note else line

@@ -142,6 +142,7 @@ def test_an_entry_of_nemo_curators_own_matrix_is_read_as_it_stands(
     monkeypatch.setenv("CURATOR_REPO_DIR", "/curator")
     (tmp_path / "nightly-benchmark.yaml").write_text(SEEDS_ENTRY)
     words = ["--config", str(tmp_path / "nightly-benchmark.yaml"), "--repeat-factor", "3"]
+    words += ["--benchmark-results-path", str(tmp_path / "results")]
     options = alm_options.parse_options(words)
     assert options == alm_options.parse_options([*words, "--entry", "alm_pipeline_xenna"])
     assert options.input_manifest == "/curator/tests/fixtures/audio/alm/sample_input.jsonl"

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import warm
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks" / "alm"))
@@ -49,17 +50,9 @@ def run_nightly(checkout: Path, *words: object, **env: str) -> tuple[subprocess.
     machine = checkout.parent / "machine.yaml"
     paths = {"name": "datasets_path", "host_path": str(checkout.parent / "datasets")}
     machine.write_text(json.dumps({"results_dir": str(results), "paths": [paths]}))
-    command = [sys.executable, "-m", "pytest", checkout / NIGHTLY, "--bench-matrix", machine]
-    command += ["--bench-curator-repo", checkout, "--bench-session", "night", "-p", "no:cacheprovider", *words]
-    outcome = subprocess.run(
-        list(map(str, command)),
-        cwd=checkout,
-        env={**os.environ, **env},
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
+    words = ("--bench-curator-repo", checkout, "--bench-session", "night", "-p", "no:cacheprovider", *words)
+    arguments = map(str, (checkout / NIGHTLY, "--bench-matrix", machine, *words))
+    outcome = warm.run("pytest", *arguments, cwd=checkout, env={**os.environ, **env}, within_s=600)
     return outcome, results / "night"
 
 

@@ -66,7 +66,7 @@ def test_a_project_without_a_matrix_imports_neither_the_matrix_room_nor_the_valu
             print("ours:", sorted(name for name in sys.modules if name.startswith("curator_bench.")))
         """
     )
-    result = pytester.runpytest_subprocess("-s")
+    result = pytester.run(sys.executable, "-m", "pytest", "-s")
     (line,) = [line for line in result.outlines if line.startswith("ours:")]
     for name in ("curator_bench.values", "curator_bench.matrix", "curator_bench.execution", "curator_bench.report"):
         assert f"'{name}'" not in line

@@ -144,4 +144,4 @@ def test_seconds_that_are_none_are_a_usage_error(project: Project) -> None:
     project.matrix(project.entry("a"))
     outcome = project.run("--bench-progress", "often")
     assert outcome.code == pytest.ExitCode.USAGE_ERROR
-    assert "bench_progress: found 'often', expected seconds, or 0 for never" in outcome.output
+    assert "--bench-progress: found 'often', expected seconds, or 0 for never" in outcome.output

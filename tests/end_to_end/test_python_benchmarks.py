@@ -5,27 +5,19 @@ from __future__ import annotations
 import os
 import sqlite3
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import warm
 
 ROOT = Path(__file__).parents[2]
 
 
 def run(folder: Path, *arguments: str, scale: str = "0.02") -> subprocess.CompletedProcess[str]:
     where = [f"--bench-results={folder / 'results'}", f"--benchmark-db={folder / 'benchmark.db'}"]
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--no-header", *where, *arguments]
-    return subprocess.run(
-        command,
-        cwd=ROOT,
-        env={**os.environ, "BENCH_SCALE": scale},
-        capture_output=True,
-        text=True,
-        timeout=500,
-        check=False,
-    )
+    words = ["-p", "no:cacheprovider", "--no-header", *where, *arguments]
+    return warm.run("pytest", *words, cwd=ROOT, env={**os.environ, "BENCH_SCALE": scale}, within_s=500)
 
 
 def ask(folder: Path, query: str) -> list[Any]:

@@ -7,12 +7,12 @@ import os
 import re
 import signal
 import sqlite3
-import subprocess
 import threading
 import time
 from typing import TYPE_CHECKING
 
 import pytest
+import warm
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -149,9 +149,7 @@ def test_where_directory_and_database_disagree_it_runs_again_and_that_is_said(co
     assert "the database does not know of it" in said(counting)
     counting.write("other.yaml", (counting.folder / "matrix.yaml").read_text())
     command = [word.replace("matrix.yaml", "other.yaml") for word in counting.command("--bench-resume", *RECORDED)]
-    renamed = subprocess.run(
-        [*command, "--collect-only"], cwd=counting.folder, env=counting.environment(), capture_output=True, text=True
-    )
+    renamed = warm.run(*command[2:], "--collect-only", cwd=counting.folder, env=counting.environment())
     assert "the database knows it as one of matrix.yaml, not of other.yaml" in renamed.stdout
 
 
@@ -349,7 +347,8 @@ def test_a_file_that_says_passed_is_right_wherever_pytest_is_killed(
     """Before it is judged, before its row is complete, before results.json is in its place, before results.jsonl."""
     counting.write("conftest.py", KILLED_WHERE)
     counting.matrix(entry("one", requirements=[{"metric": "is_success", "exact_value": True}]))
-    assert counting.run(*RECORDED, DIES=where).code == -signal.SIGKILL
+    killed = counting.outcome(counting.start(*RECORDED, background=False, DIES=where))
+    assert killed.code == -signal.SIGKILL
     assert lines_of(counting, "one") == []
     results = counting.session_dir / "one" / "results.json"
     assert not results.exists() or not runs_again

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from curator_bench.execution.repeats import combine
+from curator_bench.repeats import combine
 from curator_bench.values import Repeat, Scalar, Verdict
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from pathlib import Path
 from subprocess import PIPE
 
 import pytest
+import warm
 from click.testing import CliRunner
 from scratch_repository import make_repository
 
@@ -62,9 +63,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def ab(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [COMMAND, "ab", *words], cwd=folder, env=environment(), capture_output=True, text=True, timeout=500, check=False
-    )
+    return warm.run("curator-bench", "ab", *words, cwd=folder, env=environment(), within_s=500)
 
 
 def environment() -> dict[str, str]:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import warm
 from scratch_repository import ScratchRepository, make_repository
 
 COMMAND = Path(sys.executable).with_name("curator-bench")
@@ -19,9 +20,7 @@ def environment() -> dict[str, str]:
 
 
 def step(folder: Path, *words: str) -> tuple[int, str]:
-    done = subprocess.run(
-        [COMMAND, "bisect-step", *words], cwd=folder, env=environment(), capture_output=True, text=True, check=False
-    )
+    done = warm.run("curator-bench", "bisect-step", *words, cwd=folder, env=environment())
     return done.returncode, done.stdout + done.stderr
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from curator_bench.errors import MatrixError
 from curator_bench.matrix import command_of
+from curator_bench.matrix.definition import definition_hash
 from curator_bench.matrix.environment import Environment
 
 if TYPE_CHECKING:
@@ -429,3 +430,54 @@ def test_secrets_are_known_to_whoever_writes(folder: Folder) -> None:
     assert matrix.mask.values == {"hooks/one", "two-two", "three-three", "four-four", "five-five"}
     secrets = command_of(matrix.entries[0], {"API_TOKEN": "three-three", "ANY": "five-five"}).secrets
     assert {"three-three", "four-four", "five-five"} <= secrets
+
+
+def test_a_matrix_says_which_variables_are_secret(folder: Folder) -> None:
+    """Wherever it says so: in the file, in an entry, in an overlay; what stands above it is masked, too."""
+    text = """\
+        run_reason: for ${CUSTOMER}
+        entries:
+          - {name: a, script: a.py, args: "${LICENCE} ${PLAIN}", secrets: [LICENCE]}
+          - {name: b, script: b.py, env: {SERIAL: "{axis}-seven"}, matrix: {axis: [seven]}}
+    """
+    variables = {"LICENCE": "one's-one", "CUSTOMER": "two-two", "PLAIN": "in the open", "UNUSED": "nobody's"}
+    matrix = folder.load(text, overlays=("secrets: [CUSTOMER, SERIAL, UNUSED]",), variables=variables)
+    assert {"one's-one", "two-two", "nobody's"} <= matrix.mask.values
+    assert [entry.secrets for entry in matrix.entries] == [
+        ("CUSTOMER", "SERIAL", "UNUSED", "LICENCE"),
+        ("CUSTOMER", "SERIAL", "UNUSED"),
+    ]
+    assert command_of(matrix.entries[1], {}).secrets == {"seven-seven"}
+    plain = folder.load(text, variables=variables)
+    assert plain.mask.values == {"one's-one"}
+    assert definition_hash(plain.entries[1]) != definition_hash(matrix.entries[1])
+
+
+def test_a_declared_secret_does_not_show_in_mistakes(folder: Folder) -> None:
+    text = """\
+        entries:
+          - {name: "a ${LICENCE}", script: a.py, timeout_s: "${LICENCE}", args: "{unknown} ${LICENCE}"}
+        secrets: [LICENCE]
+    """
+    told = folder.mistakes(text, variables={"LICENCE": TOKEN})
+    assert len(told) == 2
+    assert not [one for one in told if "s3cr" in one]
+
+
+def test_no_secret_names_a_test_or_a_folder(folder: Folder) -> None:
+    text = """\
+        secrets: [SERIAL]
+        entries:
+          - {name: "a-${API_TOKEN}", script: a.py}
+          - {name: b, script: b.py, matrix: {serial: ["${SERIAL}"]}}
+          - {name: c, script: c.py, matrix: {kind: {one: {token: "${API_TOKEN}"}}}, args: "{kind.token}"}
+    """
+    told = folder.mistakes(text, variables={"API_TOKEN": "abcdefgh", "SERIAL": "12345678"})
+    names = "the value of a secret variable names a test, a mark or a folder; expected it in args or env only"
+    assert told == [f"matrix.yaml:3: entries[a-***]: {names}", f"matrix.yaml:4: entries[b]: {names}"]
+
+
+def test_the_password_in_a_url_is_a_secret(folder: Folder) -> None:
+    entry = "entries: [{name: a, script: a.py, env: {DATABASE_URL: '${DATABASE_URL}'}}]"
+    variables = {"DATABASE_URL": "postgresql://me:hunter%202@db/bench"}
+    assert command_of(folder.load(entry).entries[0], variables).secrets == {"hunter 2"}

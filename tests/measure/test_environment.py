@@ -20,8 +20,10 @@ from hypothesis import strategies as st
 from curator_bench.measure.cgroup import CgroupLimits, count_cpus, read_limits
 from curator_bench.provenance import environment
 from curator_bench.provenance.conda import explicit_text
+from curator_bench.provenance.environment import Provenance
 from curator_bench.provenance.machine import Machine, cpu_model_in, machine_id, rounded_up
 from curator_bench.provenance.packages import SubjectState, packages_text, subject_state
+from curator_bench.safe_files import safe_name
 
 WithGpus = Callable[..., Any]
 SOURCE = Path(__file__).parents[2] / "src"
@@ -37,7 +39,7 @@ def in_child(code: str, **variables: str) -> Any:
 
 
 def test_a_capture_says_what_a_run_depends_on(tmp_path: Path) -> None:
-    facts = environment.capture(["ray"], tmp_path, {"CUDA_VISIBLE_DEVICES": "0,1", "IMAGE_DIGEST": "sha256:12"})
+    facts = Provenance(tmp_path, {"CUDA_VISIBLE_DEVICES": "0,1", "IMAGE_DIGEST": "sha256:12"}).environment(["ray"])
     assert json.loads(json.dumps(facts)) == facts
     assert facts["schema_version"] == environment.SCHEMA_VERSION
     assert facts["cores"] == os.sysconf("SC_NPROCESSORS_ONLN")
@@ -55,8 +57,8 @@ def test_a_capture_says_what_a_run_depends_on(tmp_path: Path) -> None:
 
 def test_a_capture_knows_the_gpus(with_gpus: WithGpus) -> None:
     code = """
-import json; from pathlib import Path; from curator_bench.provenance.environment import capture
-print(json.dumps(capture([], Path("."))))
+import json; from pathlib import Path; from curator_bench.provenance.environment import Provenance
+print(json.dumps(Provenance(Path(".")).environment([])))
 """
     facts = with_gpus("healthy healthy", code, CUDA_VISIBLE_DEVICES="1")
     assert (facts["gpus"], facts["gpu_driver"]) == (["Stand-in X100"] * 2, "999.42.01")
@@ -66,8 +68,8 @@ print(json.dumps(capture([], Path("."))))
 def test_a_capture_imports_neither_ray_nor_psutil() -> None:
     code = """
 import json, sys; from pathlib import Path
-from curator_bench.provenance.environment import capture
-capture(["ray"], Path("."))
+from curator_bench.provenance.environment import Provenance
+Provenance(Path(".")).environment(["ray"])
 print(json.dumps(sorted({"ray", "psutil", "numpy", "pydantic"} & set(sys.modules))))
 """
     assert in_child(code) == ([] if sys.platform == "linux" else ["psutil"])
@@ -90,7 +92,7 @@ print(json.dumps(len(names)))
 
 def test_what_was_captured_is_written_beside_the_lists_of_packages(tmp_path: Path) -> None:
     prefix = conda_prefix(tmp_path, {"url": "https://channel/linux-64/zlib-1.tar.bz2", "md5": "ab"})
-    facts = environment.capture([], tmp_path)
+    facts = Provenance(tmp_path).environment([])
     environment.write(facts, tmp_path / "env", {"CONDA_PREFIX": str(prefix)})
     assert json.loads((tmp_path / "env" / f"{facts['host']}.json").read_text()) == facts
     assert "pytest==" in (tmp_path / "env" / "packages.txt").read_text()
@@ -103,7 +105,8 @@ def test_what_was_captured_is_written_beside_the_lists_of_packages(tmp_path: Pat
 def test_a_machine_with_other_packages_writes_its_own_list(tmp_path: Path) -> None:
     (tmp_path / "packages.txt").write_text("pytest==1.0\n")
     environment.write({"host": "../other host"}, tmp_path, {})
-    assert sorted(os.listdir(tmp_path)) == [".._other_host.json", ".._other_host.packages.txt", "packages.txt"]
+    name = safe_name("../other host")
+    assert sorted(os.listdir(tmp_path)) == [f"{name}.json", f"{name}.packages.txt", "packages.txt"]
     assert (tmp_path / "packages.txt").read_text() == "pytest==1.0\n"
 
 
@@ -268,7 +271,7 @@ def test_an_editable_install_has_the_commit_of_its_checkout(
     url = (tmp_path / "check out").as_uri()
     assert "%20" in url
     installed("my-package", "0.1", {"url": url, "dir_info": {"editable": True}})
-    expected = SubjectState("my_package", "0.1", "editable", commit, "trunk", dirty=False)
+    expected = SubjectState("my_package", "0.1", commit, dirty=False, source="editable", branch="trunk")
     assert subject_state("my_package") == expected
     (tmp_path / "check out" / "loose_module.py").write_text("answer = 43\n")
     assert subject_state("my_package").dirty is True
@@ -277,20 +280,24 @@ def test_an_editable_install_has_the_commit_of_its_checkout(
 def test_an_install_from_a_repository_has_its_commit(installed: Callable[..., None]) -> None:
     vcs = {"vcs": "git", "commit_id": "c0ffee", "requested_revision": "main"}
     installed("my-package", "0.1", {"url": "https://me:hunter2@host/x.git", "vcs_info": vcs})
-    assert subject_state("my-package") == SubjectState("my-package", "0.1", "vcs", "c0ffee", "main", dirty=False)
+    assert subject_state("my-package") == SubjectState(
+        "my-package", "0.1", "c0ffee", dirty=False, source="vcs", branch="main"
+    )
 
 
 @pytest.mark.parametrize("origin", [None, "{broken", "[]", {"url": "file:///tmp/x", "dir_info": {}}])
 def test_any_other_install_has_its_version(installed: Callable[..., None], origin: object) -> None:
     installed("my-package", "0.1", origin)
-    assert subject_state("my-package") == SubjectState("my-package", "0.1", "installed")
+    assert subject_state("my-package") == SubjectState("my-package", "0.1", source="installed")
 
 
 def test_a_package_imported_from_a_checkout_has_its_commit(
     commit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(str(tmp_path / "check out"))
-    assert subject_state("loose_module") == SubjectState("loose_module", None, "checkout", commit, "trunk", dirty=False)
+    assert subject_state("loose_module") == SubjectState(
+        "loose_module", None, commit, dirty=False, source="checkout", branch="trunk"
+    )
     assert "loose_module" not in sys.modules
 
 

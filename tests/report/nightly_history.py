@@ -10,8 +10,8 @@ from pathlib import Path
 
 from curator_bench.store.database import database_url, open_for_writing
 from curator_bench.store.recorder import Recorder
-from curator_bench.store.records import InvocationRecord, RunEnd, RunStart, SessionRecord, SubjectRecord
-from curator_bench.values import Scalar, Verdict
+from curator_bench.store.records import InvocationRecord, RunEnd, RunStart, SessionRecord
+from curator_bench.values import Scalar, Subject, Verdict
 
 NIGHTS = 45
 SLOWER_FROM, FASTER_FROM, BROKEN_FROM = 30, 20, 42
@@ -66,7 +66,7 @@ def _session(folder: Path, night: int, evil: str) -> SessionRecord:
         commit=commit_of(night),
         branch=evil if is_last else "main",
         viewer_url=EVIL_LINK if is_last else f"https://viewer.example/{night}",
-        subjects=(SubjectRecord("nemo_curator", f"1.{night // 10}.0", commit_of(1000 + night)),),
+        subjects=(Subject("nemo_curator", f"1.{night // 10}.0", commit_of(1000 + night)),),
     )
 
 

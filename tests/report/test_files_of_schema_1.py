@@ -36,6 +36,15 @@ def run_of(folder: str) -> RunRecord:
     return run
 
 
+def has_all(now: Any, then: Any) -> bool:
+    """True where `now` says all that `then` says, and maybe more."""
+    if isinstance(then, dict):
+        return all(name in now and has_all(now[name], value) for name, value in then.items())
+    if isinstance(then, list):
+        return len(now) == len(then) and all(map(has_all, now, then))
+    return bool(now == then)
+
+
 def test_a_results_json_means_what_it_meant() -> None:
     run = run_of("passes/1")
     assert (run.verdict, run.entry, run.axes, run.attempt) == (Verdict.PASSED, "passes", {"size": "1"}, 1)
@@ -60,10 +69,7 @@ def test_a_results_json_means_what_it_meant() -> None:
 def test_a_run_that_is_written_again_says_the_same(path: Path) -> None:
     before = json.loads(path.read_text())
     del before["schema_version"]
-    after = to_document(from_document(RunRecord, before))
-    earlier = zip(after.pop("earlier", []), before.pop("earlier", []), strict=True)
-    for now, then in [(after, before), *earlier]:
-        assert {name: now[name] for name in then} == then
+    assert has_all(to_document(from_document(RunRecord, before)), before)
 
 
 def test_the_whole_session_is_read_with_the_runs_that_only_its_summary_knows() -> None:

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import warm
 from end_to_end.conftest import Project
 from sinks.conftest import told, tried_twice, wait_for
 
@@ -31,16 +31,9 @@ SINK = {"name": "./my_sink.py:Recording"}
 def resend(
     project: Project, *options: str, name: str = "results/s", **variables: str
 ) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", "from curator_bench.cli import main; main()", "resend", name, *options],
-        cwd=project.folder,
-        env=project.environment(**variables),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    words = ["resend", name, *options]
+    env = project.environment(**variables)
+    return warm.run("curator-bench", *words, cwd=project.folder, env=env, stderr_apart=False)
 
 
 def undelivered(project: Project) -> list[Path]:
@@ -202,7 +195,7 @@ def test_the_grace_is_a_time(project: Project, seconds: str) -> None:
     project.matrix(project.entry("a"))
     outcome = project.run("--bench-sink-grace", seconds)
     assert outcome.code == 4
-    assert outcome.has(f"bench_sink_grace: found {seconds!r}, expected seconds")
+    assert outcome.has(f"--bench-sink-grace: found {seconds!r}, expected seconds")
 
 
 def test_an_unknown_sink_on_the_command_line_is_a_usage_error(project: Project) -> None:

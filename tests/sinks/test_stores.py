@@ -9,8 +9,6 @@ import re
 import socket
 import sqlite3
 import struct
-import subprocess
-import sys
 import tarfile
 import threading
 from collections.abc import Iterator
@@ -19,15 +17,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import warm
 from end_to_end.conftest import Project
 from sinks.test_seam import resend, undelivered
 from stand_ins.object_store import KEYS, open_store
 
 
 def bench(project: Project, *words: str, **variables: str) -> str:
-    command = [sys.executable, "-c", "from curator_bench.cli import main; main()", *words]
-    environment = project.environment(**variables)
-    done = subprocess.run(command, cwd=project.folder, env=environment, capture_output=True, text=True, check=False)
+    done = warm.run("curator-bench", *words, cwd=project.folder, env=project.environment(**variables))
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from curator_bench.errors import MissingExtra
-from curator_bench.execution.repeats import combine
 from curator_bench.importing.forms import form_of
 from curator_bench.importing.taking import TakenIn, Taker
+from curator_bench.repeats import combine
 from curator_bench.store import exports
 from curator_bench.store.database import Database
 from curator_bench.store.recorder import Recorder
-from curator_bench.store.records import Figures, InvocationRecord, SessionRecord, SubjectRecord
-from curator_bench.values import Check, Repeat, Verdict
+from curator_bench.store.records import Figures, InvocationRecord, SessionRecord
+from curator_bench.values import Check, Repeat, Subject, Verdict
 
 if TYPE_CHECKING:
     from store.conftest import Bench
@@ -44,7 +44,7 @@ def fill(bench: Bench, database: Database) -> None:
     for number in range(2):
         session = SessionRecord(
             f"night {number}", str(bench.results), f"session-{number}", "because", "abc", True, "main", "http://viewer",
-            (SubjectRecord("ray", "2.60.0"), SubjectRecord("nemo_curator", "1.0", "def", dirty=False)),
+            (Subject("ray", "2.60.0"), Subject("nemo_curator", "1.0", "def", dirty=False)),
         )  # fmt: skip
         invocation = InvocationRecord(
             f"i{number}", bench.moment, "here", {"cores": 2, "a": [None, {"b": 1.5}]}, "http://ci", "pytest x"

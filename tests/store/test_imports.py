@@ -21,10 +21,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from curator_bench.errors import BenchError, Mistake
-from curator_bench.execution.repeats import combine
 from curator_bench.importing.forms import form_of
 from curator_bench.importing.found import moment_of
 from curator_bench.importing.taking import TakenIn, Taker
+from curator_bench.repeats import combine
 from curator_bench.store import unrecorded
 from curator_bench.store.database import Database
 from curator_bench.store.records import StoredRun
@@ -245,7 +245,7 @@ def test_a_half_written_line_of_it_is_said(bench: Bench) -> None:
         more.write('{"schema_version": 1, "kind": "run"}\n{"kind": "run", "start": {"na')
     taken = take_in(database, file)
     assert (taken.added, [mistake.place.line for mistake in taken.mistakes]) == (1, [2, 3])
-    assert str(taken.mistakes[0]) == f"{file}:2: this is no run: KeyError('session')"
+    assert str(taken.mistakes[0]) == f"{file}:2: this is no run: end: missing, session: missing, start: missing"
 
 
 # --- results.jsonl

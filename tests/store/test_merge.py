@@ -22,10 +22,9 @@ from curator_bench.store import tables
 from curator_bench.store.database import Database, database_url, open_for_reading, open_for_writing
 from curator_bench.store.merge import MERGED, Merged, merge
 from curator_bench.store.migrations import Migrations
-from curator_bench.store.records import SubjectRecord
 from curator_bench.store.schema import Base
 from curator_bench.store.tables import INVOCATIONS, METRICS, PARAMS, REQUIREMENTS, RUNS, SAMPLES, SESSIONS, SUBJECTS
-from curator_bench.values import Check, Repeat, Verdict
+from curator_bench.values import Check, Repeat, Subject, Verdict
 
 if TYPE_CHECKING:
     from store.conftest import Bench
@@ -36,7 +35,7 @@ MOMENT = datetime(2026, 1, 23, 14, 30, tzinfo=UTC)
 
 def fill(bench: Bench, database: Database, names: Sequence[str], *, invocation: str = "an-invocation") -> list[str]:
     """Runs with something of everything, and one that is under way; their uids."""
-    subjects = (SubjectRecord("ray", "2.60.0"), SubjectRecord("nemo_curator", "1.0", "abc", dirty=True))
+    subjects = (Subject("ray", "2.60.0"), Subject("nemo_curator", "1.0", "abc", dirty=True))
     recorder = bench.recorder(database, invocation=invocation, subjects=subjects, reason="grüße", dirty=False)
     repeats = tuple(Repeat(index, 0, 1.0, {"rate": index / 3}) for index in (1, 2))
     metrics = {"rate": 0.1, "ok": True, "nan": float("nan"), "nothing": None, "text": "tab\there, \\backslash\n"}

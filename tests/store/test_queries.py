@@ -12,8 +12,8 @@ from curator_bench.errors import BenchError
 from curator_bench.store import queries
 from curator_bench.store.queries import EntryKey
 from curator_bench.store.recorder import Recorder
-from curator_bench.store.records import SessionRecord, SubjectRecord
-from curator_bench.values import Check, Verdict
+from curator_bench.store.records import SessionRecord
+from curator_bench.values import Check, Subject, Verdict
 
 if TYPE_CHECKING:
     from store.conftest import Bench
@@ -160,7 +160,7 @@ def sessions_at(bench: Bench, database: Any, days: dict[str, int]) -> None:
 
     for uid, day in days.items():
         moment = bench.moment + timedelta(days=day)
-        session = SessionRecord(f"night {uid[0]}", str(bench.results), uid, subjects=(SubjectRecord("ray", "2"),))
+        session = SessionRecord(f"night {uid[0]}", str(bench.results), uid, subjects=(Subject("ray", "2"),))
         recorder = Recorder(database, session, InvocationRecord(f"i{uid}", moment, host="h", environment={"cores": 2}))
         recorder.finish_run(
             recorder.start_run(bench.start(start=moment)),
@@ -200,7 +200,7 @@ def test_a_session_knows_what_it_ran_and_what_was_not_met(bench: Bench) -> None:
         )
         (invocation,) = queries.invocations_of(connection, session)
         assert (invocation.host, invocation.environment) == ("h", {"cores": 2})
-        assert queries.subjects_of(connection, session) == [SubjectRecord("ray", "2")]
+        assert queries.subjects_of(connection, session) == [Subject("ray", "2")]
 
 
 def test_an_empty_database_has_no_sessions_and_no_entries(bench: Bench) -> None:

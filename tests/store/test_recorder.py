@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from curator_bench.store.records import Figures, SubjectRecord
+from curator_bench.store.records import Figures
 from curator_bench.store.scalars import scalar_of, value_of
-from curator_bench.values import Check, Repeat, Verdict
+from curator_bench.values import Check, Repeat, Subject, Verdict
 
 if TYPE_CHECKING:
     from store.conftest import Bench
@@ -192,8 +192,8 @@ def test_a_heartbeat_reaches_the_runs_that_are_under_way(bench: Bench) -> None:
 
 
 def test_a_session_is_joined_by_every_process_and_invocation_that_uses_its_name(bench: Bench) -> None:
-    ray, curator = SubjectRecord("ray", "2.60.0"), SubjectRecord("nemo_curator", "1.0", "abc", dirty=False)
-    newer = SubjectRecord("nemo_curator", "1.0", "def", dirty=False)
+    ray, curator = Subject("ray", "2.60.0"), Subject("nemo_curator", "1.0", "abc", dirty=False)
+    newer = Subject("nemo_curator", "1.0", "def", dirty=False)
     for invocation, subjects in (("one", (ray, curator)), ("one", (ray, curator)), ("two", (ray, newer))):
         recorder = bench.recorder(invocation=invocation, subjects=subjects, reason="because")
         recorder.start_run(bench.start())
@@ -223,9 +223,10 @@ def test_the_end_of_an_invocation_is_recorded_also_when_it_ran_nothing(bench: Be
 
 
 def test_records_travel_between_processes(bench: Bench) -> None:
-    from curator_bench.store.records import InvocationRecord, SessionRecord, StoredRun, from_document, to_document
+    from curator_bench.codec import to_document
+    from curator_bench.store.records import InvocationRecord, SessionRecord, StoredRun, from_document
 
-    session = SessionRecord("nightly", "/results", uid="a-session", subjects=(SubjectRecord("ray", "2.60.0"),))
+    session = SessionRecord("nightly", "/results", uid="a-session", subjects=(Subject("ray", "2.60.0"),))
     invocation = InvocationRecord("an-invocation", bench.moment, environment={"cores": 2})
     checks = (Check("rate", "min_value", 200, None, met=False, missing=True),)
     end = bench.end(metrics={"a": 1, "b": True}, repeats=(Repeat(1, 0, 1.0, {"a": 1}),), checks=checks)

@@ -112,15 +112,17 @@ def test_a_half_written_line_is_taken_back(tmp_path: Path, sqlite_bench: Bench) 
     """The limit stands for a disk that is full after half a line; it would end this process but for Python."""
     code = (
         "import resource, sys\n"
-        "from curator_bench.store.unrecorded import _append\n"
+        "from curator_bench.locking import append_whole, locked\n"
         "from pathlib import Path\n"
-        "path = Path(sys.argv[1])\n"
-        "_append(path, b'first\\n')\n"
+        "def append(line):\n"
+        "    with locked(Path(sys.argv[1])) as file:\n"
+        "        append_whole(file, line, sync=True)\n"
+        "append(b'first\\n')\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10))\n"
         "try:\n"
-        "    _append(path, b'second\\n')\n"
+        "    append(b'second\\n')\n"
         "except OSError:\n"
-        "    print(path.read_text())\n"
+        "    print(Path(sys.argv[1]).read_text())\n"
     )
     done = subprocess.run([sys.executable, "-c", code, tmp_path / "f"], capture_output=True, text=True, check=True)
     assert done.stdout == "first\n\n"

@@ -8,8 +8,8 @@ import sys
 
 import click
 
-from curator_bench import __version__
 from curator_bench.errors import BenchError
+from curator_bench.package import VERSION
 
 _GROUPS = {
     "Matrices": {
@@ -66,7 +66,7 @@ class _Lazy(click.Group):
 
 
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="curator-bench")
+@click.version_option(VERSION, prog_name="curator-bench")
 def group() -> None:
     """Benchmarks as pytest test cases. To run them: `pytest FILE_OR_FOLDER --benchmark`."""
 

@@ -16,6 +16,7 @@ from curator_bench.cli.after_dashes import WithPytestArgs
 from curator_bench.cli.databases import absolute, db_option
 from curator_bench.cli.exit_codes import TROUBLE, QuestionCommand
 from curator_bench.cli.parameters import min_effect_option
+from curator_bench.codec import json_text
 from curator_bench.errors import BenchError
 
 if TYPE_CHECKING:
@@ -170,7 +171,7 @@ def _open(one: Answer) -> Answer:
 
 def _report(found: _Found, comparison: Comparison, min_effect: float, *, as_json: bool) -> None:
     if as_json:
-        click.echo(tables.as_json(_document(found, comparison)))
+        click.echo(json_text(_document(found, comparison)), nl=False)
         return
     first = comparison.environments[0].name
     heads = ("BENCHMARK", "METRIC", "ENVIRONMENT", f">{first}", ">THERE", ">CHANGE", "95 % INTERVAL", ">VISIBLE")

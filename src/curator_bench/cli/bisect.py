@@ -13,6 +13,7 @@ from curator_bench.cli import tables
 from curator_bench.cli.after_dashes import WithPytestArgs
 from curator_bench.cli.databases import absolute, db_option
 from curator_bench.cli.parameters import min_effect_option
+from curator_bench.codec import json_text
 from curator_bench.errors import BenchError
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def _report(
     place = {sha: number for number, sha in enumerate(commits, 1)}
     tried = sorted(outcome.tried, key=lambda one: place.get(one.commit.sha, 0))
     if as_json:
-        click.echo(tables.as_json(_document(outcome, tried, bench)))
+        click.echo(json_text(_document(outcome, tried, bench)), nl=False)
         return
     heads = tables.columns("COMMIT", "SUBJECT", ">RUNS", f">{bench.metric}", ">CHANGE", "IS", "WHY")
     tables.print_table(heads, [_row(one, tried[0]) for one in tried])

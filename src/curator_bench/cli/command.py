@@ -26,10 +26,9 @@ RESULTS_OPTION = "--benchmark-results-path"
 def command(
     file: Path, entry: str, overlays: tuple[Path, ...], datasets: Path | None, curator_repo: str | None, directory: str
 ) -> None:
-    """Print the command line of ENTRY of FILE. Secrets stay as ${VARIABLES}, for your shell to fill in."""
+    """Print the command line of ENTRY of FILE, with its secrets masked."""
     matrix = load_files([file], overlays, datasets, curator_repo)
     found = find_entry(matrix, entry)
-    # Secrets are left for the shell: what is printed may end up in a ticket.
     filled = command_of(found, os.environ)
     mask = matrix.mask.also(filled.secrets)
     if filled.problems:
@@ -38,5 +37,5 @@ def command(
     words = [fill_entry_dir(word, folder) for word in filled.args]
     if not any(word == RESULTS_OPTION or word.startswith(RESULTS_OPTION + "=") for word in words):
         words += [RESULTS_OPTION, os.path.join(folder, "benchmark_results")]
-    env = [f"{name}={shlex.quote(value)}" for name, value in filled.env.items()]
-    click.echo(mask.hide(" ".join([*env, shlex.join([filled.python, filled.script, *words])])))
+    env = [f"{name}={shlex.quote(mask.hide(value))}" for name, value in filled.env.items()]
+    click.echo(" ".join([*env, shlex.join(map(mask.hide, [filled.python, filled.script, *words]))]))

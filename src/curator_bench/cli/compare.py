@@ -13,6 +13,7 @@ from curator_bench.cli import judgements, tables
 from curator_bench.cli.databases import db_option, reading
 from curator_bench.cli.exit_codes import QuestionCommand
 from curator_bench.cli.parameters import min_effect_option
+from curator_bench.codec import json_text
 from curator_bench.errors import BenchError
 from curator_bench.words import markdown_cell
 
@@ -62,7 +63,7 @@ def command(
         raise BenchError("\n".join([nothing, *left_out]))
     rows.sort(key=lambda row: (judgements.place_of(row.judgement.says), row.measure, row.machine_id or ""))
     if as_json:
-        click.echo(tables.as_json([_document(row) for row in rows]))
+        click.echo(json_text([_document(row) for row in rows]), nl=False)
     else:
         below = [*judgements.notes([(_name(row), row.judgement) for row in rows]), *left_out]
         _print(a, b, rows, below, as_markdown=as_markdown)
@@ -88,8 +89,7 @@ def _sides(a: str, b: str, database: str, metric: str | None) -> Sides:
         in_a, in_b = (set(sessions_meant(connection, named)) for named in (a, b))
     if in_a <= in_b:
         raise BenchError(f"every session of {a} is one of {b}, too: there is nothing to compare")
-    history = beside(everything, in_b, until=in_a | in_b)
-    return Sides(only(everything, in_a - in_b), only(everything, in_b), history, declared)
+    return Sides(only(everything, in_a - in_b), only(everything, in_b), beside(everything, in_b), declared)
 
 
 def _side(named: str, database: str, metric: str | None) -> tuple[Measured, Measured, Declared]:

@@ -7,6 +7,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+import numpy as np
+
 from curator_bench.metric_names import is_secondary
 from curator_bench.store.measured import Kind, Measure, Measured, Values
 from curator_bench.verdict.cases import Rules
@@ -14,6 +16,7 @@ from curator_bench.verdict.comparable import Origin, difference
 from curator_bench.verdict.direction import Better, better_of
 from curator_bench.verdict.judgement import Judgement, Unjudged
 from curator_bench.verdict.judging import Pair, compare
+from curator_bench.verdict.tails import Floats
 
 Declared: TypeAlias = Mapping[tuple[str, str, str], str]
 """The direction that requirements declare as better, by name, path and metric."""
@@ -72,7 +75,7 @@ def compare_sides(sides: Sides, better: str | None, min_effect: float) -> list[C
         kinds, reasons = _kinds(measure, sides.before[measure], sides.after[measure])
         unlike += [Compared(measure, machine, (0, 0), _not_comparable(why)) for machine, why in reasons.items()]
         for kind in kinds:
-            a, b, known = (side[measure][kind].values for side in (sides.before, sides.after, sides.history))
+            a, b, known = (_values(side, measure, kind) for side in (sides.before, sides.after, sides.history))
             pairs.append(Pair(a, b, known, rules))
             asked.append((measure, kind.machine_id))
     found = [
@@ -88,6 +91,11 @@ def _own_metrics(measures: Collection[Measure]) -> list[Measure]:
     for measure in measures:
         of_entry[measure.name, measure.path].add(measure.metric)
     return [one for one in sorted(measures) if not is_secondary(one.metric, of_entry[one.name, one.path])]
+
+
+def _values(side: Measured, measure: Measure, kind: Kind) -> Floats:
+    found = side.get(measure, {}).get(kind)
+    return np.zeros(0) if found is None else found.values
 
 
 def _machines(kinds: Collection[Kind]) -> set[str]:

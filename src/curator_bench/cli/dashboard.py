@@ -23,13 +23,13 @@ from curator_bench.report.site.model import (
     SessionFacts,
     SiteEntry,
     StepFacts,
-    SubjectFacts,
 )
 from curator_bench.store import dashboard_queries, queries
 from curator_bench.store.all_series import RunPlace, declared_directions, required_metrics
 from curator_bench.store.measured import Measured, beside, measured, only
 from curator_bench.store.queries import EntryKey, PastRun, PastSession
-from curator_bench.store.records import InvocationRecord, SubjectRecord
+from curator_bench.store.records import InvocationRecord
+from curator_bench.values import Subject
 from curator_bench.verdict.direction import better_of
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class RecordedHistory:
         in_a, in_b = {self._ids[a.uid]}, {self._ids[b.uid]}
         after = only(self._measured, in_b)
         known = {measure: self._measured[measure] for measure in after}
-        sides = Sides(only(known, in_a), after, beside(known, in_b, until=in_a | in_b), self._declared)
+        sides = Sides(only(known, in_a), after, beside(known, in_b), self._declared)
         return [
             ComparedFacts(
                 entry=SiteEntry(one.measure.name, one.measure.path),
@@ -155,7 +155,8 @@ class RecordedHistory:
             machine=run.machine_id,
             definition=run.definition_hash,
             duration=run.measured_s,
-            missed=[said(one) for one in self._missed.get(run.uid, ())],
+            missed=[said(one) for one in self._missed.get(run.uid, ()) if not one.is_inconclusive],
+            inconclusive=[said(one) for one in self._missed.get(run.uid, ()) if one.is_inconclusive],
             links=_texts(self._links.get(run.uid)),
         )
 
@@ -217,7 +218,7 @@ _OF_EVERY_CAPTURE = frozenset(
 """What differs between any two, or is shown elsewhere."""
 
 
-def _session(past: PastSession, subjects: Sequence[SubjectRecord], invoked: Sequence[InvocationRecord]) -> SessionFacts:
+def _session(past: PastSession, subjects: Sequence[Subject], invoked: Sequence[InvocationRecord]) -> SessionFacts:
     return SessionFacts(
         uid=past.uid,
         name=past.name,
@@ -229,7 +230,7 @@ def _session(past: PastSession, subjects: Sequence[SubjectRecord], invoked: Sequ
         results=past.results_directory,
         verdicts=past.verdicts,
         links=_texts({"viewer": past.viewer_url, **(past.sink_urls or {})}),
-        subjects=[SubjectFacts(one.package, one.version, one.commit, one.dirty) for one in subjects],
+        subjects=[Subject(one.package, one.version, one.commit, one.dirty) for one in subjects],
         invocations=[_invocation(one) for one in invoked],
         environment=dict(_environment(subjects, invoked)),
     )
@@ -240,10 +241,10 @@ def _invocation(one: InvocationRecord) -> InvocationFacts:
     return InvocationFacts(one.start, one.host, status, one.command_line, one.ci_run_url)
 
 
-def _environment(subjects: Sequence[SubjectRecord], invoked: Sequence[InvocationRecord]) -> Iterator[tuple[str, str]]:
+def _environment(subjects: Sequence[Subject], invoked: Sequence[InvocationRecord]) -> Iterator[tuple[str, str]]:
     """One line per fact, so that two sessions can be laid side by side; of several machines each has its own lines."""
     for one in subjects:
-        facts = SubjectFacts(one.package, one.version, one.commit, one.dirty)
+        facts = Subject(one.package, one.version, one.commit, one.dirty)
         yield f"package {one.package}", facts.shown.removeprefix(one.package).strip()
     hosts = {one.host for one in invoked if one.environment}
     for invocation in invoked:

@@ -4,17 +4,30 @@ from __future__ import annotations
 
 import os
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 if TYPE_CHECKING:
     from curator_bench.store.database import Database
 
 
 def _default() -> str:
-    """As the plugin has it, in a folder without settings of pytest."""
-    return os.environ.get("CURATOR_BENCH_DB") or os.environ.get("DB_NAME") or "benchmark.db"
+    """The one that `pytest --benchmark` records in here."""
+    from curator_bench.rootdir import database_from
+
+    return database_from(Path.cwd(), os.environ)
+
+
+def _named(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    """Say which database it is, where the user did not."""
+    if context.get_parameter_source(str(parameter.name)) is ParameterSource.DEFAULT and not context.resilient_parsing:
+        from curator_bench.masking import Mask
+
+        click.echo(f"Database: {Mask().hide(value)}", err=True)
+    return value
 
 
 db_option = click.option(
@@ -22,7 +35,9 @@ db_option = click.option(
     "database",
     metavar="PATH|URL",
     default=_default,
-    help="the database; otherwise CURATOR_BENCH_DB, DB_NAME or benchmark.db in this folder",
+    callback=_named,
+    help="the database; otherwise that of `pytest --benchmark` here: CURATOR_BENCH_DB, DB_NAME, the ini key"
+    " benchmark_db, or benchmark.db in the rootdir",
 )
 
 

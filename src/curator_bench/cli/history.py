@@ -15,8 +15,10 @@ import click
 from curator_bench.cli import judgements, tables
 from curator_bench.cli.databases import db_option, reading
 from curator_bench.cli.show import run_document
+from curator_bench.codec import json_text
 from curator_bench.errors import BenchError
 from curator_bench.metric_names import in_order
+from curator_bench.words import csv_cells
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -74,7 +76,7 @@ def command(
             return
         found = _find(connection, entry, metric, None if (as_json or as_csv) and last is None else last or _SHOWN)
     if as_json:
-        click.echo(tables.as_json(_document(found)))
+        click.echo(json_text(_document(found)), nl=False)
     elif as_csv:
         _print_csv(found)
     else:
@@ -226,7 +228,7 @@ def _print_csv(found: Sequence[_History]) -> None:
         same = [run.entry.name, run.entry.path, run.session, start, run.verdict, run.attempt, run.commit]
         for name, value in run.metrics.items():
             shown = str(value).lower() if isinstance(value, bool) else value
-            writer.writerow([*same, run.machine_id, run.definition_hash, name, shown])
+            writer.writerow(csv_cells([*same, run.machine_id, run.definition_hash, name, shown]))
 
 
 def _document(found: Sequence[_History]) -> dict[str, Any]:
@@ -249,7 +251,7 @@ def _print_entries(connection: Connection, last: int, *, as_json: bool) -> None:
     known = queries.known_entries(connection)
     if as_json:
         entries = [{**_key(one.key), "runs": one.runs, "latest": one.latest} for one in known]
-        click.echo(tables.as_json({"schema_version": 1, "entries": entries}))
+        click.echo(json_text({"schema_version": 1, "entries": entries}), nl=False)
         return
     rows = []
     for one in known:

@@ -23,8 +23,8 @@ _MISTAKES_SHOWN = 20
 
 def form(path: Path, shown: str) -> Form:
     """The form of a file. Raises BenchError where it has none that is known."""
-    from curator_bench.execution.repeats import combine
     from curator_bench.importing.forms import form_of
+    from curator_bench.repeats import combine
 
     try:
         with _readable(shown):

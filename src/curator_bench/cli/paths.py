@@ -13,8 +13,7 @@ from curator_bench.cli.loading import load_files, overlay_option
 from curator_bench.cli.tables import columns, print_table
 from curator_bench.errors import BenchError
 from curator_bench.matrix.environment import PATTERN
-from curator_bench.matrix.finding import matrices_in
-from curator_bench.options import DEFAULT_PATTERNS
+from curator_bench.matrix_files import matrices_in
 from curator_bench.values import Matrix
 
 _REFERENCE = re.compile(PATTERN)
@@ -29,7 +28,7 @@ _NAME = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)")
 )
 def command(places: tuple[Path, ...], overlays: tuple[Path, ...], docker: bool) -> None:
     """Print the directories that the matrices of PLACES (files and folders) name, here and in a container."""
-    files = sorted(set(matrices_in(places, DEFAULT_PATTERNS)))
+    files = sorted(set(matrices_in(places)))
     mounts = dict(_mounts(load_files(files, overlays)))
     if docker:
         click.echo("".join(f"{option}\n" for option in _docker_options(mounts, [*files, *overlays])), nl=False)

@@ -14,6 +14,7 @@ from curator_bench.cli import judgements, tables
 from curator_bench.cli.databases import db_option, reading
 from curator_bench.cli.exit_codes import QuestionCommand
 from curator_bench.cli.parameters import Moment, Share, min_effect_option
+from curator_bench.codec import json_text
 
 if TYPE_CHECKING:
     from curator_bench.cli.judged_history import JudgedHistory, JudgedSeries, RecordedDrift, RecordedStep
@@ -60,7 +61,7 @@ def command(
         found = judge_history(connection, query)
     shown = [one for one in found.steps if everything or one.state is not State.ACCEPTED]
     if as_json:
-        click.echo(tables.as_json([*map(_document, shown), *map(_drift_document, found.drifts)]))
+        click.echo(json_text([*map(_document, shown), *map(_drift_document, found.drifts)]), nl=False)
     else:
         _print(found, shown, repo, named=None if everything else _NAMED)
     if any(one.state is State.OPEN for one in shown):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from curator_bench.errors import BenchError
+from curator_bench.masking import secrets_in
 
 if TYPE_CHECKING:
     from curator_bench.sinks.journal import Undelivered
@@ -55,7 +56,7 @@ def command(session: Path, only: tuple[str, ...], results: Path, files: tuple[Pa
 
 
 def _is_session(directory: Path) -> bool:
-    from curator_bench.execution.session_file import FILE_NAME
+    from curator_bench.runner.session_file import FILE_NAME
     from curator_bench.sinks.journal import FOLDER
 
     return (directory / FILE_NAME).is_file() or (directory / FOLDER).is_dir()
@@ -74,7 +75,6 @@ def _check_names(sinks: Sequence[str]) -> None:
 
 def _resend(path: Path, left: Undelivered, files: tuple[Path, ...], copy_to: str | None) -> list[str]:
     """What went wrong."""
-    from curator_bench.runner.sink_hooks import mask_of
     from curator_bench.runner.sinks import choose_one
     from curator_bench.sinks.child import ChildError
     from curator_bench.sinks.resending import Resending
@@ -83,7 +83,7 @@ def _resend(path: Path, left: Undelivered, files: tuple[Path, ...], copy_to: str
     if _is_running(left.source):
         return [f"{name}: pytest (process {left.source['pid']}) still runs this session; it delivers by itself"]
     matrix = _matrix(left.source, files)
-    mask = mask_of(matrix.mask, os.environ)
+    mask = matrix.mask.also(secrets_in(os.environ))
     try:
         chosen = choose_one(matrix, name, Path(left.source["working_dir"]), copy_to or _copied_to(left.source))
         resending = Resending(chosen, path, left, mask)

@@ -9,6 +9,7 @@ import click
 
 from curator_bench.cli import tables
 from curator_bench.cli.databases import db_option, reading
+from curator_bench.codec import json_text
 
 if TYPE_CHECKING:
     from curator_bench.store.queries import PastSession
@@ -26,7 +27,7 @@ def command(database: str, last: int, as_json: bool) -> None:
         found = queries.sessions(connection, last)
     if as_json:
         document = {"schema_version": 1, "sessions": [as_document(session) for session in found]}
-        click.echo(tables.as_json(document))
+        click.echo(json_text(document), nl=False)
         return
     heads = tables.columns("SESSION", "STARTED (UTC)", ">RUNS", "VERDICTS", "COMMIT", "BRANCH", "REASON")
     tables.print_table(heads, [_row(session) for session in found])

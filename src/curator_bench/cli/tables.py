@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 import click
 
@@ -146,11 +145,3 @@ def _print_rich(heads: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
     for row in rows:
         table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
     Console(highlight=False).print(table)
-
-
-def as_json(document: Any) -> str:
-    """Strict: NaN and the infinities become texts, and times are ISO 8601."""
-    import json
-
-    text = json.dumps(document, default=lambda value: value.isoformat() if isinstance(value, datetime) else str(value))
-    return json.dumps(json.loads(text, parse_constant=str), indent=2, ensure_ascii=False)

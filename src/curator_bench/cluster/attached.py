@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import secrets
+from pathlib import Path
 from typing import Any
 
-from curator_bench.cluster.child import Child, ChildCommand, ChildFailed
 from curator_bench.cluster.environment import CLUSTER_VARIABLE, users_own_authentication, without_ray
 from curator_bench.cluster.health import takes_connections
 from curator_bench.cluster.interpreters import interpreter_with_ray
@@ -13,6 +13,7 @@ from curator_bench.cluster.logs import last_lines
 from curator_bench.cluster.model import Cluster, ClusterRequest
 from curator_bench.errors import ClusterError
 from curator_bench.measure.processes import Mark, end_processes
+from curator_bench.measure.programs import Command, Program, ProgramFailed
 
 _ANSWERS_WITHIN_S = 30.0
 
@@ -57,13 +58,14 @@ def _ask(python: str, env: dict[str, str], request: ClusterRequest) -> dict[str,
     environment = {**env, **Mark(request.marker).environment(), **mark.environment()}
     child = None
     try:
-        child = Child(ChildCommand(python, "probe_program.py", (), environment, request.log_path))
+        program = Path(__file__).with_name("probe_program.py")
+        child = Program(Command(python, program, environment, log_path=request.log_path, own_mark=mark.value))
         return child.answer(_ANSWERS_WITHIN_S)
-    except ChildFailed as failure:
+    except ProgramFailed as failure:
         said = "\n".join(f"    {line}" for line in last_lines(request.log_path, None))
         raise ClusterError(
             f"{request.address_came_from} {env['RAY_ADDRESS']}: asking what it has failed: {failure}\n{said}"
         ) from None
     finally:
         if not end_processes(mark, child.roots if child else (), grace_s=0) and child:
-            child.reap()
+            child.end()

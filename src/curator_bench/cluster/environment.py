@@ -8,6 +8,7 @@ from pathlib import Path
 from curator_bench.measure.processes import RUN_VARIABLE, Mark
 
 CLUSTER_VARIABLE = "CURATOR_BENCH_CLUSTER"
+_ADDED_BY_PYTEST = ("PYTEST_CURRENT_TEST", "PYTEST_VERSION", "PYTEST_XDIST_")
 _IN_A_WORKER = "RAY_RAYLET_PID"
 _ADDED_BY_A_WORKER = frozenset({"OMP_NUM_THREADS", "PYTHONBREAKPOINT", "SPT_NOENV"})
 ADDRESS_AND_TOKEN = frozenset({"RAY_ADDRESS", "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"})
@@ -44,3 +45,8 @@ def users_own_authentication(env: Mapping[str, str]) -> dict[str, str]:
     if own.keys() & {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} or token_file.is_file():
         return {"RAY_AUTH_MODE": "token", **own}
     return own
+
+
+def without_pytest(env: Mapping[str, str]) -> dict[str, str]:
+    """An environment as it is where no pytest runs."""
+    return {name: value for name, value in env.items() if not name.startswith(_ADDED_BY_PYTEST)}

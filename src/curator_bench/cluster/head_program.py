@@ -48,7 +48,7 @@ def main() -> None:
 
 
 def adopt_orphans() -> None:
-    """What leaves the tree of a worker becomes a child of this process, which ends with all of its children."""
+    """Become the parent of processes that leave the tree of a worker, and so end with this process (Linux)."""
     if sys.platform == "linux":
         with contextlib.suppress(ImportError, OSError, AttributeError):
             import ctypes

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from curator_bench.cluster.child import Child, ChildCommand, ChildFailed
+from curator_bench import interrupts
 from curator_bench.cluster.environment import CLUSTER_VARIABLE, authentication, head_environment, without_ray
 from curator_bench.cluster.interpreters import interpreter_with_ray
 from curator_bench.cluster.logs import LogKeeper, last_lines, newest_session
@@ -18,6 +18,7 @@ from curator_bench.cluster.shared_memory import Segments
 from curator_bench.cluster.temp_dirs import make_temp_dir, rays_folder, remove_leftovers, remove_temp_dir
 from curator_bench.errors import ClusterError
 from curator_bench.measure.processes import Mark, ProcessId, identify
+from curator_bench.measure.programs import Command, Program, ProgramFailed
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class LocalCluster:
     """Starts and stops clusters on this machine."""
 
     def __init__(self) -> None:
-        self._running: dict[Mark, tuple[_Running, Child]] = {}
+        self._running: dict[Mark, tuple[_Running, Program]] = {}
         self._looked_for_leftovers = False
 
     def start(self, request: ClusterRequest) -> Cluster:
@@ -47,7 +48,7 @@ class LocalCluster:
         for _ in range(1 + max(0, request.settings.start_retries)):
             try:
                 return self._attempt(request, python)
-            except ChildFailed as failure:
+            except ProgramFailed as failure:
                 failures.append(str(failure))
             except OSError as error:
                 raise ClusterError(f"the Ray cluster did not start: {error}") from error
@@ -74,13 +75,13 @@ class LocalCluster:
         running = _prepare(request, python)
         head = None
         try:
-            head = Child(_command(running))
+            head = Program(_command(running))
             facts = head.answer(request.start_timeout_s)
             cluster = _cluster(running, head, facts)
-        except ChildFailed as failure:
+        except ProgramFailed as failure:
             reason = _with_log(str(failure), running)
             _end(running, head)
-            raise ChildFailed(reason) from None
+            raise ProgramFailed(reason) from None
         except BaseException:
             _end(running, head)
             raise
@@ -99,23 +100,24 @@ def _prepare(request: ClusterRequest, python: str) -> _Running:
     return _Running(request, python, mark, secrets.token_hex(32), temp_dir, Segments(), logs)
 
 
-def _command(running: _Running) -> ChildCommand:
+def _command(running: _Running) -> Command:
     request = running.request
-    return ChildCommand(
+    return Command(
         python=running.python,
-        program="head_program.py",
+        program=Path(__file__).with_name("head_program.py"),
         arguments=tuple(start_options(request.settings, rays_folder(running.temp_dir), request.spill_dir)),
         env=head_environment(request.env, request.entry_env, running.token, (Mark(request.marker), running.mark)),
         log_path=request.log_path,
         working_dir=request.working_dir,
+        own_mark=running.mark.value,
     )
 
 
-def _cluster(running: _Running, head: Child, facts: dict[str, Any]) -> Cluster:
+def _cluster(running: _Running, head: Program, facts: dict[str, Any]) -> Cluster:
     missing = missing_resources(requested_resources(running.request.settings), facts["resources"])
     processes = [*head.roots, *filter(None, map(identify, facts["pids"]))]
     if missing or len(processes) != 1 + len(facts["pids"]):
-        raise ChildFailed("; ".join(missing) or "it ended as soon as it was ready")
+        raise ProgramFailed("; ".join(missing) or "it ended as soon as it was ready")
     return Cluster(
         address=facts["address"],
         env={"RAY_ADDRESS": facts["address"], **authentication(running.token)},
@@ -132,11 +134,16 @@ def _cluster(running: _Running, head: Child, facts: dict[str, Any]) -> Cluster:
     )
 
 
-def _end(running: _Running, head: Child | None, copy_logs_to: Path | None = None) -> frozenset[ProcessId]:
+def _end(running: _Running, head: Program | None, copy_logs_to: Path | None = None) -> frozenset[ProcessId]:
     """Killing is safe: Ray writes its logs as it goes, and they are moved away once nobody writes any more."""
+    with interrupts.held():
+        return _end_held(running, head, copy_logs_to)
+
+
+def _end_held(running: _Running, head: Program | None, copy_logs_to: Path | None) -> frozenset[ProcessId]:
     left = running.segments.end(running.mark, head.roots if head else (), grace_s=0)
     if head and left.isdisjoint(head.roots):
-        head.reap()
+        head.end()
     logs = LogKeeper(copy_logs_to) if copy_logs_to else running.logs
     logs.keep(_newest_session(running), below=running.temp_dir.parent)
     logs.close()

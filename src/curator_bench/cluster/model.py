@@ -39,6 +39,8 @@ class ClusterRequest:
     start_timeout_s: float = DEFAULT_START_TIMEOUT_S
     address_came_from: str = "ray: address:"
     """The option that gave the address of the user's cluster, for messages."""
+    provider: str = ""
+    """The name of a provider that others bring; empty for ours."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from curator_bench import safe_files
-from curator_bench.cluster.child import ChildFailed
 from curator_bench.cluster.environment import head_environment
 from curator_bench.cluster.health import is_alive
 from curator_bench.cluster.local import LocalCluster
@@ -17,6 +16,7 @@ from curator_bench.cluster.model import Cluster, ClusterRequest
 from curator_bench.cluster.sweeper import Sweeper
 from curator_bench.errors import ClusterError
 from curator_bench.measure.processes import Mark
+from curator_bench.measure.programs import ProgramFailed
 
 _log = logging.getLogger(__name__)
 _POINTER = "This run was given a standing cluster (ray: {{reuse: true}}). What Ray printed at its start: {path}\n"
@@ -35,7 +35,7 @@ class _Standing:
         """True if it is alive and nothing of the last run is left on it."""
         try:
             left = self.sweeper.what_is_left() if is_alive(self.cluster) else []
-        except ChildFailed as failure:
+        except ProgramFailed as failure:
             left = [str(failure)]
         if not is_alive(self.cluster):
             left = ["nothing, it has ended"]
@@ -67,9 +67,9 @@ class ReusedCluster:
             request, standing.used_by = standing.used_by, None
             try:
                 if not is_alive(cluster):
-                    raise ChildFailed("the cluster has ended")
+                    raise ProgramFailed("the cluster has ended")
                 standing.sweeper.begin()
-            except ChildFailed:
+            except ProgramFailed:
                 self._end(standing, request.copy_logs_to if request else None)
 
     def close(self) -> None:
@@ -112,7 +112,7 @@ def _connected_sweeper(cluster: Cluster, request: ClusterRequest) -> Sweeper:
     try:
         sweeper = Sweeper(cluster.python, {**env, **cluster.env}, request.log_path)
         sweeper.wait_until_connected()
-    except ChildFailed as failure:
+    except ProgramFailed as failure:
         raise ClusterError(
             f"no driver could connect to the Ray cluster: {failure}; see {request.log_path}"
         ) from failure

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from curator_bench.cluster.child import Child, ChildCommand
+from curator_bench.cluster.environment import CLUSTER_VARIABLE
 from curator_bench.measure.processes import end_processes
+from curator_bench.measure.programs import Command, Program
 
 _CONNECTED_WITHIN_S = 60.0
 _PATIENCE_S = 3.0
@@ -17,7 +18,9 @@ class Sweeper:
 
     def __init__(self, python: str, env: dict[str, str], log_path: Path) -> None:
         """`env` holds the cluster's address and token, but not its mark: no run is to be measured by its sweeper."""
-        self._child = Child(ChildCommand(python, "sweeper_program.py", (str(_PATIENCE_S),), env, log_path))
+        program = Path(__file__).with_name("sweeper_program.py")
+        command = Command(python, program, env, (str(_PATIENCE_S),), log_path, own_mark=env.get(CLUSTER_VARIABLE, ""))
+        self._child = Program(command)
         self._asked = 0
 
     def wait_until_connected(self) -> None:
@@ -41,4 +44,4 @@ class Sweeper:
 
     def end(self) -> None:
         if not end_processes(None, self._child.roots, grace_s=0):
-            self._child.reap()
+            self._child.end()

@@ -25,18 +25,15 @@ from curator_bench.execution.directories import (
     with_entry_dir,
 )
 from curator_bench.execution.environment import script_environment
-from curator_bench.execution.files import tail
+from curator_bench.execution.files import log_tail
 from curator_bench.execution.installing import install_command
-from curator_bench.execution.repeats import combine
 from curator_bench.execution.script import Execution, Stage, command_words, execute, mask_of
 from curator_bench.execution.status import Status
 from curator_bench.execution.workbench import Workbench
-from curator_bench.masking import Mask
 from curator_bench.measure.gpu import GpuInUse, busy_gpus
+from curator_bench.repeats import combine
 from curator_bench.values import Cause, Plan, Repeat, RunResult, Verdict
 
-_LOG_LINES = 30
-_LONGEST_LINE = 1000
 _CHECK_PATIENCE_S = 60.0
 _GPU_IN_USE = 0.01
 _GPUS_HANG_AFTER_S = 15.0
@@ -117,7 +114,7 @@ class Attempt:
         plan = self._plan
         if plan.problems:
             raise BenchError("; ".join(plan.problems))
-        session_environment.ensure(plan)
+        session_environment.ensure(plan, self._bench.provenance)
         self._status = Status(Path(plan.entry_dir), directories, plan.name, plan.mask, self._bench.schedule)
         self._status.now("preparing", attempt=plan.attempt)
         self._status.start()
@@ -169,7 +166,7 @@ class Attempt:
         )
         if ended.exit_code != 0:
             how = "its time was over" if ended.exit_code is None else f"exit code {ended.exit_code}"
-            lines = "\n".join(f"  {line}" for line in tail(log, _LOG_LINES, below=directories.large_below))
+            lines = "\n".join(f"  {line}" for line in log_tail(log, self._plan.mask, below=directories.large_below))
             raise GpuError(f"gpu_check {self._plan.gpu_check} says no ({how}). The end of {log}:\n{lines}")
 
     def _prepare_data(self, env: Mapping[str, str]) -> None:
@@ -195,6 +192,7 @@ class Attempt:
             entry_env=self._own_env(),
             python=plan.python,
             working_dir=plan.working_dir,
+            provider=plan.cluster_provider,
         )
         with self._bench.clusters.cluster(request) as cluster:
             self._cluster = cluster
@@ -266,7 +264,7 @@ class Attempt:
             exit_code=last.exit_code if last else None,
             command=tuple(mask.hide(word) for word in command_words(plan, shown)[0]),
             log_path=str(shown.shown_log) if has_log else "",
-            log_tail=_log_tail(shown, mask) if has_log and not is_good else (),
+            log_tail=log_tail(shown.log, mask, below=shown.large_below) if has_log and not is_good else (),
             params=last.params if last else {},
             metrics=combine(self._repeats) if self._repeats else {},
             repeats=tuple(self._repeats),
@@ -285,11 +283,6 @@ class Attempt:
                 self._status.stop(verdict)
         except OSError as problem:
             self._warnings.append(f"what came of the run could not be noted: {_explain(problem, self._top)}")
-
-
-def _log_tail(directories: Directories, mask: Mask) -> tuple[str, ...]:
-    lines = tail(directories.log, _LOG_LINES, below=directories.large_below)
-    return tuple(mask.hide(line)[:_LONGEST_LINE] for line in lines)
 
 
 def _cause(error: BenchError) -> Cause:

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from curator_bench import safe_files
+from curator_bench import interrupts, safe_files
 from curator_bench.cluster.shared_memory import Segments
 from curator_bench.errors import BenchError
 from curator_bench.execution.keeper import Keeper
@@ -92,7 +92,8 @@ class Child:
         if grace_s is None:
             grace_s = _LEFTOVER_GRACE_S if self.has_ended else _TERM_GRACE_S
         try:
-            self._end(grace_s)
+            with interrupts.held():
+                self._end(grace_s)
         except KeyboardInterrupt:  # a second Ctrl-C: no more patience, but in order all the same
             self._end(grace_s=0)
             raise

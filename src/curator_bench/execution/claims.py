@@ -6,7 +6,6 @@ Ages are told by the clock of the file system, not by those of the machines.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import secrets
@@ -21,6 +20,7 @@ from pathlib import Path
 from curator_bench import safe_files
 from curator_bench.errors import BenchError
 from curator_bench.execution.directories import make_own_folder
+from curator_bench.locking import locked
 from curator_bench.measure.processes import identify
 from curator_bench.provenance.environment import boot_id
 
@@ -225,6 +225,5 @@ def _alone(session_dir: Path) -> Iterator[None]:
     """One process at a time, where the file system has locks."""
     with ExitStack() as held:
         with suppress(OSError):
-            lock = safe_files.open_lock(session_dir / _INVOCATIONS / _LOCK, below=session_dir)
-            fcntl.flock(held.enter_context(lock), fcntl.LOCK_EX)
+            held.enter_context(locked(session_dir / _INVOCATIONS / _LOCK, below=session_dir))
         yield

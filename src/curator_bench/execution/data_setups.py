@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,10 +9,9 @@ from typing import Any
 from curator_bench import safe_files
 from curator_bench.errors import DatasetError
 from curator_bench.execution.child import run_child
-from curator_bench.execution.files import read_object, tail, write_json
+from curator_bench.execution.files import log_tail, read_object, write_json
+from curator_bench.locking import locked
 from curator_bench.values import Plan, SetupNeed
-
-_LOG_LINES = 30
 
 
 def ensure(need: SetupNeed, plan: Plan, env: Mapping[str, str]) -> None:
@@ -24,15 +22,14 @@ def ensure(need: SetupNeed, plan: Plan, env: Mapping[str, str]) -> None:
     safe_files.make_folder(directory, below=session_dir)
     if need.problems:
         raise DatasetError(f"the data setup {need.name} cannot run: {'; '.join(need.problems)}")
-    with safe_files.open_lock(directory / ".lock", below=session_dir) as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with locked(directory / ".lock", below=session_dir) as lock:
         outcome = read_object(directory / "outcome.json", below=session_dir)
         is_this = outcome.get("command") == _shown(need, plan)
         if not is_this or (outcome["failed"] and outcome["invocation"] != plan.invocation):
             outcome = _run(need, plan, directory, env, lock.fileno())
     if outcome.get("failed"):
         log = directory / "stdouterr.log"
-        lines = "\n".join(f"  {line}" for line in tail(log, _LOG_LINES, below=session_dir))
+        lines = "\n".join(f"  {line}" for line in log_tail(log, plan.mask, below=session_dir))
         raise DatasetError(f"the data setup {need.name} failed ({outcome['failed']}). The end of {log}:\n{lines}")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import time
@@ -15,12 +14,12 @@ from typing import Any
 from curator_bench import safe_files
 from curator_bench.errors import DatasetError
 from curator_bench.execution.child import run_child
-from curator_bench.execution.files import read_object, tail, write_json
+from curator_bench.execution.files import log_tail, read_object, write_json
+from curator_bench.locking import locked
 from curator_bench.masking import Mask
 from curator_bench.values import DatasetNeed
 
 _PIECE = 1 << 20
-_LOG_LINES = 30
 _MAKING, _MADE = "making", "made"
 
 
@@ -143,7 +142,7 @@ class _Generated:
         )
         if ended.exit_code != 0:
             how = "its time was over" if ended.exit_code is None else f"exit code {ended.exit_code}"
-            lines = "\n".join(f"  {line}" for line in tail(log, _LOG_LINES, below=session_dir))
+            lines = "\n".join(f"  {line}" for line in log_tail(log, self._mask, below=session_dir))
             raise DatasetError(f"{self._name} could not be made ({how}). The end of {log}:\n{lines}")
 
     def _sum(self) -> dict[str, Any]:
@@ -162,6 +161,5 @@ class _Generated:
 @contextmanager
 def _locked(path: Path) -> Iterator[int]:
     """Gives the descriptor that holds the lock. The kernel gives the lock up when the last holder of that dies."""
-    with safe_files.open_lock(path) as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    with locked(path) as file:
         yield file.fileno()

@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from curator_bench.cluster.environment import ADDRESS_AND_TOKEN, without_ray
+from curator_bench.cluster.environment import ADDRESS_AND_TOKEN, without_pytest, without_ray
 from curator_bench.measure.processes import Mark
-
-_ADDED_BY_PYTEST = ("PYTEST_CURRENT_TEST", "PYTEST_VERSION", "PYTEST_XDIST_")
 
 
 def script_environment(
@@ -25,8 +23,3 @@ def script_environment(
         env.update(cluster)
     env.update(Mark(marker).environment())
     return env
-
-
-def without_pytest(env: Mapping[str, str]) -> dict[str, str]:
-    """An environment as it is where no pytest runs."""
-    return {name: value for name, value in env.items() if not name.startswith(_ADDED_BY_PYTEST)}

@@ -11,8 +11,13 @@ from typing import Any
 
 from curator_bench import safe_files
 from curator_bench.codec import json_line, json_text
+from curator_bench.masking import Mask
 
 SCHEMA_VERSION = 1
+_LONGEST_LINE = 1000
+_LOG_LINES = 30
+_MASKED_LINES = 500
+"""More than are shown: a secret of several lines is known by all of them."""
 
 
 def write_json(path: Path, document: dict[str, Any], *, below: Path | None = None) -> None:
@@ -35,9 +40,18 @@ def append_json_line(path: Path, document: dict[str, Any], *, below: Path | None
 
 
 def tail(path: Path, lines: int, most_bytes: int = 64 * 1024, *, below: Path | None = None) -> tuple[str, ...]:
-    """The last lines of a log that may be huge, still growing, or not text; none of what is no file."""
+    """The last whole lines of a log that may be huge, still growing, or not text; none of what is no file."""
     try:
         end = safe_files.read_end(path, most_bytes, below=below)
     except OSError:
         return ()
-    return tuple(end.decode("utf-8", "replace").splitlines()[-lines:])
+    found = end.decode("utf-8", "replace").splitlines()
+    if len(end) == most_bytes:  # half a line may begin with half a secret
+        found = found[1:] or [f"… (a line of more than {most_bytes:,} bytes)"]
+    return tuple(found[-lines:])
+
+
+def log_tail(path: Path, mask: Mask, *, below: Path | None = None) -> tuple[str, ...]:
+    """The last lines of a log, masked, for people."""
+    lines = mask.hide_lines(tail(path, _MASKED_LINES, below=below))[-_LOG_LINES:]
+    return tuple(line[:_LONGEST_LINE] for line in lines)

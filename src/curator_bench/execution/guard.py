@@ -13,10 +13,10 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-import curator_bench
 from curator_bench.cluster.environment import CLUSTER_VARIABLE, without_ray
 from curator_bench.cluster.shared_memory import files_there
 from curator_bench.execution.guard_program import DETACHED, IN_GOOD_ORDER
+from curator_bench.package import SOURCE
 
 
 class Guard:
@@ -28,7 +28,7 @@ class Guard:
         `detached`: it is no child of ours either. Ray kills the children of its workers, whatever their session.
         """
         read_end, self._write_end = os.pipe()
-        source = str(Path(curator_bench.__file__).parents[1])
+        source = str(SOURCE)
         env = without_ray({name: value for name, value in os.environ.items() if name != CLUSTER_VARIABLE})
         env["PYTHONPATH"] = os.pathsep.join(filter(None, [source, env.get("PYTHONPATH", "")]))
         try:
@@ -55,6 +55,10 @@ class Guard:
         assert self._process.stdin
         with suppress(OSError), self._process.stdin as told:
             told.write(b"\0".join([marker.encode(), *map(os.fsencode, files_there())]))
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
     def will_be_left(self, files: Iterable[Path]) -> None:
         """In shared memory, by processes that are about to be ended: the guard removes them if we cannot."""

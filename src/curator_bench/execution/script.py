@@ -21,11 +21,12 @@ from curator_bench.execution.result_files import ResultFiles, read_result_files
 from curator_bench.execution.status import Status
 from curator_bench.execution.workbench import Workbench
 from curator_bench.masking import Mask, masked
+from curator_bench.measure.custom_samplers import CustomSampler
 from curator_bench.measure.gpu import GpuSampler
 from curator_bench.measure.memory import MemorySampler
 from curator_bench.measure.memory_kills import memory_kills
 from curator_bench.measure.processes import find_processes
-from curator_bench.measure.sampler import Sampler
+from curator_bench.measure.sampler import SampledRun, Sampler
 from curator_bench.values import Cause, Plan, Scalar, Verdict
 
 RESULTS_OPTION = "--benchmark-results-path"
@@ -88,7 +89,8 @@ def execute(plan: Plan, directories: Directories, stage: Stage) -> Execution:
     """Runs the script once and reads what it left."""
     cluster = stage.cluster
     words, results = command_words(plan, directories)
-    shown = plan.mask.hide(shlex.join(words)) + "\n"
+    mask = mask_of(plan, cluster)
+    shown = shlex.join(map(mask.hide, words)) + "\n"
     safe_files.write_text(directories.top / "command.txt", shown, below=directories.below)
     clear_results(results, directories.below_of(results))
     own_env = {name: with_entry_dir(value, directories.top) for name, value in plan.env.items()}
@@ -105,7 +107,6 @@ def execute(plan: Plan, directories: Directories, stage: Stage) -> Execution:
     if ended.exit_code is not None:
         own["exit_code"] = ended.exit_code
     own.update(measured.metrics())
-    mask = mask_of(plan, cluster)
     return Execution(
         verdict=verdict,
         error=error,
@@ -144,6 +145,9 @@ class _Measured:
                     schedule=stage.bench.gpu_schedule,
                 )
             )
+
+        run = SampledRun(plan.name, directories.top, self._pids, env)
+        self._samplers += [CustomSampler(name, Path(plan.working_dir), run) for name in plan.samplers]
 
     def run(self, words: list[str]) -> Ended:
         for sampler in self._samplers:

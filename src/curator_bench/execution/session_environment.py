@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from pathlib import Path
 
 from curator_bench import safe_files
-from curator_bench.provenance.environment import capture, write
+from curator_bench.locking import locked
+from curator_bench.provenance.environment import Provenance, write
 from curator_bench.values import Plan
 
 _CAPTURED = "captured:"
 
 
-def ensure(plan: Plan) -> None:
+def ensure(plan: Plan, provenance: Provenance | None = None) -> None:
     """Written before the first run, so that it is there also when that run never ends; again for further subjects."""
     session_dir = Path(plan.session_dir)
     env_dir = session_dir / "env"
     session_dir.mkdir(parents=True, exist_ok=True)
     safe_files.make_folder(env_dir, below=session_dir)
     note_path = env_dir / f".{safe_files.safe_name(os.uname().nodename)}"
-    with safe_files.open_lock(note_path, below=session_dir) as note:
-        fcntl.flock(note, fcntl.LOCK_EX)
+    with locked(note_path, below=session_dir) as note:
         known = safe_files.read_text(note_path, below=session_dir).split()
         if known and not set(plan.subjects) - set(known):
             return
         subjects = sorted({*known, *plan.subjects} - {_CAPTURED})
-        write(capture(subjects, Path(plan.working_dir)), env_dir)
+        facts = provenance or Provenance(Path(plan.working_dir))
+        write(facts.environment(subjects), env_dir)
         note.write(("\n".join([_CAPTURED, *subjects]) + "\n").encode())

@@ -18,6 +18,8 @@ from curator_bench.values import Verdict
 _EVERY_S = 1.0
 _SHARE_OF_A_CORE = 0.002
 _LONGEST_LINE = 200
+_LINES = 100
+"""More than is shown: a secret of several lines is known by all of them."""
 
 
 class Status:
@@ -54,8 +56,9 @@ class Status:
             self._write()
 
     def _write(self) -> None:
-        lines = tail(self._log, 1, 4096, below=self._directories.large_below) if self._log else ()
-        last_line = self._mask.hide(lines[0][:_LONGEST_LINE]) if lines else ""
+        lines = tail(self._log, _LINES, 16_384, below=self._directories.large_below) if self._log else ()
+        shown = self._mask.hide_lines(lines)
+        last_line = shown[-1][:_LONGEST_LINE] if shown else ""
         write_json(
             self._path,
             {**self._facts, "elapsed_s": round(time.monotonic() - self._began, 1), "last_line": last_line},

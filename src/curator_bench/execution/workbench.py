@@ -12,13 +12,25 @@ from typing import Self
 from curator_bench.cluster.providers import Clusters
 from curator_bench.execution.guard import Guard
 from curator_bench.measure.schedule import Schedule
+from curator_bench.provenance.environment import Provenance
 
 
 class Workbench:
     """Made before the first run of a process, closed after its last."""
 
-    def __init__(self, session_dir: Path, controller: int | None = None, *, in_ray_worker: bool = False) -> None:
-        """`controller`: the process this one works for (as a worker of pytest-xdist does), and does not outlive."""
+    def __init__(
+        self,
+        session_dir: Path,
+        controller: int | None = None,
+        *,
+        in_ray_worker: bool = False,
+        provenance: Provenance | None = None,
+    ) -> None:
+        """`controller`: the process this one works for (as a worker of pytest-xdist does), and does not outlive.
+
+        `provenance`: what the invocation has looked up already; otherwise each run looks where its files are.
+        """
+        self.provenance = provenance
         self.marker = secrets.token_hex(8)
         self.environ: Mapping[str, str] = os.environ
         """What scripts inherit, as far as they may."""

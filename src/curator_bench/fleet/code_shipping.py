@@ -34,6 +34,7 @@ _MOST_FILES = 5_000
 _MOST_SENT_BYTES = 100 << 20
 _LOOKS, _LOOKS_AGAIN_AFTER_S = 3, 2.0
 _SHOWN_FILES = 3
+_LONGEST_TOKEN = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +127,10 @@ def compare_here(shipment: Shipment, version: str) -> tuple[bool, dict[str, str]
         has_bench = importlib.import_module("curator_bench.fleet.code_shipping").code_digest() == version
     except ImportError:
         has_bench = False
-    try:
-        shares_results = Path(shipment.token_file).read_text() == shipment.token
+    try:  # a script may have put a pipe there
+        descriptor = os.open(shipment.token_file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with os.fdopen(descriptor, "rb") as file:
+            shares_results = file.read(_LONGEST_TOKEN).decode(errors="replace") == shipment.token
     except OSError:
         shares_results = False
     here = fingerprints_of(shipment.folders, shipment.named, shipment.session_dir)

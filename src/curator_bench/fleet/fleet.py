@@ -15,7 +15,6 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-import curator_bench
 from curator_bench import safe_files
 from curator_bench.cluster.environment import without_ray
 from curator_bench.cluster.health import is_alive, last_log_lines
@@ -43,6 +42,7 @@ from curator_bench.fleet.messages import (
     name_of_node,
 )
 from curator_bench.measure.processes import Mark
+from curator_bench.package import SOURCE
 from curator_bench.values import RaySettings
 
 LOCAL = "local"
@@ -189,7 +189,7 @@ class Fleet:
         self, cluster: Cluster
     ) -> Iterator[tuple[Connection[Command | Request, Event], subprocess.Popen[bytes]]]:
         ours, theirs = Pipe()
-        source = str(Path(curator_bench.__file__).parents[1])
+        source = str(SOURCE)
         env = {**without_ray(os.environ), **cluster.env, **Mark(self._bench.marker).environment()}
         env["RAY_OVERRIDE_RUNTIME_ENV_DEFAULT_EXCLUDES"] = ""  # what is sent is chosen by us (code_shipping.py)
         env["PYTHONPATH"] = os.pathsep.join(filter(None, [source, env.get("PYTHONPATH", "")]))

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from curator_bench.errors import BenchError
 from curator_bench.hunting.children import environment, run, tail_of
-from curator_bench.matrix.finding import matrices_in
-from curator_bench.options import DEFAULT_PATTERNS
+from curator_bench.matrix_files import matrices_in
 from curator_bench.values import Scalar, Verdict
 from curator_bench.verdict.comparable import Origin
 from curator_bench.verdict.gates import number
@@ -72,7 +71,7 @@ class Bench:
         if "::" in self.entry:
             return [self.entry]
         for folder in _FOLDERS:
-            if found := sorted(map(str, set(matrices_in([self.folder / folder], DEFAULT_PATTERNS)))):
+            if found := sorted(map(str, set(matrices_in([self.folder / folder])))):
                 return found
         raise BenchError(f"no matrix in {self.folder}: say after -- what pytest is to run")
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FrameType
 from typing import IO
 
-from curator_bench.execution.environment import without_pytest
+from curator_bench.cluster.environment import without_pytest
 from curator_bench.hunting import child_program
 from curator_bench.provenance.git import elsewhere
 

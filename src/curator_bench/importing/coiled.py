@@ -17,8 +17,8 @@ from urllib.parse import quote
 
 from curator_bench.errors import BenchError, Mistake
 from curator_bench.importing.found import Found, FoundRun, moment_of, stable_uid
-from curator_bench.store.records import Figures, RunEnd, RunStart, SessionRecord, StoredRun, SubjectRecord
-from curator_bench.values import Place, Scalar, Verdict
+from curator_bench.store.records import Figures, RunEnd, RunStart, SessionRecord, StoredRun
+from curator_bench.values import Place, Scalar, Subject, Verdict
 
 _TABLES = ("test_run", "tpch_run")
 _METRICS = {
@@ -126,7 +126,7 @@ def _start(said: Mapping[str, Any], start: datetime, uid: str) -> RunStart:
 
 def _session(said: Mapping[str, Any]) -> SessionRecord:
     name = str(said["session_id"])
-    subjects = (SubjectRecord(package, said[column]) for column, package in _SUBJECTS.items() if said.get(column))
+    subjects = (Subject(package, said[column]) for column, package in _SUBJECTS.items() if said.get(column))
     return SessionRecord(name, "", stable_uid("coiled", name), subjects=tuple(subjects))
 
 

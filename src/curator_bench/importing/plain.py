@@ -8,7 +8,6 @@ were as many runs. Runs that name no machine are all of one.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -16,6 +15,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from curator_bench.codec import NOT_FINITE, number_of
 from curator_bench.errors import Mistake
 from curator_bench.importing.found import Found, FoundRun, documents, moment_of, stable_uid
 from curator_bench.store.records import RunEnd, RunStart, SessionRecord, StoredRun
@@ -24,7 +24,6 @@ from curator_bench.values import Place, Scalar, Verdict
 _NEEDED = ("name", "metric", "value", "time")
 _TEXTS = ("commit", "branch", "machine", "path", "session")
 _KNOWN = (*_NEEDED, *_TEXTS)
-_NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _COMMIT_SHOWN = 12
 
 
@@ -114,7 +113,7 @@ def _is_text(said: object, *, may_lack: bool) -> bool:
 
 
 def _is_value(said: object) -> bool:
-    return isinstance(said, int | float) or (isinstance(said, str) and said in _NOT_FINITE)
+    return isinstance(said, int | float) or (isinstance(said, str) and said in NOT_FINITE)
 
 
 def _key_of(document: Mapping[str, Any]) -> _Key:
@@ -124,7 +123,7 @@ def _key_of(document: Mapping[str, Any]) -> _Key:
 
 def _add(run: _Run, document: Mapping[str, Any]) -> None:
     value = document["value"]
-    run.metrics[document["metric"]] = _NOT_FINITE[value] if isinstance(value, str) else value
+    run.metrics[document["metric"]] = number_of(value)
     run.params.update((name, said) for name, said in document.items() if name not in _KNOWN)
 
 

@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import itertools
 import os
-import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from curator_bench.masking import is_secret_name
+from curator_bench.masking import is_secret_option
 from curator_bench.matrix import placeholders
 from curator_bench.matrix.entry_block import axis_names
 from curator_bench.matrix.environment import Environment
 from curator_bench.values import Dataset, DatasetNeed, DataSetup, Entry, Generate, MatrixFile, SetupNeed
-
-# Stricter than for variables: `--text-key text` and `--max-tokens 8` are everyday options of data pipelines.
-_SECRET_OPTION = re.compile(
-    r"--?(?:.*[-_])?(?:(?:api|access|account|private|secret)[-_]?key|token|secret|password|passwd|webhook(?:[-_]url)?)",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +32,7 @@ class Command:
 
 def command_of(entry: Entry, variables: Mapping[str, str]) -> Command:
     """The command of one entry in this environment. What keeps it from running is in `problems`."""
-    filler = _Filler(entry.file, variables, axis_names(entry.axes))
+    filler = _Filler(entry.file, Environment(variables, entry.secrets), axis_names(entry.axes))
     script, missing = find_script(filler.fill_names(entry.script), entry.script_base_dir, entry.file.directory)
     gpu_check: str | None = None
     no_check: tuple[str, ...] = ()
@@ -51,38 +44,42 @@ def command_of(entry: Entry, variables: Mapping[str, str]) -> Command:
     env = {name: filler.fill(value) for name, value in entry.env.items()}
     setups = tuple(_setup(setup, entry.file, filler) for setup in entry.file.data_setups)
     args = tuple(filler.fill(word) for word in entry.args)
-    by_name = {value for e in (env, *(s.env for s in setups)) for name, value in e.items() if is_secret_name(name)}
+    datasets = tuple(_need(dataset, entry.file, filler) for dataset in needs)
+    commands = (args, *(need.command for need in datasets), *(need.command for need in setups))
+    is_secret = filler.environment.is_secret
+    by_name = {value for e in (env, *(s.env for s in setups)) for name, value in e.items() if is_secret(name)}
+    by_option = {value for words in commands for value in _secrets_in(words)}
     return Command(
         python=filler.fill_names(entry.python) if entry.python else sys.executable,
         script=script,
         args=args,
         env=env,
-        datasets=tuple(_need(dataset, entry.file, filler) for dataset in needs),
+        datasets=datasets,
         data_setups=setups,
-        secrets=frozenset(filler.environment.secrets | by_name | set(_secrets_in(args))),
+        secrets=frozenset(filler.environment.secrets | by_name | by_option),
         problems=(*entry.problems, *missing, *no_check),
         gpu_check=gpu_check,
     )
 
 
 def _secrets_in(words: Sequence[str]) -> Iterator[str]:
-    """What options take whose names say that it is secret, as `--api-key X` and `--password=X`."""
+    """The values of options whose names say that they are secret, as `--api-key X` and `--password=X`."""
     for word, following in itertools.zip_longest(words, words[1:], fillvalue=""):
         name, equals, value = word.partition("=")
-        if _SECRET_OPTION.fullmatch(name):
+        if name.startswith("-") and is_secret_option(name) and (equals or not following.startswith("--")):
             yield value if equals else following
 
 
 def dataset_need(dataset: Dataset, file: MatrixFile, variables: Mapping[str, str]) -> DatasetNeed:
     """What it takes to have one dataset, for whoever asks for it without an entry."""
-    return _need(dataset, file, _Filler(file, variables, {}))
+    return _need(dataset, file, _Filler(file, Environment(variables), {}))
 
 
 class _Filler:
     """Fills in everything that is known before a run has a folder."""
 
-    def __init__(self, file: MatrixFile, variables: Mapping[str, str], own: Mapping[str, str]) -> None:
-        self.environment = Environment(variables)
+    def __init__(self, file: MatrixFile, environment: Environment, own: Mapping[str, str]) -> None:
+        self.environment = environment
         self._names = {**file.paths, placeholders.REPO_DIR: file.curator_repo_dir, **own}
         self._datasets = file.datasets
 

@@ -38,16 +38,17 @@ class Load:
     environment: Environment
     mistakes: list[Mistake] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    declared: set[str] = field(default_factory=set)
+    """The names under `secrets` in what was read so far."""
     everything_read: bool = True
     """False when a file could not be read: what it may have defined is then not called unknown."""
 
     def mask(self) -> Mask:
-        return Mask(frozenset(self.environment.secrets))
+        declared = (value for name, value in self.request.variables.items() if name in self.declared)
+        return Mask(frozenset([*declared, *self.environment.secrets]))
 
     def masked(self, mistakes: list[Mistake]) -> list[Mistake]:
-        secrets = self.environment.secrets
-        as_quoted = {form for value in secrets for form in (repr(value)[1:-1], value.replace("\\", r"\\"))}
-        mask = self.mask().also(frozenset(as_quoted))
+        mask = self.mask()
         return [
             Mistake(mistake.place, one_line(mask.hide(mistake.path)), one_line(mask.hide(mistake.problem)))
             for mistake in mistakes

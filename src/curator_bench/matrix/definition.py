@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from curator_bench.masking import is_secret_name
 from curator_bench.matrix import placeholders
 from curator_bench.matrix.command import find_script, is_named
 from curator_bench.matrix.entry_block import axis_names
+from curator_bench.matrix.environment import Environment
 from curator_bench.values import Dataset, Entry, RaySettings
 
 _LENGTH = 32
@@ -76,12 +76,16 @@ class Definitions:
 def _parts(entry: Entry, content: Callable[[str], str | None]) -> dict[str, Any]:
     names = axis_names(entry.axes)
     script, _ = find_script(_filled(entry.script, entry, names), entry.script_base_dir, entry.file.directory)
+    environment = Environment({}, entry.secrets)
     return {
         "args": [placeholders.fill(word, names=names) for word in entry.args],
         "script": content(script),
         "datasets": sorted(_dataset(dataset, entry, content) for dataset in _used(entry)),
         "ray": _ray(entry.ray),
-        "env": {name: _value(name, value, names) for name, value in entry.env.items()},
+        "env": {
+            name: None if environment.is_secret(name) else placeholders.fill(value, names=names)
+            for name, value in entry.env.items()
+        },
     }
 
 
@@ -125,7 +129,3 @@ def _ray(settings: RaySettings | None) -> dict[str, Any] | None:
     if settings is None:
         return None
     return {key: value for key, value in dataclasses.asdict(settings).items() if key not in _NOT_OF_RAY}
-
-
-def _value(name: str, value: str, names: dict[str, str]) -> str | None:
-    return None if is_secret_name(name) else placeholders.fill(value, names=names)

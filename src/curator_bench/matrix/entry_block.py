@@ -147,6 +147,7 @@ class EntriesReader:
             script_base_dir=base,
             python=model.python,
             env={**self._block.env, **model.env} if self._block.env else model.env,
+            secrets=tuple(dict.fromkeys([*self._block.secrets, *model.secrets])),
             timeout_s=self._timeout(model, block, above),
             repeat=model.repeat,
             warmup=model.warmup,

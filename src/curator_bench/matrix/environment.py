@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from curator_bench.masking import is_secret_name
+from curator_bench.masking import is_secret_name, password_of
 
 
 def _default(levels: int) -> str:
@@ -18,27 +18,45 @@ def _default(levels: int) -> str:
 
 
 PATTERN = rf"\$\$\{{|\$\{{(?P<variable>[A-Za-z_][A-Za-z0-9_]*)(?P<default>:-{_default(3)})?\}}"
+_LONG = 8
 _VARIABLE = re.compile(PATTERN)
 
 
 class Environment:
-    """The variables a matrix may name. As in a shell's `:-`, a variable that is empty counts as not set."""
+    """The variables a matrix may name. As in a shell's `:-`, a variable that is empty counts as not set.
 
-    def __init__(self, variables: Mapping[str, str]) -> None:
+    `declared` are those that the matrix calls secret (`secrets:`), whatever their names say.
+    """
+
+    def __init__(self, variables: Mapping[str, str], declared: Iterable[str] = ()) -> None:
         self._variables = variables
+        self._declared = frozenset(declared)
         self.secrets: set[str] = set()
         self.is_named = False
         """Whether any text read so far names a variable: most matrices name none, and need not be searched for them."""
 
     def lookup(self, name: str) -> str | None:
-        """The variable's value. One that is secret by its name is remembered, to be masked wherever we write."""
+        """The variable's value. A secret one is remembered, to be masked wherever we write; so is a URL's password."""
         value = self._variables.get(name) or None
-        if value is not None and is_secret_name(name):
+        if value is not None and self.is_secret(name):
             self.secrets.add(value)
+        elif value is not None and (password := password_of(value)):
+            self.secrets.add(password)
         return value
+
+    def is_secret(self, name: str) -> bool:
+        """True for a variable, or a key beside one, whose value is a secret."""
+        return name in self._declared or is_secret_name(name)
 
     def holds_secret(self, text: str) -> bool:
         return any(secret in text for secret in self.secrets)
+
+    def is_in(self, names: Iterable[str]) -> bool:
+        """True if one of the names is a secret, or has a long one in it."""
+        found = set(names)
+        return bool(found & self.secrets) or any(
+            secret in name for secret in self.secrets if len(secret) >= _LONG for name in found
+        )
 
     def fill(self, text: str) -> tuple[str, tuple[str, ...]]:
         """The text with its variables filled in, and the names of those that are not set; `$${` is a literal `${`."""

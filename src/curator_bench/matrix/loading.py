@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from curator_bench.errors import MatrixError, Mistake
-from curator_bench.masking import Mask, is_secret_name
+from curator_bench.masking import Mask
 from curator_bench.matrix import axes, old_spellings
 from curator_bench.matrix.context import Load, LoadRequest
 from curator_bench.matrix.entry_block import EntriesReader, name_is_taken
@@ -33,8 +34,7 @@ _SECRET_KEEPERS = ("env", "sinks", "sink_data")
 
 def load(request: LoadRequest) -> Matrix:
     """Every entry of every file of the request. Raises MatrixError with all mistakes there are."""
-    state = Load(request, Environment(request.variables))
-    trees = _merged_trees(state)
+    state, trees = _read_all(request)
     files: list[tuple[Block, MatrixFile]] = []
     entries: list[Entry] = []
     for path, tree in trees:
@@ -42,17 +42,29 @@ def load(request: LoadRequest) -> Matrix:
         entries.extend(found)
         files.append((pruned, file))
     _check_names(entries, state)
+    _check_secrets(entries, state)
     if not request.results_dir:
         _check_equal("results_dir", files, state)
     _check_equal("sinks", files, state)
     if state.mistakes:
         raise MatrixError(state.masked(state.mistakes))
+    mask = state.mask()
     return Matrix(
         files=tuple(file for _, file in files),
         entries=_with_folders(entries),
-        warnings=tuple(dict.fromkeys(one_line(warning) for warning in state.warnings)),
-        mask=state.mask(),
+        warnings=tuple(dict.fromkeys(one_line(mask.hide(warning)) for warning in state.warnings)),
+        mask=mask,
     )
+
+
+def _read_all(request: LoadRequest) -> tuple[Load, list[tuple[Path, Block]]]:
+    """The merged trees. Where a file calls variables secret, all are read again, knowing that from the start."""
+    state = Load(request, Environment(request.variables))
+    trees = _merged_trees(state)
+    if not state.declared:
+        return state, trees
+    again = Load(request, Environment(request.variables, state.declared))
+    return again, _merged_trees(again)
 
 
 def _merged_trees(state: Load) -> list[tuple[Path, Block]]:
@@ -70,7 +82,18 @@ def _merged_trees(state: Load) -> list[tuple[Path, Block]]:
 
 
 def _documents(path: Path, state: Load) -> list[Block]:
-    return [old_spellings.modernize(document, state.warnings) for document in _read(path, state)]
+    documents = [old_spellings.modernize(document, state.warnings) for document in _read(path, state)]
+    for document in documents:
+        state.declared.update(_declared_secrets(document))
+    return documents
+
+
+def _declared_secrets(document: Block) -> Iterator[str]:
+    """The names under `secrets`, of the file and of its entries."""
+    entries = document.get("entries")
+    for block in (document, *(entries if isinstance(entries, Items) else ())):
+        names = block.get("secrets") if isinstance(block, Block) else None
+        yield from (name for name in (names if isinstance(names, Items) else [names]) if isinstance(name, str))
 
 
 def _read(path: Path, state: Load) -> list[Block]:
@@ -154,7 +177,7 @@ def _note_secrets(node: Any, kept: bool, environment: Environment) -> None:
         for key, value in node.items():
             if isinstance(value, Block | Items):
                 _note_secrets(value, kept or key in _SECRET_KEEPERS, environment)
-            elif kept and isinstance(value, str) and is_secret_name(key):
+            elif kept and isinstance(value, str) and environment.is_secret(key):
                 environment.secrets |= _texts_to_hide(value, environment)
     elif isinstance(node, Items):
         for item in node:
@@ -176,6 +199,17 @@ def _check_names(entries: list[Entry], state: Load) -> None:
         known = first.setdefault(entry.name, entry)
         if known.file is not entry.file:
             problem = name_is_taken(entry.name, known.place)
+            state.mistakes.append(Mistake(entry.place, f"entries[{entry.name}]", problem))
+
+
+def _check_secrets(entries: list[Entry], state: Load) -> None:
+    """What names tests and folders is shown everywhere, so no secret may stand there."""
+    for entry in entries:
+        file = entry.file
+        named = [entry.name, *entry.marks, *(value.text for value in entry.axes if value.named)]
+        named += [setup.name for setup in file.data_setups] + [name for key in file.datasets for name in key]
+        if state.environment.is_in(named):
+            problem = "the value of a secret variable names a test, a mark or a folder; expected it in args or env only"
             state.mistakes.append(Mistake(entry.place, f"entries[{entry.name}]", problem))
 
 

@@ -27,6 +27,7 @@ MAX_DEPTH = 64
 # rules first, and a variable's value is never itself searched for variables and placeholders.
 _FILLED_IN_LATER = "args"
 _ALL_FILLED_IN_LATER = frozenset(["env", "environment"])
+_NEVER_FILLED_IN = "secrets"  # names of variables, never their values
 # Below these such a key is the user's own, and nobody would fill it in later.
 _FILLED_IN_AT_ONCE = frozenset(
     ["matrix", "include", "exclude", "sinks", "sink_data", "mlflow", "slack", "wandb", "gdrive"]
@@ -69,11 +70,11 @@ class _Frame:
         self.depth = 1
         self.merges = False
         self.at_once: bool = above is not None and (above.at_once or above.key in _FILLED_IN_AT_ONCE)
-        self.later = above is not None and above.key in _ALL_FILLED_IN_LATER
+        self.later = above is not None and (above.key in _ALL_FILLED_IN_LATER or above.key == _NEVER_FILLED_IN)
 
     def is_raw(self) -> bool:
         """Whether the variables of the text that comes next are filled in later."""
-        return not self.at_once and (self.later or self.key == _FILLED_IN_LATER)
+        return not self.at_once and (self.later or self.key in (_FILLED_IN_LATER, _NEVER_FILLED_IN))
 
 
 def read(path: Path, environment: Environment, mistakes: list[Mistake], *, shown: str) -> list[Block]:

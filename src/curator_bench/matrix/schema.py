@@ -23,6 +23,7 @@ from curator_bench.matrix.tree import Filled
 
 _SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(B|[KMGT]i?B)\s*\Z", re.IGNORECASE)
 _POWERS = {"B": 0, "K": 1, "M": 2, "G": 3, "T": 4}
+_VARIABLE = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
 _PERCENT = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*%\s*\Z")
 _FORBIDDEN_IN_NAMES = re.compile(r"[\x00-\x1f\x7f\[\]]|::")
 _MARK = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*\Z")
@@ -91,6 +92,13 @@ def _as_mark(value: Any) -> Any:
 def _as_variable_name(value: Any) -> Any:
     if isinstance(value, str) and (not value or "=" in value or "\0" in value):
         raise ValueError("expected the name of an environment variable, which has no = in it")
+    return value
+
+
+def _as_secret(value: Any) -> Any:
+    if isinstance(value, str) and not _VARIABLE.match(value):
+        near = re.search(r"[A-Za-z_]\w*", value)
+        raise ValueError(f"expected the name of an environment variable{f': {near[0]}' if near else ''}")
     return value
 
 
@@ -165,6 +173,7 @@ DatasetName = Annotated[str, BeforeValidator(_as_dataset_name)]
 Mark = Annotated[str, BeforeValidator(_as_mark)]
 Texts = Annotated[list[Text], BeforeValidator(_as_list)]
 Marks = Annotated[list[Mark], BeforeValidator(_as_list)]
+Secrets = Annotated[list[Annotated[str, BeforeValidator(_as_secret)]], BeforeValidator(_as_list)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False, le=10**8)]
 SecondsOrNone = Annotated[float, Field(ge=0, allow_inf_nan=False, le=10**8)]
 Count = Annotated[int, Field(ge=0, le=10_000)]
@@ -306,6 +315,7 @@ class EntryBlock(_Model):
     exclude: Any = Field(None, description="Combinations of axis values to leave out.")
     include: Any = Field(None, description="Combinations, or extra values for some, to add.")
     env: Environment = Field(default_factory=dict, description="Environment variables (or `environment`).")
+    secrets: Secrets = Field(default_factory=list, description="Further variables whose values are masked everywhere.")
     timeout_s: Seconds | None = Field(None, description="The longest time one execution of the script may take.")
     repeat: Annotated[int, Field(ge=1, le=10_000)] = Field(1, description="Measured executions; medians count.")
     warmup: Count = Field(0, description="Unmeasured executions before them.")
@@ -336,6 +346,10 @@ class FileBlock(_Model):
     script_base_dir: Text | None = Field(None, description="Where to look for scripts first, for every entry.")
     marks: Marks = Field(default_factory=list, description="pytest marks on every entry.")
     env: Environment = Field(default_factory=dict, description="Environment variables for every script.")
+    secrets: Secrets = Field(
+        default_factory=list,
+        description="Variables whose values are masked everywhere; names such as `HF_TOKEN` need not be listed.",
+    )
     default_timeout_s: Seconds | None = Field(None, description="`timeout_s` of entries that have none.")
     timeout_s: Seconds | None = Field(None, description="The same as `default_timeout_s`.")
     max_timeout_s: Seconds | None = Field(None, description="No entry's `timeout_s` may be above this.")

@@ -10,15 +10,16 @@ import time
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
+from pathlib import Path
 
-from curator_bench.measure.programs import Program, ProgramFailed
+from curator_bench.measure.programs import Command, Program, ProgramFailed
 from curator_bench.measure.time_average import TimeAverage
 
 logger = logging.getLogger(__name__)
 
 _READY_WITHIN_S = 90.0
 _ANSWERS_WITHIN_S = 60.0
-_PROGRAM = "ray_memory_program.py"
+_PROGRAM = Path(__file__).with_name("ray_memory_program.py")
 
 Samples = Sequence[tuple[float, float]]
 
@@ -38,7 +39,7 @@ class RayMemorySampler:
     def start(self) -> None:
         """Begin; returns when all machines are sampled."""
         try:
-            self._program = Program(self._python, _PROGRAM, self._env)
+            self._program = Program(Command(self._python, _PROGRAM, self._env))
             self._program.answer(_READY_WITHIN_S)
         except ProgramFailed as failure:
             self._fail(failure)

@@ -1,4 +1,4 @@
-"""What the tasks of a Ray cluster took, by Ray's own events of them, and what its object store wrote to disk.
+"""The times of the tasks of a Ray cluster, by Ray's own events, and the bytes its object store wrote to disk.
 
 Asking is left to `ray_tasks_program`, in a child process. Events of all drivers of the cluster count, each with the
 part of it that lies between `start` and `stop`, by the clocks of the nodes.
@@ -9,15 +9,16 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-from curator_bench.measure.programs import Program, ProgramFailed
+from curator_bench.measure.programs import Command, Program, ProgramFailed
 
 logger = logging.getLogger(__name__)
 
 _READY_WITHIN_S = 60.0
 _ANSWERS_WITHIN_S = 60.0
-_PROGRAM = "ray_tasks_program.py"
+_PROGRAM = Path(__file__).with_name("ray_tasks_program.py")
 _SECONDS = {"compute_time_s": "execute", "serializing_time_s": "deserialize", "transfer_time_s": "store"}
 
 
@@ -39,7 +40,7 @@ class RayTaskSampler:
     def start(self) -> None:
         """Begin; returns when the cluster has answered, so that asking is not part of what is measured."""
         try:
-            self._program = Program(self._python, _PROGRAM, self._env)
+            self._program = Program(Command(self._python, _PROGRAM, self._env))
             self._program.answer(_READY_WITHIN_S)
         except ProgramFailed as failure:
             self._fail(failure)

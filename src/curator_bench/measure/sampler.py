@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 
@@ -19,3 +22,17 @@ class Sampler(Protocol):
 
     def warnings(self) -> tuple[str, ...]:
         """What the reader of the figures should know, each once."""
+
+
+@dataclass(frozen=True, slots=True)
+class SampledRun:
+    """One execution of a script, as a sampler of your own is told of it: `Sampler(run)`."""
+
+    name: str
+    """The name of the entry, with its axes' values in brackets."""
+    directory: Path
+    """The folder for files of the sampler."""
+    pids: Callable[[], Sequence[int]]
+    """The processes of the script and of its cluster at this moment; none before the script has started."""
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """The environment of the script, with the address of its cluster and what opens it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import socket
@@ -10,41 +9,72 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from curator_bench import safe_files
+from curator_bench.codec import json_text
 from curator_bench.measure.cgroup import read_limits
 from curator_bench.measure.gpu_health import gpu_inventory
 from curator_bench.provenance import conda, git
 from curator_bench.provenance.machine import machine_id, online_cores, this_machine, total_memory_bytes
-from curator_bench.provenance.packages import package_version, packages_text, subject_state
+from curator_bench.provenance.packages import SubjectState, package_version, packages_text, subject_state
 
-__all__ = ["SCHEMA_VERSION", "boot_id", "capture", "machine_id", "write"]
+__all__ = ["SCHEMA_VERSION", "Provenance", "boot_id", "machine_id", "write"]
 
 SCHEMA_VERSION = 1
 
 
-def capture(subjects: Sequence[str], directory: Path, environ: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """What `env/HOST.json` holds. `directory` stands in the checkout whose commit is the session's own."""
-    visible_to = os.environ if environ is None else environ
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "captured_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        **_machine_facts(),
-        **_software_facts(),
-        "cuda_visible_devices": visible_to.get("CUDA_VISIBLE_DEVICES"),
-        "image_digest": visible_to.get("IMAGE_DIGEST"),
-        "container_host": visible_to.get("HOST_HOSTNAME"),
-        "session_commit": _commit(directory),
-        "subjects": {name: asdict(subject_state(name)) for name in subjects},
-    }
+class Provenance:
+    """The machine, software and commits of one invocation. Each fact is looked up once, when it is first needed."""
+
+    def __init__(self, directory: Path, environ: Mapping[str, str] | None = None) -> None:
+        """`directory` stands in the checkout whose commit is the session's own."""
+        self._directory = directory
+        self._environ = os.environ if environ is None else environ
+        self._subjects: dict[str, SubjectState] = {}
+
+    @cached_property
+    def checkout(self) -> git.GitState | None:
+        """The checkout of the session; None outside of one."""
+        return git.describe(self._directory)
+
+    @property
+    def machine_id(self) -> str:
+        """The short name for what decides speed here."""
+        return str(self._machine["machine_id"])
+
+    @cached_property
+    def _machine(self) -> dict[str, Any]:
+        return _machine_facts()
+
+    def subject(self, package: str) -> SubjectState:
+        """A package under test as it is installed here."""
+        if package not in self._subjects:
+            self._subjects[package] = subject_state(package)
+        return self._subjects[package]
+
+    def environment(self, subjects: Sequence[str]) -> dict[str, Any]:
+        """The content of `env/HOST.json`."""
+        state = self.checkout
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "captured_at": datetime.now(UTC).isoformat(timespec="seconds"),
+            **self._machine,
+            **_software_facts(),
+            "cuda_visible_devices": self._environ.get("CUDA_VISIBLE_DEVICES"),
+            "image_digest": self._environ.get("IMAGE_DIGEST"),
+            "container_host": self._environ.get("HOST_HOSTNAME"),
+            "session_commit": state and {"commit": state.commit, "branch": state.branch, "dirty": state.dirty},
+            "subjects": {name: asdict(self.subject(name)) for name in subjects},
+        }
 
 
 def write(facts: Mapping[str, Any], env_dir: Path, environ: Mapping[str, str] | None = None) -> None:
     """Write HOST.json, packages.txt and, inside conda, conda-explicit.txt."""
     host = safe_files.safe_name(str(facts["host"]) or "unknown")
-    _replace(env_dir / f"{host}.json", json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
+    _replace(env_dir / f"{host}.json", json_text(facts))
     _write_list(env_dir, "packages.txt", host, packages_text())
     explicit = conda.explicit_text(os.environ if environ is None else environ)
     if explicit is not None:
@@ -87,11 +117,6 @@ def boot_id() -> str:
         import psutil
 
         return f"booted-{psutil.boot_time():.0f}"
-
-
-def _commit(path: Path) -> dict[str, Any] | None:
-    state = git.describe(path)
-    return None if state is None else {"commit": state.commit, "branch": state.branch, "dirty": state.dirty}
 
 
 def _size_of(directory: Path) -> int | None:

@@ -13,21 +13,18 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from curator_bench.provenance import git
+from curator_bench.values import Subject
 
 _INSTALLED_FOLDERS = {"site-packages", "dist-packages"}
 
 
 @dataclass(frozen=True, slots=True)
-class SubjectState:
+class SubjectState(Subject):
     """A package under test as it is installed here. None: not installed, or not known."""
 
-    package: str
-    version: str | None = None
     source: str | None = None
     """`editable`, `vcs` (installed from a repository), `checkout` (imported from one), else `installed`."""
-    commit: str | None = None
     branch: str | None = None
-    dirty: bool | None = None
 
 
 def packages_text() -> str:
@@ -67,12 +64,12 @@ def subject_state(package: str) -> SubjectState:
     if "vcs_info" in origin:
         commit = origin["vcs_info"].get("commit_id")
         branch = origin["vcs_info"].get("requested_revision")
-        return SubjectState(package, version, "vcs", commit, branch, dirty=False)
+        return SubjectState(package, version, commit, dirty=False, source="vcs", branch=branch)
     if origin.get("dir_info", {}).get("editable"):
         folder = Path(url2pathname(urlsplit(origin["url"]).path))
-        state, checkout = SubjectState(package, version, "editable"), git.describe(folder)
+        state, checkout = SubjectState(package, version, source="editable"), git.describe(folder)
         return _of_checkout(state, checkout) if checkout else state
-    return _imported_from_checkout(package, version) or SubjectState(package, version, "installed")
+    return _imported_from_checkout(package, version) or SubjectState(package, version, source="installed")
 
 
 def _distribution(name: str) -> metadata.Distribution | None:
@@ -102,7 +99,7 @@ def _imported_from_checkout(package: str, version: str | None) -> SubjectState |
     if folder is None:
         return None
     checkout = git.describe(folder)
-    return None if checkout is None else _of_checkout(SubjectState(package, version, "checkout"), checkout)
+    return None if checkout is None else _of_checkout(SubjectState(package, version, source="checkout"), checkout)
 
 
 def _import_folders(package: str) -> Iterator[Path]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from datetime import datetime
 from typing import Any
 from xml.etree import ElementTree
 
+from curator_bench.codec import json_text
 from curator_bench.report.site import words
 from curator_bench.report.site.model import FINE, DriftFacts, RunFacts, SeriesFacts, SessionFacts, SiteEntry, StepFacts
 from curator_bench.words import markdown_cell
@@ -145,8 +145,7 @@ def _json(report: SessionReport) -> str:
         "inconclusive": [_series(one) for one in report.inconclusive],
         "blind": [_series(one) for one in report.blind],
     }
-    text = json.dumps(document, default=_plain)
-    return json.dumps(json.loads(text, parse_constant=str), indent=2, ensure_ascii=False) + "\n"
+    return json_text(document)
 
 
 def _series(one: SeriesFacts) -> dict[str, Any]:
@@ -159,10 +158,6 @@ def _run(run: RunFacts) -> dict[str, Any]:
     fields = dataclasses.asdict(run)
     told = {name: value for name, value in fields.items() if name not in ("session", "session_uid", "branch")}
     return {**told, "why": "" if run.verdict in FINE else run.why}
-
-
-def _plain(value: Any) -> str:
-    return value.isoformat() if isinstance(value, datetime) else str(value)
 
 
 def _junit(report: SessionReport) -> str:
@@ -188,6 +183,10 @@ def _add_suite(top: ElementTree.Element, name: str, start: datetime | None, case
 def _case(entry: SiteEntry, run: RunFacts) -> ElementTree.Element:
     case = ElementTree.Element("testcase", classname=_in_xml(entry.path), name=_in_xml(entry.name))
     case.set("time", f"{run.duration or 0:.3f}")
+    if run.inconclusive:
+        properties = ElementTree.SubElement(case, "properties")
+        for gate in run.inconclusive:
+            ElementTree.SubElement(properties, "property", name="inconclusive", value=_in_xml(gate))
     if run.verdict == "skipped":
         ElementTree.SubElement(case, "skipped", message=_in_xml(words.first_line(run.why)))
     elif run.verdict not in FINE:

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from curator_bench import safe_files
-from curator_bench.codec import json_text, strict, to_document
+from curator_bench.codec import json_text, strict
+from curator_bench.metric_names import in_order
 from curator_bench.report.pivot import axes_of
 from curator_bench.report.session_runs import RESULTS, SUMMARY, merged, read_run, runs_of
 from curator_bench.values import RunRecord, Scalar, Verdict
@@ -22,8 +23,10 @@ _MOST_ROWS = 60
 _MOST_NAMED = 5
 _LONGEST_TEXT = 24
 _HUGE = 1e15
+_NOBODY: Mapping[str, Sequence[str]] = {}
+_SAID = ("regression", "improvement", "inconclusive", "drift")
+"""Words of gates that stand beside their metric; of the others nobody has to know."""
 _PREFERRED = ("throughput", "per_sec", "per_s", "time", "_s")
-_SPREAD = ("min", "max", "std", "n")
 _OWN = frozenset(
     [
         *("exec_time_s", "exit_code", "peak_memory_bytes", "average_memory_bytes", "cpu_time_s"),
@@ -34,9 +37,13 @@ _OWN = frozenset(
 )
 
 
-def summary_table(runs: Sequence[RunRecord]) -> list[str]:
-    """Entry, verdict, time and the metrics that matter most: those with a requirement, else those that tell a speed."""
-    rows = [("ENTRY", "VERDICT", "TIME", "METRICS"), *(_row(run) for run in runs[:_MOST_ROWS])]
+def summary_table(runs: Sequence[RunRecord], named: Mapping[str, Sequence[str]] = _NOBODY) -> list[str]:
+    """Entry, verdict, measured time and the metrics that matter most, each with the word of its gate.
+
+    Those are the metrics with a requirement, those that sinks name (`named`, by node id), then those that tell a speed.
+    """
+    rows = [("ENTRY", "VERDICT", "TIME", "METRICS")]
+    rows += [_row(run, named.get(run.nodeid, ())) for run in runs[:_MOST_ROWS]]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     lines = [
         "  ".join([*(cell.ljust(w) for cell, w in zip(row[:3], widths, strict=True)), row[3]]).rstrip() for row in rows
@@ -78,33 +85,26 @@ def _confirming_line(runs: Sequence[RunRecord]) -> list[str]:
     return [f"{entries} measured again for gates, which took {readable_seconds(sum(seconds))}"]
 
 
-def _row(run: RunRecord) -> tuple[str, str, str, str]:
-    return run.name, str(run.verdict), readable_seconds(run.duration_s), _metrics(run)
+def _row(run: RunRecord, named: Sequence[str]) -> tuple[str, str, str, str]:
+    return run.name, str(run.verdict), readable_seconds(run.measured_s), _metrics(run, named)
 
 
-def _metrics(run: RunRecord) -> str:
-    names = dict.fromkeys(check.metric for check in run.requirements if not check.missing)
-    names.update(dict.fromkeys(_telling(run.metrics)))
+def _metrics(run: RunRecord, named: Sequence[str]) -> str:
+    required = [check.metric for check in run.requirements if not check.missing]
+    names = dict.fromkeys([*required, *named, *_telling(run.metrics)])
     chosen = [name for name in names if name in run.metrics and name not in ("is_success", "success")][:_MOST_METRICS]
-    return printable(", ".join(f"{name}={_short(run.metrics[name])}" for name in chosen))
+    words = {check.metric: f" ({check.says})" for check in run.requirements if check.says in _SAID}
+    return printable(", ".join(f"{name}={_short(run.metrics[name])}{words.get(name, '')}" for name in chosen))
 
 
 def _telling(metrics: Mapping[str, Scalar]) -> list[str]:
-    own = [
-        name for name in metrics if name not in _OWN and not name.startswith("task_") and not _is_spread(name, metrics)
-    ]
+    own = [name for name in in_order(metrics, ()) if name not in _OWN and not name.startswith("task_")]
     numbers = [name for name in own if _is_number(metrics[name])]
     return sorted(numbers, key=lambda name: not any(word in name for word in _PREFERRED))
 
 
 def _is_number(value: Scalar) -> bool:
     return isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
-
-
-def _is_spread(name: str, metrics: Mapping[str, Scalar]) -> bool:
-    """Of the repeats of a run, beside their median."""
-    base, _, ending = name.rpartition("_")
-    return ending in _SPREAD and all(f"{base}_{each}" in metrics for each in _SPREAD)
 
 
 def _short(value: Scalar) -> str:
@@ -135,7 +135,7 @@ def summary_of(session: str, runs: Sequence[RunRecord]) -> dict[str, Any]:
         "axes": {axis: {value: _total(group) for value, group in _by(axis, runs).items()} for axis in axes_of(runs)},
         "failures_by_category": dict(Counter(failure["category"] for failure in failed)),
         "failures": failed,
-        "runs": [to_document(run) for run in runs],
+        "runs": list(runs),
     }
 
 

@@ -38,8 +38,16 @@ class TerminalReport:
         session_dir: Path,
         entry_dirs: dict[str, Path],
         told: ProgressTold,
+        named: Mapping[str, Sequence[str]],
+        database: str | None = None,
     ) -> None:
-        """`entry_dirs`: by node id, the items that are runs of entries, and where each leaves its status."""
+        """`entry_dirs`: by node id, the items that are runs of entries, and where each leaves its status.
+
+        `named` are the metrics that sinks name for them: they are shown first.
+        `database`: where runs are recorded, for people.
+        """
+        self._named = named
+        self._database = database
         self._told = told
         self._progress = told.progress
         self._terminal = terminal
@@ -85,7 +93,7 @@ class TerminalReport:
         self._progress.note_elsewhere(nodeid)
 
     def note_status(self, nodeid: str, status: Mapping[str, Any]) -> None:
-        """What a run in a fleet does, on whatever machine."""
+        """Show the state of a run in a fleet."""
         self._progress.note_status(nodeid, status)
 
     def note_waiting(self, nodeid: str, why: str) -> None:
@@ -129,29 +137,41 @@ class TerminalReport:
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter, exitstatus: int) -> None:
         if not self._runs and not self.done_before and not self._elsewhere:
             return
-        from curator_bench.report.summary import lost_lines, summary_table, warning_lines
+        from curator_bench.report.summary import lost_lines, warning_lines
 
         self._pause()
         if terminalreporter.verbosity >= 0:
             terminalreporter.write_sep("=", "benchmarks")
-            for line in summary_table(self._runs) if self._runs else ():
-                terminalreporter.write_line(line)
-            if self.done_before:
-                terminalreporter.write_line(f"{len(self.done_before)} of the session were done before")
-            if self._elsewhere:
-                left = f"{len(self._elsewhere)} of the session {'was' if len(self._elsewhere) == 1 else 'were'} left"
-                running = len(self._progress.now().running_elsewhere)
-                still = f", which still run {running} of them" if running else ""
-                terminalreporter.write_line(f"{left} to other invocations{still}")
-        elif terminalreporter.verbosity == -1:
-            for line in warning_lines(self._runs):
-                terminalreporter.write_line(line)
+        lines = {0: self._table(), -1: warning_lines(self._runs)}.get(min(terminalreporter.verbosity, 0), ())
+        for line in lines:
+            terminalreporter.write_line(line)
         for line in lost_lines(self._runs):
             terminalreporter.write_line(line, red=True)
-        terminalreporter.write_line(f"Session: {self._session_dir}")
+        for line in self._places():
+            terminalreporter.write_line(line)
         if exitstatus == pytest.ExitCode.INTERRUPTED and self._entry_dirs:
             session = shlex.quote(self._session_dir.name)
             terminalreporter.write_line(f"To go on: the same command with --bench-resume --bench-session {session}")
+
+    def _table(self) -> list[str]:
+        """The runs, and how many more the session has."""
+        from curator_bench.report.summary import summary_table
+
+        lines = [*summary_table(self._runs, self._named)] if self._runs else []
+        if self.done_before:
+            lines.append(f"{len(self.done_before)} of the session were done before")
+        return [*lines, *self._left_to_others()]
+
+    def _left_to_others(self) -> list[str]:
+        if not self._elsewhere:
+            return []
+        left = f"{len(self._elsewhere)} of the session {'was' if len(self._elsewhere) == 1 else 'were'} left"
+        running = len(self._progress.now().running_elsewhere)
+        return [f"{left} to other invocations{f', which still run {running} of them' if running else ''}"]
+
+    def _places(self) -> list[str]:
+        found = [f"Session: {self._session_dir}"]
+        return [*found, f"Database: {self._database}"] if self._database else found
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self) -> None:
@@ -245,7 +265,7 @@ class TerminalReport:
         self._start_lines()
 
     def _end_progress(self) -> None:
-        """What was stopped without a report is told here, too."""
+        """Close the progress, with the runs that were stopped without a report."""
         if self._terminal.config.option.collectonly:
             return
         if not self._started:

@@ -11,8 +11,11 @@ from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from _pytest.runner import call_and_report
+from _pytest.skipping import evaluate_skip_marks
 
-from curator_bench.collection import BENCHMARKS, REPORT, backstop_s, entry_of
+from curator_bench import interrupts
+from curator_bench.collection import BENCHMARKS, REPORT, MatrixModule, backstop_s, entry_of
 from curator_bench.errors import BenchError
 from curator_bench.fleet.code_shipping import pack
 from curator_bench.fleet.fleet import LOCAL, Fleet, FleetSettings
@@ -21,7 +24,6 @@ from curator_bench.fleet.quarantine import Quarantine
 from curator_bench.fleet.slices import slice_of
 from curator_bench.runner.claiming import claim, in_words, release, silence_of
 from curator_bench.runner.conductor import Conductor, Job
-from curator_bench.runner.fleet_items import Items
 from curator_bench.runner.fleet_runner import FleetRunner
 from curator_bench.runner.policy import Decision, Next
 from curator_bench.runner.running import RESULT, ItemCallbacks, allowance, plan_of, workbench
@@ -86,9 +88,11 @@ def run_in_fleet(config: pytest.Config, items: Items) -> None:
         conductor.add(job)
     try:
         _show(config, runner.start())
-        while callbacks.is_waiting or not conductor.is_idle:
-            conductor.step(_TICK_S if conductor.is_waiting_for_runs or callbacks.has_silent else 0.0)
-            callbacks.attend(conductor)
+        with interrupts.held():
+            while callbacks.is_waiting or not conductor.is_idle:
+                interrupts.raise_held_back()
+                conductor.step(_TICK_S if conductor.is_waiting_for_runs or callbacks.has_silent else 0.0)
+                callbacks.attend(conductor)
     except BaseException:
         conductor.stop()
         raise
@@ -214,3 +218,52 @@ class FleetCallbacks(ItemCallbacks):
     def _report(self) -> TerminalReport | None:
         found: TerminalReport | None = self._config.pluginmanager.get_plugin(REPORT)
         return found
+
+
+class Items:
+    """An item's fixtures of wider scope stay as long as items that share them wait; no item is left between two."""
+
+    def __init__(self, session: pytest.Session) -> None:
+        self._session = session
+        self.of_the_fleet = [item for item in session.items if _is_for_the_fleet(item)]
+        in_fleet = set(self.of_the_fleet)
+        self.others = [item for item in session.items if item not in in_fleet]
+        self._waiting = dict.fromkeys(self.of_the_fleet)
+        self._last: pytest.Item | None = None
+
+    def run(self, item: pytest.Item) -> None:
+        """Set-up, call and teardown; raises what ends the session, as -x does."""
+        del self._waiting[item]
+        self._leave_the_last_one(item)
+        self._last = item
+        self._protocol(item, self._likely_next(item))
+
+    def run_others(self) -> None:
+        for number, item in enumerate(self.others):
+            self._leave_the_last_one(item)
+            self._last = item
+            self._protocol(item, self.others[number + 1] if number + 1 < len(self.others) else None)
+
+    def _protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
+        item.ihook.pytest_runtest_protocol(item=item, nextitem=nextitem)
+        if self._session.shouldfail:
+            raise self._session.Failed(self._session.shouldfail)
+        if self._session.shouldstop:
+            raise self._session.Interrupted(self._session.shouldstop)
+
+    def _likely_next(self, item: pytest.Item) -> pytest.Item | None:
+        beside = next((other for other in self._waiting if other.parent is item.parent), None)
+        return beside or next(iter(self._waiting), None) or next(iter(self.others), None)
+
+    def _leave_the_last_one(self, item: pytest.Item) -> None:
+        """Another one came than was thought: fixtures of a scope that this one does not share end before it begins."""
+        chain = item.listchain()
+        if self._last is not None and any(node not in chain for node in self._session._setupstate.stack):
+            report = call_and_report(self._last, "teardown", log=False, nextitem=item)
+            if report.failed:
+                self._last.ihook.pytest_runtest_logreport(report=report)
+
+
+def _is_for_the_fleet(item: pytest.Item) -> bool:
+    """Entries, but for those that a mark skips."""
+    return isinstance(item.parent, MatrixModule) and evaluate_skip_marks(item) is None

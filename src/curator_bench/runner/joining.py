@@ -6,24 +6,24 @@ from pathlib import Path
 
 import pytest
 
-from curator_bench.collection import BENCHMARKS, Benchmarks
-from curator_bench.execution.session_file import (
+from curator_bench.collection import BENCHMARKS, Benchmarks, has_matrix
+from curator_bench.options import session_name_now
+from curator_bench.rootdir import name_in_project
+from curator_bench.runner.controller import warn
+from curator_bench.runner.session_file import (
     FILE_NAME,
     claim_name,
     newest_session,
     note_invocation,
     remove_empty,
 )
-from curator_bench.options import session_name_now
-from curator_bench.rootdir import name_in_project
-from curator_bench.runner.announcing import warn
 
 
 def note_session(session: pytest.Session) -> None:
     """session.json, in the controller, before anything runs."""
     benchmarks, config = session.config.stash[BENCHMARKS], session.config
     will_run = not config.option.collectonly and (session.testscollected or config.getoption("tx", None))
-    if benchmarks.loaded and will_run and not hasattr(config, "workerinput"):
+    if has_matrix(config) and will_run and not hasattr(config, "workerinput"):
         matrices = _matrix_names(benchmarks, config)
         try:
             note_invocation(benchmarks.session_dir, benchmarks.settings.invocation, matrices)
@@ -42,7 +42,7 @@ def join_session(config: pytest.Config) -> None:
     if name is None and not config.option.collectonly:
         name = _claimed(config)
     if name is not None:
-        config.stash[BENCHMARKS] = Benchmarks(benchmarks.settings.with_session(name), benchmarks.loaded)
+        benchmarks.settings = benchmarks.settings.with_session(name)
 
 
 def _newest(config: pytest.Config) -> str | None:

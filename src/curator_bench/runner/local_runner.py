@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
+from datetime import UTC, datetime
 
+from curator_bench import interrupts
+from curator_bench.execution.failed import answer_for
 from curator_bench.execution.run import Interrupted, run_entry
 from curator_bench.execution.workbench import Workbench
 from curator_bench.fleet.messages import Slice, Where
 from curator_bench.runner.runner import Began, Ended, Event, Order, Refused
-from curator_bench.values import Cause
+from curator_bench.values import Cause, Verdict
 
 
 class LocalRunner:
@@ -32,10 +35,14 @@ class LocalRunner:
         if self._order is None:
             return None
         order, self._order = self._order, None
+        began = datetime.now(UTC)
         try:
-            return Ended(order.uid, run_entry(order.plan, self._bench))
-        except Interrupted as stop:
-            self._events.append(Ended(order.uid, stop.result))
+            with interrupts.open_to_ctrl_c():
+                return Ended(order.uid, run_entry(order.plan, self._bench))
+        except KeyboardInterrupt as stop:
+            told = stop.result if isinstance(stop, Interrupted) else None
+            result = told or answer_for(order.plan, Verdict.INTERRUPTED, "stopped from outside", None, began)
+            self._events.append(Ended(order.uid, result))
             raise KeyboardInterrupt from None
 
     def stop(self, uid: str) -> None:

@@ -18,11 +18,13 @@ from curator_bench.matrix import definition_hash
 from curator_bench.matrix.definition import function_hash
 from curator_bench.provenance.packages import package_version
 from curator_bench.rootdir import name_in_project
-from curator_bench.runner.folders import item_dir
+from curator_bench.runner.judging import shown_error
 from curator_bench.runner.recorder import Recording
+from curator_bench.runner.session import item_dir
+from curator_bench.runner.shown import masked_checks
 from curator_bench.store.queries import EntryKey
 from curator_bench.store.records import FIGURES, end_of, new_uid
-from curator_bench.values import Check, Entry, Run, RunRecord, Scalar, Verdict
+from curator_bench.values import Check, Entry, Run, RunRecord, RunResult, Scalar, Verdict
 
 if TYPE_CHECKING:
     from curator_bench.cluster.model import Cluster
@@ -63,7 +65,7 @@ class PythonRun:
         self._call_s: float | None = None
         self._columns: dict[str, Any] = {"ray_version": package_version("ray")}
         self._row: TestRun | None = None
-        self._mask = item.config.stash[BENCHMARKS].matrix.mask
+        self._mask = item.config.stash[BENCHMARKS].mask
         self._run = run_of(item)
         self._start = recording.start(self._run)
 
@@ -110,6 +112,13 @@ class PythonRun:
         if self.verdict is Verdict.PASSED:
             self.verdict, self.error = verdict, error
 
+    def result(self) -> RunResult:
+        """What was measured, for whoever judges it."""
+        run, now = self._run, datetime.now(UTC).isoformat()
+        return RunResult(
+            run.name, self.verdict, run.started_at, now, 0.0, metrics=self.metrics, warnings=tuple(self.warnings)
+        )
+
     def record(self) -> None:
         """Completes the row."""
         if "call" not in self._outcomes:
@@ -129,9 +138,9 @@ class PythonRun:
             command=_words(columns.get("command")),
             log_path=columns.get("log_path") or "",
             params=self._shown_params(),
-            metrics=self.metrics,
+            metrics=masked(self.metrics, self._mask),
             warnings=tuple(map(self._mask.hide, self.warnings)),
-            requirements=self.checks,
+            requirements=masked_checks(self.checks, self._mask),
             ray_version=columns.get("ray_version") or "",
             ray_num_cpus=columns.get("ray_num_cpus"),
             ray_num_gpus=columns.get("ray_num_gpus"),
@@ -153,7 +162,7 @@ class PythonRun:
         return dict(self._columns)
 
     def _shown_error(self) -> str:
-        return self._mask.hide(self.error)
+        return shown_error(self.error, self._mask)
 
     def _shown_params(self) -> dict[str, Any]:
         named = {name: "***" if is_secret_name(name) else value for name, value in self.params.items()}

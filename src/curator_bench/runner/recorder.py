@@ -10,17 +10,13 @@ import sys
 import threading
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 
-from curator_bench.collection import BENCHMARKS, Benchmarks
+from curator_bench.collection import BENCHMARKS
 from curator_bench.measure.processes import identify
-from curator_bench.provenance import git
-from curator_bench.provenance.environment import boot_id, capture, machine_id
-from curator_bench.provenance.packages import subject_state
-from curator_bench.rootdir import rootdir
-from curator_bench.runner.viewing import viewer_url
+from curator_bench.provenance.environment import boot_id
+from curator_bench.runner.session import ci_run_url, provenance_of, session_of, subjects_of
 from curator_bench.store.database import Database, database_url, open_for_writing
 from curator_bench.store.orphans import Here
 from curator_bench.store.recorder import Recorder
@@ -29,8 +25,7 @@ from curator_bench.store.records import (
     Process,
     RunEnd,
     RunStart,
-    SessionRecord,
-    SubjectRecord,
+    session_record,
     start_of,
 )
 from curator_bench.values import Run
@@ -40,14 +35,12 @@ _RECORDING = pytest.StashKey["Recording"]()
 
 
 class Recording:
-    """What this process records, and the heartbeat of what it runs at the moment."""
+    """The recorder of this process, and the heartbeat of its runs under way."""
 
     def __init__(self, config: pytest.Config, database: Database) -> None:
-        benchmarks = config.stash[BENCHMARKS]
         self.database = database
-        self._benchmarks = benchmarks
-        self.recorder = Recorder(database, _session(benchmarks, config), _invocation(benchmarks, config))
-        self._process = _this_process()
+        self.recorder = Recorder(database, session_record(session_of(config)), _invocation(config))
+        self._process = _this_process(provenance_of(config).machine_id)
         self._under_way: set[str] = set()
         self._ended = threading.Event()
         self._heart: threading.Thread | None = None
@@ -111,18 +104,8 @@ def finish(config: pytest.Config, exit_status: int) -> None:
 
 
 def problems(config: pytest.Config) -> tuple[str, ...]:
-    """What this process could not record."""
+    """One line for each kind of thing that this process could not record."""
     return config.stash[_RECORDING].recorder.problems() if _RECORDING in config.stash else ()
-
-
-def ci_run_url() -> str | None:
-    """The page of the CI job we run in, where its system tells."""
-    env = os.environ
-    if "GITHUB_RUN_ID" in env:
-        return (
-            f"{env.get('GITHUB_SERVER_URL', '')}/{env.get('GITHUB_REPOSITORY', '')}/actions/runs/{env['GITHUB_RUN_ID']}"
-        )
-    return next((env[name] for name in ("CI_JOB_URL", "BUILD_URL", "CI_RUN_URL") if env.get(name)), None)
 
 
 def _here() -> Here:
@@ -134,10 +117,10 @@ def _process_start(pid: int) -> float | None:
     return process.started if process else None
 
 
-def _this_process() -> Process:
+def _this_process(machine_id: str) -> Process:
     return Process(
         host=socket.gethostname(),
-        machine_id=machine_id(),
+        machine_id=machine_id,
         boot_id=boot_id(),
         pid=os.getpid(),
         process_start=_process_start(os.getpid()),
@@ -147,14 +130,6 @@ def _this_process() -> Process:
     )
 
 
-def session_and_environment(config: pytest.Config) -> tuple[SessionRecord, Mapping[str, Any]]:
-    """What is recorded of this invocation, also where nothing is recorded."""
-    benchmarks, recorder = config.stash[BENCHMARKS], recorder_of(config)
-    session = recorder.session if recorder else _session(benchmarks, config)
-    environment = recorder.invocation.environment if recorder else None
-    return session, environment or capture(_subjects(benchmarks), rootdir(config))
-
-
 def note_links(config: pytest.Config, links: Mapping[str, Mapping[str, str]]) -> None:
     """Keeps where sinks show the session (under the empty uid) and its runs, by sink; nothing without --benchmark."""
     recorder = recorder_of(config)
@@ -162,40 +137,15 @@ def note_links(config: pytest.Config, links: Mapping[str, Mapping[str, str]]) ->
         recorder.note_links(links)
 
 
-def _session(benchmarks: Benchmarks, config: pytest.Config) -> SessionRecord:
-    settings, directory = benchmarks.settings, benchmarks.session_dir
-    state = git.describe(rootdir(config))
-    files = benchmarks.matrix.files
-    reasons = [settings.reason, *(file.run_reason for file in files)]
-    return SessionRecord(
-        name=directory.name,
-        results_directory=str(directory.parent),
-        reason=next((benchmarks.matrix.mask.hide(reason) for reason in reasons if reason), None),
-        commit=state.commit if state else None,
-        dirty=state.dirty if state else None,
-        branch=state.branch if state else None,
-        viewer_url=viewer_url(benchmarks) or None,
-        subjects=tuple(_subject(name) for name in _subjects(benchmarks)),
-    )
-
-
-def _subjects(benchmarks: Benchmarks) -> list[str]:
-    return list(dict.fromkeys(subject.package for file in benchmarks.matrix.files for subject in file.subjects))
-
-
-def _subject(package: str) -> SubjectRecord:
-    state = subject_state(package)
-    return SubjectRecord(package, state.version, state.commit, state.dirty)
-
-
-def _invocation(benchmarks: Benchmarks, config: pytest.Config) -> InvocationRecord:
+def _invocation(config: pytest.Config) -> InvocationRecord:
+    benchmarks = config.stash[BENCHMARKS]
     words = [str(word) for word in config.invocation_params.args]
     is_worker = hasattr(config, "workerinput")
     return InvocationRecord(
         uid=benchmarks.settings.invocation,
         start=datetime.now(UTC),
         host=socket.gethostname(),
-        environment=None if is_worker else capture(_subjects(benchmarks), rootdir(config)),
+        environment=None if is_worker else provenance_of(config).environment(subjects_of(benchmarks)),
         ci_run_url=ci_run_url(),
-        command_line=benchmarks.matrix.mask.hide(shlex.join(["pytest", *words])),
+        command_line=shlex.join(map(benchmarks.mask.hide, ["pytest", *words])),
     )

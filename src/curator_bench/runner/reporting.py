@@ -19,11 +19,12 @@ from curator_bench.matrix import definition_of
 from curator_bench.report.session_runs import RESULTS
 from curator_bench.rootdir import name_in_project
 from curator_bench.runner.run_keys import DEFINITION, MACHINE, UID
+from curator_bench.runner.shown import masked_checks, masked_result
 from curator_bench.values import Check, Entry, RunRecord, RunResult, Verdict
 
 _MOST_PROPERTIES = 200
 _MEASURED = tuple(field.name for field in fields(RunResult) if field.name != "verdict")
-"""What a record has of the result as it is."""
+"""The fields that a record takes over from the result."""
 
 
 def note_run(
@@ -52,7 +53,8 @@ def record_of(
     """The record of a judged run, with those of the same item before it."""
     benchmarks = item.config.stash[BENCHMARKS]
     definition = item.stash.get(DEFINITION, None) or definition_of(entry)
-    measured: dict[str, Any] = {name: getattr(result, name) for name in _MEASURED}
+    shown = masked_result(result, benchmarks.mask)
+    measured: dict[str, Any] = {name: getattr(shown, name) for name in _MEASURED}
     uid = item.stash.get(UID, "")
     return RunRecord(
         **measured,
@@ -70,7 +72,7 @@ def record_of(
         definition=definition.parts,
         directory=str(benchmarks.session_dir.joinpath(*entry.folder)),
         machine_id=item.stash.get(MACHINE, ""),
-        requirements=tuple(checks),
+        requirements=masked_checks(checks, benchmarks.mask),
         earlier=_earlier(item, uid),
     )
 

@@ -11,16 +11,18 @@ from typing import Any
 
 import pytest
 
-from curator_bench.collection import BENCHMARKS, REPORT, Benchmarks
+from curator_bench.collection import BENCHMARKS, REPORT, Benchmarks, has_gates
 from curator_bench.execution.workbench import Workbench
 from curator_bench.matrix import command_of, definition_of
 from curator_bench.runner.claiming import NOT_HERE, claim, leave_to_others, release
 from curator_bench.runner.conductor import Conductor, Job
-from curator_bench.runner.judging import forget_judge, has_gates, judge_of
+from curator_bench.runner.interrupting import hold_until_the_end
+from curator_bench.runner.judging import forget_judge, judge_of
 from curator_bench.runner.local_runner import LocalRunner
 from curator_bench.runner.policy import Allowance, Decision, GateState, Spent
 from curator_bench.runner.reporting import note_run
 from curator_bench.runner.run_keys import DEFINITION, MACHINE, UID
+from curator_bench.runner.session import provenance_of
 from curator_bench.values import Entry, Plan, RunResult, Verdict
 
 RESULT = pytest.StashKey[RunResult]()
@@ -36,6 +38,7 @@ def run_here(item: pytest.Item, entry: Entry) -> RunResult:
     if NOT_HERE in item.stash or claim(item, entry):
         leave_to_others(item)
     item.addfinalizer(lambda: release(item, entry))
+    hold_until_the_end(item)
     forget_judge(item)
     spent = item.config.stash.get(_SPENT, Spent())
     conductor = Conductor(LocalRunner(workbench(item.config)), ItemCallbacks(item.config), spent)
@@ -99,12 +102,16 @@ class ItemCallbacks:
 
     def interrupted(self, job: Job, result: RunResult | None) -> None:
         """Nobody will judge it."""
-        if result is None:
-            return
-        run = note_run(job.item, job.entry, result, result.verdict, ())
-        if (report := self._config.pluginmanager.get_plugin(REPORT)) is not None:
-            report.note_interrupted(run)
-        job.item.ihook.pytest_bench_run_finished(item=job.item, result=result)
+        if result is not None:
+            note_interrupted(job.item, job.entry, result)
+
+
+def note_interrupted(item: pytest.Item, entry: Entry, result: RunResult) -> None:
+    """Record a run that was stopped from outside, and show it."""
+    run = note_run(item, entry, result, result.verdict, ())
+    if (report := item.config.pluginmanager.get_plugin(REPORT)) is not None:
+        report.note_interrupted(run)
+    item.ihook.pytest_bench_run_finished(item=item, result=result)
 
 
 def allowance(item: pytest.Item, entry: Entry) -> Allowance:
@@ -114,7 +121,7 @@ def allowance(item: pytest.Item, entry: Entry) -> Allowance:
     return Allowance(
         retries=entry.retries,
         runs=settings.runs,
-        confirm=settings.confirm if is_judged and has_gates(item, entry) else 0,
+        confirm=settings.confirm if is_judged and has_gates(entry, settings) else 0,
         confirm_budget_s=settings.confirm_budget_s,
         shares=getattr(item.config, "workerinput", {}).get("workercount", 1),
     )
@@ -124,7 +131,9 @@ def workbench(config: pytest.Config) -> Workbench:
     """What the runs of this process share; made by the first of them."""
     if _WORKBENCH not in config.stash:
         controller = os.getppid() if hasattr(config, "workerinput") else None
-        config.stash[_WORKBENCH] = Workbench(config.stash[BENCHMARKS].session_dir, controller)
+        config.stash[_WORKBENCH] = Workbench(
+            config.stash[BENCHMARKS].session_dir, controller, provenance=provenance_of(config)
+        )
         config.add_cleanup(config.stash[_WORKBENCH].close)
     return config.stash[_WORKBENCH]
 
@@ -134,6 +143,9 @@ def plan_of(entry: Entry, benchmarks: Benchmarks) -> Plan:
     settings = benchmarks.settings
     command = command_of(entry, os.environ)
     artifacts = entry.file.artifacts_dir
+    fleet = settings.fleet
+    # Other machines are told of no more secrets than they need: scripts there do not have our environment.
+    known = benchmarks.matrix.mask if fleet and fleet.address != "local" else benchmarks.mask
     return Plan(
         name=entry.id,
         session=settings.session,
@@ -159,5 +171,5 @@ def plan_of(entry: Entry, benchmarks: Benchmarks) -> Plan:
         gpu_mem_use_warning_threshold=entry.gpu_mem_use_warning_threshold,
         gpu_check=command.gpu_check,
         problems=command.problems,
-        mask=benchmarks.matrix.mask.also(command.secrets),
+        mask=known.also(command.secrets),
     )

@@ -15,22 +15,20 @@ import pytest
 from curator_bench.codec import from_document, to_document
 from curator_bench.collection import BENCHMARKS, REPORT, Benchmarks
 from curator_bench.errors import BenchError, Mistake
-from curator_bench.masking import Mask, is_secret_name, masked
+from curator_bench.masking import masked
 from curator_bench.matrix import definition_hash
 from curator_bench.measure.processes import identify
 from curator_bench.report.session_runs import run_on
 from curator_bench.runner import recorder
-from curator_bench.runner.announcing import entry_dirs, warn
-from curator_bench.runner.sinks import choose, secrets_of
-from curator_bench.runner.viewing import shown_path, viewer_url
+from curator_bench.runner.controller import entry_dirs, warn
+from curator_bench.runner.session import provenance_of, session_of, shown_path, subjects_of
+from curator_bench.runner.sinks import choose
 from curator_bench.sinks.copying import CopyConfig
 from curator_bench.sinks.dispatcher import Chosen, Dispatcher
-from curator_bench.values import Entry, Run, RunRecord, Session, Subject, Summary
+from curator_bench.values import Entry, Run, RunRecord, Session, Summary
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
-
-_LONG_SECRET = 8
 
 
 def sink_hooks(config: pytest.Config) -> SinkHooks | None:
@@ -58,7 +56,7 @@ class SinkHooks:
         self._expected = 0
         self._began = datetime.now(UTC)
         self._verdicts: dict[str, str] = {}
-        """Of every run that was told, by node id."""
+        """The verdict of each run that sinks were given, by node id."""
         self._dispatcher: Dispatcher | None = None
         self._links: dict[str, dict[str, str]] = {}
 
@@ -106,11 +104,20 @@ class SinkHooks:
     def _told(self) -> Dispatcher:
         """Sinks are told of a session when its first run starts."""
         if self._dispatcher is None:
-            session = session_of(self._benchmarks, self._config, self._began, self._expected)
-            mask = mask_of(self._benchmarks.matrix.mask, os.environ)
+            session = self._session()
             source = source_of(self._benchmarks)
-            self._dispatcher = Dispatcher(self._chosen, session, source, mask)
+            self._dispatcher = Dispatcher(self._chosen, session, source, self._benchmarks.mask)
         return self._dispatcher
+
+    def _session(self) -> Session:
+        benchmarks = self._benchmarks
+        environment = provenance_of(self._config).environment(subjects_of(benchmarks))
+        return dataclasses.replace(
+            session_of(self._config),
+            started_at=self._began.isoformat(timespec="milliseconds"),
+            runs_expected=self._expected,
+            environment=dict(_flat(masked(environment, benchmarks.mask))),
+        )
 
     def _finished(self, run: RunRecord) -> None:
         self._verdicts[run.nodeid] = str(run.verdict)
@@ -120,7 +127,7 @@ class SinkHooks:
 
     def _tell(self, run: RunRecord) -> None:
         entry = self._entries.get(run.nodeid)
-        told = masked(dict(entry.sink_data), self._benchmarks.matrix.mask) if entry else {}
+        told = masked(dict(entry.sink_data), self._benchmarks.mask) if entry else {}
         self._told().run_finished(shown_to_sinks(run, entry, self._benchmarks), told)
 
     def _end(self, dispatcher: Dispatcher, exit_status: int) -> None:
@@ -155,32 +162,11 @@ def shown_to_sinks(run: RunRecord, entry: Entry | None, benchmarks: Benchmarks) 
         marks=run.marks or (entry.marks if entry else ()),
         definition_hash=run.definition_hash or (definition_hash(entry) if entry else ""),
     )
-    return from_document(RunRecord, masked(to_document(run), benchmarks.matrix.mask))
-
-
-def session_of(benchmarks: Benchmarks, config: pytest.Config, began: datetime, expected: int) -> Session:
-    directory, mask = benchmarks.session_dir, benchmarks.matrix.mask
-    record, environment = recorder.session_and_environment(config)
-    return Session(
-        name=directory.name,
-        directory=str(directory),
-        invocation=benchmarks.settings.invocation,
-        started_at=began.isoformat(timespec="milliseconds"),
-        runs_expected=expected,
-        reason=record.reason or "",
-        commit=record.commit or "",
-        branch=record.branch or "",
-        dirty=record.dirty,
-        subjects=tuple(Subject(**dataclasses.asdict(subject)) for subject in record.subjects),
-        viewer_url=viewer_url(benchmarks),
-        ci_run_url=recorder.ci_run_url() or "",
-        host=socket.gethostname(),
-        environment=dict(_flat(masked(dict(environment), mask))),
-    )
+    return from_document(RunRecord, masked(to_document(run), benchmarks.mask))
 
 
 def source_of(benchmarks: Benchmarks) -> dict[str, Any]:
-    """What it takes to make the sinks again: the files, whose variables are then looked up anew. And who we are."""
+    """The facts for `curator-bench resend`: the matrix files, whose variables are read again, and this process."""
     settings = benchmarks.settings
     here = identify(os.getpid())
     return {
@@ -189,17 +175,11 @@ def source_of(benchmarks: Benchmarks) -> dict[str, Any]:
         "datasets": str(settings.datasets_file) if settings.datasets_file else None,
         "working_dir": str(settings.working_dir),
         "curator_repo": settings.curator_repo,
-        "copy_to": benchmarks.matrix.mask.hide(settings.copy_to or ""),
+        "copy_to": benchmarks.mask.hide(settings.copy_to or ""),
         "host": socket.gethostname(),
         "pid": os.getpid(),
         "process_start": here.started if here else None,
     }
-
-
-def mask_of(mask: Mask, environ: Mapping[str, str]) -> Mask:
-    """For what people are told of sinks: libraries find secrets in variables by themselves, and name them in errors."""
-    own = [value for name, value in environ.items() if is_secret_name(name) and len(value) >= _LONG_SECRET]
-    return Mask(secrets_of([*mask.values, *own]))
 
 
 def _flat(value: Any, prefix: str = "") -> Generator[tuple[str, Any]]:

@@ -10,7 +10,7 @@ from pydantic import ConfigDict
 from curator_bench.errors import BenchError
 from curator_bench.sinks.methods import wrong_with
 from curator_bench.sinks.sink import Context, Sink, SinkConfig
-from curator_bench.values import RunRecord, Scalar, Session, Summary, Verdict
+from curator_bench.values import Check, RunRecord, Scalar, Session, Summary, Verdict
 
 
 class OpenConfig(SinkConfig):
@@ -109,6 +109,10 @@ def _call_with(call: Any, *given: Any) -> Any:
     return call(*given[: len(positional)], *missing)
 
 
+def _word(check: Check) -> str:
+    return f": {check.says}" if check.says else ""
+
+
 def _result_of_old(result: RunRecord) -> dict[str, Any]:
     exec_time_s: Scalar = result.metrics.get("exec_time_s", result.duration_s)
     return {
@@ -123,6 +127,6 @@ def _result_of_old(result: RunRecord) -> dict[str, Any]:
         "returncode": result.exit_code,
         "stdouterr_file": result.log_path,
         "requirements_not_met": {
-            check.metric: f"{check.bound} {check.limit}, found {check.actual}" for check in result.unmet
+            check.metric: f"{check.bound} {check.limit}, found {check.actual}{_word(check)}" for check in result.unmet
         },
     }

@@ -8,11 +8,15 @@ from pathlib import Path
 from curator_bench import safe_files
 from curator_bench.masking import Mask
 
+_PIECE = 1 << 20
+
 
 def copy_masked(path: Path, target: Path, mask: Mask, most: int) -> None:
     """The last bytes of a file, at most so many, with its secrets masked. Raises OSError, also for a link."""
     with safe_files.open_file(path) as source, target.open("wb") as copy:
-        source.seek(max(0, os.fstat(source.fileno()).st_size - most))
-        for line in source:
-            text = line.decode("utf-8", "surrogateescape")
+        if (size := os.fstat(source.fileno()).st_size) > most:
+            source.seek(size - most)
+            source.readline()  # half a line may begin with half a secret
+        while lines := source.readlines(_PIECE):
+            text = b"".join(lines).decode("utf-8", "surrogateescape")
             copy.write(mask.hide(text).encode("utf-8", "surrogateescape"))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from curator_bench import safe_files
+from curator_bench import interrupts, safe_files
 from curator_bench.masking import Mask
 from curator_bench.sinks.courier import UNKEPT, Courier
 from curator_bench.sinks.journal import FOLDER, Journal
@@ -70,12 +70,16 @@ class Dispatcher:
 
     def _wait(self, grace_s: float, say: Callable[[str], None]) -> None:
         tells_at = time.monotonic() + _TELLS_AFTER_S
-        while left := [one for one in self._couriers if not one.is_done and time.monotonic() < one.has_until(grace_s)]:
+        while (left := self._left(grace_s)) and not interrupts.is_hurried():
             if time.monotonic() > tells_at:
                 tells_at = math.inf
                 waiting = ", ".join(f"{one.name} ({len(one.account.left)} messages left)" for one in left)
                 say(f"Waiting for sinks: {waiting}. Ctrl-C leaves them to `{self._resend}`")
             time.sleep(_LOOK_AT_THE_END_S)
+
+    def _left(self, grace_s: float) -> list[Courier]:
+        now = time.monotonic()
+        return [one for one in self._couriers if not one.is_done and now < one.has_until(grace_s)]
 
     @property
     def _resend(self) -> str:

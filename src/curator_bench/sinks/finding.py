@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import importlib.util
-import sys
-from importlib.metadata import entry_points
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
+from curator_bench import extensions
 from curator_bench.errors import BenchError, MissingExtra
 from curator_bench.sinks.adapters import adapted
 from curator_bench.sinks.sink import Sink, SinkConfig
 
-GROUP = "curator_bench.sinks"
+_WHAT = "sink"
 BUILT_IN = {
     "mlflow": "curator_bench.sinks.mlflow:MlflowSink",
     "slack": "curator_bench.sinks.slack:SlackSink",
@@ -41,7 +38,7 @@ def is_built_in(name: str) -> bool:
 
 def check_known(name: str) -> None:
     """Raises UnknownSink for a name nobody has; nothing is imported, nor is a module looked for that is named."""
-    known = [*BUILT_IN, *(entry.name for entry in entry_points(group=GROUP))]
+    known = [*BUILT_IN, *extensions.offered_as(_WHAT)]
     if ":" not in name and name not in known:
         raise UnknownSink(name, known)
 
@@ -49,12 +46,11 @@ def check_known(name: str) -> None:
 def find(name: str, folder: Path) -> type[Sink[Any]]:
     """The class of a sink; files are looked for in `folder`. Raises BenchError with what is wrong with the name."""
     if name in BUILT_IN:
-        return adapted(_load(BUILT_IN[name], folder), name)
+        return adapted(extensions.load(_WHAT, BUILT_IN[name], folder), name)
     if ":" in name:
-        return adapted(_load(name, folder), name)
+        return adapted(extensions.load(_WHAT, name, folder), name)
     check_known(name)
-    found = {entry.name: entry for entry in entry_points(group=GROUP)}
-    return adapted(_load(found[name].value, folder), name)
+    return adapted(extensions.find(_WHAT, name, folder), name)
 
 
 def check_extra(kind: type[Sink[Any]], name: str) -> None:
@@ -68,32 +64,3 @@ def check_ready(kind: type[Sink[Any]], name: str, config: SinkConfig) -> None:
     check_extra(kind, name)
     if missing := config.lacks():
         raise BenchError(f"the sink {name} needs {missing}")
-
-
-def _load(where: str, folder: Path) -> Any:
-    module, _, attribute = where.rpartition(":")
-    try:
-        found: Any = _file(folder / module) if module.endswith(".py") else importlib.import_module(module)
-        for part in attribute.split("."):
-            found = getattr(found, part)
-    except (Exception, SystemExit) as error:  # whatever the module of a user raises when it is imported
-        raise BenchError(f"the sink {where!r} cannot be loaded: {type(error).__name__}: {error}") from error
-    return found
-
-
-def _file(path: Path) -> ModuleType:
-    """A module that stands in no package, under a name nobody else has."""
-    name = f"curator_bench_sink_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
-    if name in sys.modules:
-        return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise FileNotFoundError(path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses and pydantic look their module up there
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[name]
-        raise
-    return module

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections import Counter
 from pathlib import Path
 
 from pydantic import Field
 
+from curator_bench.locking import lock
 from curator_bench.sinks.sink import Context, Sink, SinkConfig
 from curator_bench.values import RunRecord, Session, Summary, Verdict
-from curator_bench.words import inconclusive_line, readable, readable_seconds
+from curator_bench.words import check_line, readable, readable_seconds
 
 _MARKS = {Verdict.PASSED: "✅", Verdict.SKIPPED: "⏭"}
 _MOST_ROWS = 500
@@ -60,7 +60,7 @@ class GithubSink(Sink[GithubConfig]):
                     self.context.say(annotation(result))
         if self.config.step_summary:
             with Path(self.config.step_summary).open("a", encoding="utf-8") as file:
-                fcntl.flock(file, fcntl.LOCK_EX)
+                lock(file)
                 file.write(_cut(markdown(self._session, results, summary, self.config.default_metrics)))
 
 
@@ -109,12 +109,7 @@ def _row(result: RunRecord, metrics: list[str]) -> str:
 
 def _why(result: RunRecord) -> str:
     """What was not met, and which gates could not be decided; else the error."""
-    unmet = (
-        f"{one.metric} is {'missing' if one.missing else readable(one.metric, one.actual)}, "
-        f"{one.bound} {readable(one.metric, one.limit)}"
-        for one in result.unmet
-    )
-    return "; ".join([*unmet, *map(inconclusive_line, result.inconclusive)]) or result.error
+    return "; ".join(map(check_line, (*result.unmet, *result.inconclusive))) or result.error
 
 
 def _cell(text: str) -> str:

@@ -8,7 +8,6 @@ at worst what was being delivered just then, a second time.
 
 from __future__ import annotations
 
-import fcntl
 import io
 import json
 import logging
@@ -21,6 +20,7 @@ from typing import Any
 
 from curator_bench import safe_files
 from curator_bench.codec import json_line
+from curator_bench.locking import append_whole, lock
 from curator_bench.sinks.messages import Message, from_message, to_message
 from curator_bench.values import Session
 
@@ -33,7 +33,7 @@ _FOR_US_ALONE = 0o600
 
 @dataclass(slots=True)
 class Undelivered:
-    """What one invocation has left in a file. `source` is what `Journal.begin` was given."""
+    """The messages that one invocation has left in a file. `source` is the argument of `Journal.begin`."""
 
     invocation: str
     session: Session
@@ -75,14 +75,11 @@ class Journal:
     def _append(self, document: Mapping[str, Any]) -> None:
         line = json_line({**document, "invocation": self._invocation})
         with _locked(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND) as descriptor:
-            before = os.fstat(descriptor).st_size
-            if os.write(descriptor, line) < len(line):  # the disk is full
-                os.ftruncate(descriptor, before)
-                raise OSError(f"{self.path}: no room for {len(line)} bytes more")
+            append_whole(descriptor, line)
 
 
 def read(path: Path) -> list[Undelivered]:
-    """What is not delivered, by invocation; lines that are broken are passed over with a warning."""
+    """The undelivered messages, by invocation; broken lines are passed over with a warning."""
     found: dict[str, Undelivered] = {}
     for number, document in _documents(path):
         try:
@@ -115,7 +112,7 @@ def _rewrite(path: Path, keeps: Any) -> None:
 
 
 def _make_folder(folder: Path) -> None:
-    """What was told may be meant for a few eyes only."""
+    """Make the folder for us alone: messages may be meant for a few eyes only."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with suppress(FileExistsError):
         folder.mkdir(0o700)
@@ -165,7 +162,7 @@ def _locked(path: Path, flags: int) -> Iterator[int]:
     while True:
         descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, _FOR_US_ALONE)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            lock(descriptor)
             if _is_still(path, descriptor):
                 yield descriptor
                 return

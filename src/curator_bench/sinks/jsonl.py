@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import fcntl
 import json
 import os
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ from pydantic import Field, field_validator
 
 from curator_bench import safe_files
 from curator_bench.codec import json_line, to_document
+from curator_bench.locking import append_whole, lock
 from curator_bench.sinks.file_systems import lacking, opened
 from curator_bench.sinks.sink import Sink, SinkConfig
 from curator_bench.values import RunRecord, Session
@@ -77,12 +77,8 @@ class JsonlSink(Sink[JsonlConfig]):
         path = self.context.matrix_dir / Path(self.config.path).expanduser()
         path.parent.mkdir(parents=True, exist_ok=True)
         with safe_files.open_to_append(Path(os.path.realpath(path))) as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            before = os.fstat(file.fileno()).st_size
-            if (file.write(lines) or 0) < len(lines):
-                file.truncate(before)
-                raise OSError(f"{path}: no room for {len(lines)} bytes more")
-            os.fsync(file.fileno())
+            lock(file)
+            append_whole(file, lines, sync=True)
 
     def _read_object(self) -> dict[str, bytes]:
         file_system, path = opened(self._object, self.config.options)

@@ -14,7 +14,7 @@ from typing import Any
 
 from curator_bench import safe_files
 from curator_bench.values import RunRecord, Scalar, Session, Verdict
-from curator_bench.words import inconclusive_line
+from curator_bench.words import check_line
 
 LONGEST_NAME = 250
 LONGEST_PARAM = 6000
@@ -108,8 +108,8 @@ def _tags(result: RunRecord, session: Session) -> dict[str, str]:
         "warnings": "\n".join(result.warnings),
         "curator_bench.uid": result.uid,
         "mlflow.source.name": result.nodeid,
-        "unmet": "\n".join(f"{one.metric}: {one.actual}, {one.bound} {one.limit}" for one in result.unmet),
-        "inconclusive": "\n".join(map(inconclusive_line, result.inconclusive)),
+        "unmet": "\n".join(map(check_line, result.unmet)),
+        "inconclusive": "\n".join(map(check_line, result.inconclusive)),
         "ray_version": result.ray_version,
     }
 

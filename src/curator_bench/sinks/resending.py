@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import fcntl
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from curator_bench import safe_files
+from curator_bench.locking import locked
 from curator_bench.masking import Mask
 from curator_bench.sinks.dispatcher import Chosen
 from curator_bench.sinks.journal import FOLDER, Journal, Undelivered, forget
@@ -31,12 +31,12 @@ def files_of(session_dir: Path) -> list[Path]:
 
 @contextmanager
 def alone(session_dir: Path, journal: Path) -> Iterator[bool]:
-    """Whether nobody else resends from this file; nobody does until the block is left."""
+    """True where nobody else resends from this file; nobody does until the block is left."""
     lock = session_dir / "sinks" / f"{journal.stem}.resend.lock"
     lock.parent.mkdir(exist_ok=True)
-    with safe_files.open_lock(lock) as file:
+    with ExitStack() as held:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            held.enter_context(locked(lock, wait=False))
         except BlockingIOError:
             yield False
         else:

@@ -228,7 +228,7 @@ class SlackSink(Sink[SlackConfig]):
         if response.status_code >= 500:
             raise ConnectionError(f"Slack answers {response.status_code}")
         if response.status_code != 200:
-            raise Refused(f"Slack refuses: {response.status_code} {response.body[:100]}")
+            raise Refused(f"Slack refuses: {response.status_code} {response.body}")
 
 
 def _expect_no_more(state: dict[str, Any], but_of: Container[str]) -> None:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from curator_bench.values import Check, RunRecord, Session, Summary, Verdict
-from curator_bench.words import readable, readable_seconds
+from curator_bench.words import bound_of, readable, readable_seconds
 
 MOST_BLOCKS = 50
 LONGEST_SECTION = 3000
@@ -82,11 +82,13 @@ _BOUNDS = {"min_value": "≥", "max_value": "≤", "exact_value": "="}
 
 
 def _bound(check: Check) -> str:
-    return f"{_BOUNDS.get(check.bound, check.bound)} {readable(check.metric, check.limit)}"
+    _, limit = bound_of(check).split(" ", 1)
+    return f"{_BOUNDS.get(check.bound, check.bound)} {limit}"
 
 
 def _actual(check: Check) -> str:
-    return "missing" if check.missing else readable(check.metric, check.actual)
+    actual = "missing" if check.missing else readable(check.metric, check.actual)
+    return f"{actual}: {check.says}" if check.says and check.says != "inconclusive" else actual
 
 
 def _sign(counts: Mapping[str, int], is_over: bool, is_cut_short: bool) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from curator_bench import safe_files
+from curator_bench.locking import locked
 from curator_bench.values import RunRecord
 
 
@@ -39,8 +39,7 @@ class State:
     def alone(self) -> Iterator[None]:
         """What takes long and only one of several invocations may do at a time; the object can be changed meanwhile."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with safe_files.open_lock(self.path.with_suffix(".alone")) as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with locked(self.path.with_suffix(".alone")):
             yield
 
     @contextmanager
@@ -50,8 +49,7 @@ class State:
         Where the block raises, nothing is kept.
         """
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with safe_files.open_lock(self.path.with_suffix(".lock")) as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with locked(self.path.with_suffix(".lock")):
             document = self.read()
             before = json.dumps(document)
             yield document

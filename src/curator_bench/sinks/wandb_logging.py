@@ -13,7 +13,7 @@ from curator_bench.sinks.copies import copy_masked
 from curator_bench.sinks.sink import Refused, Sink
 from curator_bench.sinks.wandb import WandbConfig
 from curator_bench.values import RunRecord, Session, Verdict
-from curator_bench.words import inconclusive_line
+from curator_bench.words import check_line
 
 _MEBIBYTE = 2**20
 _LONGEST_TAG = 64
@@ -79,7 +79,7 @@ class WandbLogging(Sink[WandbConfig]):
             "reason": session.reason,
             "viewer_url": session.viewer_url,
             "attempt": result.attempt,
-            "inconclusive": [inconclusive_line(one) for one in result.inconclusive],
+            "inconclusive": [check_line(one) for one in result.inconclusive],
             "subjects": {subject.package: subject.version for subject in session.subjects},
         }
 

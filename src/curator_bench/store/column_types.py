@@ -4,13 +4,14 @@ SQLite and PostgreSQL give back the same."""
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 from datetime import UTC, datetime
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Dialect
+
+from curator_bench.codec import strict
 
 _MOST_KEY_BYTES = 800
 """PostgreSQL refuses an index row of more than about 2,700 bytes, and three keys stand side by side in one."""
@@ -69,7 +70,7 @@ class Document(sa.TypeDecorator[Any]):
     cache_ok = True
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
-        return None if value is None else json.loads(json.dumps(value, default=str), parse_constant=str)
+        return None if value is None else strict(value)
 
 
 def key(text: str) -> str:

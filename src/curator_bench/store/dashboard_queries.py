@@ -9,20 +9,21 @@ from typing import Any
 
 from sqlalchemy import Connection, or_, select
 
-from curator_bench.store.queries import MissedRequirement, PastSession
-from curator_bench.store.records import InvocationRecord, SubjectRecord
+from curator_bench.store.queries import MISSED_COLUMNS, MissedRequirement, PastSession
+from curator_bench.store.records import InvocationRecord
 from curator_bench.store.tables import INVOCATIONS, REQUIREMENTS, RUNS, SUBJECTS
+from curator_bench.values import Subject
 
 _LINKS = {"CI run": "ci_run_url", "cluster": "cluster_details_url", "performance report": "performance_report_url"}
 
 
-def subjects_by_session(connection: Connection, sessions: Sequence[PastSession]) -> dict[int, list[SubjectRecord]]:
+def subjects_by_session(connection: Connection, sessions: Sequence[PastSession]) -> dict[int, list[Subject]]:
     """The packages under test of each session, by its id."""
-    names = [column.name for column in fields(SubjectRecord)]
+    names = [column.name for column in fields(Subject)]
     statement = select(SUBJECTS.c.session, *(SUBJECTS.c[name] for name in names)).order_by(SUBJECTS.c.id)
-    found: dict[int, list[SubjectRecord]] = defaultdict(list)
+    found: dict[int, list[Subject]] = defaultdict(list)
     for session, *values in connection.execute(statement.where(SUBJECTS.c.session.in_(_numbers(sessions)))):
-        found[session].append(SubjectRecord(*values))
+        found[session].append(Subject(*values))
     return found
 
 
@@ -39,11 +40,11 @@ def invocations_by_session(
 
 
 def missed_by_run(connection: Connection) -> dict[str, list[MissedRequirement]]:
-    """The requirements that were not met, by the uid of the run."""
+    """The requirements that were not met and the gates that are inconclusive, by the uid of the run."""
     missed = (
-        select(RUNS.c.uid, *(REQUIREMENTS.c[name] for name in ("metric", "bound", "limit", "actual")))
+        select(RUNS.c.uid, *(REQUIREMENTS.c[name] for name in MISSED_COLUMNS))
         .join(RUNS, RUNS.c.id == REQUIREMENTS.c.run)
-        .where(REQUIREMENTS.c.met.is_(False))
+        .where(REQUIREMENTS.c.met.is_not(True))
         .order_by(REQUIREMENTS.c.run, REQUIREMENTS.c.position)
     )
     found: dict[str, list[MissedRequirement]] = defaultdict(list)

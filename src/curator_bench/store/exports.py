@@ -20,19 +20,12 @@ from sqlalchemy import Connection, Row, Table, func, select
 
 from curator_bench.errors import MissingExtra
 from curator_bench.store import bulk, unrecorded
-from curator_bench.store.records import (
-    Figures,
-    InvocationRecord,
-    RunEnd,
-    RunStart,
-    SessionRecord,
-    StoredRun,
-    SubjectRecord,
-)
+from curator_bench.store.records import Figures, InvocationRecord, RunEnd, RunStart, SessionRecord, StoredRun
 from curator_bench.store.running import RUNNING
 from curator_bench.store.scalars import scalar_of, value_of
 from curator_bench.store.tables import INVOCATIONS, METRICS, PARAMS, REQUIREMENTS, RUNS, SAMPLES, SESSIONS, SUBJECTS
-from curator_bench.values import Check, Repeat, Verdict
+from curator_bench.values import Check, Repeat, Subject, Verdict
+from curator_bench.words import csv_cells
 
 Progress = Callable[[int, int], None]
 Parts = Mapping[int, list[tuple[Any, ...]]]
@@ -67,8 +60,8 @@ def export_csv(connection: Connection, out: IO[bytes], progress: Progress = lamb
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
     for run, metrics in _table(connection, progress):
-        shown = tuple(value.isoformat() if isinstance(value, datetime) else value for value in run)
-        writer.writerows(shown + metric for metric in metrics)
+        shown = csv_cells(value.isoformat() if isinstance(value, datetime) else value for value in run)
+        writer.writerows([*shown, *csv_cells(metric)] for metric in metrics)
     text.flush()
     text.detach()
 
@@ -143,7 +136,7 @@ def _sessions(connection: Connection, numbers: Iterable[int]) -> Mapping[int, Ma
     found = connection.execute(select(SESSIONS).where(SESSIONS.c.id.in_(numbers)))
     sessions = {row.id: {**row._mapping, "subjects": ()} for row in found}
     for row in connection.execute(select(SUBJECTS).where(SUBJECTS.c.session.in_(sessions)).order_by(SUBJECTS.c.id)):
-        sessions[row.session]["subjects"] += (SubjectRecord(row.package, row.version, row.commit, row.dirty),)
+        sessions[row.session]["subjects"] += (Subject(row.package, row.version, row.commit, row.dirty),)
     return sessions
 
 

@@ -17,8 +17,6 @@ from curator_bench.store.tables import RUNS, SESSIONS
 
 _SHORTEST = 6
 """Of a uid or a commit so many letters tell which is meant."""
-_ENOUGH = 5
-"""So many runs tell how a metric scatters."""
 
 
 class Kind(NamedTuple):
@@ -80,31 +78,25 @@ def measured(connection: Connection, metric: str | None = None) -> Measured:
     return found
 
 
-def only(everything: Measured, sessions: Collection[int] | None, without: Collection[int] = ()) -> Measured:
-    """The values of these sessions, None for all, without those of others."""
+def only(everything: Measured, sessions: Collection[int]) -> Measured:
+    """The values of these sessions."""
     found: Measured = defaultdict(dict)
     for measure, kinds in everything.items():
         for kind, (of, values) in kinds.items():
-            kept = np.ones(len(of), dtype=bool) if sessions is None else np.isin(of, list(sessions))
-            kept &= ~np.isin(of, list(without))
+            kept = np.isin(of, list(sessions))
             if kept.any():
                 found[measure][kind] = Values(of[kept], values[kept])
     return found
 
 
-def beside(everything: Measured, sessions: Collection[int], until: Collection[int]) -> Measured:
-    """The values of other sessions, in their order, up to the last value of the sessions in `until`.
-
-    What was measured later says nothing of how a metric scattered then; it is taken only where too little came before.
-    """
-    found = only(everything, None, without=sessions)
-    for measure, kinds in found.items():
+def beside(everything: Measured, sessions: Collection[int]) -> Measured:
+    """The values beside those of these sessions, without any that is newer than all of them."""
+    found: Measured = defaultdict(dict)
+    for measure, kinds in everything.items():
         for kind, (of, values) in kinds.items():
-            known = everything[measure][kind].sessions
-            (places,) = np.nonzero(np.isin(known, list(until)))
-            if not len(places):
-                continue
-            older = int(np.sum(~np.isin(known[: places[-1] + 1], list(sessions))))
-            if older >= _ENOUGH:
-                kinds[kind] = Values(of[:older], values[:older])
+            own = np.isin(of, list(sessions))
+            newest = int(np.flatnonzero(own)[-1]) if own.any() else len(of)
+            kept = ~own & (np.arange(len(of)) < newest)
+            if kept.any():
+                found[measure][kind] = Values(of[kept], values[kept])
     return found

@@ -12,13 +12,14 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, Select, and_, func, or_, select, tuple_
 
 from curator_bench.errors import BenchError
-from curator_bench.store.records import InvocationRecord, SubjectRecord
+from curator_bench.store.records import InvocationRecord
 from curator_bench.store.scalars import scalar_of
 from curator_bench.store.tables import INVOCATIONS, METRICS, REQUIREMENTS, RUNS, SESSIONS, SUBJECTS
-from curator_bench.values import Scalar
+from curator_bench.values import Scalar, Subject
 
 _NAMES_SHOWN = 3
 _SHORTEST_UID = 6
+MISSED_COLUMNS = ("metric", "bound", "limit", "actual", "met", "note")
 _MEASURED_TIME = "exec_time_s"
 
 
@@ -105,13 +106,20 @@ class PastSession:
 
 @dataclass(frozen=True, slots=True)
 class MissedRequirement:
-    """A bound that a run of a session did not keep."""
+    """A bound that a run did not keep, or a gate that is inconclusive."""
 
     run_uid: str
     metric: str
     bound: str
     limit: str | None
     actual: str | None
+    met: bool | None = False
+    """None of a gate that is inconclusive; `note` says what would decide it."""
+    note: str | None = None
+
+    @property
+    def is_inconclusive(self) -> bool:
+        return self.met is None
 
 
 _RUN_COLUMNS = (
@@ -255,20 +263,21 @@ def runs_of(connection: Connection, session: PastSession) -> list[PastRun]:
 
 
 def missed_requirements(connection: Connection, session: PastSession) -> list[MissedRequirement]:
+    """The requirements of its runs that were not met, and the gates that are inconclusive."""
     missed = (
-        select(RUNS.c.uid, *(REQUIREMENTS.c[name] for name in ("metric", "bound", "limit", "actual")))
+        select(RUNS.c.uid, *(REQUIREMENTS.c[name] for name in MISSED_COLUMNS))
         .join(RUNS, RUNS.c.id == REQUIREMENTS.c.run)
-        .where(RUNS.c.session == session.id, REQUIREMENTS.c.met.is_(False))
+        .where(RUNS.c.session == session.id, REQUIREMENTS.c.met.is_not(True))
         .order_by(RUNS.c.start, RUNS.c.id, REQUIREMENTS.c.position)
     )
     return [MissedRequirement(*row) for row in connection.execute(missed)]
 
 
-def subjects_of(connection: Connection, session: PastSession) -> list[SubjectRecord]:
+def subjects_of(connection: Connection, session: PastSession) -> list[Subject]:
     """The packages under test."""
-    columns = [SUBJECTS.c[field.name] for field in fields(SubjectRecord)]
+    columns = [SUBJECTS.c[field.name] for field in fields(Subject)]
     found = select(*columns).where(SUBJECTS.c.session == session.id).order_by(SUBJECTS.c.package, SUBJECTS.c.id)
-    return [SubjectRecord(*row) for row in connection.execute(found)]
+    return [Subject(*row) for row in connection.execute(found)]
 
 
 def invocations_of(connection: Connection, session: PastSession) -> list[InvocationRecord]:

@@ -3,37 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-import math
-import numbers
 import shlex
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from datetime import datetime
+from pathlib import Path
+from typing import Any
 
+from curator_bench import codec
 from curator_bench.store.checking import wrong_values
-from curator_bench.values import Check, Repeat, Run, RunRecord, Scalar, Verdict
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
-_Record = TypeVar("_Record", bound="DataclassInstance")
+from curator_bench.values import Check, Repeat, Run, RunRecord, Scalar, Session, Subject, Verdict
 
 
 def new_uid() -> str:
     """Random, so that what different databases hold can be put together."""
     return uuid.uuid4().hex
-
-
-@dataclass(frozen=True, slots=True)
-class SubjectRecord:
-    """A package under test as it was found."""
-
-    package: str
-    version: str | None = None
-    commit: str | None = None
-    dirty: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +33,7 @@ class SessionRecord:
     dirty: bool | None = None
     branch: str | None = None
     viewer_url: str | None = None
-    subjects: tuple[SubjectRecord, ...] = ()
+    subjects: tuple[Subject, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,12 +168,31 @@ def start_of(run: Run, process: Process) -> RunStart:
     )
 
 
+def session_record(session: Session) -> SessionRecord:
+    """The row of the session an invocation joins; its uid stands in its folder."""
+    directory = Path(session.directory)
+    return SessionRecord(
+        name=directory.name,
+        results_directory=str(directory.parent),
+        reason=session.reason or None,
+        commit=session.commit or None,
+        dirty=session.dirty,
+        branch=session.branch or None,
+        viewer_url=session.viewer_url or None,
+        subjects=session.subjects,
+    )
+
+
 def end_of(run: RunRecord) -> RunEnd:
     """What the row says of a run that has been judged. What a benchmark set on its row counts above all."""
     was_called = not run.phases or "call" in run.phases
     measured = {column: _number(run.metrics.get(metric)) for column, metric in _MEASURED.items()}
     ray = {"ray_version": run.ray_version or None, "ray_num_cpus": run.ray_num_cpus, "ray_num_gpus": run.ray_num_gpus}
-    figures = {**measured, **ray, **{name: value for name, value in run.columns.items() if name in FIGURES}}
+    figures: dict[str, Any] = {
+        **measured,
+        **ray,
+        **{name: value for name, value in run.columns.items() if name in FIGURES},
+    }
     end = RunEnd(
         verdict=run.verdict,
         end=datetime.fromisoformat(run.ended_at),
@@ -202,7 +206,7 @@ def end_of(run: RunRecord) -> RunEnd:
         gpu=",".join(run.gpus) or None,
         command=shlex.join(run.command) or None,
         log_path=run.log_path or None,
-        figures=_made(Figures, figures),
+        figures=Figures(**figures),
         metrics=run.metrics,
         params=run.params,
         repeats=run.repeats,
@@ -226,80 +230,13 @@ class StoredRun:
     end: RunEnd
 
 
-def to_document(record: StoredRun) -> dict[str, Any]:
-    """Strict JSON: times as ISO 8601, NaN and the infinities as texts."""
-    document: dict[str, Any] = _plain(record)
-    return document
-
-
 def from_document(document: Mapping[str, Any]) -> StoredRun:
-    """What `to_document` made, also a later version's: names it does not know are left out. Raises ValueError."""
+    """The record that a line of such a file holds, also a later version's. Raises ValueError."""
     try:
-        record = _run_record(document)
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"this is no run: {error!r}") from error
+        record = codec.from_document(StoredRun, document)
+    except ValueError as error:
+        raise ValueError(f"this is no run: {error}") from error
     wrong = ", ".join(wrong_values(record))
     if wrong:
         raise ValueError(f"this is no run: {wrong}")
     return record
-
-
-def _run_record(document: Mapping[str, Any]) -> StoredRun:
-    session, invocation, end = document["session"], document.get("invocation"), document["end"]
-    return StoredRun(
-        session=_made(SessionRecord, session, subjects=_all_made(SubjectRecord, session.get("subjects"))),
-        invocation=None if invocation is None else _made(InvocationRecord, _timed(invocation)),
-        start=_made(RunStart, _timed(document["start"])),
-        end=_made(
-            RunEnd,
-            _timed(end),
-            verdict=Verdict(end["verdict"]),
-            figures=_made(Figures, end.get("figures") or {}),
-            repeats=_all_made(Repeat, end.get("repeats")),
-            checks=_all_made(Check, end.get("checks")),
-        ),
-    )
-
-
-def _made(kind: type[_Record], document: Mapping[str, Any], **given: Any) -> _Record:
-    known = {field.name for field in dataclasses.fields(kind)}
-    return kind(**{name: value for name, value in document.items() if name in known} | given)
-
-
-def _all_made(kind: type[_Record], documents: Any) -> tuple[_Record, ...]:
-    return tuple(_made(kind, document) for document in documents or ())
-
-
-def _timed(document: Mapping[str, Any]) -> dict[str, Any]:
-    times = {name: datetime.fromisoformat(document[name]) for name in ("start", "end") if document.get(name)}
-    return {**document, **{name: _in_utc(time) for name, time in times.items()}}
-
-
-def _in_utc(time: datetime) -> datetime:
-    return time.replace(tzinfo=UTC) if time.tzinfo is None else time
-
-
-def _plain(value: Any) -> Any:
-    if value is None or isinstance(value, str | bool):
-        return str(value) if isinstance(value, str) else value
-    if isinstance(value, Mapping):
-        return {str(name): _plain(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if dataclasses.is_dataclass(value):
-        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
-    return _plain_number(value) if isinstance(value, numbers.Real) else _printed(value)
-
-
-def _plain_number(value: numbers.Real) -> int | float | str:
-    """Also those of numpy, which are no int and no float."""
-    if isinstance(value, numbers.Integral):
-        return int(value)
-    number = float(value)
-    if math.isfinite(number):
-        return number
-    return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
-
-
-def _printed(value: Any) -> str:
-    return value.isoformat() if isinstance(value, datetime) else str(value)

@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Table, bindparam, delete, insert, select, update
 
 from curator_bench.store.column_types import key
-from curator_bench.store.records import InvocationRecord, RunEnd, RunStart, SessionRecord, StoredRun, SubjectRecord
+from curator_bench.store.records import InvocationRecord, RunEnd, RunStart, SessionRecord, StoredRun
 from curator_bench.store.running import RUNNING
 from curator_bench.store.scalars import text_of, value_and_text
-from curator_bench.store.schema import BenchSession, Invocation, Metric, Param, Requirement, Sample, Subject, TestRun
-from curator_bench.values import Verdict
+from curator_bench.store.schema import BenchSession, Invocation, Metric, Param, Requirement, Sample, TestRun
+from curator_bench.store.schema import Subject as SubjectRow
+from curator_bench.values import Subject, Verdict
 
 
 def _table(model: Any) -> Table:
@@ -22,7 +23,7 @@ def _table(model: Any) -> Table:
     return table
 
 
-_SESSIONS, _INVOCATIONS, _SUBJECTS, _RUNS = map(_table, (BenchSession, Invocation, Subject, TestRun))
+_SESSIONS, _INVOCATIONS, _SUBJECTS, _RUNS = map(_table, (BenchSession, Invocation, SubjectRow, TestRun))
 _METRICS, _SAMPLES, _PARAMS, _REQUIREMENTS = map(_table, (Metric, Sample, Param, Requirement))
 
 _INSERT_RUN = insert(_RUNS)
@@ -131,7 +132,7 @@ def _insert_unless_there(connection: Connection, table: Table, values: Mapping[s
         connection.execute(sqlite.insert(table).on_conflict_do_nothing(), values)
 
 
-def _note_subject(connection: Connection, session: int, subject: SubjectRecord) -> None:
+def _note_subject(connection: Connection, session: int, subject: Subject) -> None:
     values = {"session": session, **asdict(subject)}
     same = (_SUBJECTS.c[name].is_not_distinct_from(value) for name, value in values.items())
     if connection.execute(select(_SUBJECTS.c.id).where(*same)).first() is None:

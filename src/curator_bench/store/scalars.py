@@ -12,11 +12,10 @@ import math
 import numbers
 from typing import Any
 
+from curator_bench.codec import NOT_FINITE
 from curator_bench.store.column_types import finite
 from curator_bench.values import Scalar
 
-_NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
-"""Strict JSON has these as texts only, so such a text is taken for the number it names."""
 _STARTS_OF_JSON = frozenset('"{[-0123456789tfnNI')
 
 
@@ -42,7 +41,7 @@ def text_of(value: Any) -> str | None:
     """A text is itself unless it could be taken for something else; anything else is JSON."""
     if value is None:
         return None
-    if isinstance(value, str) and (value in _NOT_FINITE or not _is_json(value)):
+    if isinstance(value, str) and (value in NOT_FINITE or not _is_json(value)):
         return value
     try:
         return json.dumps(value, default=str, ensure_ascii=False)

@@ -134,7 +134,8 @@ class Noise:
 
     @property
     def count(self) -> Floats:
-        return np.maximum(np.sum(self.kept, axis=1), 1).astype(np.float64)
+        counted: Floats = np.maximum(np.sum(self.kept, axis=1), 1).astype(np.float64)
+        return counted
 
     @property
     def freedom(self) -> Floats:

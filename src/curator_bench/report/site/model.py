@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Protocol, TypeGuard, TypeVar
 
 from curator_bench.report.site.links import slug
-from curator_bench.values import Scalar
+from curator_bench.values import Scalar, Subject
 
 FINE = ("passed", "skipped", "running")
 """A run of any other verdict is one that somebody should look at."""
@@ -25,21 +25,6 @@ class SiteEntry:
     @property
     def slug(self) -> str:
         return slug(self.name, self.path)
-
-
-@dataclass(frozen=True, slots=True)
-class SubjectFacts:
-    """A package under test."""
-
-    package: str
-    version: str | None = None
-    commit: str | None = None
-    dirty: bool | None = None
-
-    @property
-    def shown(self) -> str:
-        commit = f"@ {self.commit[:12]}{' (changed)' if self.dirty else ''}" if self.commit else ""
-        return " ".join(part for part in (self.package, self.version, commit) if part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +52,7 @@ class SessionFacts:
     results: str = ""
     verdicts: Mapping[str, int] = field(default_factory=dict)
     links: Mapping[str, str] = field(default_factory=dict)
-    subjects: Sequence[SubjectFacts] = ()
+    subjects: Sequence[Subject] = ()
     invocations: Sequence[InvocationFacts] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
 
@@ -99,13 +84,15 @@ class RunFacts:
     commit: str | None
     branch: str | None
     missed: Sequence[str] = ()
+    inconclusive: Sequence[str] = ()
+    """Gates that could not be decided, with what would."""
     links: Mapping[str, str] = field(default_factory=dict)
     metrics: Mapping[str, Scalar] = field(default_factory=dict)
 
     @property
     def why(self) -> str:
-        """What is to be said of a run that is not fine."""
-        return self.error or "; ".join(self.missed)
+        """The error, or the requirements that were not met and the gates that are inconclusive."""
+        return self.error or "; ".join([*self.missed, *self.inconclusive])
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,12 +17,12 @@ import pytest
 from curator_bench.collection import BENCHMARKS
 from curator_bench.errors import BenchError
 from curator_bench.matrix import definition_hash
-from curator_bench.provenance.environment import machine_id
 from curator_bench.provenance.git import tags
 from curator_bench.report.sparkline import drawn
 from curator_bench.rootdir import name_in_project
 from curator_bench.runner.policy import GateState
 from curator_bench.runner.run_keys import MACHINE
+from curator_bench.runner.session import provenance_of
 from curator_bench.store.gate_history import GateHistory, read_gate_history
 from curator_bench.store.queries import EntryKey, PastValue
 from curator_bench.values import Check, Entry, Requirement, Scalar
@@ -66,11 +66,12 @@ class Judged:
 
     checks: tuple[Check, ...] = ()
     texts: tuple[str, ...] = ()
+    is_open: bool = False
+    """Measuring again may decide a gate that is inconclusive."""
 
     @property
     def state(self) -> GateState:
-        """Inconclusive as long as any gate is: measuring again may decide it."""
-        if any(check.is_inconclusive for check in self.checks):
+        if self.is_open:
             return GateState.INCONCLUSIVE
         return GateState.FAILED if self.has_failed else GateState.PASSED
 
@@ -102,7 +103,7 @@ class Gates:
         """`origin` is the entry and its definition; it was measured on `machine`, or here."""
         self._config, self._requirements = config, requirements
         self._key, definition = origin
-        self._origin = Origin(self._key.name, definition, machine or machine_id())
+        self._origin = Origin(self._key.name, definition, machine or provenance_of(config).machine_id)
         self._wanted: list[Wanted] = []
         self._wanted_drifts: list[WantedDrift] = []
         self._histories: dict[str, GateHistory] = {}
@@ -153,6 +154,7 @@ class Gates:
         return Judged(
             checks=(*checks, *self._drift_checks(measured)),
             texts=tuple(_told(one, decision) for one, decision, word in answers if not is_met(word)),
+            is_open=any(is_met(word) is None and self._is_worth_it(one, decision) for one, decision, word in answers),
         )
 
     def note_discoveries(self, judged: Judged) -> None:
@@ -184,11 +186,17 @@ class Gates:
         return _Asked(one, past, Question(_figures(past), newest, one.rules, own), note)
 
     def _word(self, asked: _Asked, decision: Judgement) -> str:
-        if asked.wanted.is_declared:
-            return word_of(decision)
+        return word_of(decision, bar=self._bar(asked.wanted))
+
+    def _is_worth_it(self, asked: _Asked, decision: Judgement) -> bool:
+        """Of many metrics that no requirement names, some are beyond their limit each night by chance alone."""
+        return decision.p_value <= self._bar(asked.wanted)
+
+    def _bar(self, one: Wanted) -> float:
+        if one.is_declared:
+            return 1.0
         metrics = sum(not one.is_declared for one in self._wanted)
-        found = self._config.stash.get(_FOUND, 0)
-        return word_of(decision, bar=bar_of(metrics * _items(self._config), found))
+        return bar_of(metrics * _items(self._config), self._config.stash.get(_FOUND, 0))
 
     def _check(self, asked: _Asked, decision: Judgement, word: str, metrics: Mapping[str, Scalar]) -> Check:
         note = "" if is_met(word) is False else asked.note or _reason(decision)

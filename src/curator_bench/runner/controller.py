@@ -1,4 +1,4 @@
-"""What the controller says of the benchmarks before they run, and who shows them while they do.
+"""The controller's side of a session: it says what was noticed in the matrices, and has their runs shown.
 
 Most projects never have a run to show: what only a run needs is imported in functions.
 """
@@ -11,15 +11,14 @@ import os
 import re
 import socket
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from curator_bench.collection import BENCHMARKS, REPORT, Benchmarks
+from curator_bench.collection import BENCHMARKS, REPORT, Benchmarks, has_matrix
 from curator_bench.options import Settings
-from curator_bench.runner.first_run import FirstRun
 
 if TYPE_CHECKING:
     from curator_bench.report.progress import Usual
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from curator_bench.report.terminal import TerminalReport
     from curator_bench.values import Entry, Place
 
+_FIRST_RUN = "curator_bench_first_run"
 _NO_ESCAPING = "disable_test_id_escaping_and_forfeit_all_rights_to_community_support"
 
 
@@ -35,22 +35,51 @@ def announce(config: pytest.Config) -> None:
     benchmarks = config.stash[BENCHMARKS]
     if hasattr(config, "workerinput") or not config.pluginmanager.hasplugin("terminalreporter"):
         return
-    if benchmarks.loaded is None and not benchmarks.settings.benchmark:
-        config.pluginmanager.register(FirstRun(config.pluginmanager, functools.partial(_show_runs, config)))
+    if not has_matrix(config) and not benchmarks.settings.benchmark:
+        first = FirstRun(config.pluginmanager, functools.partial(_show_runs_from, config))
+        config.pluginmanager.register(first, _FIRST_RUN)
         return
+    if config.pluginmanager.hasplugin(_FIRST_RUN):
+        config.pluginmanager.unregister(name=_FIRST_RUN)
     for message in benchmarks.matrix.warnings:
         warn(config, message)
     _show_runs(config)
 
 
+class FirstRun:
+    """A plugin of the controller that shows runs from the first one on; without a matrix there may be none."""
+
+    def __init__(self, plugins: pytest.PytestPluginManager, show_runs: Callable[[str], TerminalReport]) -> None:
+        self._plugins = plugins
+        self._show_runs = show_runs
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if hasattr(report, "curator_bench"):
+            self._plugins.unregister(self)
+            self._show_runs(report.nodeid).note_run(report)
+
+
+def _show_runs_from(config: pytest.Config, nodeid: str) -> TerminalReport:
+    """From the first run on: of an entry, where a worker found nothing but entries; else of a Python benchmark."""
+    benchmarks = config.stash[BENCHMARKS]
+    if not has_matrix(config) and nodeid not in entry_dirs(config, benchmarks):
+        benchmarks.loaded = None
+    return _show_runs(config)
+
+
 def _show_runs(config: pytest.Config) -> TerminalReport:
     from curator_bench.report.terminal import TerminalReport
+    from curator_bench.runner.summary_hook import SummaryHook
 
     benchmarks = config.stash[BENCHMARKS]
     terminal = config.pluginmanager.getplugin("terminalreporter")
     folders = entry_dirs(config, benchmarks)
-    report = TerminalReport(terminal, benchmarks.session_dir, folders, _progress(benchmarks, folders))
+    named = dict(zip(folders, map(_metrics_of_sinks, benchmarks.matrix.entries), strict=True))
+    database = benchmarks.mask.hide(benchmarks.settings.database) if benchmarks.settings.benchmark else None
+    report = TerminalReport(terminal, benchmarks.session_dir, folders, _progress(benchmarks, folders), named, database)
     config.pluginmanager.register(report, REPORT)
+    config.pluginmanager.register(SummaryHook(config, report), "curator_bench_summary_hook")
     return report
 
 
@@ -70,6 +99,12 @@ def _progress(benchmarks: Benchmarks, folders: Mapping[str, Path]) -> ProgressTo
     entries = dict(zip(folders, benchmarks.matrix.entries, strict=True))
     progress = Progress(planned, functools.partial(_usual_durations, settings.database, entries))
     return ProgressTold(progress, write, facts, settings.progress_every_s)
+
+
+def _metrics_of_sinks(entry: Entry) -> list[str]:
+    """The metrics that an entry names for its sinks."""
+    named = [settings.get("additional_metrics") for settings in entry.sink_data.values()]
+    return [str(name) for names in named if isinstance(names, list | tuple) for name in names]
 
 
 def _gpus(entry: Entry, settings: Settings) -> float | None:

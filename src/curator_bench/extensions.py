@@ -1,0 +1,63 @@
+"""From the name of an extension to the class behind it: an entry point, `module:Class`, or `./file.py:Class`."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import sys
+from importlib.metadata import entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from curator_bench.errors import BenchError
+
+
+def find(what: str, name: str, folder: Path) -> Any:
+    """The class (or function) of this name. `what` is `sampler`, `cluster provider` or `sink`; files are in `folder`.
+
+    Packages offer names as entry points of the group `curator_bench.samplers`, and so on. Raises BenchError.
+    """
+    if ":" in name:
+        return load(what, name, folder)
+    offered = offered_as(what)
+    if name not in offered:
+        known = ", ".join(sorted(offered)) or "none"
+        raise BenchError(f"unknown {what} {name!r}; expected module:Class, ./file.py:Class, or an entry point: {known}")
+    return load(what, offered[name], folder)
+
+
+def offered_as(what: str) -> dict[str, str]:
+    """The names that installed packages offer, with where each leads."""
+    return {entry.name: entry.value for entry in entry_points(group=f"curator_bench.{what.replace(' ', '_')}s")}
+
+
+def load(what: str, where: str, folder: Path) -> Any:
+    """The object at `module:Class` or `./file.py:Class`. Raises BenchError, whatever the module raises."""
+    module, _, attribute = where.rpartition(":")
+    try:
+        found: Any = _file(folder / module) if module.endswith(".py") else importlib.import_module(module)
+        for part in attribute.split("."):
+            found = getattr(found, part)
+    except (Exception, SystemExit) as error:  # whatever the module of a user raises when it is imported
+        raise BenchError(f"the {what} {where!r} cannot be loaded: {type(error).__name__}: {error}") from error
+    return found
+
+
+def _file(path: Path) -> ModuleType:
+    """A module that stands in no package, under a name nobody else has."""
+    name = f"curator_bench_extension_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise FileNotFoundError(path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses and pydantic look their module up there
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module

@@ -1,0 +1,149 @@
+"""Ctrl-C in a process that runs benchmarks: the first stops them, a second one only hurries what puts things in order.
+
+What must not be left half done is held: Ctrl-C then takes effect at its end. Where nothing is `heeded`, Ctrl-C
+is Python's, and holding is a no-op.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_AT_ONCE = 3
+"""The Ctrl-C that breaks whatever is held: something hangs."""
+
+
+class _State:
+    """Of the signal's handler, of which a process has one."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        """How often Ctrl-C was pressed."""
+        self.held = 0
+        self.is_pending = False
+        self.is_ending = False
+        self.is_hurried = False
+
+
+_state = _State()
+
+
+@contextmanager
+def heeded(*, is_worker: bool = False) -> Iterator[None]:
+    """Take Ctrl-C over from Python; a no-op where somebody else has it, as with nohup.
+
+    Where the process ends with pytest, nobody heeds it any more afterwards.
+    """
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler or not _is_main_thread():
+        yield
+        return
+    global _state
+    _state = _State()
+    signal.signal(signal.SIGINT, _take)
+    if is_worker:
+        unblock()
+    try:
+        yield
+    finally:
+        if signal.getsignal(signal.SIGINT) is _take:
+            signal.signal(signal.SIGINT, signal.SIG_IGN if _ends_with_pytest() else signal.default_int_handler)
+
+
+def give_back() -> None:
+    """Ctrl-C is Python's again, unless it was pressed already."""
+    if signal.getsignal(signal.SIGINT) is _take and not _state.asked:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def block_while_workers_start() -> None:
+    """A worker that is being started hears of Ctrl-C when it can heed it, and not in the middle of its imports."""
+    if signal.getsignal(signal.SIGINT) is _take:
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+
+
+def unblock() -> None:
+    """What was pressed meanwhile takes effect now."""
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+
+def _is_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
+
+
+def _take(number: int, frame: object) -> None:
+    _state.asked += 1
+    if _state.asked >= _AT_ONCE:
+        raise KeyboardInterrupt
+    if _state.asked > 1 or _state.is_ending:
+        _state.is_hurried = True
+        return
+    if _state.held:
+        _state.is_pending = True
+        return
+    raise KeyboardInterrupt
+
+
+def end() -> None:
+    """From here on all that is left is to put things in order: Ctrl-C only hurries it."""
+    _state.is_ending = True
+
+
+def was_asked() -> bool:
+    return _state.asked > 0
+
+
+def is_hurried() -> bool:
+    """True when there is no patience left for what could be waited for."""
+    return _state.is_hurried
+
+
+def hold() -> None:
+    """Ctrl-C takes effect at the `release` that belongs to this."""
+    _state.held += 1
+
+
+def release() -> None:
+    _state.held -= 1
+    if not _state.held:
+        raise_held_back()
+
+
+def raise_held_back() -> None:
+    """Let a Ctrl-C that was held back take effect now, at a moment that suits."""
+    if _state.is_pending:
+        _state.is_pending = False
+        raise KeyboardInterrupt
+
+
+@contextmanager
+def held() -> Iterator[None]:
+    """Ctrl-C takes effect at the end of the block."""
+    hold()
+    try:
+        yield
+    finally:
+        release()
+
+
+@contextmanager
+def open_to_ctrl_c() -> Iterator[None]:
+    """Ctrl-C takes effect within the block, whatever holds it around that."""
+    before, _state.held = _state.held, 0
+    try:
+        raise_held_back()
+        yield
+    finally:
+        _state.held = before
+
+
+def _ends_with_pytest() -> bool:
+    """True under the command line's `pytest`; false where a program calls `pytest.main` and goes on."""
+    frame = sys._getframe()
+    while frame is not None:
+        if frame.f_code.co_name.endswith("console_main") and frame.f_globals.get("__name__") == "_pytest.config":
+            return True
+        frame = frame.f_back  # type: ignore[assignment]
+    return False

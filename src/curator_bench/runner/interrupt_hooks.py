@@ -1,0 +1,54 @@
+"""The hooks of a session that Ctrl-C may stop: what is written of a run is whole, and the session's end is in order."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import replace
+
+import pytest
+
+from curator_bench import interrupts
+from curator_bench.collection import UNJUDGED
+from curator_bench.runner.interrupting import let_go
+from curator_bench.values import Verdict
+
+
+class InterruptHooks:
+    """Registered where there is a session of benchmarks."""
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+        try:
+            return (yield)
+        except (KeyboardInterrupt, pytest.exit.Exception):
+            _note_unjudged(item)
+            raise
+        finally:
+            let_go(item)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtestloop(self) -> Generator[None, object, object]:
+        found = yield
+        interrupts.end()
+        return found
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> Generator[None, object, object]:
+        interrupts.end()
+        found = yield
+        if interrupts.was_asked() and exitstatus != pytest.ExitCode.INTERRUPTED:
+            session.exitstatus = pytest.ExitCode.INTERRUPTED
+            terminal = session.config.pluginmanager.get_plugin("terminalreporter")
+            if terminal is not None:
+                terminal.write_sep("!", "Ctrl-C while the session was ending")
+        return found
+
+
+def _note_unjudged(item: pytest.Item) -> None:
+    """A run that its test was to judge and did not."""
+    if UNJUDGED in item.stash:
+        from curator_bench.runner.running import note_interrupted
+
+        entry, result = item.stash[UNJUDGED]
+        del item.stash[UNJUDGED]
+        note_interrupted(item, entry, replace(result, verdict=Verdict.INTERRUPTED, error="stopped from outside"))
