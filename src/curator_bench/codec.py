@@ -139,7 +139,7 @@ def _reader(hint: Any) -> _Reader:
 
 
 def _union_reader(kinds: tuple[Any, ...]) -> _Reader:
-    """Of scalars, or of one type and None."""
+    """The reader of a union of scalars, or of one type and None."""
     plain = tuple(kind for kind in kinds if kind is not NoneType)
     if all(kind in (str, int, float, bool) for kind in plain):
         return _scalar_reader(kinds)

@@ -48,7 +48,7 @@ class _Line:
         return int(self.said["repeat"] or 0)
 
     def goes_on(self, other: _Line) -> bool:
-        """Whether this is the next repeat of the same run, or how it ended when a repeat had not ended it."""
+        """True for the next repeat of the same run, and for the line that says how a run ended after its repeats."""
         same = all(self.said[name] == other.said[name] for name in ("name", "session", "attempt"))
         is_its_end = not self.repeat and self.said.get("uid") == other.said.get("uid") is not None
         return same and other.repeat > 0 and (self.repeat > other.repeat or is_its_end)
@@ -56,7 +56,7 @@ class _Line:
 
 @dataclass(frozen=True, slots=True)
 class _Surroundings:
-    """What the files around say."""
+    """The facts in the files beside it."""
 
     session_uid: str | None
     results_directory: str

@@ -27,7 +27,7 @@ class ProgramFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What to run. The program runs by its path, in an interpreter that need not have curator_bench."""
+    """A program to run by its path, in an interpreter that need not have curator_bench."""
 
     python: str
     program: Path

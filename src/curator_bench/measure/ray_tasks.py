@@ -1,4 +1,4 @@
-"""What the tasks of a Ray cluster took, by Ray's own events of them, and what its object store wrote to disk.
+"""The times of the tasks of a Ray cluster, by Ray's own events, and the bytes its object store wrote to disk.
 
 Asking is left to `ray_tasks_program`, in a child process. Events of all drivers of the cluster count, each with the
 part of it that lies between `start` and `stop`, by the clocks of the nodes.

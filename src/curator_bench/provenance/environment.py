@@ -27,7 +27,7 @@ SCHEMA_VERSION = 1
 
 
 class Provenance:
-    """What the runs of one invocation are measured with. Each fact is looked up once, when it is first asked for."""
+    """The machine, software and commits of one invocation. Each fact is looked up once, when it is first needed."""
 
     def __init__(self, directory: Path, environ: Mapping[str, str] | None = None) -> None:
         """`directory` stands in the checkout whose commit is the session's own."""
