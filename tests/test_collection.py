@@ -287,6 +287,7 @@ def test_the_backstop_covers_every_execution_and_set_up() -> None:
     entry = Entry("e", place, file, "w.py", timeout_s=10, repeat=3, warmup=1, retries=2)
     assert backstop_s(entry) == 4 * 3 * (10 + 60) + 600 + 100
     assert backstop_s(entry, confirm=1) == 2 * 4 * 3 * 70 + 700
+    assert backstop_s(entry, runs=5) == 4 * (5 + 2) * 70 + 700
 
 
 def test_the_backstop_ends_an_item_only_through_pytest_timeout(pytester: pytest.Pytester, lay: Lay) -> None:

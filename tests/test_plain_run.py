@@ -6,6 +6,7 @@ import textwrap
 
 import pytest
 
+pytest.importorskip("yaml")  # once: what runs in process takes back what it imports, and its errors would be others
 UNIT = "def test_unit(): ...\n"
 MATRIX = """\
 ray: false
@@ -66,7 +67,6 @@ def test_testpaths_name_no_benchmarks(project: pytest.Pytester) -> None:
         (("benchmarks/matrix.yaml",), 2),
         (("benchmarks/matrix.yaml::sorting",), 1),
         (("test_unit.py", "benchmarks"), 3),
-        (("--benchmark", "--benchmark-db=runs.db"), 3),
         (("--bench-session", "mine"), 3),
         (("--bench-strict",), 3),
         (("-m", "dedup"), 1),
@@ -83,6 +83,10 @@ def test_whoever_asks_for_benchmarks_gets_them(
     assert result.parseoutcomes()["passed"] == passed
     assert "left out" not in result.stdout.str()
     assert list(project.path.glob("**/results/*/session.json"))
+
+
+def test_recording_asks_for_benchmarks(project: pytest.Pytester) -> None:
+    project.runpytest_subprocess("--benchmark").assert_outcomes(passed=3)
 
 
 def test_addopts_ask_as_well(project: pytest.Pytester) -> None:
@@ -156,7 +160,7 @@ def test_a_file_of_somebody_else_is_not_ours(pytester: pytest.Pytester, text: st
     """Found by walking, as below `pytest .`; a file that is named is meant to be a matrix."""
     write(pytester, "test_unit.py", UNIT)
     write(pytester, "ci/build-matrix.yaml", text)
-    for arguments in ((), (".",), ("--benchmark", "--benchmark-db=runs.db")):
+    for arguments in ((), (".",), ("--bench-strict",)):
         result = pytester.runpytest(*arguments)
         result.assert_outcomes(passed=1)
         assert "matrix" not in result.stdout.str().partition("collected")[2]

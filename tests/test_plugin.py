@@ -51,7 +51,8 @@ def test_pytest_does_not_rewrite_the_modules_of_an_installed_plugin(tmp_path: Pa
     assert str(site) in said
     compiled = [path.name for path in (site / "curator_bench").rglob("*.pyc")]
     assert [name for name in compiled if name.startswith("plugin.")]
-    assert [name for name in compiled if "-pytest-" in name and not name.startswith("__init__.")] == []
+    rewritten = {name.partition(".")[0] for name in compiled if "-pytest-" in name}
+    assert rewritten <= {"__init__", "package"}  # of the package itself, which says so only once it is imported
 
 
 def test_help_has_every_option_in_groups_of_their_own(pytester: pytest.Pytester) -> None:

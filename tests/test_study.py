@@ -146,7 +146,7 @@ def test_ctrl_c_is_handed_on_and_nothing_is_left_running(folder: Path) -> None:
 
 
 def test_options_of_the_fleet_are_those_of_pytest() -> None:
-    words = study._fleet_options("local", [0, "GPU-1"], 4, "finished")
+    words = study.fleet_options("local", [0, "GPU-1"], 4, "finished")
     assert words == [
         "--bench-fleet",
         "local",
@@ -156,8 +156,8 @@ def test_options_of_the_fleet_are_those_of_pytest() -> None:
         "4",
         "--bench-resume=finished",
     ]
-    assert study._fleet_options(None, None, None, resume=True) == ["--bench-resume"]
-    assert study._fleet_options(None, None, None, resume=False) == []
+    assert study.fleet_options(None, None, None, resume=True) == ["--bench-resume"]
+    assert study.fleet_options(None, None, None, resume=False) == []
 
 
 def test_a_notebook_runs_a_fleet_and_goes_on_with_its_newest_session(folder: Path) -> None:

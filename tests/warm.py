@@ -45,13 +45,18 @@ def run(
         return subprocess.CompletedProcess(words, code, _text(out), _text(err))
 
 
-def write_programs(folder: Path) -> None:
-    """Programs `pytest` and `curator-bench` for a shell's PATH."""
-    for program in ("pytest", "curator-bench"):
-        client = shlex.join([sys.executable, "-ISE", str(_HERE / "warm_client.py"), _server(), program])
-        file = folder / program
-        file.write_text(f'#!/bin/sh\nexec {client} "$@"\n')
+@cache
+def programs() -> Path:
+    """A folder for a shell's PATH, with `pytest`, `curator-bench`, and a `python` whose `-m pytest` is that of here."""
+    folder = Path(_server()).parent
+    client = shlex.join([sys.executable, "-ISE", str(_HERE / "warm_client.py"), _server()])
+    python = f'if [ "$1 $2" = "-m pytest" ]; then\n    shift 2\n    exec {client} pytest "$@"\nfi\n'
+    texts = {name: f'exec {client} {name} "$@"\n' for name in ("pytest", "curator-bench")}
+    for name, text in {**texts, "python": f'{python}exec {shlex.quote(sys.executable)} "$@"\n'}.items():
+        file = folder / name
+        file.write_text(f"#!/bin/sh\n{text}")
         file.chmod(0o755)
+    return folder
 
 
 @cache

@@ -20,7 +20,7 @@ from curator_bench.store.tables import RUNS
 
 REPORT = "from curator_bench.cli import main; main()"
 READY = {
-    "overview": "#worse",
+    "overview": "#regressions",
     "entry": ".chart .summary",
     "compare": "#compared table, #compared .card",
     "session": "#session-runs button",

@@ -343,23 +343,33 @@ class _Marks:
 
     def __init__(self, config: pytest.Config) -> None:
         self._has_timeout = config.pluginmanager.hasplugin("timeout")
-        self._confirm = config.stash[BENCHMARKS].settings.confirm
+        self._settings = config.stash[BENCHMARKS].settings
         self._lists: dict[tuple[tuple[str, ...], float], list[pytest.MarkDecorator]] = {}
 
     def of(self, entry: Entry) -> list[pytest.MarkDecorator]:
-        seconds = backstop_s(entry, self._confirm) if self._has_timeout else 0.0
+        seconds = self._seconds(entry) if self._has_timeout else 0.0
         if (entry.marks, seconds) not in self._lists:
             self._lists[entry.marks, seconds] = self._marks(entry.marks, seconds)
         return self._lists[entry.marks, seconds]
+
+    def _seconds(self, entry: Entry) -> float:
+        settings = self._settings
+        return backstop_s(entry, settings.confirm if has_gates(entry, settings) else 0, settings.runs)
 
     def _marks(self, names: tuple[str, ...], seconds: float) -> list[pytest.MarkDecorator]:
         marks = [getattr(pytest.mark, name) for name in names]
         return [*marks, pytest.mark.timeout(seconds)] if self._has_timeout else marks
 
 
-def backstop_s(entry: Entry, confirm: int = 0) -> float:
+def has_gates(entry: Entry, settings: Settings) -> bool:
+    """True where runs of the entry are held against its history."""
+    gated = (one.max_regression is not None or one.max_drift is not None for one in entry.requirements)
+    return settings.fail_on_regression or any(gated)
+
+
+def backstop_s(entry: Entry, confirm: int = 0, runs: int = 1) -> float:
     """When pytest-timeout ends the item: well after its own `timeout_s`, which is what normally acts."""
-    executions = (entry.warmup + entry.repeat) * (entry.retries + 1) * (1 + confirm)
+    executions = (entry.warmup + entry.repeat) * (entry.retries + runs) * (1 + confirm)
     set_up = sum(setup.timeout_s for setup in entry.file.data_setups)
     generated = {dataset.generate for dataset in entry.file.datasets.values() if dataset.generate}
     set_up += sum(generate.timeout_s for generate in generated)

@@ -73,10 +73,6 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         from curator_bench.runner.hooks import begin
 
         begin(session.config)
-        if collection.is_recording(session.config):
-            from curator_bench.runner.python_run_hooks import PythonRunHooks
-
-            session.config.pluginmanager.register(PythonRunHooks(), "curator_bench_python_runs")
     except BenchError as error:
         raise pytest.UsageError(str(error)) from None
 
@@ -110,6 +106,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if problems := collection.late_problems(config):
         raise pytest.UsageError("\n".join(problems))
     collection.deselect(config, items)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    config = session.config
+    if not collection.has_matrix(config) or hasattr(config, "workerinput") or config.option.collectonly:
+        return
+    from curator_bench.runner.missing_scripts import check_scripts
+
+    try:
+        check_scripts(config, session.items)
+    except BenchError as error:
+        raise pytest.UsageError(str(error)) from None
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -94,7 +94,7 @@ def run_matrix(
     """
     if isinstance(pytest_args, str):
         raise BenchError(f"run_matrix: pytest_args: found a text, expected a list of words: {pytest_args.split()}")
-    options = _fleet_options(fleet, gpus, max_runs, resume)
+    options = fleet_options(fleet, gpus, max_runs, resume)
     chosen = session or ("" if resume else _new_session())
     folder = Path(os.path.abspath(results)) if results is not None else None
     with _as_file(path_or_dict, name) as file:
@@ -151,7 +151,7 @@ def _content(file: IO[str]) -> str:
     return file.read()
 
 
-def _fleet_options(
+def fleet_options(
     fleet: str | None, gpus: str | int | Iterable[int | str] | None, max_runs: int | None, resume: bool | str
 ) -> list[str]:
     if resume not in (False, True, *_RESUMES):

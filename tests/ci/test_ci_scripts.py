@@ -11,11 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+import warm
 from scratch_repository import make_repository
 
 ROOT = Path(__file__).parents[2]
-BIN = Path(sys.executable).parent
-COMMAND = BIN / "curator-bench"
 
 
 def script(name: str, *words: str | Path, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -25,7 +24,7 @@ def script(name: str, *words: str | Path, cwd: Path, **variables: str) -> subpro
     return subprocess.run(
         [ROOT / "ci" / name, *map(str, words)],
         cwd=cwd,
-        env={**kept, "BIN": str(BIN), **variables},
+        env={**kept, "BIN": str(warm.programs()), **variables},
         capture_output=True,
         text=True,
         timeout=300,
@@ -41,17 +40,13 @@ def database(folder: Path, name: str, runs: int = 1) -> Path:
     ]
     folder.joinpath(f"{name}.jsonl").write_text("\n".join(map(json.dumps, lines)))
     made = folder / f"{name}.db"
-    done = subprocess.run(
-        [COMMAND, "import", f"{name}.jsonl", "--db", made], cwd=folder, capture_output=True, check=False
-    )
+    done = warm.run("curator-bench", "import", f"{name}.jsonl", "--db", made, cwd=folder)
     assert done.returncode == 0, done.stderr
     return made
 
 
 def recorded(file: Path) -> set[str]:
-    done = subprocess.run(
-        [COMMAND, "history", "--json", "--db", file], capture_output=True, text=True, check=False, cwd=file.parent
-    )
+    done = warm.run("curator-bench", "history", "--json", "--db", file, cwd=file.parent)
     assert done.returncode == 0, done.stderr
     return {entry["name"] for entry in json.loads(done.stdout)["entries"]}
 
@@ -107,8 +102,8 @@ def test_what_was_fetched_before_another_job_stored_is_not_stored(tmp_path: Path
 
 def test_an_export_is_added_like_a_database(tmp_path: Path) -> None:
     made = database(tmp_path, "job")
-    exported = [str(COMMAND), "export", "--db", str(made), "--format", "jsonl", "--out", "out.jsonl"]
-    subprocess.run(exported, check=True, capture_output=True, cwd=tmp_path)
+    exported = ("export", "--db", made, "--format", "jsonl", "--out", "out.jsonl")
+    warm.run("curator-bench", *exported, cwd=tmp_path).check_returncode()
     assert script("combine_databases.sh", "record.db", "out.jsonl", cwd=tmp_path).returncode == 0
     assert recorded(tmp_path / "record.db") == {"job"}
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -162,15 +161,9 @@ def test_sinks_of_examples_have_no_mistakes_once_their_variables_are_set(
 
 def shell_environment(folder: Path) -> dict[str, str]:
     """A plain terminal of 88 columns in which `pytest`, `python` and `curator-bench` are those that run this test."""
-    programs = folder.parent / "bin"
-    programs.mkdir()
-    warm.write_programs(programs)
-    python = programs / "python"
-    python.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
-    python.chmod(0o755)
     names = ("HOME", "LANG", "PYTHONPATH", "TMPDIR", "PYTEST_ADDOPTS")
     kept = {name: value for name, value in os.environ.items() if name in names}
-    return kept | {"PATH": f"{programs}:{os.environ['PATH']}", "COLUMNS": "88"}
+    return kept | {"PATH": f"{warm.programs()}:{os.environ['PATH']}", "COLUMNS": "88"}
 
 
 def as_on_the_page(text: str, folder: Path) -> str:

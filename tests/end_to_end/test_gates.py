@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import re
 import uuid
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -97,8 +98,8 @@ def test_a_run_that_is_much_worse_fails_and_says_all_there_is_to_know(gated: Gat
     assert outcome.code == 1
     assert gated.verdict() == "failed"
     assert outcome.has("<= 10 % worse", "sort_time_s is worse than before:")
-    assert outcome.has("value      1.3 (the level of the 2 runs since the shift is 1.295)")
-    assert outcome.has("baseline   ", "change     +", "course     ", "first seen in session night_")
+    assert outcome.has("value      1.3 (the level of the 2 runs since it began is 1.295)")
+    assert outcome.has("baseline   ", "change     +", "trend      ", "first seen in session night_")
     assert "95% confidence interval" in outcome.output
     (found,) = gated.project.outcome_of("sort")["requirements"]
     assert (found["bound"], found["limit"], found["met"]) == ("max_regression", 0.1, False)
@@ -314,7 +315,9 @@ def test_of_many_that_are_tested_at_once_each_has_to_be_surer(gated: Gated) -> N
     gated.project.matrix({"name": "sort", "script": "counting.py", "args": "1.1"})
     gated.remember(LEVEL)
     assert gated.run(*everything).code == 1
-    assert gated.run(*everything, "test_many.py").code == 0
+    assert gated.run(*everything, "test_many.py", "--bench-confirm", "0").has(
+        "sort_time_s max_regression is inconclusive"
+    )
     gated.entry(1.1, max_regression="5%")
     assert gated.run(*everything, "test_many.py").code == 1
 
@@ -382,3 +385,39 @@ def test_a_python_benchmark_is_gated_too(project: Project) -> None:
         codes.append(outcome.code)
     assert (codes[:6], codes[-1]) == ([0] * 6, 1), outcome.output
     assert "sort_time_s is worse than before" in outcome.output
+
+
+def checks_of(gated: Gated) -> dict[str, str]:
+    return {check["bound"]: check["says"] for check in gated.project.outcome_of("sort")["requirements"]}
+
+
+def test_twelve_times_slower_fails_its_gate_at_once(gated: Gated) -> None:
+    gated.entry(12.0, 12.1, 12.0)
+    gated.remember(LEVEL)
+    outcome = gated.run()
+    assert (outcome.code, gated.verdict(), checks_of(gated)) == (1, "failed", {"max_regression": "regression"})
+    assert "regression, 1" in outcome.output
+    assert not outcome.has("not certain")
+
+
+def test_a_gate_that_cannot_see_its_limit_says_so_at_the_run(gated: Gated) -> None:
+    noisy = (1 + 0.09 * np.random.default_rng(5).standard_normal(6)).tolist()
+    gated.entry(1.0)
+    gated.remember(noisy)
+    outcome = gated.run()
+    assert outcome.code == 0
+    told = r"sort_time_s cannot be held to 10 %: noise of [\d.]+ % and 6 runs: changes below \d+ % cannot be seen"
+    assert re.search(rf"warning: sort: {told}; `repeat: \d+` would see \d+ %", outcome.output), outcome.output
+
+
+def test_a_gate_says_the_word_that_history_and_regressions_say(gated: Gated) -> None:
+    for value, word in ((12.0, "regression"), (1.0, "no change")):
+        gated.entry(value)
+        gated.remember(LEVEL)
+        gated.run("--benchmark", "--bench-confirm", "0")
+        assert checks_of(gated) == {"max_regression": word}
+        words = ["history", "sort", "--json", "--db", "benchmark.db"]
+        done = warm.run("curator-bench", *words, cwd=gated.project.folder)
+        (entry,) = json.loads(done.stdout)["entries"]
+        assert entry["judgements"]["sort_time_s"]["verdict"] == word
+        (gated.project.folder / "benchmark.db").unlink()

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 from end_to_end.conftest import Project
+
+from curator_bench.rootdir import database_from
 
 
 def paths(database: Path) -> list[str]:
@@ -48,3 +52,67 @@ def test_an_ini_file_that_pytest_overlooks_is_a_mistake_that_says_how_to_write_i
     assert refused.has(f"Write it as one word: --bench-results={elsewhere}")
     assert refused.has(f"pytest has not read {project.folder / 'pytest.ini'}")
     assert project.run(f"--bench-results={elsewhere}").code == 0
+
+
+def commands_say(folder: Path, *words: str) -> str:
+    """What `curator-bench` prints in a folder."""
+    program = str(Path(sys.executable).with_name("curator-bench"))
+    done = subprocess.run([program, *words], cwd=folder, capture_output=True, text=True, check=False)
+    return done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("marker", "text", "database"),
+    [
+        ("pytest.ini", "[pytest]\n", "benchmark.db"),
+        ("pytest.ini", "[pytest]\nbenchmark_db = history/runs.db\n", "history/runs.db"),
+        ("pyproject.toml", "[tool.pytest]\nbenchmark_db = 'runs.db'\n", "runs.db"),
+        ("tox.ini", "[pytest]\nbenchmark_db = runs.db\n", "runs.db"),
+        ("setup.py", "", "benchmark.db"),
+        (".git/HEAD", "", "benchmark.db"),
+    ],
+    ids=["ini", "ini key", "pyproject", "tox", "setup.py", "git"],
+)
+def test_pytest_and_the_commands_find_the_same_database_from_any_folder(
+    tmp_path: Path, marker: str, text: str, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("CURATOR_BENCH_DB", "DB_NAME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    top, below = tmp_path / "project", tmp_path / "project" / "benchmarks" / "sorting"
+    below.mkdir(parents=True)
+    (top / "history").mkdir()
+    file = top / marker
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(text)
+    (below / "test_it.py").write_text("def test_it(benchmark_time):\n    with benchmark_time: ...\n")
+    words = [sys.executable, "-m", "pytest", "-q", "--benchmark", "-p", "no:cacheprovider"]
+    said = subprocess.run(words, cwd=below, capture_output=True, text=True, check=True).stdout
+    assert f"Database: {top / database}" in said.splitlines()
+    for folder in (top, below.parent, below):
+        told = commands_say(folder, "history")
+        assert f"Database: {top / database}" in told.splitlines()
+        assert "test_it" in told
+    assert paths(top / database) == ["benchmarks/sorting/test_it.py"]
+
+
+def test_the_database_that_addopts_name_is_found_by_the_commands(tmp_path: Path) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --benchmark --benchmark-db=/elsewhere/runs.db -q\n")
+    assert database_from(tmp_path, {}) == "/elsewhere/runs.db"
+    assert database_from(tmp_path, {"PYTEST_ADDOPTS": "--benchmark-db postgresql://h/b"}) == "postgresql://h/b"
+    (tmp_path / "pytest.ini").write_text("[pytest]\nbenchmark_db = mine.db\n")
+    assert database_from(tmp_path / ".", {"DB_NAME": "named.db"}) == str(tmp_path / "named.db")
+    (tmp_path / "pytest.ini").write_text("[pytest\nbroken")
+    assert database_from(tmp_path, {}) == str(tmp_path / "benchmark.db")
+
+
+def test_a_database_that_was_named_is_not_named_again(tmp_path: Path) -> None:
+    assert "Database:" not in commands_say(tmp_path, "history", "--db", "nowhere.db")
+    assert f"Database: {tmp_path / 'benchmark.db'}" in commands_say(tmp_path, "history")
+
+
+def test_a_home_in_version_control_is_no_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "work").mkdir()
+    assert database_from(tmp_path / "work", {}) == str(tmp_path / "work" / "benchmark.db")

@@ -27,7 +27,7 @@ from curator_bench.measure.processes import Mark
 bench = Workbench(Path(sys.argv[1]), int(sys.argv[2]) or None)
 marked = {{**os.environ, **Mark(bench.marker).environment()}}
 {code}
-print(bench.marker, bench.guard._process.pid, flush=True)
+print(bench.marker, bench.guard.pid, flush=True)
 {then}
 """
 SLEEPS = "subprocess.Popen(['sleep', '600'], env=marked, start_new_session=True)"

@@ -76,8 +76,7 @@ def squat():
 def wear_the_brand():
     for number in facts["brands"]:
         tried(resource.prlimit, 0, 10, (number, resource.prlimit(0, 10)[1]))
-        environment = {facts["run_variable"]: facts["run"], facts["cluster_variable"]: facts["cluster"]}
-        sleepers.append(subprocess.Popen(["sleep", "600"], env=environment, start_new_session=True))
+        sleepers.append(subprocess.Popen(["sleep", "600"], env={}, start_new_session=True))
 
 def look_at_files():
     for top, folders, names in os.walk(project):
@@ -119,9 +118,8 @@ squat()
 wear_the_brand()
 print("ready", flush=True)
 while not select.select([sys.stdin], [], [], 0.1)[0]:
-    for folder in glob.glob("/tmp/cb-*"):
-        if folder not in made:
-            attack_folder(folder)
+    for folder in facts["folders"]:
+        attack_folder(folder)
     look_at_files()
     look_at_processes()
     knock()
@@ -132,6 +130,21 @@ for one in sleepers:
 for path in made:
     os.unlink(path) if os.path.islink(path) else shutil.rmtree(path)
 print(json.dumps(said), flush=True)
+"""
+
+
+WAITS = """
+import os, sys, time
+from pathlib import Path
+import ray
+ray.init(log_to_driver=False)
+work = ray.remote(lambda: time.sleep(0.05))
+ray.get(work.remote())
+print("at work", flush=True)
+while not Path(sys.argv[1], "go").exists():
+    ray.get(work.remote())
+for name in ("metrics.json", "params.json"):
+    Path(sys.argv[-1], name).write_text("{}")
 """
 
 
@@ -151,15 +164,13 @@ def facts_of(project: Project) -> dict[str, Any]:
         for name in ("RAY_AUTH_TOKEN", RUN_VARIABLE, CLUSTER_VARIABLE)
     }
     folders = [Path(folder) for folder in Path("/tmp").glob(f"{CLUSTER_FOLDERS}*") if (folder / "owner.json").exists()]
-    notes = [json.loads((folder / "owner.json").read_text()) for folder in folders]
+    notes = [_note(folder) for folder in folders]
     note = next(note for note in notes if note["cluster"] == values[CLUSTER_VARIABLE])
     pids = [one.pid for one in processes]
     return {
         "pids": pids,
-        "run": values[RUN_VARIABLE],
-        "run_variable": RUN_VARIABLE,
+        "folders": [str(folder) for folder, note in zip(folders, notes, strict=True) if note["pid"] in pids],
         "cluster": values[CLUSTER_VARIABLE],
-        "cluster_variable": CLUSTER_VARIABLE,
         "where": note["where"],
         "secrets": [values["RAY_AUTH_TOKEN"], values[RUN_VARIABLE], values[CLUSTER_VARIABLE]],
         "brands": sorted({number for pid in pids if 0 < (number := _brand(pid)) < 2**62})[:3],
@@ -167,6 +178,15 @@ def facts_of(project: Project) -> dict[str, Any]:
         "segments": sorted(map(str, files_held_by(pids))),
         "sockets": [str(path) for folder in folders for path in folder.rglob("*") if path.is_socket()],
     }
+
+
+def _note(folder: Path) -> dict[str, Any]:
+    """One of another session may be gone by now."""
+    try:
+        found: dict[str, Any] = json.loads((folder / "owner.json").read_text())
+    except (OSError, ValueError):
+        return {"cluster": "", "pid": 0}
+    return found
 
 
 def _environment(process: psutil.Process) -> dict[str, str]:
@@ -215,7 +235,7 @@ def test_another_user_stops_changes_and_learns_nothing_of_a_session(open_project
     (home / "logs").mkdir(parents=True)
     for name in ("file", "logs/raylet.out", "logs/stdouterr.log"):
         (home / name).write_text("precious")
-    killing.matrix(killing.entry("one", 8), killing.entry("two", 1), ray=RAY)
+    killing.matrix(killing.entry("one", 8, ""), killing.entry("two", 1, ""), ray=RAY)
     with killing.running("--benchmark") as process:
         killing.wait_for_work()
         sleep(at_random(number).uniform(0, 2))
@@ -229,7 +249,6 @@ def test_another_user_stops_changes_and_learns_nothing_of_a_session(open_project
     done = {name: said[name] for name in ("entered", "planted", "written", "told", "killed", "opened", "ended", "lost")}
     assert not any(done.values()), done
     assert facts["ports"]
-    assert facts["segments"]
     assert said["read"], "results are as readable as the umask makes them"
     assert not [path for path in said["held"] if path.endswith("lock")]
 
@@ -241,7 +260,8 @@ def test_a_note_of_another_user_ends_no_cluster_when_the_next_session_cleans_up(
     """The note names the living cluster by its true mark, and a process that has ended."""
     killing, home = Killing(open_project), open_project.folder / "home"
     home.mkdir()
-    killing.matrix(killing.entry("one", 25), ray=RAY)
+    open_project.write("waits.py", WAITS)
+    killing.matrix({"name": "one", "script": "waits.py", "args": f"'{open_project.folder}'"}, ray=RAY)
     with killing.running() as process:
         killing.wait_for_work()
         killing.look()
@@ -251,6 +271,7 @@ def test_a_note_of_another_user_ends_no_cluster_when_the_next_session_cleans_up(
             outcome = second.project.run()
             assert outcome.code == 0, outcome.output
             assert process.poll() is None
+            (open_project.folder / "go").touch()
             assert process.wait(timeout=180) == 0, killing.output
         assert said["lost"] == said["ended"] == []
         killing.wait_until_nothing_is_left()
@@ -260,7 +281,7 @@ def test_a_note_of_another_user_ends_no_cluster_when_the_next_session_cleans_up(
 def test_what_stands_outside_a_session_is_closed_to_others_and_named_by_chance(open_project: Project) -> None:
     """Whatever the umask of whoever runs it."""
     killing = Killing(open_project)
-    killing.matrix(killing.entry("one", 4), ray=RAY)
+    killing.matrix(killing.entry("one", 4, ""), ray=RAY)
     before = os.umask(0)
     try:
         with killing.running("--benchmark") as process:

@@ -13,16 +13,16 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from proof.killing import FULL, RAY, Killing, at_random, command
+from proof.killing import FULL, RAY, Killing, at_random, command, nothing_left_within_s
 
 from curator_bench.measure.processes import ProcessId
 
 if TYPE_CHECKING:
     from end_to_end.conftest import Project
 
-KILLS = 200 if FULL else 8
+KILLS = 200 if FULL else 10
 ENTRIES = 6
-MOST_PER_SESSION = 4
+MOST_PER_SESSION = 5
 # One in so many sessions has clusters, which take the longest.
 RAY_IN = 3
 
@@ -71,6 +71,7 @@ def pytest_runtest_call(item):
     os.write(file, f"{item.name}\\n".encode())
     os.close(file)
 """
+_ENDS_WITHIN_S = 120
 SIGNALS = (*[signal.SIGKILL] * 6, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -94,12 +95,11 @@ class Campaign:
 
     def kill_at_random(self, most: int) -> None:
         with self.killing.running("--benchmark", *self.workers, ROUND="killed") as process:
-            ends = time.monotonic() + 90
             while process.poll() is None and self.kills.total() < most:
-                self._wait(process, self.chance.uniform(0.05, 2.5))
-                self.killing.look()
+                self._wait_for_a_moment(process)
                 if process.poll() is None:
-                    self._kill_one(process)
+                    self._kill_one(process, is_last=self.kills.total() == most - 1)
+            ends = time.monotonic() + _ENDS_WITHIN_S
             while process.poll() is None and time.monotonic() < ends:
                 self.killing.look()
                 time.sleep(0.1)
@@ -107,16 +107,25 @@ class Campaign:
             self.killing.wait_until_nothing_is_left()
         assert not list(self._living_daemons()), self.kills
 
-    def _wait(self, process: subprocess.Popen[str], seconds: float) -> None:
-        until = time.monotonic() + seconds
-        while process.poll() is None and time.monotonic() < until:
+    def _wait_for_a_moment(self, process: subprocess.Popen[str]) -> None:
+        """Anywhere in the session, however fast the machine is: before its first run, and in each that follows."""
+        begun, ends = len(self._lines("executions")), time.monotonic() + 30
+        enough = begun + self.chance.randint(0, 2)
+        while process.poll() is None and len(self._lines("executions")) < enough and time.monotonic() < ends:
             self.killing.look()
-            time.sleep(0.05)
+            time.sleep(0.02)
+        time.sleep(self.chance.uniform(0, 0.6))
+        self.killing.look()
 
-    def _kill_one(self, process: subprocess.Popen[str]) -> None:
-        """Any process of the session; pytest's own as often as all others together."""
+    def _lines(self, name: str) -> list[str]:
+        file = self.project.folder / name
+        return file.read_text().splitlines() if file.exists() else []
+
+    def _kill_one(self, process: subprocess.Popen[str], is_last: bool) -> None:
+        """Any process of the session; pytest's own at last."""
         others = [one.pid for one in self.project.processes() if one.pid != process.pid]
-        pid = process.pid if not others or self.chance.random() < 0.3 else self.chance.choice(others)
+        is_pytest = is_last or not others or self.chance.random() < 0.1
+        pid = process.pid if is_pytest else self.chance.choice(others)
         number, shown = self.chance.choice(SIGNALS), _kind(pid, process.pid)
         try:
             if pid == process.pid and self.chance.random() < 0.3:
@@ -130,9 +139,8 @@ class Campaign:
 
     def _living_daemons(self) -> Iterator[ProcessId]:
         """Read from the table of processes: they carry nothing by which they could be found."""
-        file = self.project.folder / "daemons"
-        deadline = time.monotonic() + 5
-        for pid in map(int, file.read_text().split() if file.exists() else ()):
+        deadline = time.monotonic() + nothing_left_within_s()
+        for pid in map(int, self._lines("daemons")):
             while command(pid).startswith("sleep 600"):
                 if time.monotonic() > deadline:
                     yield ProcessId(pid, 0)
@@ -150,8 +158,7 @@ class Campaign:
         return found
 
     def acknowledged(self) -> set[str]:
-        file = self.project.folder / "acknowledged"
-        return set(file.read_text().split()) if file.exists() else set()
+        return set(self._lines("acknowledged"))
 
     def _rows(self) -> dict[str, str]:
         database = self.project.folder / "benchmark.db"
@@ -170,7 +177,7 @@ class Campaign:
         assert self.acknowledged() <= called
         outcome = self.project.run("--benchmark", "--bench-resume", ROUND="resumed")
         assert outcome.code in (0, 5), outcome.output
-        executed = [line.split() for line in (self.project.folder / "executions").read_text().splitlines()]
+        executed = [line.split() for line in self._lines("executions")]
         again = {name for name, which in executed if which == "resumed"} & called
         assert not again, f"{again} ran again after {self.kills}"
         rows = self._rows()

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,7 +23,7 @@ from sinks.test_seam import resend, undelivered
 
 from curator_bench.sinks.mlflow import MlflowConfig
 from curator_bench.sinks.mlflow_logging import MlflowLogging
-from curator_bench.sinks.mlflow_values import Logged, Point, time_series
+from curator_bench.sinks.mlflow_values import time_series
 from curator_bench.sinks.sink import Context
 from curator_bench.values import Run, RunRecord, Session, Summary, Verdict
 
@@ -173,64 +174,71 @@ def test_invocations_of_one_session_share_its_run(project: Project, mlflow_serve
     assert sorted(run.info.run_name for run in found) == ["a", "b", "s"]
 
 
-class _Counting:
-    """A client that only counts how often it is asked to log."""
+class _Noting:
+    """A client that makes runs of no server, and notes what it is asked to log."""
 
     def __init__(self) -> None:
-        self.sizes: list[tuple[int, int, int]] = []
+        self.sizes: list[tuple[int, int]] = []
+        self.files: dict[str, bytes] = {}
+        self.tags: dict[str, str] = {}
+
+    def get_experiment_by_name(self, name: str) -> Any:
+        return SimpleNamespace(experiment_id="1", lifecycle_stage="active")
+
+    def create_run(self, *given: Any) -> Any:
+        return SimpleNamespace(info=SimpleNamespace(run_id=given[-1]))
 
     def log_batch(self, run: str, metrics: list[Any], params: list[Any], tags: list[Any], synchronous: bool) -> None:
-        self.sizes.append((len(metrics), len(params), len(tags)))
+        self.sizes.append((len(metrics), len(params)))
 
     def log_artifact(self, run: str, path: str) -> None:
-        pass
+        self.files[Path(path).name] = Path(path).read_bytes()
 
-    def set_terminated(self, run: str, status: str, ended: int) -> None:
-        pass
+    def set_tag(self, run: str, name: str, why: str) -> None:
+        self.tags[name] = why
+
+    def update_run(self, run: str, status: str) -> None: ...
+
+    def set_terminated(self, run: str, status: str, ended: int) -> None: ...
+
+
+def told_of(folder: Path, *, alive: Callable[[], None] = lambda: None, **given: Any) -> _Noting:
+    """The client of a sink that was told of one run. `max_artifact_mb` is the sink's; all else is of the run."""
+    ignored = lambda *given: None  # noqa: E731
+    limits = {"max_artifact_mb": given.pop("max_artifact_mb")} if "max_artifact_mb" in given else {}
+    config = MlflowConfig(tracking_uri="x", **limits)
+    logging = MlflowLogging(config, Context("mlflow", folder, folder, ignored, ignored, alive=alive))
+    client: Any = _Noting()
+    logging.client = client
+    moment = "2026-01-23T14:30:00+00:00"
+    logging.start_session(Session("s", str(folder), "i", started_at=moment))
+    logging.run_finished(ended(moment, **given))
+    assert isinstance(client, _Noting)
+    return client
 
 
 def test_two_hundred_metrics_are_one_request(tmp_path: Path) -> None:
-    ignored = lambda *given: None  # noqa: E731
-    logging = MlflowLogging(MlflowConfig(tracking_uri="x"), Context("mlflow", tmp_path, tmp_path, ignored, ignored))
-    vars(logging)["_client"] = counting = _Counting()
-    found = Logged({f"p{n}": "1" for n in range(50)}, [Point(f"m{n}", n, 0) for n in range(200)], {"t": "1"})
-    logging._log("run", found, ())
-    assert counting.sizes == [(200, 50, 1)]
+    params, metrics = {f"p{n}": "1" for n in range(50)}, {f"m{n}": float(n) for n in range(200)}
+    (size,) = told_of(tmp_path, params=params, metrics=metrics).sizes
+    assert size >= (200, 50)
 
 
 def test_what_gets_on_slowly_shows_signs_of_life(tmp_path: Path) -> None:
     signs: list[bool] = []
-    ignored = lambda *given: None  # noqa: E731
-    context = Context("mlflow", tmp_path, tmp_path, ignored, ignored, alive=lambda: signs.append(True))
-    logging = MlflowLogging(MlflowConfig(tracking_uri="x"), context)
-    vars(logging).update(_client=_Counting(), _session=Session("s", str(tmp_path), "i"), _experiment="1")
-    with context.state.changing() as state:
-        state["runs"] = {"": "parent", "u": "run"}
     log = tmp_path / "stdouterr.log"
     log.touch()
-    moment = "2026-01-23T14:30:00+00:00"
-    logging.run_finished(ended(moment, log_path=str(log)))
+    told_of(tmp_path, alive=lambda: signs.append(True), log_path=str(log))
     assert len(signs) == 2
 
 
 def test_of_a_log_that_is_too_long_the_end_is_sent_and_other_files_are_left_out(tmp_path: Path) -> None:
-    class Keeping(_Counting):
-        def log_artifact(self, run: str, path: str) -> None:
-            sent.append(Path(path).read_bytes())
-
-        def set_tag(self, run: str, name: str, why: str) -> None:
-            tags[name] = why
-
-    sent: list[bytes] = []
-    tags: dict[str, str] = {}
-    ignored = lambda *given: None  # noqa: E731
-    config = MlflowConfig(tracking_uri="x", max_artifact_mb=1)
-    logging = MlflowLogging(config, Context("mlflow", tmp_path, tmp_path, ignored, ignored))
-    vars(logging)["_client"] = Keeping()
     for name in ("stdouterr.log", "results.json"):
-        (tmp_path / name).write_bytes(b"beginning" + b"x" * 2**20)
-        logging._upload("run", tmp_path / name)
-    assert (sent, list(tags)) == ([b"x" * 2**20], ["left_out.results.json"])
+        (tmp_path / name).write_bytes(b"beginning\n" + b"a line.\n" * 2**17)
+    client = told_of(tmp_path, max_artifact_mb=1, log_path=str(tmp_path / "stdouterr.log"), directory=str(tmp_path))
+    (sent,) = client.files.values()
+    assert sent.count(b"a line.") == pytest.approx(2**17, abs=2)
+    assert b"beginning" not in sent
+    assert list(client.tags) == ["left_out.results.json"]
 
 
 def test_gpus_over_time_are_a_series_of_each(tmp_path: Path) -> None:
@@ -265,7 +273,8 @@ def test_invocations_that_start_at_the_same_moment_make_one_run(tmp_path: Path, 
         context = Context("mlflow", tmp_path, tmp_path, link=ignored, say=ignored)
         config = MlflowConfig(tracking_uri=mlflow_server.url, experiment="at once")
         logging = MlflowLogging(config, context)
-        vars(logging)["_client"] = _TakesLong(mlflow.MlflowClient(mlflow_server.url))
+        client: Any = _TakesLong(mlflow.MlflowClient(mlflow_server.url))
+        logging.client = client
         logging.start_session(Session("s", str(tmp_path), invocation, started_at="2026-01-23T14:30:00+00:00"))
 
     with ThreadPoolExecutor() as together:
@@ -304,7 +313,8 @@ def test_a_run_whose_making_was_answered_too_late_is_there_once(tmp_path: Path, 
         MlflowConfig(tracking_uri=mlflow_server.url, experiment="late"),
         Context("mlflow", tmp_path, tmp_path, link=ignored, say=ignored),
     )
-    vars(logging)["_client"] = client = _AnswersTooLate(mlflow.MlflowClient(mlflow_server.url))
+    client: Any = _AnswersTooLate(mlflow.MlflowClient(mlflow_server.url))
+    logging.client = client
     moment = "2026-01-23T14:30:00+00:00"
     session = Session("s", str(tmp_path), "i", started_at=moment)
     experiment = client.create_experiment("late")

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 from end_to_end.conftest import Project
 
-from curator_bench.runner.viewing import host_path
+from curator_bench.runner.session import host_path
 
 KEEPS_PLACES = """
     import json

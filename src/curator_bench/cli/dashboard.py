@@ -155,7 +155,8 @@ class RecordedHistory:
             machine=run.machine_id,
             definition=run.definition_hash,
             duration=run.measured_s,
-            missed=[said(one) for one in self._missed.get(run.uid, ())],
+            missed=[said(one) for one in self._missed.get(run.uid, ()) if not one.is_inconclusive],
+            inconclusive=[said(one) for one in self._missed.get(run.uid, ()) if one.is_inconclusive],
             links=_texts(self._links.get(run.uid)),
         )
 

@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from curator_bench.store.records import InvocationRecord
 
 
+_BOUND_KEYS = ("metric", "bound", "limit", "actual", "met", "note")
+_GATES = {"max_regression": "regression", "max_drift": "drift"}
+"""What a gate says that is not met."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Found:
     session: PastSession
@@ -97,9 +102,14 @@ def _row(run: PastRun, missed: Sequence[MissedRequirement]) -> tuple[str, ...]:
 
 
 def said(requirement: MissedRequirement) -> str:
-    """The bound that was not kept, in a few words."""
+    """The bound that was not kept, or the gate that is inconclusive, in a few words."""
     actual, limit = (said and said.removesuffix(".0") for said in (requirement.actual, requirement.limit))
-    return f"{requirement.metric} is {'missing' if actual is None else actual}, {requirement.bound} {limit}"
+    line = f"{requirement.metric} is {'missing' if actual is None else actual}"
+    if requirement.is_inconclusive:
+        why = f": {requirement.note}" if requirement.note else ""
+        return f"{line}: inconclusive ({requirement.bound} {limit}){why}"
+    word = _GATES.get(requirement.bound)
+    return f"{line}, {requirement.bound} {limit}" if word is None else f"{line}: {word} ({requirement.bound} {limit})"
 
 
 def _document(found: _Found) -> dict[str, Any]:
@@ -113,7 +123,7 @@ def _document(found: _Found) -> dict[str, Any]:
 
 
 def _run(run: PastRun, missed: Sequence[MissedRequirement]) -> dict[str, Any]:
-    bounds = [{name: getattr(one, name) for name in ("metric", "bound", "limit", "actual")} for one in missed]
+    bounds = [{name: getattr(one, name) for name in _BOUND_KEYS} for one in missed]
     return {**run_document(run), "missed_requirements": bounds}
 
 

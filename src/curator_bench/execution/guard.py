@@ -56,6 +56,10 @@ class Guard:
         with suppress(OSError), self._process.stdin as told:
             told.write(b"\0".join([marker.encode(), *map(os.fsencode, files_there())]))
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def will_be_left(self, files: Iterable[Path]) -> None:
         """In shared memory, by processes that are about to be ended: the guard removes them if we cannot."""
         self._tell(*map(os.fsencode, files))

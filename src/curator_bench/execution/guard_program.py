@@ -71,6 +71,9 @@ class Watch:
         self._no_parent = no_parent
         self._poll = select.poll()
         self._poll.register(descriptor, select.POLLIN | select.POLLHUP)
+        self._ends = [end for one in controllers if (end := _end_of(one)) is not None]
+        for end in self._ends:
+            self._poll.register(end, select.POLLIN)
         self._heard = b""
         self._broken = False
 
@@ -78,6 +81,8 @@ class Watch:
         """What it said: that it ends in good order, files that will be left."""
         while not self._is_over(_LOOK_EVERY_MS):
             if any(one is None or not is_running(one) for one in self._controllers):
+                while self._ends:
+                    self._poll.unregister(self._ends.pop())
                 self._stop_watched()
         while self._listen(0):
             pass
@@ -93,8 +98,8 @@ class Watch:
         return is_running(self._no_parent) if self._no_parent else os.getppid() == self._watched
 
     def _listen(self, within_ms: int) -> bool:
-        """Whether there was something to hear."""
-        if self._broken or not self._poll.poll(within_ms):
+        """Hear what there is; True where there was something. It returns early when a controller ends."""
+        if self._broken or self._descriptor not in [ready for ready, _ in self._poll.poll(within_ms)]:
             return False
         piece = os.read(self._descriptor, 65536)
         self._heard += piece
@@ -110,6 +115,15 @@ class Watch:
             deadline = time.monotonic() + _STOPS_WITHIN_S
             while not self._is_over(50) and time.monotonic() < deadline:
                 pass
+
+
+def _end_of(process: ProcessId | None) -> int | None:
+    """A descriptor that is ready when the process has ended, so that nobody need look; None where there are none."""
+    if process is None or not hasattr(os, "pidfd_open"):
+        return None
+    with suppress(OSError):  # it has ended; an old kernel
+        return os.pidfd_open(process.pid)
+    return None
 
 
 if __name__ == "__main__":

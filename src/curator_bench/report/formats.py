@@ -183,6 +183,10 @@ def _add_suite(top: ElementTree.Element, name: str, start: datetime | None, case
 def _case(entry: SiteEntry, run: RunFacts) -> ElementTree.Element:
     case = ElementTree.Element("testcase", classname=_in_xml(entry.path), name=_in_xml(entry.name))
     case.set("time", f"{run.duration or 0:.3f}")
+    if run.inconclusive:
+        properties = ElementTree.SubElement(case, "properties")
+        for gate in run.inconclusive:
+            ElementTree.SubElement(properties, "property", name="inconclusive", value=_in_xml(gate))
     if run.verdict == "skipped":
         ElementTree.SubElement(case, "skipped", message=_in_xml(words.first_line(run.why)))
     elif run.verdict not in FINE:

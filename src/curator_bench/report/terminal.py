@@ -160,14 +160,14 @@ class TerminalReport:
         lines = [*summary_table(self._runs, self._named)] if self._runs else []
         if self.done_before:
             lines.append(f"{len(self.done_before)} of the session were done before")
-        if self._elsewhere:
-            lines.append(self._left_to_others())
-        return lines
+        return [*lines, *self._left_to_others()]
 
-    def _left_to_others(self) -> str:
+    def _left_to_others(self) -> list[str]:
+        if not self._elsewhere:
+            return []
         left = f"{len(self._elsewhere)} of the session {'was' if len(self._elsewhere) == 1 else 'were'} left"
         running = len(self._progress.now().running_elsewhere)
-        return f"{left} to other invocations{f', which still run {running} of them' if running else ''}"
+        return [f"{left} to other invocations{f', which still run {running} of them' if running else ''}"]
 
     def _places(self) -> list[str]:
         found = [f"Session: {self._session_dir}"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from curator_bench import collection
-from curator_bench.runner import announcing
+from curator_bench.runner import controller
 
 
 def begin(config: pytest.Config) -> None:
@@ -17,9 +17,11 @@ def begin(config: pytest.Config) -> None:
         config.pluginmanager.register(InterruptHooks(), "curator_bench_interrupts")
         join_session(config)
     if collection.is_recording(config):
+        from curator_bench.runner.python_run_hooks import PythonRunHooks
         from curator_bench.runner.recording_hooks import RecordingHooks
 
         config.pluginmanager.register(RecordingHooks(config), "curator_bench_recording")
+        config.pluginmanager.register(PythonRunHooks(), "curator_bench_python_runs")
     if collection.has_fleet(config):
         from curator_bench.runner.fleet_session import FleetHooks
 
@@ -29,7 +31,7 @@ def begin(config: pytest.Config) -> None:
 
         if (hooks := sink_hooks(config)) is not None:
             config.pluginmanager.register(hooks, "curator_bench_sinks")
-    announcing.announce(config)
+    controller.announce(config)
     if collection.resumes(config):
         from curator_bench.runner.resume import ResumeHooks
 

@@ -9,7 +9,7 @@ import pytest
 from curator_bench.collection import BENCHMARKS, Benchmarks, has_matrix
 from curator_bench.options import session_name_now
 from curator_bench.rootdir import name_in_project
-from curator_bench.runner.announcing import warn
+from curator_bench.runner.controller import warn
 from curator_bench.runner.session_file import (
     FILE_NAME,
     claim_name,

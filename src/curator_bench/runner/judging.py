@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from curator_bench.collection import BENCHMARKS, UNJUDGED
+from curator_bench.collection import BENCHMARKS, UNJUDGED, has_gates
 from curator_bench.errors import BenchError
 from curator_bench.masking import Mask
 from curator_bench.runner.policy import GateState
@@ -19,7 +19,7 @@ from curator_bench.verdict.failure_table import failure_table
 from curator_bench.verdict.requirements import check, judge
 
 if TYPE_CHECKING:
-    from curator_bench.runner.gating import Gates, Judged
+    from curator_bench.runner.gates import Gates, Judged
 
 _JUDGE = pytest.StashKey["Judge"]()
 _OF_PYTEST_TIMEOUT = "from pytest-timeout."
@@ -40,26 +40,18 @@ class Outcome:
         return judge(self.result, self.checks, inconclusive_fails=self.inconclusive_fails)
 
 
-def has_gates(item: pytest.Item, entry: Entry) -> bool:
-    """True where runs of the entry are held against its history."""
-    settings = item.config.stash[BENCHMARKS].settings
-    return settings.fail_on_regression or any(map(_is_gate, entry.requirements))
-
-
-def _is_gate(one: Requirement) -> bool:
-    return one.max_regression is not None or one.max_drift is not None
-
-
 def judge_of(item: pytest.Item, entry: Entry) -> Judge:
     """The judge of all runs of the item."""
     if _JUDGE not in item.stash:
-        new_gates = (lambda: _gates_of(item, entry)) if has_gates(item, entry) else None
+        new_gates = (
+            (lambda: _gates_of(item, entry)) if has_gates(entry, item.config.stash[BENCHMARKS].settings) else None
+        )
         item.stash[_JUDGE] = Judge(item.config, entry.requirements, new_gates)
     return item.stash[_JUDGE]
 
 
 def _gates_of(item: pytest.Item, entry: Entry) -> Gates:
-    from curator_bench.runner.gating import gates_of
+    from curator_bench.runner.gates import gates_of
 
     return gates_of(item, entry)
 

@@ -10,7 +10,7 @@ import pytest
 from curator_bench import interrupts
 from curator_bench.collection import BENCHMARKS, MatrixModule
 from curator_bench.errors import BenchError
-from curator_bench.runner import announcing
+from curator_bench.runner import controller
 from curator_bench.runner.hooks import begin
 
 _OUTPUT = "curator_bench_left_out"
@@ -24,7 +24,7 @@ class PlainRun:
         self._config = config
         self._left_out = 0
         self._files = config.stash[BENCHMARKS].matrix.files
-        announcing.announce(config)
+        controller.announce(config)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, session: pytest.Session, items: list[pytest.Item]) -> None:

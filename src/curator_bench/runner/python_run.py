@@ -18,9 +18,9 @@ from curator_bench.matrix import definition_hash
 from curator_bench.matrix.definition import function_hash
 from curator_bench.provenance.packages import package_version
 from curator_bench.rootdir import name_in_project
-from curator_bench.runner.folders import item_dir
 from curator_bench.runner.judging import shown_error
 from curator_bench.runner.recorder import Recording
+from curator_bench.runner.session import item_dir
 from curator_bench.runner.shown import masked_checks
 from curator_bench.store.queries import EntryKey
 from curator_bench.store.records import FIGURES, end_of, new_uid

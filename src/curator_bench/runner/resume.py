@@ -19,7 +19,7 @@ from curator_bench.matrix import Definitions
 from curator_bench.report.session_runs import RESULTS, why_broken
 from curator_bench.rootdir import name_in_project
 from curator_bench.runner.claiming import NOT_HERE, await_a_sign, claim, in_words, release, silence_of
-from curator_bench.runner.done_before import (
+from curator_bench.runner.kept_runs import (
     KEPT,
     RecordedRun,
     disagreement,

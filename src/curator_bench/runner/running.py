@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from curator_bench.collection import BENCHMARKS, REPORT, Benchmarks
+from curator_bench.collection import BENCHMARKS, REPORT, Benchmarks, has_gates
 from curator_bench.execution.workbench import Workbench
 from curator_bench.matrix import command_of, definition_of
 from curator_bench.runner.claiming import NOT_HERE, claim, leave_to_others, release
 from curator_bench.runner.conductor import Conductor, Job
 from curator_bench.runner.interrupting import hold_until_the_end
-from curator_bench.runner.judging import forget_judge, has_gates, judge_of
+from curator_bench.runner.judging import forget_judge, judge_of
 from curator_bench.runner.local_runner import LocalRunner
 from curator_bench.runner.policy import Allowance, Decision, GateState, Spent
 from curator_bench.runner.reporting import note_run
@@ -121,7 +121,7 @@ def allowance(item: pytest.Item, entry: Entry) -> Allowance:
     return Allowance(
         retries=entry.retries,
         runs=settings.runs,
-        confirm=settings.confirm if is_judged and has_gates(item, entry) else 0,
+        confirm=settings.confirm if is_judged and has_gates(entry, settings) else 0,
         confirm_budget_s=settings.confirm_budget_s,
         shares=getattr(item.config, "workerinput", {}).get("workercount", 1),
     )

@@ -1,21 +1,49 @@
-"""The session as this invocation found it: its reason, commit and subjects, looked up once for all who tell of it."""
+"""The session of this invocation: its folders, where it can be looked at, and its facts, looked up once for all."""
 
 from __future__ import annotations
 
 import os
+import re
 import socket
+from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
-from curator_bench.collection import BENCHMARKS, Benchmarks
+from curator_bench.collection import BENCHMARKS, Benchmarks, entry_of
+from curator_bench.matrix.axes import safe_folders
 from curator_bench.provenance.environment import Provenance
 from curator_bench.rootdir import rootdir
-from curator_bench.runner.viewing import viewer_url
 from curator_bench.values import Session, Subject
 
 _PROVENANCE = pytest.StashKey[Provenance]()
 _SESSION = pytest.StashKey[Session]()
+_PLACEHOLDER = re.compile(r"\{(results_path|session_name|session_path)(_url)?\}")
+
+
+@dataclass(frozen=True, slots=True)
+class BenchSession:
+    """The session this invocation runs in."""
+
+    name: str
+    directory: Path
+
+
+def bench_session(config: pytest.Config) -> BenchSession:
+    directory = config.stash[BENCHMARKS].session_dir
+    return BenchSession(directory.name, directory)
+
+
+def item_dir(item: pytest.Item) -> Path:
+    """The folder of an item: its entry's, or one named after its node id."""
+    session = bench_session(item.config).directory
+    entry = entry_of(item)
+    if entry is not None and entry.folder:
+        return session.joinpath(*entry.folder)
+    return session / safe_folders([item.nodeid])[item.nodeid]
 
 
 def provenance_of(config: pytest.Config) -> Provenance:
@@ -66,3 +94,42 @@ def ci_run_url() -> str | None:
             f"{env.get('GITHUB_SERVER_URL', '')}/{env.get('GITHUB_REPOSITORY', '')}/actions/runs/{env['GITHUB_RUN_ID']}"
         )
     return next((env[name] for name in ("CI_JOB_URL", "BUILD_URL", "CI_RUN_URL") if env.get(name)), None)
+
+
+def viewer_url(benchmarks: Benchmarks) -> str:
+    """--bench-viewer-url, else what a matrix says, with its placeholders filled in; empty where nobody says."""
+    files = benchmarks.matrix.files
+    said = [benchmarks.settings.viewer_url]
+    said += [url for file in files for url in (file.viewer_url, file.viewer_url_template)]
+    template = next((url for url in said if url), "")
+    session = host_path(str(benchmarks.session_dir), _mounts(benchmarks))
+    values = {
+        "results_path": str(Path(session).parent),
+        "session_name": benchmarks.settings.session,
+        "session_path": session,
+    }
+
+    def filled(match: re.Match[str]) -> str:
+        value = values[match[1]]
+        return quote(value, safe="") if match[2] else value
+
+    return benchmarks.mask.hide(_PLACEHOLDER.sub(filled, template))
+
+
+def shown_path(path: str, benchmarks: Benchmarks) -> str:
+    """A path of ours as those who read of it know it."""
+    return host_path(path, _mounts(benchmarks)) if path else path
+
+
+def host_path(path: str, mounts: Iterable[tuple[str, str]]) -> str:
+    """A path inside the container on the host; `mounts` are pairs of the two, of which the longest that fits counts."""
+    for host, container in sorted(mounts, key=lambda mount: len(mount[1]), reverse=True):
+        if path == container or path.startswith(container.rstrip("/") + "/"):
+            return host.rstrip("/") + path[len(container.rstrip("/")) :]
+    return path
+
+
+def _mounts(benchmarks: Benchmarks) -> list[tuple[str, str]]:
+    if os.environ.get("CURATOR_BENCH_IN_CONTAINER") != "1":
+        return []
+    return [mount for file in benchmarks.matrix.files for mount in file.mounts]

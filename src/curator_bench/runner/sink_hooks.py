@@ -20,10 +20,9 @@ from curator_bench.matrix import definition_hash
 from curator_bench.measure.processes import identify
 from curator_bench.report.session_runs import run_on
 from curator_bench.runner import recorder
-from curator_bench.runner.announcing import entry_dirs, warn
-from curator_bench.runner.session import provenance_of, session_of, subjects_of
+from curator_bench.runner.controller import entry_dirs, warn
+from curator_bench.runner.session import provenance_of, session_of, shown_path, subjects_of
 from curator_bench.runner.sinks import choose
-from curator_bench.runner.viewing import shown_path
 from curator_bench.sinks.copying import CopyConfig
 from curator_bench.sinks.dispatcher import Chosen, Dispatcher
 from curator_bench.values import Entry, Run, RunRecord, Session, Summary

@@ -64,7 +64,7 @@ class MlflowLogging(Sink[MlflowConfig]):
             self._experiment = self._find_experiment()
             tags = {**session_tags(session), **self.config.tags, "curator_bench.session": session.directory}
             self._ensure_run(_PARENT, session.name, milliseconds(session.started_at), tags)
-            self._client.update_run(self._made(_PARENT), status="RUNNING")
+            self.client.update_run(self._made(_PARENT), status="RUNNING")
             self._tell_link(_PARENT, self._made(_PARENT))
 
     def run_started(self, run: Run) -> None:
@@ -84,8 +84,8 @@ class MlflowLogging(Sink[MlflowConfig]):
                     done.result()
                     self.context.alive()  # where each answer takes long, all of them together may
             for name, text in found.long_texts.items():
-                self._client.log_text(run, text, f"full/{name}.txt")
-            self._client.set_terminated(run, status_of(result.verdict), milliseconds(result.ended_at))
+                self.client.log_text(run, text, f"full/{name}.txt")
+            self.client.set_terminated(run, status_of(result.verdict), milliseconds(result.ended_at))
             if result.is_last:
                 with self.context.state.changing() as state:
                     keep_newest(state, result, str(result.verdict))
@@ -111,10 +111,11 @@ class MlflowLogging(Sink[MlflowConfig]):
             with ThreadPoolExecutor(_AT_ONCE) as together:
                 list(together.map(lambda path: self._upload(run, path), self._session_files()))
             self._remove_what_was_made_twice()
-            self._client.set_terminated(run, _status(counts, summary), now)
+            self.client.set_terminated(run, _status(counts, summary), now)
 
     @cached_property
-    def _client(self) -> MlflowClient:
+    def client(self) -> MlflowClient:
+        """Talks to the server; imported with MLflow when it is first needed."""
         import mlflow
 
         return mlflow.MlflowClient(self.config.tracking_uri)
@@ -134,12 +135,12 @@ class MlflowLogging(Sink[MlflowConfig]):
         from mlflow.exceptions import MlflowException
 
         name = self.config.experiment
-        found = self._client.get_experiment_by_name(name)
+        found = self.client.get_experiment_by_name(name)
         if found is None:
             try:
-                return str(self._client.create_experiment(name))
+                return str(self.client.create_experiment(name))
             except MlflowException:  # another invocation was faster
-                found = self._client.get_experiment_by_name(name)
+                found = self.client.get_experiment_by_name(name)
         if found is None or found.lifecycle_stage != "active":
             raise Refused(f"the experiment {name!r} was deleted; restore it or name another")
         return str(found.experiment_id)
@@ -168,7 +169,7 @@ class MlflowLogging(Sink[MlflowConfig]):
             with self.context.state.changing() as state:
                 state.setdefault("half_made", []).append(key)
             own = {**tags, _KEY: self._tag_of(key)}
-            run = self._client.create_run(self._experiment, start_ms, own, name).info.run_id
+            run = self.client.create_run(self._experiment, start_ms, own, name).info.run_id
         with self.context.state.changing() as state:
             state["half_made"] = [other for other in state.get("half_made", []) if other != key]
             return str(state.setdefault("runs", {}).setdefault(key, run))
@@ -187,7 +188,7 @@ class MlflowLogging(Sink[MlflowConfig]):
     def _unfinished(self, condition: str) -> list[MlflowRun]:
         """Runs that nobody has told the end of, and whose key is as wanted."""
         query = f"attributes.status = 'RUNNING' and tags.`{_KEY}` {condition}"
-        return list(self._client.search_runs([self._experiment], query))
+        return list(self.client.search_runs([self._experiment], query))
 
     def _remove_what_was_made_twice(self) -> None:
         """Where an answer comes too late, MLflow's client asks again, and so do we; the server may do it each time."""
@@ -205,8 +206,8 @@ class MlflowLogging(Sink[MlflowConfig]):
 
     def _delete(self, run: str) -> None:
         """Unless another invocation has ended it meanwhile: then it is one of its own."""
-        if self._client.get_run(run).info.status == "RUNNING":
-            self._client.delete_run(run)
+        if self.client.get_run(run).info.status == "RUNNING":
+            self.client.delete_run(run)
 
     def _run_of(self, result: RunRecord) -> str:
         """The run that was made when it started becomes that of its uid; that of the last, where there were several."""
@@ -226,7 +227,7 @@ class MlflowLogging(Sink[MlflowConfig]):
         params = [Param(name, value) for name, value in found.params.items()]
         metrics = [Metric(point.name, point.value, point.at_ms, point.step) for point in (*found.metrics, *series)]
         while tags or params or metrics:
-            self._client.log_batch(
+            self.client.log_batch(
                 run, metrics[:_METRICS_AT_ONCE], params[:_TAGS_AT_ONCE], tags[:_TAGS_AT_ONCE], synchronous=True
             )
             metrics, params, tags = metrics[_METRICS_AT_ONCE:], params[_TAGS_AT_ONCE:], tags[_TAGS_AT_ONCE:]
@@ -247,7 +248,7 @@ class MlflowLogging(Sink[MlflowConfig]):
         started = ended - _milliseconds_of([repeat])
         made = self._ensure_run(key, f"{result.title} repeat {repeat.index}", started, tags)
         self._log(made, logged_repeat({"exec_time_s": repeat.exec_time_s, **repeat.metrics}, ended), ())
-        self._client.set_terminated(made, "FAILED" if repeat.exit_code else "FINISHED", ended)
+        self.client.set_terminated(made, "FAILED" if repeat.exit_code else "FINISHED", ended)
 
     def _files(self, result: RunRecord) -> Iterator[Path]:
         names = ("command.txt", "gpustats.csv", "memory.csv") if result.directory else ()
@@ -268,19 +269,19 @@ class MlflowLogging(Sink[MlflowConfig]):
         most = int(self.config.max_artifact_mb * _MEBIBYTE)
         name = "env.json" if path.parent.name == "env" and path.stem == socket.gethostname() else path.name
         if path.stat().st_size > most and path.suffix != ".log":
-            self._client.set_tag(run, f"left_out.{name}", f"larger than max_artifact_mb ({path.stat().st_size} bytes)")
+            self.client.set_tag(run, f"left_out.{name}", f"larger than max_artifact_mb ({path.stat().st_size} bytes)")
             return
         with tempfile.TemporaryDirectory() as folder:
             copy = Path(folder, name)
             copy_masked(path, copy, self.context.mask, most)
-            self._client.log_artifact(run, str(copy))
+            self.client.log_artifact(run, str(copy))
 
     def _end_what_runs(self, summary: Summary) -> None:
         """Runs of this invocation that nobody told the end of."""
         prefix = self._live_key("")
         for key, run in self.context.state.read().get("runs", {}).items():
             if key.startswith(prefix):
-                self._client.set_terminated(str(run), "KILLED", milliseconds(summary.ended_at))
+                self.client.set_terminated(str(run), "KILLED", milliseconds(summary.ended_at))
         with self.context.state.changing() as state:
             state["runs"] = {key: run for key, run in state["runs"].items() if not key.startswith(prefix)}
             state["half_made"] = [key for key in state.get("half_made", ()) if not key.startswith(prefix)]

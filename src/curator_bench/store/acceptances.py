@@ -1,4 +1,4 @@
-"""Shifts that somebody has accepted: from then on the level since the shift is what a metric is held against."""
+"""Regressions and drift that somebody has accepted: a metric is compared with its level since then."""
 
 from __future__ import annotations
 

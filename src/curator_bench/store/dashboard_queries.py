@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, or_, select
 
-from curator_bench.store.queries import MissedRequirement, PastSession
+from curator_bench.store.queries import MISSED_COLUMNS, MissedRequirement, PastSession
 from curator_bench.store.records import InvocationRecord
 from curator_bench.store.tables import INVOCATIONS, REQUIREMENTS, RUNS, SUBJECTS
 from curator_bench.values import Subject
@@ -40,11 +40,11 @@ def invocations_by_session(
 
 
 def missed_by_run(connection: Connection) -> dict[str, list[MissedRequirement]]:
-    """The requirements that were not met, by the uid of the run."""
+    """The requirements that were not met and the gates that are inconclusive, by the uid of the run."""
     missed = (
-        select(RUNS.c.uid, *(REQUIREMENTS.c[name] for name in ("metric", "bound", "limit", "actual")))
+        select(RUNS.c.uid, *(REQUIREMENTS.c[name] for name in MISSED_COLUMNS))
         .join(RUNS, RUNS.c.id == REQUIREMENTS.c.run)
-        .where(REQUIREMENTS.c.met.is_(False))
+        .where(REQUIREMENTS.c.met.is_not(True))
         .order_by(REQUIREMENTS.c.run, REQUIREMENTS.c.position)
     )
     found: dict[str, list[MissedRequirement]] = defaultdict(list)

@@ -19,6 +19,7 @@ from curator_bench.values import Scalar, Subject
 
 _NAMES_SHOWN = 3
 _SHORTEST_UID = 6
+MISSED_COLUMNS = ("metric", "bound", "limit", "actual", "met", "note")
 _MEASURED_TIME = "exec_time_s"
 
 
@@ -105,13 +106,20 @@ class PastSession:
 
 @dataclass(frozen=True, slots=True)
 class MissedRequirement:
-    """A bound that a run of a session did not keep."""
+    """A bound that a run did not keep, or a gate that is inconclusive."""
 
     run_uid: str
     metric: str
     bound: str
     limit: str | None
     actual: str | None
+    met: bool | None = False
+    """None of a gate that is inconclusive; `note` says what would decide it."""
+    note: str | None = None
+
+    @property
+    def is_inconclusive(self) -> bool:
+        return self.met is None
 
 
 _RUN_COLUMNS = (
@@ -255,10 +263,11 @@ def runs_of(connection: Connection, session: PastSession) -> list[PastRun]:
 
 
 def missed_requirements(connection: Connection, session: PastSession) -> list[MissedRequirement]:
+    """The requirements of its runs that were not met, and the gates that are inconclusive."""
     missed = (
-        select(RUNS.c.uid, *(REQUIREMENTS.c[name] for name in ("metric", "bound", "limit", "actual")))
+        select(RUNS.c.uid, *(REQUIREMENTS.c[name] for name in MISSED_COLUMNS))
         .join(RUNS, RUNS.c.id == REQUIREMENTS.c.run)
-        .where(RUNS.c.session == session.id, REQUIREMENTS.c.met.is_(False))
+        .where(RUNS.c.session == session.id, REQUIREMENTS.c.met.is_not(True))
         .order_by(RUNS.c.start, RUNS.c.id, REQUIREMENTS.c.position)
     )
     return [MissedRequirement(*row) for row in connection.execute(missed)]

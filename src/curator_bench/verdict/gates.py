@@ -197,23 +197,23 @@ class Seen:
 
 
 def told(one: Wanted, decision: Judgement, *, value: float, runs: int, course: str, seen: Seen) -> str:
-    """What the text of a gate that is not met says of one metric: value, baseline, change, course, and since when.
+    """The text of a gate that is not met: its word, value, baseline, change, trend, and since when.
 
     `runs` is how many there are at the new level, with this one.
     """
-    level = f" (the level of the {runs} runs since the shift is {decision.after:,.4g})" if runs > 1 else ""
+    level = f" (the level of the {runs} runs since it began is {decision.after:,.4g})" if runs > 1 else ""
     rows = [
         ("value", f"{value:,.4g}{level}"),
         ("baseline", _baseline(one, decision)),
         ("change", _change(one, decision)),
-        ("course", course),
+        ("trend", course),
         ("first seen", _first_seen(seen)),
     ]
     if decision.word is Word.INCONCLUSIVE:
-        rows.append(("note", f"inconclusive: {decision.decides}"))
+        rows.append(("decides", decision.decides))
     lines = [f"{_INDENT}{name:<11}{text}" for name, text in rows if text]
     may = "may be" if decision.word is Word.INCONCLUSIVE else "is"
-    return "\n".join([f"{one.metric} {may} worse than before:", *lines])
+    return "\n".join([f"{one.metric} {may} worse than before: {decision.says}", *lines])
 
 
 def _baseline(one: Wanted, decision: Judgement) -> str:

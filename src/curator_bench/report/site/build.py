@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -22,6 +22,7 @@ from curator_bench.report.site.model import (
     History,
     RunFacts,
     SeriesFacts,
+    SessionFacts,
     SiteEntry,
     StepFacts,
     by_entry,
@@ -37,6 +38,8 @@ _SESSIONS_ON_OVERVIEW = 30
 _ROWS_ON_OVERVIEW = 50
 _SESSIONS_COMPARED = 20
 """So many of the newest sessions are each compared with the one before it."""
+_MOST_COMPARED = 10_000
+"""After so many judgements of metrics no further sessions are compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,20 +228,27 @@ class _Builder:
     def _compared(self) -> dict[str, dict[str, Sequence[ComparedFacts]]]:
         """By session and by the page of another one: the judgement of the first against the other.
 
-        These are the pairs that pages lead to: the newest sessions with the one before, and those around a step on the
-        overview.
+        In a large history only the first of the pairs: each judgement takes its time.
         """
-        newest = self._sessions[-_SESSIONS_COMPARED - 1 :]
-        pairs = {(a.slug, b.slug): (a, b) for a, b in pairwise(newest)}
-        by_slug = {session.slug: session for session in self._sessions}
-        for step in [*self._open_steps()[:_ROWS_ON_OVERVIEW], *self._improvements()[:_ROWS_ON_OVERVIEW]]:
-            ends = step.before.session_slug or "", step.first.session_slug or ""
-            if ends[0] in by_slug and ends[1] in by_slug and ends[0] != ends[1]:
-                pairs[ends] = by_slug[ends[0]], by_slug[ends[1]]
         found: dict[str, dict[str, Sequence[ComparedFacts]]] = {}
-        for a, b in pairs.values():
-            found.setdefault(b.uid, {})[a.slug] = self._history.compared(a, b)
+        judged = 0
+        for a, b in self._pairs():
+            if judged < _MOST_COMPARED and a.slug not in found.get(b.uid, {}):
+                rows = self._history.compared(a, b)
+                found.setdefault(b.uid, {})[a.slug] = rows
+                judged += len(rows)
         return found
+
+    def _pairs(self) -> Iterator[tuple[SessionFacts, SessionFacts]]:
+        """The pairs that pages lead to: those around a step on the overview, and sessions with the one before."""
+        by_slug = {session.slug: session for session in self._sessions}
+        newest = list(pairwise(self._sessions[-_SESSIONS_COMPARED - 1 :]))[::-1]
+        yield from newest[:1]
+        for step in [*self._open_steps()[:_ROWS_ON_OVERVIEW], *self._improvements()[:_ROWS_ON_OVERVIEW]]:
+            a, b = (by_slug.get(point.session_slug or "") for point in (step.before, step.first))
+            if a is not None and b is not None and a is not b:
+                yield a, b
+        yield from newest[1:]
 
     def _newest_steps(self) -> list[StepFacts]:
         steps = [step for found in self._steps.values() for step in found]

@@ -84,13 +84,15 @@ class RunFacts:
     commit: str | None
     branch: str | None
     missed: Sequence[str] = ()
+    inconclusive: Sequence[str] = ()
+    """Gates that could not be decided, with what would."""
     links: Mapping[str, str] = field(default_factory=dict)
     metrics: Mapping[str, Scalar] = field(default_factory=dict)
 
     @property
     def why(self) -> str:
-        """What is to be said of a run that is not fine."""
-        return self.error or "; ".join(self.missed)
+        """The error, or the requirements that were not met and the gates that are inconclusive."""
+        return self.error or "; ".join([*self.missed, *self.inconclusive])
 
 
 @dataclass(frozen=True, slots=True)

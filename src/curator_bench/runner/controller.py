@@ -1,4 +1,4 @@
-"""What the controller says of the benchmarks before they run, and who shows them while they do.
+"""The controller's side of a session: it says what was noticed in the matrices, and has their runs shown.
 
 Most projects never have a run to show: what only a run needs is imported in functions.
 """

@@ -1,0 +1,38 @@
+"""A script that is nowhere is a mistake of the matrix, said before anything runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from functools import cache
+
+import pytest
+
+from curator_bench.collection import BENCHMARKS, MatrixModule, entry_of
+from curator_bench.errors import MatrixError, Mistake
+from curator_bench.matrix.command import find_script
+from curator_bench.values import Entry
+
+
+def check_scripts(config: pytest.Config, items: Iterable[pytest.Item]) -> None:
+    """Raise MatrixError with the entries that were selected and have no script.
+
+    Where a script's path has placeholders in it, its run says so. An absolute path may be meant for the
+    machines of a fleet.
+    """
+    fleet = config.stash[BENCHMARKS].settings.fleet
+    is_elsewhere = fleet is not None and fleet.address != "local"
+    entries = (entry_of(item) for item in items if isinstance(item.parent, MatrixModule))
+    by_name = {entry.name: entry for entry in entries if entry is not None}
+    mistakes = [*_mistakes(entry for entry in by_name.values() if not (is_elsewhere and os.path.isabs(entry.script)))]
+    if mistakes:
+        raise MatrixError(mistakes)
+
+
+def _mistakes(entries: Iterable[Entry]) -> Iterator[Mistake]:
+    find = cache(find_script)
+    for entry in entries:
+        if entry.problems or not {"{", "$"}.isdisjoint(entry.script):
+            continue
+        _, problems = find(entry.script, entry.script_base_dir, entry.file.directory)
+        yield from (Mistake(entry.place, f"entries[{entry.name}].script", problem) for problem in problems)
