@@ -21,7 +21,7 @@ case "$*" in
     *"$FAILS"*) echo "the disk is full"; exit 2 ;;
 esac
 """
-TOGETHER = ("test-proofs", "test-attention", "test-curator", "dist")
+TOGETHER = ("test-attention", "test-curator", "dist")
 
 
 @pytest.fixture
@@ -46,15 +46,15 @@ def made(clone: Path) -> list[str]:
     return (clone / "made").read_text().split()
 
 
-def test_all_is_made_checks_and_tests_first(clone: Path) -> None:
+def test_all_is_made_checks_tests_and_proofs_first(clone: Path) -> None:
     outcome = run(clone)
     assert (outcome.returncode, outcome.stdout.splitlines()[-1]) == (0, "== all of it holds")
-    assert made(clone)[:2] == ["check", "test"]
-    assert sorted(made(clone)[2:]) == sorted(TOGETHER)
+    assert made(clone)[:3] == ["check", "test", "test-proofs"]
+    assert sorted(made(clone)[3:]) == sorted(TOGETHER)
 
 
 def test_what_needs_most_of_the_time_is_made_side_by_side(clone: Path) -> None:
-    assert run(clone, AFTER="test-proofs", AWAITS="dist").returncode == 0
+    assert run(clone, AFTER="test-attention", AWAITS="dist").returncode == 0
 
 
 def test_a_test_that_fails_is_not_tried_again(clone: Path) -> None:
@@ -78,7 +78,7 @@ def test_what_could_not_be_installed_is_told_with_its_reason_before_it_is_needed
     assert outcome.returncode == 1
     assert "the disk is full" in outcome.stdout
     assert "== installing the other environments failed" in outcome.stderr
-    assert made(clone) == ["check", "test"]
+    assert made(clone) == ["check", "test", "test-proofs"]
 
 
 def test_a_check_that_fails_ends_the_installation(clone: Path) -> None:
