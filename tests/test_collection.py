@@ -274,10 +274,11 @@ def test_works_beside_pytest_benchmark_codspeed_and_xdist(
     monkeypatch.setenv("PYTEST_ADDOPTS", "-pno:anyio -pno:hypothesispytest -pno:platformdirs")
     lay()
     pytester.makepyfile("def test_theirs(benchmark): benchmark(sum, [1, 2])")
-    for arguments in ([], ["-n", "2"], ["--benchmark"], ["--benchmark", "--benchmark-disable"]):
+    for arguments in (["."], [".", "-n", "2"], ["--benchmark"], ["--benchmark", "--benchmark-disable"]):
         pytester.runpytest_subprocess("--strict-markers", *arguments).assert_outcomes(passed=5)
+    pytester.runpytest_subprocess("--strict-markers").assert_outcomes(passed=1, deselected=4)
     # pytest-codspeed itself deselects whatever has no fixture or mark of its own.
-    pytester.runpytest_subprocess("--codspeed").assert_outcomes(passed=1, deselected=4)
+    pytester.runpytest_subprocess(".", "--codspeed").assert_outcomes(passed=1, deselected=4)
 
 
 def test_the_backstop_covers_every_execution_and_set_up() -> None:

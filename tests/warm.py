@@ -61,26 +61,20 @@ def programs() -> Path:
 
 @cache
 def _server() -> str:
-    """The address of a server that ends with this process."""
-    folder = tempfile.TemporaryDirectory(prefix="warm-")
-    address = os.path.join(folder.name, "socket")
-    listener = socket.socket(socket.AF_UNIX)
-    listener.bind(address)
-    listener.listen(64)
+    """The address of a server that ends with this process, however that ends, and takes its folder along."""
+    folder = tempfile.mkdtemp(prefix="warm-")
+    address = os.path.join(folder, "socket")
     env = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(_HERE), os.environ.get("PYTHONPATH", "")]),
         "PYTHONUTF8": "1",
     }
-    command = [sys.executable, str(_HERE / "warm_server.py"), str(listener.fileno())]
-    server = subprocess.Popen(command, stdin=subprocess.PIPE, env=env, pass_fds=[listener.fileno()])
-    listener.close()
-
-    def close() -> None:
-        server.communicate()
-        folder.cleanup()
-
-    atexit.register(close)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(address)
+        listener.listen(64)
+        command = [sys.executable, str(_HERE / "warm_server.py"), str(listener.fileno()), folder]
+        server = subprocess.Popen(command, stdin=subprocess.PIPE, env=env, pass_fds=[listener.fileno()])
+    atexit.register(server.communicate)
     return address
 
 

@@ -1,6 +1,7 @@
 """The server of warm.py: imports what pytest and curator-bench import, as pytest does, and forks for each request.
 
-Its argument is the descriptor of the socket it listens on. It ends when its standard input does.
+Its arguments are the descriptor of the socket it listens on, and a folder that goes when it goes: when its standard
+input ends.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import pkgutil
 import runpy
 import select
+import shutil
 import signal
 import socket
 import sys
@@ -51,13 +53,14 @@ def import_all() -> None:
     gc.freeze()
 
 
-def serve(listener: socket.socket) -> socket.socket:
+def serve(listener: socket.socket, folder: str) -> socket.socket:
     """Returns a connection in a process forked for it; the server itself ends here."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while True:
         readable, _, _ = select.select([listener.fileno(), 0], [], [])
         if 0 in readable:
+            shutil.rmtree(folder, ignore_errors=True)
             os._exit(0)
         connection, _ = listener.accept()
         if os.fork() == 0:
@@ -105,7 +108,7 @@ def become(words: list[str], cwd: str, env: dict[str, str], fds: list[int]) -> N
 def main() -> None:
     listener = socket.socket(fileno=int(sys.argv[1]))
     import_all()
-    connection = serve(listener)
+    connection = serve(listener, sys.argv[2])
     request = receive(connection)
     child = os.fork()
     if child:

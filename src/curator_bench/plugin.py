@@ -6,6 +6,7 @@ only the standard library, pytest and modules that themselves import no more.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -56,7 +57,10 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> Generator[None, object, object]:
     with interrupts.heeded(is_worker=hasattr(config, "workerinput")):
-        return (yield)
+        found = yield
+        if interrupts.was_asked() and not config.pluginmanager.hasplugin("terminalreporter"):
+            sys.stderr.write("!!! KeyboardInterrupt !!!\n")  # so early that nobody else could say it
+        return found
 
 
 @pytest.hookimpl(tryfirst=True)

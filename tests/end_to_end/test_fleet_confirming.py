@@ -31,8 +31,9 @@ def test_a_run_is_measured_again_where_it_was_measured_while_others_go_on(projec
         nodes.wait_for(2)
         outcome = project.run("--bench-fleet", nodes.address, *confirming, NODE="here", **nodes.variables())
     assert outcome.code == 0, outcome.output
-    first, second = (project.folder / "where").read_text().split()
-    assert first == second in ("head", "joined")
+    places = (project.folder / "where").read_text().split()
+    assert len(places) in (2, 3)
+    assert set(places) in ({"head"}, {"joined"})
     ended = {name: project.outcome_of(name)["ended_at"] for name in ("short", "sort", "long")}
     assert ended["short"] < ended["long"] < ended["sort"]
-    assert project.outcome_of("sort")["attempt"] == 2
+    assert project.outcome_of("sort")["attempt"] == len(places)

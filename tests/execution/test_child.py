@@ -104,6 +104,29 @@ def test_what_shed_every_mark_is_ended_though_nobody_saw_it(
     assert identify(pid) is None
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has subreapers")
+@pytest.mark.parametrize("generations", [1, 2])
+def test_a_script_that_kills_one_of_its_keepers_leaves_nothing(
+    start: Callable[..., Child], tmp_path: Path, generations: int
+) -> None:
+    note = tmp_path / "pid"
+    sheds = LEAVES_EVERYTHING.replace("        open", "        resource.prlimit(0, 10, (-1, -1))\n        open")
+    kills = f"""
+while not (os.path.exists(sys.argv[1]) and open(sys.argv[1]).read()):
+    time.sleep(0.02)
+victim = os.getppid()
+if {generations} == 2:
+    victim = int(open(f"/proc/{{victim}}/stat").read().rpartition(") ")[2].split()[1])
+os.kill(victim, 9)
+time.sleep(600)
+"""
+    child = start("import resource\n" + sheds.replace("time.sleep(600)", "") + kills, note)
+    assert child.wait(30).exit_code == -signal.SIGKILL
+    child.end()
+    assert identify(int(note.read_text())) is None
+    assert not find_processes(child.mark)
+
+
 def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
     for words, cwd in ((["no-such-program"], "/"), (["true"], str(tmp_path / "nowhere"))):
         with pytest.raises(FileNotFoundError) as found:

@@ -11,6 +11,7 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from proof.killing import FULL, RAY, Killing, at_random, command, nothing_left_within_s
@@ -72,6 +73,7 @@ def pytest_runtest_call(item):
     os.close(file)
 """
 _ENDS_WITHIN_S = 120
+_WATCHED = ("pytest", "pytest's group", "worker of xdist")
 SIGNALS = (*[signal.SIGKILL] * 6, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -104,6 +106,7 @@ class Campaign:
                 self.killing.look()
                 time.sleep(0.1)
             assert process.poll() is not None, f"pytest hangs after {self.kills}: {self.killing.output}"
+            print(f"killed: {dict(self.kills)}; load {os.getloadavg()[0]:.1f}")
             self.killing.wait_until_nothing_is_left()
         assert not list(self._living_daemons()), self.kills
 
@@ -126,6 +129,8 @@ class Campaign:
         others = [one.pid for one in self.project.processes() if one.pid != process.pid]
         is_pytest = is_last or not others or self.chance.random() < 0.1
         pid = process.pid if is_pytest else self.chance.choice(others)
+        if self._is_spared(_kind(pid, process.pid)):
+            return
         number, shown = self.chance.choice(SIGNALS), _kind(pid, process.pid)
         try:
             if pid == process.pid and self.chance.random() < 0.3:
@@ -136,6 +141,20 @@ class Campaign:
         except ProcessLookupError:
             return
         self.kills[f"{number.name} of {shown}"] += 1
+        if shown == "script" and number is signal.SIGKILL:
+            self._remove_segment_of(pid)
+
+    def _is_spared(self, kind: str) -> bool:
+        """A guard and who it watches over are not both killed in one session, nor both keepers of a script."""
+        killed = {one.partition(" of ")[2] for one in self.kills}
+        if kind in ("guard", "keeper"):
+            return bool(killed & {kind, *_WATCHED})
+        return kind in _WATCHED and "guard" in killed
+
+    def _remove_segment_of(self, pid: int) -> None:
+        """What a script has in shared memory that is killed by somebody else nobody could have looked at."""
+        time.sleep(0.1)
+        Path(f"/dev/shm/{self.project.mark.value}-{pid}").unlink(missing_ok=True)
 
     def _living_daemons(self) -> Iterator[ProcessId]:
         """Read from the table of processes: they carry nothing by which they could be found."""
@@ -198,7 +217,7 @@ def _kind(pid: int, pytest_pid: int) -> str:
         "raylet/raylet": "raylet",
         "ray::": "worker of Ray",
         "work.py": "script",
-        "execnet": "worker of xdist",
+        "exec(eval(": "worker of xdist",
         "ray/": "other process of Ray",
     }
     shown = command(pid)

@@ -24,15 +24,21 @@ def main() -> None:
         subprocess.run([command, "report", "--out", "site", "--title", "Nightly benchmarks"], cwd=folder, check=True)
         site = Path(folder, "site")
         (entry,) = (site / "entries").glob("removal-*.html")
-        (before,) = (site / "sessions").glob("nightly-19-*.html")
-        (after,) = (site / "sessions").glob("nightly-44-*.html")
+        (before,) = (site / "sessions").glob("nightly-29-*.html")
+        (after,) = (site / "sessions").glob("nightly-30-*.html")
         metric = f"#metric={nights.METRIC}"
         _take(browser, "dashboard-overview", site / "index.html", "", viewport=DESK)
         _take(browser, "dashboard-overview-dark", site / "index.html", "", viewport=DESK, color_scheme="dark")
         _take(browser, "dashboard-entry", entry, metric, viewport=DESK)
         _take(browser, "dashboard-entry-dark", entry, metric, viewport=DESK, color_scheme="dark")
         _take(browser, "dashboard-phone", entry, metric, viewport=PHONE)
-        _take(browser, "dashboard-compare", site / "compare.html", f"#a={before.stem}&b={after.stem}", viewport=DESK)
+        _take(
+            browser,
+            "dashboard-compare",
+            site / "compare.html",
+            f"#a={before.stem}&b={after.stem}&which=all",
+            viewport=DESK,
+        )
 
 
 def _take(browser: Browser, name: str, page: Path, place: str, **how: Any) -> None:

@@ -57,14 +57,14 @@ class Keeper:
         finally:
             os.close(life)
             os.close(answers)
-        self.process: ProcessId | None = identify(self._process.pid)
-        """None once it is gone."""
         try:
             self._tell(command)
-            self.pid, self.started = self._hear_of_start(words[0], cwd)
+            self.pid, self.started, keeper = self._hear_of_start(words[0], cwd)
         except BaseException:
             self.end()
             raise
+        self.process: ProcessId | None = identify(keeper)
+        """The parent of the program and of what it leaves; None when it has been killed."""
 
     def wait(self, until: float) -> bool:
         """True when the program ended before that moment; `exit_code` and `seconds` are known then."""
@@ -101,11 +101,11 @@ class Keeper:
         with suppress(BrokenPipeError), self._process.stdin as told:  # it was ended at once
             told.write(command)
 
-    def _hear_of_start(self, program: str, cwd: str) -> tuple[int, float]:
+    def _hear_of_start(self, program: str, cwd: str) -> tuple[int, float, int]:
         line = self._answer(float("inf"))
         kind, *facts = line.split() if line else [b""]
         if kind == b"started":
-            return int(facts[0]), float(facts[1])
+            return int(facts[0]), float(facts[1]), int(facts[2])
         if kind == b"problem":
             number = int(facts[0])
             raise OSError(number, os.strerror(number), cwd if facts[1] == b"1" else program)

@@ -1,7 +1,8 @@
 """The program between us and a child of a run: it starts the child, says how it ends, and ends what is left of it.
 
 On Linux it is a subreaper (prctl(2)): what leaves the child's tree, by whatever forks and sessions, becomes a child of
-this process, without mark, brand or environment. It runs alone (standard library, no site), so that it starts quickly.
+this process, without mark, brand or environment. It forks once, so that one of the two may be killed. It runs alone
+(standard library, no site), so that it starts quickly.
 
 Arguments: a pipe that breaks when we end, a pipe for its answers, our number, the child's brand (see brands.py). Its
 standard input is the command.
@@ -16,9 +17,13 @@ import sys
 import time
 from contextlib import suppress
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 IN_GOOD_ORDER = b"."
-GUARDS_TURN_S = 2.0
-"""When we were killed the guard goes first: it removes what processes have in shared memory, as long as they live."""
+GUARDS_TURN_S = 2.5
+"""On a busy machine it is longer."""
 _GIVES_UP_AFTER_S = 10.0
 _RLIMIT_LOCKS = 10
 _PR_SET_CHILD_SUBREAPER = 36
@@ -26,6 +31,7 @@ _IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _PYTHONS_OWN = (signal.SIGPIPE, signal.SIGXFSZ)
 _LOOK_EVERY_MS = 500
 _NO_SUCH_PROGRAM = 127
+_MOST_DESCRIPTORS = 65536
 
 
 def main() -> None:
@@ -36,7 +42,12 @@ def main() -> None:
     for number in _IGNORED:
         signal.signal(number, signal.SIG_IGN)
     _adopt_orphans()
-    keeper = _Keeper(life, answers, bench)
+    outer, inner = os.getpid(), os.fork()
+    if inner:
+        _stand_by(inner, life)
+        return
+    _adopt_orphans()  # which a fork does not inherit
+    keeper = _Keeper(life, answers, bench, outer)
     try:
         keeper.start(inherited, brand)
         keeper.watch()
@@ -44,11 +55,41 @@ def main() -> None:
         keeper.end_all()
 
 
+def _stand_by(inner: int, life: int) -> None:
+    """The outer one of two keepers has what the inner one leaves that was killed, and holds nothing else open."""
+    os.closerange(0, life)
+    os.closerange(life + 1, _MOST_DESCRIPTORS)
+    while True:
+        try:
+            pid, _ = os.waitpid(-1, 0)
+        except ChildProcessError:
+            return
+        if pid == inner:
+            break
+    _end_children(life, _reap_all)
+
+
+def _end_children(life: int, has_children: Callable[[], bool]) -> None:
+    """The bench, or else its guard, goes first: they remove what processes have in shared memory while they live."""
+    turn_s = GUARDS_TURN_S * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+    began, pause_s = time.monotonic(), 0.0005
+    poll = select.poll()
+    poll.register(life, select.POLLIN | select.POLLHUP)
+    while has_children() and (waited_s := time.monotonic() - began) < turn_s + _GIVES_UP_AFTER_S:
+        if waited_s < turn_s and poll.poll(0):
+            turn_s = 0.0 if os.read(life, 1) == IN_GOOD_ORDER else turn_s
+        if waited_s >= turn_s:
+            for pid in _children():
+                _kill(pid)
+        time.sleep(pause_s)
+        pause_s = min(pause_s * 1.2, 0.05)
+
+
 class _Keeper:
-    def __init__(self, life: int, answers: int, bench: int) -> None:
-        self._life, self._answers, self._bench = life, answers, bench
+    def __init__(self, life: int, answers: int, bench: int, outer: int) -> None:
+        self._life, self._answers, self._watched = life, answers, (bench, outer)
+        self._outer = outer
         self._child = 0
-        self._in_good_order = False
         self._ended, ended = os.pipe()
         for descriptor in (self._ended, ended):
             os.set_blocking(descriptor, False)
@@ -66,7 +107,8 @@ class _Keeper:
             _become(words, env, folder, inherited, tell)
         os.close(tell)
         began, *problem = _all_of(told).split(b" ")
-        self._answer(b" ".join([b"problem", *problem] if problem else [b"started", b"%d" % self._child, began]))
+        facts = [b"%d" % self._child, began, b"%d" % os.getpid()]
+        self._answer(b" ".join([b"problem", *problem] if problem else [b"started", *facts]))
 
     def watch(self) -> None:
         """Until we end, or say that we have done."""
@@ -74,28 +116,28 @@ class _Keeper:
         poll.register(self._life, select.POLLIN | select.POLLHUP)
         poll.register(self._ended, select.POLLIN)
         every_ms: int | None = _LOOK_EVERY_MS
+        ends = []
         if hasattr(os, "pidfd_open"):
-            with suppress(OSError):  # it has ended; an old kernel
-                poll.register(os.pidfd_open(self._bench), select.POLLIN)
+            with suppress(OSError):  # one has ended; an old kernel
+                ends = [os.pidfd_open(pid) for pid in self._watched]
                 every_ms = None
-        while os.getppid() == self._bench:  # a fork of ours may hold the pipe open
+        for end in ends:
+            poll.register(end, select.POLLIN)
+        while os.getppid() == self._outer and _is_there(self._watched[0]):
             ready = [descriptor for descriptor, _ in poll.poll(every_ms)]
             if self._ended in ready:
                 _empty(self._ended)
             self._reap()
+            if set(ends) & set(ready):  # a fork of ours may hold the pipe open
+                return
             if self._life in ready:
-                self._in_good_order = os.read(self._life, 1) == IN_GOOD_ORDER
                 return
 
     def end_all(self) -> None:
-        began = time.monotonic()
-        pause_s = 0.0005
-        while self._reap() and (waited_s := time.monotonic() - began) < _GIVES_UP_AFTER_S:
-            if self._in_good_order or waited_s > GUARDS_TURN_S:
-                for pid in _children():
-                    _kill(pid)
-            time.sleep(pause_s)
-            pause_s = min(pause_s * 1.2, 0.05)
+        """Told that there will be no answer any more, a bench that lives says that it has done."""
+        os.close(self._answers)
+        self._answers = -1
+        _end_children(self._life, self._reap)
 
     def _reap(self) -> bool:
         """False once there are no children any more, orphans included."""
@@ -110,7 +152,8 @@ class _Keeper:
 
     def _answer(self, line: bytes) -> None:
         with suppress(BrokenPipeError):  # we were killed
-            os.write(self._answers, line + b"\n")
+            if self._answers >= 0:
+                os.write(self._answers, line + b"\n")
 
 
 def _become(
@@ -186,6 +229,26 @@ def _kill(pid: int) -> None:
     """A child's number is not given again before it was waited for, which only this process does."""
     with suppress(OSError):  # another user's
         os.kill(pid, signal.SIGKILL)
+
+
+def _reap_all() -> bool:
+    """False once there are no children any more."""
+    try:
+        while os.waitpid(-1, os.WNOHANG) != (0, 0):
+            pass
+    except ChildProcessError:
+        return False
+    return True
+
+
+def _is_there(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def _empty(descriptor: int) -> None:

@@ -66,11 +66,12 @@ class Judged:
 
     checks: tuple[Check, ...] = ()
     texts: tuple[str, ...] = ()
+    is_open: bool = False
+    """Measuring again may decide a gate that is inconclusive."""
 
     @property
     def state(self) -> GateState:
-        """Inconclusive as long as any gate is: measuring again may decide it."""
-        if any(check.is_inconclusive for check in self.checks):
+        if self.is_open:
             return GateState.INCONCLUSIVE
         return GateState.FAILED if self.has_failed else GateState.PASSED
 
@@ -153,6 +154,7 @@ class Gates:
         return Judged(
             checks=(*checks, *self._drift_checks(measured)),
             texts=tuple(_told(one, decision) for one, decision, word in answers if not is_met(word)),
+            is_open=any(is_met(word) is None and self._is_worth_it(one, decision) for one, decision, word in answers),
         )
 
     def note_discoveries(self, judged: Judged) -> None:
@@ -184,11 +186,17 @@ class Gates:
         return _Asked(one, past, Question(_figures(past), newest, one.rules, own), note)
 
     def _word(self, asked: _Asked, decision: Judgement) -> str:
-        if asked.wanted.is_declared:
-            return word_of(decision)
+        return word_of(decision, bar=self._bar(asked.wanted))
+
+    def _is_worth_it(self, asked: _Asked, decision: Judgement) -> bool:
+        """Of many metrics that no requirement names, some are beyond their limit each night by chance alone."""
+        return decision.p_value <= self._bar(asked.wanted)
+
+    def _bar(self, one: Wanted) -> float:
+        if one.is_declared:
+            return 1.0
         metrics = sum(not one.is_declared for one in self._wanted)
-        found = self._config.stash.get(_FOUND, 0)
-        return word_of(decision, bar=bar_of(metrics * _items(self._config), found))
+        return bar_of(metrics * _items(self._config), self._config.stash.get(_FOUND, 0))
 
     def _check(self, asked: _Asked, decision: Judgement, word: str, metrics: Mapping[str, Scalar]) -> Check:
         note = "" if is_met(word) is False else asked.note or _reason(decision)

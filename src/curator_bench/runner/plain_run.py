@@ -23,6 +23,7 @@ class PlainRun:
         self._benchmarks = config.stash[BENCHMARKS]
         self._config = config
         self._left_out = 0
+        self._are_mistakes_said = False
         self._files = config.stash[BENCHMARKS].matrix.files
         controller.announce(config)
 
@@ -32,7 +33,8 @@ class PlainRun:
         left_out = [item for item in items if isinstance(item.parent, MatrixModule)]
         if len(left_out) < len(items) or session.testsfailed:
             self._leave_out(items, left_out)
-        elif self._benchmarks.mistakes:
+        elif self._benchmarks.mistakes and not hasattr(self._config, "workerinput"):
+            self._are_mistakes_said = True
             raise pytest.UsageError(self._benchmarks.mistakes)
         elif left_out:
             self._begin()
@@ -53,16 +55,22 @@ class PlainRun:
         except BenchError as error:
             raise pytest.UsageError(str(error)) from None
 
-    def pytest_sessionfinish(self) -> None:
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         if hasattr(self._config, "workerinput"):
             vars(self._config)["workeroutput"][_OUTPUT] = self._left_out
+        elif self._benchmarks.mistakes and exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
+            session.exitstatus = pytest.ExitCode.USAGE_ERROR  # workers found nothing else either
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
         self._left_out = max(self._left_out, getattr(node, "workeroutput", {}).get(_OUTPUT, 0))
 
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        if self._benchmarks.mistakes:
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter, exitstatus: int) -> None:
+        if self._are_mistakes_said:
+            return
+        if self._benchmarks.mistakes and exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
+            terminalreporter.write_line(f"ERROR: {self._benchmarks.mistakes}", red=True)
+        elif self._benchmarks.mistakes:
             told = " ".join(line.strip() for line in self._benchmarks.mistakes.splitlines()[:2])
             terminalreporter.write_line(f"Benchmarks were left out: {told}", yellow=True)
         elif self._left_out:
