@@ -1,4 +1,4 @@
-"""What a user may name a database by: a path or an SQLAlchemy URL; and how it is shown again, without its password."""
+"""The names a user may give a database: a path or an SQLAlchemy URL. Passwords are never shown."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _OWN_DRIVERS = ("sqlite", "sqlite+pysqlite", "postgresql", "postgresql+psycopg",
 
 
 def database_url(named: str | os.PathLike[str], directory: Path | None = None) -> URL:
-    """The database that is meant. Relative paths start at `directory`, or else at the working directory."""
+    """Parse the name of a database. Relative paths start at `directory`, by default the working directory."""
     text = os.fspath(named)
     if not text:
         raise BenchError(f"no database is named: {_EXPECTED}")
@@ -32,7 +32,7 @@ def database_url(named: str | os.PathLike[str], directory: Path | None = None) -
 
 
 def shown(url: URL) -> str:
-    """A path as a path; a URL without its password, also where that stands among the parameters."""
+    """Name of the database for messages: a path, or a URL without any password."""
     if url.drivername == "sqlite" and not url.query:
         return str(url.database)
     return Mask().hide(url.render_as_string(hide_password=True))
@@ -50,7 +50,7 @@ def _of_path(text: str, directory: Path | None) -> URL:
 
 
 def _of_sqlite(url: URL, directory: Path | None) -> URL:
-    if url.query.get("uri") == "true":  # the user speaks to SQLite directly, and knows how
+    if url.query.get("uri") == "true":  # an SQLite URI is passed on as it is
         return url.set(drivername="sqlite")
     if url.database in (None, "", ":memory:"):
         raise BenchError(
