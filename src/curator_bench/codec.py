@@ -190,6 +190,9 @@ def _object_reader(kind: Any) -> _Reader:
     optional = {name: None for name in unsaid if NoneType in get_args(hints[name])}
     required = frozenset(unsaid) - optional.keys()
 
+    readers: dict[str, _Reader] = {}
+    """Made when first needed: a kind may hold its own kind."""
+
     def read(document: Any) -> Any:
         if not isinstance(document, Mapping):
             raise _Wrong({"": f"found {_shown(document)}, expected an object"})
@@ -197,8 +200,9 @@ def _object_reader(kind: Any) -> _Reader:
         values: dict[str, Any] = dict(optional)
         for name, value in document.items():
             if name in own:
+                reader = readers.get(name) or readers.setdefault(name, _reader(hints[name]))
                 try:
-                    values[name] = _reader(hints[name])(value)
+                    values[name] = reader(value)
                 except _Wrong as problem:
                     wrong |= {f"{name}.{where}" if where else name: said for where, said in problem.found.items()}
                 except ValueError as error:

@@ -14,7 +14,7 @@ from pathlib import Path
 for name in sys.argv[2].split(","):
     sys.modules[name] = None  # importing it fails
 
-from curator_bench.fleet import driver_program, fleet, node
+from curator_bench.fleet import driver_program, fleet, node_task
 from curator_bench.execution.run import run_entry
 from curator_bench.values import Plan, RaySettings
 

@@ -217,7 +217,7 @@ def _kind(pid: int, pytest_pid: int) -> str:
         "raylet/raylet": "raylet",
         "ray::": "worker of Ray",
         "work.py": "script",
-        "execnet": "worker of xdist",
+        "exec(eval(": "worker of xdist",
         "ray/": "other process of Ray",
     }
     shown = command(pid)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -11,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from curator_bench.fleet.messages import Where
+from curator_bench.fleet.messages import Slice, Where
 from curator_bench.runner.conductor import Conductor, Job
 from curator_bench.runner.policy import Allowance, Decision, GateState, Spent
-from curator_bench.runner.runner import Order
+from curator_bench.runner.runner import Event, Order
 from curator_bench.runner.simulated_runner import SimulatedRunner
 from curator_bench.values import Entry, MatrixFile, Place, Plan, RunResult, Verdict
 
@@ -192,19 +191,27 @@ def test_a_node_that_dies_costs_its_runs_an_attempt_and_nothing_else() -> None:
     assert "node3" not in {node for _, attempt, node in notes.started if attempt == 2}
 
 
-def test_a_thousand_nodes_are_kept_busy_and_each_event_costs_the_same() -> None:
-    """8,000 slots: ten times as many entries take about ten times as long."""
+class Counting(SimulatedRunner):
+    """Counts how often it is asked anything."""
 
-    def seconds_for(entries: int) -> float:
-        notes = Notes()
-        runner = SimulatedRunner(1000, 8, lambda order, where: result(order, seconds=60.0))
-        jobs = [job(f"job{number}") for number in range(entries)]
-        began = time.process_time()
-        conduct(runner, notes, *jobs)
-        took = time.process_time() - began
-        assert Counter(one.verdict for one in notes.judged.values()) == {PASSED: entries}
-        assert runner.now == pytest.approx(60.0 * -(-entries // 8000))
-        return took
+    def __init__(self) -> None:
+        super().__init__(1000, 8, lambda order, where: result(order, seconds=60.0))
+        self.asked = 0
 
-    small, large = seconds_for(800), seconds_for(8_000)
-    assert large < 30 * small
+    def has_room(self, needs: Slice) -> bool:
+        self.asked += 1
+        return super().has_room(needs)
+
+    def next_event(self, within_s: float) -> Event | None:
+        self.asked += 1
+        return super().next_event(within_s)
+
+
+@pytest.mark.parametrize("entries", [800, 24_000])
+def test_a_thousand_nodes_are_kept_busy_and_each_event_costs_the_same(entries: int) -> None:
+    """8,000 slots: a runner is asked as often for each of many entries as for each of a few."""
+    notes, runner = Notes(), Counting()
+    conduct(runner, notes, *(job(f"job{number}") for number in range(entries)))
+    assert Counter(one.verdict for one in notes.judged.values()) == {PASSED: entries}
+    assert runner.now == pytest.approx(60.0 * -(-entries // 8000))
+    assert runner.asked <= 6 * entries

@@ -40,9 +40,7 @@ class Segments:
         Returns what is still there.
         """
         found = find_processes(mark, roots, settle=False, under=under)
-        if grace_s > 0:
-            self.note(process.pid for process in found)
-        left = end_processes(mark, found, grace_s=grace_s, before_kill=self.note, under=under)
+        left = end_processes(mark, found, grace_s=grace_s, before_end=self.note, under=under)
         self.remove()
         return left
 

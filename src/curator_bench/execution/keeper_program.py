@@ -17,10 +17,13 @@ import sys
 import time
 from contextlib import suppress
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 IN_GOOD_ORDER = b"."
 GUARDS_TURN_S = 2.5
-"""When we were killed the guard goes first: it removes what processes have in shared memory, as long as they live. On a
-busy machine it takes longer."""
+"""On a busy machine it is longer."""
 _GIVES_UP_AFTER_S = 10.0
 _RLIMIT_LOCKS = 10
 _PR_SET_CHILD_SUBREAPER = 36
@@ -29,7 +32,6 @@ _PYTHONS_OWN = (signal.SIGPIPE, signal.SIGXFSZ)
 _LOOK_EVERY_MS = 500
 _NO_SUCH_PROGRAM = 127
 _MOST_DESCRIPTORS = 65536
-_PAUSE_S = 0.005
 
 
 def main() -> None:
@@ -42,7 +44,7 @@ def main() -> None:
     _adopt_orphans()
     outer, inner = os.getpid(), os.fork()
     if inner:
-        _stand_by(inner)
+        _stand_by(inner, life)
         return
     _adopt_orphans()  # which a fork does not inherit
     keeper = _Keeper(life, answers, bench, outer)
@@ -53,9 +55,10 @@ def main() -> None:
         keeper.end_all()
 
 
-def _stand_by(inner: int) -> None:
-    """The outer one of two keepers has what the inner one leaves that was killed, and holds nothing open."""
-    os.closerange(0, os.sysconf("SC_OPEN_MAX") if os.sysconf("SC_OPEN_MAX") < _MOST_DESCRIPTORS else _MOST_DESCRIPTORS)
+def _stand_by(inner: int, life: int) -> None:
+    """The outer one of two keepers has what the inner one leaves that was killed, and holds nothing else open."""
+    os.closerange(0, life)
+    os.closerange(life + 1, _MOST_DESCRIPTORS)
     while True:
         try:
             pid, _ = os.waitpid(-1, 0)
@@ -63,11 +66,23 @@ def _stand_by(inner: int) -> None:
             return
         if pid == inner:
             break
-    ends = time.monotonic() + _GIVES_UP_AFTER_S
-    while _has_children() and time.monotonic() < ends:
-        for pid in _children():
-            _kill(pid)
-        time.sleep(_PAUSE_S)
+    _end_children(life, _reap_all)
+
+
+def _end_children(life: int, has_children: Callable[[], bool]) -> None:
+    """The bench, or else its guard, goes first: they remove what processes have in shared memory while they live."""
+    turn_s = GUARDS_TURN_S * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+    began, pause_s = time.monotonic(), 0.0005
+    poll = select.poll()
+    poll.register(life, select.POLLIN | select.POLLHUP)
+    while has_children() and (waited_s := time.monotonic() - began) < turn_s + _GIVES_UP_AFTER_S:
+        if waited_s < turn_s and poll.poll(0):
+            turn_s = 0.0 if os.read(life, 1) == IN_GOOD_ORDER else turn_s
+        if waited_s >= turn_s:
+            for pid in _children():
+                _kill(pid)
+        time.sleep(pause_s)
+        pause_s = min(pause_s * 1.2, 0.05)
 
 
 class _Keeper:
@@ -75,7 +90,6 @@ class _Keeper:
         self._life, self._answers, self._watched = life, answers, (bench, outer)
         self._outer = outer
         self._child = 0
-        self._in_good_order = False
         self._ended, ended = os.pipe()
         for descriptor in (self._ended, ended):
             os.set_blocking(descriptor, False)
@@ -117,21 +131,13 @@ class _Keeper:
             if set(ends) & set(ready):  # a fork of ours may hold the pipe open
                 return
             if self._life in ready:
-                self._in_good_order = os.read(self._life, 1) == IN_GOOD_ORDER
                 return
 
     def end_all(self) -> None:
-        turn_s = 0.0
-        if not self._in_good_order and not _is_there(self._watched[0]):
-            turn_s = GUARDS_TURN_S * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
-        began = time.monotonic()
-        pause_s = 0.0005
-        while self._reap() and (waited_s := time.monotonic() - began) < turn_s + _GIVES_UP_AFTER_S:
-            if waited_s >= turn_s:
-                for pid in _children():
-                    _kill(pid)
-            time.sleep(pause_s)
-            pause_s = min(pause_s * 1.2, 0.05)
+        """Told that there will be no answer any more, a bench that lives says that it has done."""
+        os.close(self._answers)
+        self._answers = -1
+        _end_children(self._life, self._reap)
 
     def _reap(self) -> bool:
         """False once there are no children any more, orphans included."""
@@ -146,7 +152,8 @@ class _Keeper:
 
     def _answer(self, line: bytes) -> None:
         with suppress(BrokenPipeError):  # we were killed
-            os.write(self._answers, line + b"\n")
+            if self._answers >= 0:
+                os.write(self._answers, line + b"\n")
 
 
 def _become(
@@ -224,7 +231,8 @@ def _kill(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def _has_children() -> bool:
+def _reap_all() -> bool:
+    """False once there are no children any more."""
     try:
         while os.waitpid(-1, os.WNOHANG) != (0, 0):
             pass

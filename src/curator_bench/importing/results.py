@@ -13,11 +13,12 @@ from types import NoneType
 from typing import Any, TypeAlias
 
 from curator_bench import safe_files
+from curator_bench.codec import from_document
 from curator_bench.errors import Mistake
 from curator_bench.importing.found import Found, FoundRun, documents, moment_of, stable_uid
 from curator_bench.store.records import RunEnd, RunStart, SessionRecord, StoredRun
 from curator_bench.store.session_uid import FILE_NAME as SESSION_UID
-from curator_bench.values import Place, Repeat, Scalar, Verdict
+from curator_bench.values import Place, Repeat, Run, Scalar, Verdict
 
 Combine: TypeAlias = Callable[[Sequence[Repeat]], Mapping[str, Scalar]]
 """The metrics of a run from those of its repeats."""
@@ -59,7 +60,8 @@ class _Surroundings:
 
     session_uid: str | None
     results_directory: str
-    results: Mapping[str, Any]
+    run: Run | None
+    """The last run of the entry."""
     environment: Mapping[str, Any]
 
 
@@ -152,12 +154,12 @@ def _run(lines: Sequence[_Line], around: _Surroundings, combine: Combine) -> Fou
 
 
 def _start(said: Mapping[str, Any], start: datetime, uid: str, around: _Surroundings) -> RunStart:
-    beside = around.results if around.results.get("name") == said["name"] else {}
+    beside = around.run if around.run is not None and around.run.name == said["name"] else Run(name="")
     return RunStart(
         name=said["name"],
-        originalname=beside.get("entry") or said["name"].partition("[")[0],
-        path=str(beside.get("nodeid") or "").partition("::")[0],
-        nodeid=beside.get("nodeid"),
+        originalname=beside.entry or said["name"].partition("[")[0],
+        path=beside.nodeid.partition("::")[0],
+        nodeid=beside.nodeid or None,
         attempt=said["attempt"],
         start=start,
         uid=uid,
@@ -171,16 +173,22 @@ def _session(name: str, around: _Surroundings) -> SessionRecord:
 
 
 def _surroundings(path: Path, session: str) -> _Surroundings:
-    results = _object(path.with_name("results.json"))
+    run = _run_in(path.with_name("results.json"))
     folder = next((folder for folder in path.resolve().parents if folder.name == session), None)
     if folder is None:
-        return _Surroundings(None, "", results, {})
+        return _Surroundings(None, "", run, {})
     uid = None
     with suppress(OSError, ValueError):
         uid = safe_files.read_text(folder / SESSION_UID).strip()
     hosts = list((folder / "env").glob("*.json"))
     environment = _object(hosts[0]) if len(hosts) == 1 else {}
-    return _Surroundings(uid, str(folder.parent), results, environment)
+    return _Surroundings(uid, str(folder.parent), run, environment)
+
+
+def _run_in(path: Path) -> Run | None:
+    with suppress(ValueError):
+        return from_document(Run, _object(path))
+    return None
 
 
 def _object(path: Path) -> Mapping[str, Any]:

@@ -113,19 +113,20 @@ def end_processes(
     *,
     grace_s: float = DEFAULT_GRACE_S,
     patience_s: float = 10.0,
-    before_kill: Callable[[Iterable[int]], object] | None = None,
+    before_end: Callable[[Iterable[int]], object] | None = None,
     under: ProcessId | None = None,
 ) -> frozenset[ProcessId]:
     """End what `find_processes` finds: SIGTERM, after `grace_s` SIGKILL, until looking again finds nothing.
 
     Returns what is still there `patience_s` after the first SIGKILL (stuck in the kernel, or another user's).
-    `before_kill` gets the numbers of all that will be killed when they have been stopped: they make nothing any more.
+    `before_end` gets the numbers of all that will be asked to end, and of all that will be killed, when they have been
+    stopped: until then they make nothing any more.
     """
     hunt = _Hunt(mark, roots, under)
     if grace_s > 0:
-        hunt.ask(grace_s)
-    if before_kill is not None:
-        before_kill(process.pid for process in hunt.stop())
+        hunt.ask(grace_s, before_end)
+    if before_end is not None:
+        before_end(process.pid for process in hunt.stop())
     return hunt.kill(patience_s)
 
 
@@ -138,17 +139,29 @@ class _Hunt:
         self._dead: frozenset[int] = frozenset()
         self._looks_in_vain = 0
 
-    def ask(self, grace_s: float) -> None:
+    def ask(self, grace_s: float, before_end: Callable[[Iterable[int]], object] | None) -> None:
         deadline = time.monotonic() + grace_s
         asked: set[ProcessId] = set()
         for pause_s in _pauses():
             found = self._look()
-            for process in found - asked:
-                _send(process, signal.SIGTERM)
+            if new := found - asked:
+                self._ask(new, before_end)
             asked |= found
             if not found or time.monotonic() >= deadline or interrupts.is_hurried():
                 return
             time.sleep(min(pause_s, max(0.0, deadline - time.monotonic())))
+
+    @staticmethod
+    def _ask(processes: frozenset[ProcessId], before_end: Callable[[Iterable[int]], object] | None) -> None:
+        numbers = [signal.SIGTERM]
+        if before_end is not None:
+            for process in processes:
+                _send(process, signal.SIGSTOP)
+            before_end(process.pid for process in processes)
+            numbers.append(signal.SIGCONT)
+        for number in numbers:
+            for process in processes:
+                _send(process, number)
 
     def stop(self) -> frozenset[ProcessId]:
         """One that is being started while the others are stopped is seen by a further look."""

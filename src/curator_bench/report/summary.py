@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from curator_bench import safe_files
-from curator_bench.codec import json_text, strict, to_document
+from curator_bench.codec import json_text, strict
 from curator_bench.metric_names import in_order
 from curator_bench.report.pivot import axes_of
 from curator_bench.report.session_runs import RESULTS, SUMMARY, merged, read_run, runs_of
@@ -135,7 +135,7 @@ def summary_of(session: str, runs: Sequence[RunRecord]) -> dict[str, Any]:
         "axes": {axis: {value: _total(group) for value, group in _by(axis, runs).items()} for axis in axes_of(runs)},
         "failures_by_category": dict(Counter(failure["category"] for failure in failed)),
         "failures": failed,
-        "runs": [to_document(run) for run in runs],
+        "runs": list(runs),
     }
 
 
