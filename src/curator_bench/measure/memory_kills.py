@@ -1,4 +1,4 @@
-"""How often the kernel has ended a process because memory ran out: of the machine, or of a control group. Linux."""
+"""Count of processes the kernel killed because memory ran out, of the machine or of a control group. Linux."""
 
 from __future__ import annotations
 
