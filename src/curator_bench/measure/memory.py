@@ -146,5 +146,5 @@ class MemorySampler:
 
 
 def _seconds_to_next_sample(elapsed_s: float) -> float:
-    """Interval to the next sample: short at first, so that a script of half a second is sampled too; then one second."""
+    """Interval to the next sample: first short, to catch a script of half a second, then one second."""
     return min(SAMPLE_EVERY_S, max(_FIRST_SAMPLES_EVERY_S, elapsed_s / 2))
