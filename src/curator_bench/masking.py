@@ -15,7 +15,7 @@ from urllib.parse import quote, quote_plus, unquote
 HIDDEN = "***"
 SHORTEST_SECRET = 4
 _SHORTEST_PART = 8
-"""Shortest part of a secret (a line, the path of a URL), number, or unrequested value that is masked."""
+"""Shortest part of a secret (a line, the path of a URL), number, or value from the environment that is masked."""
 _NO_SECRETS = frozenset(["true", "false", "none", "null"])
 
 # Names are split into words: PGPASSWORD is one, api-key and apiKey are two; X_TOKEN_2 ends with TOKEN.

@@ -50,7 +50,7 @@ class _Line:
         return int(self.said["repeat"] or 0)
 
     def goes_on(self, other: _Line) -> bool:
-        """True if this line is the next repeat of the same run, or its end if it has no repeat."""
+        """True if this line continues the other's run: it is the next repeat, or a final line without a repeat."""
         same = all(self.said[name] == other.said[name] for name in ("name", "session", "attempt"))
         is_its_end = not self.repeat and self.said.get("uid") == other.said.get("uid") is not None
         return same and other.repeat > 0 and (self.repeat > other.repeat or is_its_end)

@@ -1,4 +1,4 @@
-"""Axes: the product of their values, minus `exclude`, plus `include`; ids and folder names of the combinations."""
+"""Axes: the product of their values, minus `exclude`, plus `include`. Also the ids and folder names of combinations."""
 
 from __future__ import annotations
 

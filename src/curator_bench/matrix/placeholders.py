@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from curator_bench.matrix import environment
 from curator_bench.matrix.environment import Environment
 
-# `{{name}}` is a literal {name}. Any other brace is literal too, as in JSON.
+# `{{name}}` is a literal {name}. A brace outside these patterns is literal too, as in JSON.
 _PLACEHOLDER = re.compile(
     environment.PATTERN
     + r"|\{\{(?P<literal>[A-Za-z_][\w.-]*)\}\}"

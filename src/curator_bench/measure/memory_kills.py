@@ -8,7 +8,7 @@ _COUNTER = "oom_kill"
 
 
 def memory_kills(vmstat: Path = Path("/proc/vmstat")) -> int:
-    """Since the machine was started; 0 where nobody counts."""
+    """Count since the machine's start; 0 if the kernel does not count."""
     try:
         lines = vmstat.read_text("ascii", "replace").splitlines()
     except OSError:

@@ -26,7 +26,7 @@ class GateHistory:
     values: Mapping[str, Sequence[PastValue]] = field(default_factory=dict)
     kinds: Mapping[tuple[str | None, str | None], int] = field(default_factory=dict)
     level_since: Mapping[str, datetime] = field(default_factory=dict)
-    """Start of the present level, by metric, where a shift was accepted."""
+    """Start of the present level, by metric, where a change was accepted."""
 
 
 def read_gate_history(

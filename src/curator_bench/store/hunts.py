@@ -1,4 +1,4 @@
-"""Results of a hunt. All runs of one subject are in one session, which is named after the hunt and the subject."""
+"""Results of bisecting and A/B comparisons. All runs of one subject are in one session, which is named after both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writing the rows of a session, an invocation and a run, within a transaction of the caller."""
+"""Write the rows of a session, an invocation and a run, within a transaction of the caller."""
 
 from __future__ import annotations
 

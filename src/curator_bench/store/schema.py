@@ -95,8 +95,8 @@ class TestRun(Base):
     __test__: ClassVar[bool] = False  # or pytest would collect the class because of its name
     __table_args__ = (
         sa.Index(None, "name", "path", "machine_id", "start"),  # the history of an entry, newest last
-        # Few rows at any time, looked for whenever a database is opened for writing. To ask the same of PostgreSQL
-        # would load its dialect, 20 ms at every import; there it is an index of few values, each of them stored once.
+        # Few rows match, and every opening for writing looks for them. A partial index on PostgreSQL would need its
+        # dialect, 20 ms at every import; there it is a plain index of few values, each stored once.
         sa.Index("ix_test_run_running", "verdict", sqlite_where=sa.text(IS_RUNNING)),
     )
 
