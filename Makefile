@@ -22,7 +22,7 @@ endif
 PYTEST_ARGS ?=
 # Most tests wait for processes: four at a time suit two cores.
 TEST_WORKERS ?= 4
-TOGETHER = -n $(TEST_WORKERS) --dist loadgroup
+TOGETHER = -n $(TEST_WORKERS) --dist loadscope
 # Where it is set, every process compiles what it imports anew, and most tests start processes.
 unexport PYTHONDONTWRITEBYTECODE
 

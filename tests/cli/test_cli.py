@@ -75,7 +75,7 @@ def test_matrix_with_mistakes_prints_them_and_exits_with_one(folder: Path) -> No
 
 def test_matrix_knows_the_mistakes_in_a_sinks_block_that_pytest_knows(folder: Path) -> None:
     folder.joinpath("told.yaml").write_text(
-        "sinks: [{name: slack, channel_id: C1, token: x}, {name: mlfow}]\n"
+        "sinks: [{name: slack, channel_id: C1, token: planted}, {name: mlfow}]\n"
         "entries: [{name: x, script: y, sink_data: [{name: slak}]}]"
     )
     result = bench(folder, "matrix", "told.yaml")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from curator_bench.report.summary import summary_table
 from curator_bench.values import Check, RunRecord, Verdict
+from curator_bench.words import readable_seconds
 
 
 def test_what_a_script_named_stays_in_its_line_of_the_table() -> None:
@@ -31,3 +32,9 @@ def test_what_is_required_or_named_for_a_sink_stands_first_and_a_gate_says_its_w
 def test_the_time_is_that_of_what_was_measured() -> None:
     run = RunRecord(name="e", verdict=Verdict.PASSED, duration_s=60.0, metrics={"exec_time_s": 0.0023})
     assert summary_table([run])[1].split()[2:4] == ["2.3", "ms"]
+
+
+def test_times_that_differ_by_as_much_as_matters_are_told_apart() -> None:
+    for seconds in (2e-6, 2e-3, 0.05, 0.1, 0.42, 1.0, 4.2, 12.0, 60.0):
+        assert readable_seconds(seconds) != readable_seconds(1.05 * seconds), seconds
+    assert [readable_seconds(one) for one in (0.002, 0.0023, 0.42)] == ["2 ms", "2.3 ms", "0.42 s"]

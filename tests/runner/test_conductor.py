@@ -86,14 +86,17 @@ def job(name: str, **allowed: Any) -> Job:
 
 
 def test_an_error_is_tried_again_on_another_node_and_each_attempt_is_recorded() -> None:
-    notes = Notes()
+    notes, avoided = Notes(), list[frozenset[str]]()
 
     def script(order: Order, where: Where) -> RunResult:
+        avoided.append(order.not_on)
         return result(order, ERROR if order.plan.attempt < 3 else PASSED)
 
     conduct(SimulatedRunner(3, 1, script), notes, job("one", retries=2))
     assert notes.recorded == [("one", 1, ERROR), ("one", 2, ERROR)]
     assert (notes.judged["one"].verdict, notes.judged["one"].attempt) == (PASSED, 3)
+    nodes = [node for _, _, node in notes.started]
+    assert avoided == [frozenset(nodes[:attempt]) for attempt in range(3)]
 
 
 def test_what_broke_is_judged_at_once_and_runs_that_are_asked_for_are_recorded() -> None:

@@ -127,3 +127,21 @@ def test_what_is_inconclusive_stands_after_the_unmet_with_what_would_decide_it()
 
 def test_a_table_without_checks_is_its_heading() -> None:
     assert failure_table([]) == "metric  bound  actual  off by"
+
+
+def test_a_gate_shows_the_word_of_its_judgement_and_no_other() -> None:
+    checks = [
+        Check("slow_s", "max_regression", 0.1, 4.2, met=False, off_by_fraction=0.27, says="regression"),
+        Check("fast_s", "max_regression", 0.1, 0.9, met=True, says="improvement"),
+        Check("flat_s", "max_regression", 0.1, 1.0, met=True, says="no change"),
+        Check("new_s", "max_regression", 0.1, 1.0, met=True, says="no history"),
+        Check("crept_s", "max_drift", 0.1, 1.2, met=False, off_by_fraction=0.2, says="drift"),
+    ]
+    last = {line.split()[0]: line for line in failure_table(checks).splitlines()[1:]}
+    assert last["slow_s"].endswith("regression, 27 %")
+    assert last["crept_s"].endswith("drift, 20 %")
+    assert [last[name].endswith(said) for name, said in (("fast_s", "improvement"), ("flat_s", "no change"))] == [
+        True,
+        True,
+    ]
+    assert last["new_s"].endswith("no history")

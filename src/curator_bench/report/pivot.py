@@ -39,11 +39,11 @@ class Cell:
     value: float | None
     """None where no run has the metric."""
     numbers: int
-    """Of how many runs it is."""
+    """The number of runs it is made of."""
     not_passed: tuple[str, ...] = ()
     """The verdicts of those that did not pass."""
     not_finite: tuple[str, ...] = ()
-    """What the others say that no number can be made of."""
+    """NaN and infinities of the other runs, as text."""
     without: int = 0
     """Runs that passed and say nothing."""
 
@@ -91,7 +91,7 @@ class Pivot:
         return [cell.text(number) if cell else "" for cell in found]
 
     def notes(self) -> list[str]:
-        """What has to be known to read the numbers."""
+        """Lines that a reader of the numbers needs."""
         most = max((cell.numbers for cell in self.cells.values()), default=0)
         notes = [f"{self.metric}, {self.summary} of up to {most} runs in a cell"] if most > 1 else [self.metric]
         if self.merged:
@@ -125,7 +125,7 @@ class Pivot:
         return written.getvalue().rstrip("\n")
 
     def _repr_markdown_(self) -> str:
-        """What a notebook shows."""
+        """The table as a notebook shows it."""
         return "\n\n".join([self.as_markdown(), "; ".join(self.notes())])
 
 
@@ -232,7 +232,7 @@ def _key(run: RunRecord, axes: Iterable[str]) -> Key:
 
 
 def _cell(group: Sequence[RunRecord], metric: str, summary: str) -> Cell:
-    """Of a run that crashed or was stopped, no number counts: it did not do the work."""
+    """One cell. The numbers of a run that crashed or was stopped do not count: it did not do the work."""
     ended = [(run.verdict, run.metrics.get(metric)) for run in group if run.verdict in _HAVE_METRICS]
     figures = [float(value) for _, value in ended if isinstance(value, int | float)]
     numbers = [value for value in figures if math.isfinite(value)]

@@ -31,7 +31,7 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class Usual:
-    """How long runs of an entry took before, in seconds."""
+    """Earlier durations of an entry, in seconds."""
 
     as_it_is: float | None = None
     """Those of the same definition."""
@@ -107,12 +107,12 @@ class Progress:
         self._running: dict[str, _Begun] = {}
         self._verdicts: dict[str, str] = {}
         self._elsewhere: dict[str, bool] = {}
-        """What another invocation of the session has, and whether that is done."""
+        """The node ids that another invocation of the session has; True once they are done."""
         self._skipped_by_resume = 0
         self._gpu_s = 0.0
 
     def expect(self, nodeids: Iterable[str]) -> None:
-        """Of all that was collected, these are entries and will run."""
+        """Note the entries that will run among all collected items."""
         with self._lock:
             self._expected.update(dict.fromkeys(nodeid for nodeid in nodeids if nodeid in self._planned))
 
@@ -161,7 +161,7 @@ class Progress:
         self._times.note(nodeid, verdict, run.duration_s)
 
     def is_of_use(self) -> bool:
-        """Whether there is anything to tell at all."""
+        """True if there is anything to show."""
         return bool(self._expected or self._skipped_by_resume)
 
     def look_up(self) -> None:
@@ -190,7 +190,7 @@ class Progress:
             )
 
     def _theirs(self) -> list[str]:
-        """What others run or have done; what they gave up is nobody's, and waits."""
+        """The node ids that others run or have done. Those they gave up wait for somebody."""
         found = []
         for nodeid, is_done in self._elsewhere.items():
             folder = self._planned[nodeid].directory if nodeid in self._planned else None
@@ -275,5 +275,5 @@ def _name(nodeid: str) -> str:
 
 
 def _kin(nodeid: str) -> str:
-    """What all combinations of an entry's axes have in common."""
+    """The node id without the values of axes."""
     return nodeid.partition("[")[0]

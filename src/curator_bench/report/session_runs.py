@@ -51,7 +51,7 @@ def _results_below(session_dir: Path) -> Iterator[RunRecord]:
 
 
 def broken_below(session_dir: Path) -> list[str]:
-    """What is wrong with the results.json of entries, a line for each that is not believed."""
+    """One line for each results.json that is not believed, with the reason."""
     return [why for path in _files_below(session_dir) if (why := why_broken(path))]
 
 
@@ -98,7 +98,7 @@ def read_object(path: Path, below: Path | None = None) -> dict[str, Any]:
 
 
 def _run_in(document: Any) -> RunRecord | None:
-    """Nothing is believed that is not of the types we write."""
+    """The run in a document; None unless all values are of the types we write."""
     if not isinstance(document, dict) or document.get("schema_version", _SCHEMA_VERSION) != _SCHEMA_VERSION:
         return None
     try:

@@ -93,7 +93,7 @@ class TerminalReport:
         self._progress.note_elsewhere(nodeid)
 
     def note_status(self, nodeid: str, status: Mapping[str, Any]) -> None:
-        """What a run in a fleet does, on whatever machine."""
+        """Show the state of a run in a fleet."""
         self._progress.note_status(nodeid, status)
 
     def note_waiting(self, nodeid: str, why: str) -> None:
@@ -265,7 +265,7 @@ class TerminalReport:
         self._start_lines()
 
     def _end_progress(self) -> None:
-        """What was stopped without a report is told here, too."""
+        """Close the progress, with the runs that were stopped without a report."""
         if self._terminal.config.option.collectonly:
             return
         if not self._started:

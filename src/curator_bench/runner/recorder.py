@@ -35,7 +35,7 @@ _RECORDING = pytest.StashKey["Recording"]()
 
 
 class Recording:
-    """What this process records, and the heartbeat of what it runs at the moment."""
+    """The recorder of this process, and the heartbeat of its runs under way."""
 
     def __init__(self, config: pytest.Config, database: Database) -> None:
         self.database = database
@@ -104,7 +104,7 @@ def finish(config: pytest.Config, exit_status: int) -> None:
 
 
 def problems(config: pytest.Config) -> tuple[str, ...]:
-    """What this process could not record."""
+    """One line for each kind of thing that this process could not record."""
     return config.stash[_RECORDING].recorder.problems() if _RECORDING in config.stash else ()
 
 

@@ -24,7 +24,7 @@ from curator_bench.values import Check, Entry, RunRecord, RunResult, Verdict
 
 _MOST_PROPERTIES = 200
 _MEASURED = tuple(field.name for field in fields(RunResult) if field.name != "verdict")
-"""What a record has of the result as it is."""
+"""The fields that a record takes over from the result."""
 
 
 def note_run(

@@ -47,7 +47,7 @@ def item_dir(item: pytest.Item) -> Path:
 
 
 def provenance_of(config: pytest.Config) -> Provenance:
-    """What the runs of this process are measured with."""
+    """The provenance of the runs of this process."""
     if _PROVENANCE not in config.stash:
         config.stash[_PROVENANCE] = Provenance(rootdir(config))
     return config.stash[_PROVENANCE]

@@ -56,7 +56,7 @@ class SinkHooks:
         self._expected = 0
         self._began = datetime.now(UTC)
         self._verdicts: dict[str, str] = {}
-        """Of every run that was told, by node id."""
+        """The verdict of each run that sinks were given, by node id."""
         self._dispatcher: Dispatcher | None = None
         self._links: dict[str, dict[str, str]] = {}
 
@@ -166,7 +166,7 @@ def shown_to_sinks(run: RunRecord, entry: Entry | None, benchmarks: Benchmarks) 
 
 
 def source_of(benchmarks: Benchmarks) -> dict[str, Any]:
-    """What it takes to make the sinks again: the files, whose variables are then looked up anew. And who we are."""
+    """The facts for `curator-bench resend`: the matrix files, whose variables are read again, and this process."""
     settings = benchmarks.settings
     here = identify(os.getpid())
     return {

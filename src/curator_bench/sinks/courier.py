@@ -44,16 +44,16 @@ _Bundle = list[_Letter]
 
 
 class Stopping(Exception):
-    """What is no Exception, such as SystemExit, in words."""
+    """A BaseException that is no Exception, such as SystemExit, in words."""
 
 
 class _GivenUp(Exception):
-    """What is left stays in the journal."""
+    """Delivery was given up; the journal keeps the rest."""
 
 
 @dataclass
 class Account:
-    """How it went, for people. Texts are masked."""
+    """The outcome of a sink, for people. Texts are masked."""
 
     delivered: int = 0
     left: set[str] = field(default_factory=set)

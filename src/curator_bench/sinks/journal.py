@@ -33,7 +33,7 @@ _FOR_US_ALONE = 0o600
 
 @dataclass(slots=True)
 class Undelivered:
-    """What one invocation has left in a file. `source` is what `Journal.begin` was given."""
+    """The messages that one invocation has left in a file. `source` is the argument of `Journal.begin`."""
 
     invocation: str
     session: Session
@@ -79,7 +79,7 @@ class Journal:
 
 
 def read(path: Path) -> list[Undelivered]:
-    """What is not delivered, by invocation; lines that are broken are passed over with a warning."""
+    """The undelivered messages, by invocation; broken lines are passed over with a warning."""
     found: dict[str, Undelivered] = {}
     for number, document in _documents(path):
         try:
@@ -112,7 +112,7 @@ def _rewrite(path: Path, keeps: Any) -> None:
 
 
 def _make_folder(folder: Path) -> None:
-    """What was told may be meant for a few eyes only."""
+    """Make the folder for us alone: messages may be meant for a few eyes only."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with suppress(FileExistsError):
         folder.mkdir(0o700)

@@ -1,4 +1,4 @@
-"""What a sink is given, as messages: lines of JSON in its journal, and to a sink that works in a child process."""
+"""Messages for sinks: lines of JSON in a sink's journal, and to a sink that works in a child process."""
 
 from __future__ import annotations
 

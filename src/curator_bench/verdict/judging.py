@@ -5,21 +5,22 @@ walks through it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 
 import numpy as np
 
-from curator_bench.verdict.cases import CONFIDENCE, MIN_EFFECT, Case, Question, Rules, case_of
+from curator_bench.verdict.cases import MIN_EFFECT, Case, Question, Rules, case_of
 from curator_bench.verdict.direction import Better
-from curator_bench.verdict.ends import End, ends_of
+from curator_bench.verdict.drifting import History
+from curator_bench.verdict.ends import EARLIER, FEWEST_BEFORE, TAIL, End, effects_of, standing
 from curator_bench.verdict.false_discovery import adjusted, discoveries
 from curator_bench.verdict.intervals import ROUNDS, Change, paired_change
-from curator_bench.verdict.judgement import Course, Drift, Judgement, Level, Mark, Step, Unjudged, Word
-from curator_bench.verdict.levels import Cut, cuts_of
-from curator_bench.verdict.newest import CERTAIN, CERTAIN_OF_FEW, FEW, LEAST_OF_FEW, Weighed, weigh
-from curator_bench.verdict.noise import BLOCK, Effects, in_batches, rows_may_be_empty, table_of
+from curator_bench.verdict.judgement import Course, Judgement, Level, Step, Unjudged, Word
+from curator_bench.verdict.levels import Cut
+from curator_bench.verdict.newest import CERTAIN, CERTAIN_OF_FEW, FEW, Weighed, least_of, weigh
+from curator_bench.verdict.noise import BLOCK, rows_may_be_empty, table_of
 from curator_bench.verdict.tails import Floats, t_value
 
 STEP_RATE = 0.01
@@ -27,7 +28,6 @@ STEP_RATE = 0.01
 ROUNDS_RATE = 0.05
 GATE_RUNS = 150
 """A gate looks back as far as this: the levels before tell nothing of the newest run."""
-_TAIL = (1 - CONFIDENCE) / 2
 _FOUND = 0.84
 """In standard errors: a change as much larger than what is certain is found 80 % of the time."""
 _MOST_RUNS = 30
@@ -35,14 +35,6 @@ _LARGEST = 700.0
 _TOO_LITTLE_TO_SAY = 0.0005
 _SAME = 3
 """What the newest runs show within so many runs of an earlier step is that step."""
-
-
-@dataclass(frozen=True, slots=True)
-class History:
-    """All comparable runs of one metric of one entry on one kind of machine, the oldest first."""
-
-    values: Floats
-    rules: Rules
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +99,7 @@ def _of_newest(questions: Sequence[Question]) -> list[Judgement]:
         left_out.append(max(len(case.places) - GATE_RUNS - len(one.newest), 0))
         cases.append(replace(case, places=case.places[left_out[-1] :], indices=case.indices[left_out[-1] :]))
         newest.append(len(one.newest))
-    ends = _ends(cases, newest)
+    ends = standing(cases, newest)
     return [
         _judged(case, end, _known(case, count) + earlier, is_gate=True)
         for case, (_, end), count, earlier in zip(cases, ends, newest, left_out, strict=True)
@@ -116,34 +108,6 @@ def _of_newest(questions: Sequence[Question]) -> list[Judgement]:
 
 def _known(case: Case, newest: int) -> int:
     return len(case.places) - newest
-
-
-def _ends(cases: Sequence[Case], newest: Sequence[int]) -> list[tuple[list[Cut], End]]:
-    """For each case the cuts between its levels, and what its newest runs say."""
-    found: list[tuple[list[Cut], End] | None] = [None] * len(cases)
-    for batch in in_batches([len(case.places) for case in cases]):
-        table, lengths = table_of([cases[at].places for at in batch])
-        effects = _effects([cases[at] for at in batch])
-        counts = np.array([newest[at] for at in batch], dtype=np.intp)
-        with rows_may_be_empty():
-            cuts = cuts_of(table, lengths, effects)
-            kept = [
-                [cut for cut in own if cut.index <= length - count - _FEWEST]
-                for own, length, count in zip(cuts, lengths.tolist(), counts.tolist(), strict=True)
-            ]
-            starts = np.array([own[-1].index if own else 0 for own in kept], dtype=np.intp)
-            ends = ends_of(table, lengths, starts, counts, effects, _TAIL)
-        for at, own, end in zip(batch, kept, ends, strict=True):
-            found[at] = own, end
-    return [one for one in found if one is not None]
-
-
-_FEWEST = 5
-
-
-def _effects(cases: Iterable[Case]) -> Effects:
-    found = [(case.rules.min_effect, case.scale.unit is None) for case in cases]
-    return Effects(np.array([effect for effect, _ in found]), np.array([is_log for _, is_log in found], dtype=bool))
 
 
 def _judged(case: Case, end: End, known: int, *, is_gate: bool) -> Judgement:
@@ -174,7 +138,7 @@ def _judged(case: Case, end: End, known: int, *, is_gate: bool) -> Judgement:
 
 
 def _effect(case: Case, end: End) -> float:
-    return float(_effects([case]).least(np.array([end.level]))[0])
+    return float(effects_of([case]).least(np.array([end.level]))[0])
 
 
 def _reason(change: float, word: Word, count: int) -> str:
@@ -205,7 +169,7 @@ def _decides(noise: float, end: End, change: float) -> str:
     return f"measuring again decides, but noise of {noise:.1%} needs more than {_MOST_RUNS} runs for such a change"
 
 
-def visible_change(noise: float, history: int, newest: int = 1, *, least: float = 0.0) -> float:
+def visible_change(noise: float, history: int, newest: int = 1, *, least: float = MIN_EFFECT) -> float:
     """The smallest change that is found 80 % of the time, as a fraction: with this noise, so many runs before and so
     many at the new level, two of them at least. Ask with other numbers for what more runs would see.
 
@@ -214,7 +178,7 @@ def visible_change(noise: float, history: int, newest: int = 1, *, least: float 
     known, runs = min(max(history, 2), BLOCK), max(newest, 2)
     certain = CERTAIN_OF_FEW if known + runs < FEW else CERTAIN
     error = noise * math.sqrt(1 / runs + 1 / known)
-    large = math.log1p(max(least, LEAST_OF_FEW) if runs <= 3 else least)
+    large = math.log1p(least_of(runs, least))
     sure = float(t_value(math.exp(-certain), known - 1.0)) * error
     return math.expm1(min(max(large, sure) + _FOUND * error, _LARGEST))
 
@@ -222,8 +186,8 @@ def visible_change(noise: float, history: int, newest: int = 1, *, least: float 
 def courses(histories: Sequence[History], *, rate: float = STEP_RATE) -> list[Course]:
     """Levels and steps of each history; of all steps only this share is noise."""
     cases = [case_of(np.asarray(one.values, dtype=np.float64), one.rules) for one in histories]
-    judged = [at for at, case in enumerate(cases) if len(case.places) > _FEWEST and case.rules.better is not None]
-    ends = _ends([cases[at] for at in judged], [1] * len(judged))
+    judged = [at for at, case in enumerate(cases) if len(case.places) > FEWEST_BEFORE and case.rules.better is not None]
+    ends = standing([cases[at] for at in judged], [1] * len(judged))
     steps: list[list[Step]] = [[] for _ in histories]
     newest: list[Judgement] = [_why_no_course(one) for one in histories]
     for at, (cuts, end) in zip(judged, ends, strict=True):
@@ -235,7 +199,7 @@ def courses(histories: Sequence[History], *, rate: float = STEP_RATE) -> list[Co
 
 
 def _why_no_course(history: History) -> Judgement:
-    question = Question(history.values[:-1], history.values[-1:], replace(history.rules, min_history=_FEWEST))
+    question = Question(history.values[:-1], history.values[-1:], replace(history.rules, min_history=FEWEST_BEFORE))
     known = int(np.isfinite(history.values).sum())
     return _why_unjudged(question) or Judgement(None, "not enough history", Unjudged.NO_HISTORY, history=known)
 
@@ -253,7 +217,7 @@ def _steps(case: Case, cuts: Sequence[Cut], end: End) -> list[Step]:
 
 def _reaches(cuts: Sequence[Cut]) -> list[float]:
     freedom = np.array([cut.freedom for cut in cuts])
-    reaches: list[float] = (t_value(_TAIL, freedom) * np.array([cut.error for cut in cuts])).tolist()
+    reaches: list[float] = (t_value(TAIL, freedom) * np.array([cut.error for cut in cuts])).tolist()
     return reaches
 
 
@@ -328,7 +292,7 @@ def _of_pairs(pairs: Sequence[Pair], *, is_gate: bool) -> list[Judgement]:
         before, _ = table_of([cases[at].to(pairs[at].before)[-BLOCK:] for at in rows])
         scatter, _ = table_of([scatters[at] for at in rows])
         with rows_may_be_empty():
-            weighed = weigh(before, newest, _effects(cases[at] for at in rows), scatter)
+            weighed = weigh(before, newest, effects_of(cases[at] for at in rows), scatter)
         for at, end in zip(rows, _ends_of_pairs(weighed, count), strict=True):
             answers[at] = _judged(cases[at], end, len(pairs[at].history), is_gate=is_gate)
     return [replace(answers[at], began=None) for at in range(len(pairs))]
@@ -344,13 +308,13 @@ def _scatters(pairs: Sequence[Pair], cases: Sequence[Case]) -> list[Floats]:
         np.concatenate([own - np.median(own) for own in (case.to(pair.before), case.to(pair.after)) if len(own)])
         for pair, case in zip(pairs, cases, strict=True)
     ]
-    rows = [at for at, case in enumerate(cases) if len(case.places) >= _FEWEST]
-    for at, (cuts, end) in zip(rows, _ends([cases[at] for at in rows], [1] * len(rows)), strict=True):
+    rows = [at for at, case in enumerate(cases) if len(case.places) >= FEWEST_BEFORE]
+    for at, (cuts, end) in zip(rows, standing([cases[at] for at in rows], [1] * len(rows)), strict=True):
         places = cases[at].places
         last = [len(places) - end.count] if end.holds else []
         bounds = sorted({0, *(cut.index for cut in cuts), *last, len(places)})
         levels = [places[start:stop] - np.median(places[start:stop]) for start, stop in pairwise(bounds)]
-        found[at] = np.concatenate(levels)[-2 * BLOCK :]
+        found[at] = np.concatenate(levels)[-EARLIER:]
     return found
 
 
@@ -361,7 +325,7 @@ def _ends_of_pairs(weighed: Weighed, count: int) -> list[End]:
         np.sum(weighed.noise.kept, axis=1),
         weighed.level,
         weighed.shift,
-        t_value(_TAIL, weighed.noise.freedom) * weighed.error,
+        t_value(TAIL, weighed.noise.freedom) * weighed.error,
         weighed.noise.spread,
         weighed.chance,
         weighed.score,
@@ -409,11 +373,3 @@ def _of_rounds(one: Rounds, change: Change, *, is_sure: bool) -> Judgement:
         reason = f"{judgement.reason}; whether less or more of it is better is not known: declare `better`"
         return replace(judgement, word=None, unjudged=Unjudged.NOT_COMPARABLE, reason=reason, decides="")
     return judgement
-
-
-def drifts(asked: Sequence[tuple[History, Sequence[Mark]]], *, least: float = MIN_EFFECT) -> list[Drift | None]:
-    """Says of each history whether its level now is worse than at a mark, or than its best, without a step between.
-
-    None where it is not certain, or less than `least`.
-    """
-    return [None for _ in asked]

@@ -17,33 +17,38 @@ from curator_bench.verdict.noise import (
     Effects,
     after,
     before,
-    clipped_mean,
+    clipped,
     known,
     mean,
     median,
     noise_apart,
     share_in_order,
 )
-from curator_bench.verdict.tails import Floats, Ints, t_score, variance_of_mean
+from curator_bench.verdict.tails import Bools, Floats, Ints, t_score, variance_of_mean
 
-SHORTEST = 7
+SHORTEST = 9
 """Shorter levels are looked for at the end of a history only, where `ends` does it."""
-_SHORTEST_MOVED = 5
+_SHORTEST_MOVED = 7
+"""Moving a cut may leave so few."""
 NEAR = 10
 """As many runs on each side of a cut say how large it is, and how clear."""
-_COST = 4.0
+_COST = 3.5
 """Of a further cut, in squares of the noise, times the logarithm of the length."""
 _FARTHEST = 150
 _NEIGHBOURS = 7
-_STANDS_OUT = 4.0
+_STANDS_OUT = 3.0
+"""In noises from its neighbours: a run further away counts as one that far away when levels are looked for."""
 _MOVES = sorted(range(-5, 6), key=abs)
 _SIDE = 20
 """As many runs on each side say how certain a cut is."""
-_CERTAIN = 12.5
-"""One in 270,000: there are many places for a cut, and runs resemble each other more than any noise we know of says."""
+_CERTAIN = 11.0
+"""A score: one in 60,000, as there are many places for a cut."""
 _CLEAR = 0.93
+"""Of the pairs of one of the ten runs before and one of the ten since, this share must be in order."""
+_NEARER = 0.75
+"""It is drift where a line leaves this part of the squares that two levels leave."""
 _AS_CLEAR = 0.001
-"""What being further apart weighs where two places are equally clear."""
+"""What being further apart weighs at the end, where two places are equally clear."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +87,12 @@ class _Rows:
 
 def cuts_of(table: Floats, lengths: Ints, effects: Effects) -> list[list[Cut]]:
     """The cuts of each row."""
-    smooth = _without_outliers(table)
+    smooth = without_outliers(table)
     rows = _Rows(table, lengths, effects, *noise_apart(smooth))
     return _settled(rows, _moved(rows, _partition(smooth, lengths, rows.noise)))
 
 
-def _without_outliers(table: Floats) -> Floats:
+def without_outliers(table: Floats) -> Floats:
     """Each value, but no further from the median of the seven around it than four noises."""
     noise, _ = noise_apart(table)
     half = _NEIGHBOURS // 2
@@ -150,7 +155,9 @@ def _moved(rows: _Rows, cuts: Sequence[Sequence[int]]) -> list[list[int]]:
         first = before(table, sides.row, at, sides.start, NEAR)
         second = after(table, sides.row, at, sides.end, NEAR)
         apart = np.abs(mean(second) - mean(first))
-        clear = np.where(fits, np.abs(share_in_order(first, second) - 0.5) + _AS_CLEAR * apart / (1 + apart), -1.0)
+        clear = np.where(
+            fits, np.abs(share_in_order(first, second) - 0.5) + _AS_CLEAR * apart / (1 + apart) * is_last, -1.0
+        )
         place, best = np.where(clear > best + 1e-9, at, place), np.maximum(best, clear)
     found: list[set[int]] = [set() for _ in cuts]
     for row, at in zip(sides.row.tolist(), place.tolist(), strict=True):
@@ -180,15 +187,29 @@ def _weighed(rows: _Rows, sides: _Sides) -> list[tuple[Cut, bool]]:
     noise, correlation = rows.noise[sides.row], rows.correlation[sides.row]
     first = before(rows.table, sides.row, sides.at, sides.start, _SIDE)
     second = after(rows.table, sides.row, sides.at, sides.end, _SIDE)
+    usual = clipped(first, noise), clipped(second, noise)
     variances = [variance_of_mean(known(side), correlation) for side in (first, second)]
     error = noise * np.sqrt(variances[0] + variances[1])
     freedom = np.maximum(rows.lengths[sides.row] / 2, 3.0)
-    apart = np.abs(clipped_mean(second, noise) - clipped_mean(first, noise))
+    apart = np.abs(mean(usual[1]) - mean(usual[0]))
     score = t_score(apart / error, freedom)
-    level, new = median(first[:, -NEAR:]), median(second[:, :NEAR])
+    level, new = mean(usual[0][:, -NEAR:]), mean(usual[1][:, :NEAR])
     share = share_in_order(first[:, -NEAR:], second[:, :NEAR])
     is_large = np.abs(new - level) >= rows.effects.of(sides.row).least(level)
-    holds = is_large & (np.maximum(share, 1 - share) >= _CLEAR) & (score >= _CERTAIN)
+    is_clear = np.maximum(share, 1 - share) >= _CLEAR
+    holds = is_large & is_clear & (score >= _CERTAIN) & ~_is_drift(*usual)
     columns = (sides.at, level, new - level, error, freedom, score)
     cuts = [Cut(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
     return list(zip(cuts, holds.tolist(), strict=True))
+
+
+def _is_drift(first: Floats, second: Floats) -> Bools:
+    """A straight line is nearer to the runs around a cut than two levels are."""
+    squares = [np.nansum((side - mean(side)[:, None]) ** 2, axis=1) for side in (first, second)]
+    runs = np.concatenate([first, second], axis=1)
+    rest = runs - mean(runs)[:, None]
+    time = np.where(np.isnan(runs), np.nan, np.arange(runs.shape[1]))
+    time = time - mean(time)[:, None]
+    line = np.nansum(rest**2, axis=1) - np.nansum(time * rest, axis=1) ** 2 / np.nansum(time**2, axis=1)
+    nearer: Bools = line < _NEARER * (squares[0] + squares[1])
+    return nearer

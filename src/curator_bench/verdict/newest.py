@@ -12,24 +12,27 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from curator_bench.verdict.cases import MIN_EFFECT
 from curator_bench.verdict.levels import NEAR
 from curator_bench.verdict.noise import OUTLIER, Effects, Noise, known, median, noise_of, share_in_order
 from curator_bench.verdict.tails import Bools, Floats, t_score, variance_of_mean
 
 CERTAIN = 8.0
 """A score: one in 3,000."""
-CERTAIN_OF_FEW = 7.0
+CERTAIN_OF_FEW = 6.5
 """The same with a history below `FEW` runs, in which Student's t asks for much already."""
 FEW = 14
-_NO_OUTLIERS = 6.5
-"""One in 700: so unlikely must it be that all newest runs are outliers. Most histories have none."""
+_NO_OUTLIERS = 6.25
+"""One in 500: so unlikely must it be that all newest runs are outliers. Most histories have none."""
 _CLEAR_OF_FEW, _CLEAR = 0.93, 0.85
 """Of pairs of a run of the nearest ten and a newest one this share must be in order, where there are two or three
 newest, and where there are more."""
-_SUDDEN = 0.5
+_SUDDEN = 0.6
 """So much of the shift must be between the nearest ten runs and the newest; the rest is drift."""
-LEAST_OF_FEW = 0.05
-"""What three runs or fewer show must be as large."""
+_LEAST = {3: 0.065, 5: 0.045}
+_LEAST_OF_MORE = 0.033
+"""What up to three runs show must be 6.5 %, up to five 4.5 %: smaller changes often pass. So with the usual effect that
+counts, 3 %; where less counts, in proportion less."""
 # A history without outliers may have them yet: so many are added to those it had, and to all its runs so many.
 _OUTLIERS_TO_EXPECT, _RUNS_TO_EXPECT = 0.3, 10.0
 _MOST_OUTLIERS = 0.5
@@ -40,7 +43,7 @@ _ALIKE = 0.7
 _MANY_TIMES = 8.0
 """What is so many times as far away as anything the history has shown is not explained away as an outlier."""
 _FEW_OUTLIERS = 6
-_STRAY, _STRAY_COSTS = 0.35, 3.0
+_STRAY, _STRAY_COSTS = 0.1, 3.0
 """A newest run that is lower than the others by this part of the shift is no sign of a new level."""
 
 
@@ -61,14 +64,14 @@ class Weighed:
     """It is certain, clear, sudden and large enough."""
 
 
-def weigh(level_runs: Floats, newest: Floats, effects: Effects, scatter: Floats | None = None) -> Weighed:
+def weigh(level_runs: Floats, newest: Floats, effects: Effects, earlier: Floats) -> Weighed:
     """Weighs `newest` (rows of equally many) against the runs of the level before them, filled from the left with NaN.
 
-    `scatter` are the distances from a level, or levels, that noise is learnt from, where it is not from these runs.
+    `earlier` are the distances of the runs before that from their own levels: noise is learnt from all.
     """
     level = noise_of(level_runs)
-    noise = level if scatter is None else noise_of(scatter)
-    scatter = level_runs - level.level[:, None] if scatter is None else scatter
+    scatter = np.concatenate([earlier, level_runs - level.level[:, None]], axis=1)
+    noise = noise_of(scatter)
     count = newest.shape[1]
     middle = median(newest)
     shift = middle - level.level
@@ -86,7 +89,9 @@ def weigh(level_runs: Floats, newest: Floats, effects: Effects, scatter: Floats 
     stray = np.sum(distances < (sign * shift - reach)[:, None], axis=1)
     score = np.minimum(chance, outliers) - _STRAY_COSTS * stray
     certain = np.where(known(level_runs) + count < FEW, CERTAIN_OF_FEW, CERTAIN)
-    holds = (score >= certain) & _stands_out(level_runs, level, newest, shift, effects)
+    floor = Effects(np.array([least_of(count, effect) for effect in effects.fraction]), effects.is_log)
+    is_large = np.mean(clipped, axis=1) >= floor.least(level.level)
+    holds = (score >= certain) & is_large & _stands_out(level_runs, level, newest, shift, effects)
     return Weighed(level.level, noise, shift, sign, chance, score, error, holds)
 
 
@@ -98,9 +103,13 @@ def _stands_out(level_runs: Floats, level: Noise, newest: Floats, shift: Floats,
     clear = np.where(shift < 0, 1 - share, share) >= (_CLEAR_OF_FEW if newest.shape[1] <= 3 else _CLEAR)
     sudden = (median(newest) - median(nearest)) / shift >= _SUDDEN
     least = effects.least(level.level)
-    if newest.shape[1] <= 3:
-        least = np.maximum(least, Effects(np.full(len(least), LEAST_OF_FEW), effects.is_log).least(level.level))
     return (~is_known | (clear & sudden)) & (np.abs(shift) >= least)
+
+
+def least_of(runs: int, effect: float) -> float:
+    """The smallest change that so many runs show, where changes of `effect` count."""
+    least = next((least for most, least in _LEAST.items() if runs <= most), _LEAST_OF_MORE)
+    return max(least * min(effect / MIN_EFFECT, 1.0), effect)
 
 
 def _as_outliers(noise: Noise, count: Floats, past: Floats, distances: Floats, clipped: Floats) -> Floats:

@@ -116,11 +116,10 @@ def share_in_order(first: Floats, second: Floats) -> Floats:
     return share
 
 
-def clipped_mean(values: Floats, noise: Floats) -> Floats:
-    """The mean of each row, in which no value counts for more than three noises from the median."""
-    middle = median(values)
-    low, high = (middle - OUTLIER * noise)[:, None], (middle + OUTLIER * noise)[:, None]
-    return mean(np.clip(values, low, high))
+def clipped(values: Floats, noise: Floats) -> Floats:
+    """The values of each row, none further from the median than three noises."""
+    middle, reach = median(values)[:, None], OUTLIER * noise[:, None]
+    return np.clip(values, middle - reach, middle + reach)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,119 @@
+"""Drift: a metric becomes worse bit by bit, and no step explains it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from curator_bench.verdict.cases import MIN_EFFECT, Case, Rules, case_of
+from curator_bench.verdict.ends import TAIL, End, effects_of, standing
+from curator_bench.verdict.judgement import Drift, Mark
+from curator_bench.verdict.levels import Cut, without_outliers
+from curator_bench.verdict.noise import in_batches, noise_apart, rows_may_be_empty, table_of
+from curator_bench.verdict.tails import Floats, t_score, t_value, variance_of_mean
+
+BEST = "its best"
+_SPAN = 20
+"""So many runs make up the level at a mark, the best level, and the level now; a third of a short history."""
+_FEWEST = 15
+_CERTAIN = 15.0
+"""A score; as the best level is the lowest of many, noise alone makes it lower than the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """All comparable runs of one metric of one entry on one kind of machine, the oldest first."""
+
+    values: Floats
+    rules: Rules
+
+
+@dataclass(frozen=True, slots=True)
+class _Flat:
+    """A history without its steps and outliers, on its scale; up is worse."""
+
+    case: Case
+    places: Floats
+    noise: float
+    correlation: float
+
+    @property
+    def span(self) -> int:
+        return min(_SPAN, len(self.places) // 3)
+
+
+def drifts(asked: Sequence[tuple[History, Sequence[Mark]]], *, least: float = MIN_EFFECT) -> list[Drift | None]:
+    """Says of each history whether its level now is worse than at a mark, or than its best, without a step between.
+
+    `before` of a drift is the level at the mark with the steps since then, so that `change` is what has crept up. None
+    where that is not certain, or less than `least`.
+    """
+    found: list[Drift | None] = [None] * len(asked)
+    cases = [case_of(np.asarray(one.values, dtype=np.float64), one.rules) for one, _ in asked]
+    rows = [at for at, case in enumerate(cases) if len(case.places) >= _FEWEST and case.rules.better is not None]
+    levels = dict(zip(rows, standing([cases[at] for at in rows], [1] * len(rows)), strict=True))
+    for batch in in_batches([len(cases[at].places) for at in rows]):
+        chosen = [rows[at] for at in batch]
+        for at, flat in zip(chosen, _flat([cases[at] for at in chosen], [levels[at] for at in chosen]), strict=True):
+            found[at] = _drift(flat, asked[at][1], least)
+    return found
+
+
+def _flat(cases: Sequence[Case], levels: Sequence[tuple[list[Cut], End]]) -> list[_Flat]:
+    table, lengths = table_of([_without_steps(case, *known) for case, known in zip(cases, levels, strict=True)])
+    with rows_may_be_empty():
+        smooth = without_outliers(table)
+        noise, correlation = noise_apart(smooth)
+    rows = zip(cases, smooth, lengths.tolist(), noise.tolist(), correlation.tolist(), strict=True)
+    return [_Flat(case, places[:length], *scatter) for case, places, length, *scatter in rows]
+
+
+def _without_steps(case: Case, cuts: Sequence[Cut], end: End) -> Floats:
+    places = case.places.copy()
+    for cut in cuts:
+        places[cut.index :] -= cut.shift
+    if end.holds:
+        places[len(places) - end.count :] -= end.shift
+    return places
+
+
+def _drift(flat: _Flat, marks: Sequence[Mark], least: float) -> Drift | None:
+    """The largest since a mark, else since the best level."""
+    span, last = flat.span, len(flat.places) - flat.span
+    sums = np.concatenate([[0.0], np.cumsum(flat.places)])
+    means = (sums[span:] - sums[:-span]) / span
+    places = [(mark.name, _window(flat, mark.index)) for mark in marks]
+    known = [_since(flat, name, start, means, least) for name, start in places if start + span <= last]
+    worst = max((one for one in known if one), key=lambda one: one.change, default=None)
+    if worst is None and last >= span:
+        worst = _since(flat, BEST, int(np.argmin(means[: last - span + 1])), means, least)
+    return worst
+
+
+def _window(flat: _Flat, index: int) -> int:
+    """Where the runs around a run of the history begin."""
+    place = int(np.searchsorted(flat.case.indices, index))
+    return max(0, min(place - flat.span // 2, len(flat.places) - flat.span))
+
+
+def _since(flat: _Flat, name: str, start: int, means: Floats, least: float) -> Drift | None:
+    crept = float(means[-1] - means[start])
+    error = flat.noise * math.sqrt(2 * float(variance_of_mean(float(flat.span), np.array(flat.correlation))))
+    freedom = len(flat.places) / 2
+    score = float(t_score(np.array(crept / error), np.array(freedom)))
+    now = float(np.median(flat.case.places[-flat.span :]))
+    enough = float(effects_of([flat.case], least).least(np.array([now - crept]))[0])
+    if score < _CERTAIN or crept < enough:
+        return None
+    return Drift(
+        since=name,
+        index=int(flat.case.indices[start + flat.span // 2]),
+        before=flat.case.value(now - crept),
+        after=flat.case.value(now),
+        change=flat.case.change(now - crept, crept),
+        interval=flat.case.interval(now - crept, crept, float(t_value(TAIL, freedom)) * error),
+        p_value=math.exp(-score),
+    )
