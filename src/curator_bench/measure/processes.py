@@ -123,8 +123,9 @@ def end_processes(
 ) -> frozenset[ProcessId]:
     """End what `find_processes` finds: SIGTERM, SIGKILL after `grace_s`, until no process is found any more.
 
-    Returns what still runs `patience_s` after the first SIGKILL (stuck in the kernel, or another user's). `before_kill`
-    gets the pids of all processes to be killed, after they were stopped and so can create nothing more.
+    Returns what still runs `patience_s` after the first SIGKILL (stuck in the kernel, or another user's). `before_end`
+    gets the pids of all processes to be asked to end, and later of all to be killed. Each time they have been stopped
+    before, so that they create nothing more meanwhile.
     """
     hunt = _Hunt(mark, roots, under)
     if grace_s > 0:
