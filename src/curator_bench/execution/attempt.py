@@ -167,7 +167,7 @@ class Attempt:
         if ended.exit_code != 0:
             how = "its time was over" if ended.exit_code is None else f"exit code {ended.exit_code}"
             lines = "\n".join(f"  {line}" for line in log_tail(log, self._plan.mask, below=directories.large_below))
-            raise GpuError(f"gpu_check {self._plan.gpu_check} says no ({how}). The end of {log}:\n{lines}")
+            raise GpuError(f"gpu_check {self._plan.gpu_check} failed ({how}). The end of {log}:\n{lines}")
 
     def _prepare_data(self, env: Mapping[str, str]) -> None:
         for setup in self._plan.data_setups:
@@ -205,9 +205,7 @@ class Attempt:
         yield
         self._warnings += [f"after the run, {gpu}" for gpu in self._busy_gpus(env)]
         if not self._bench.gpus_answer:
-            self._warnings.append(
-                "the GPU driver does not answer: nothing is measured of GPUs in this session any more"
-            )
+            self._warnings.append("the GPU driver does not answer: GPUs are not measured in the rest of this session")
 
     def _busy_gpus(self, env: Mapping[str, str]) -> list[GpuInUse]:
         if not self._bench.gpus_answer:
@@ -282,7 +280,7 @@ class Attempt:
             if self._status is not None:
                 self._status.stop(verdict)
         except OSError as problem:
-            self._warnings.append(f"what came of the run could not be noted: {_explain(problem, self._top)}")
+            self._warnings.append(f"the final status of the run could not be written: {_explain(problem, self._top)}")
 
 
 def _cause(error: BenchError) -> Cause:

@@ -77,7 +77,7 @@ class _Generated:
         is_made = manifest.get("state") == _MADE and manifest.get("definition") == self._definition
         if is_made and not exists and self._ours():
             raise DatasetError(
-                f"{self._name} was made, but there is nothing at {self._need.path}. To have it made again, remove "
+                f"{self._name} was generated, but there is nothing at {self._need.path}. To generate it again, remove "
                 + " ".join(map(str, self._ours()))
             )
         return is_made and exists
@@ -113,7 +113,7 @@ class _Generated:
         note |= {"state": _MADE, "seconds": round(time.monotonic() - began, 3)}
         write_json(self._manifest, {**note, "made_at": datetime.now(UTC).isoformat(timespec="seconds"), **self._sum()})
         if not os.path.exists(self._need.path):
-            raise DatasetError(f"{self._name} was made, but its script left nothing at {self._need.path}")
+            raise DatasetError(f"{self._name} was generated, but its script left nothing at {self._need.path}")
 
     def _clear(self) -> None:
         for path in self._ours():

@@ -109,7 +109,7 @@ class Keeper:
         if kind == b"problem":
             number = int(facts[0])
             raise OSError(number, os.strerror(number), cwd if facts[1] == b"1" else program)
-        raise OSError(0, "the process that was to start it was ended", program)
+        raise OSError(0, "the process that starts it was ended", program)
 
     def _answer(self, until: float) -> bytes | None:
         """Read one line; empty if the keeper ended, None if none came in time."""

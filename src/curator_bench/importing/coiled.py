@@ -62,7 +62,7 @@ def recognizes(path: Path) -> bool:
     with _opened(path) as connection:
         if _columns(connection, "bench_session"):
             raise BenchError(
-                f"{path} is a database of curator-bench: `curator-bench merge {path} --into …` takes it in"
+                f"{path} is a database of curator-bench: `curator-bench merge {path} --into …` adds its runs"
             )
         return _columns(connection, "test_run") >= {"id", "session_id", "name", "originalname"}
 

@@ -47,7 +47,7 @@ def form_of(path: Path, combine: Combine) -> Form:
             return form
     if not document and not path.read_bytes().strip():
         return Form("empty file", lambda path: iter(()))
-    raise BenchError(f"{path} is of no form that is known: {_EXPECTED}")
+    raise BenchError(f"{path} has an unknown format: {_EXPECTED}")
 
 
 def _forms(combine: Combine) -> Iterator[tuple[Form, Callable[[Mapping[str, Any]], bool]]]:

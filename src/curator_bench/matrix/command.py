@@ -106,7 +106,7 @@ def find_script(script: str, base: str | None, directory: str, *others: str) -> 
         if os.path.isfile(candidate):
             return candidate, ()
     looked = ", ".join(dict.fromkeys(candidates))
-    return candidates[0], (f"the script {script!r} is nowhere to be found; looked for {looked}",)
+    return candidates[0], (f"the script {script!r} was not found; looked for {looked}",)
 
 
 def is_named(dataset: Dataset, entry: Entry) -> bool:

@@ -173,7 +173,7 @@ class EntriesReader:
             return
         for path, text in _texts(block):
             for name in names.intersection(placeholders.names_in(text)):
-                self._wrong(block, path, f"{{{name}}} is not there in the combination {variant!r}", above)
+                self._wrong(block, path, f"{{{name}}} is missing in the combination {variant!r}", above)
 
     def _text_problems(self, block: Block, own: set[str], above: tuple[Step, ...]) -> tuple[str, ...]:
         """Check the placeholders that are filled in later.
@@ -207,7 +207,7 @@ class EntriesReader:
                 known = first.setdefault((requirement.metric, bound), index)
                 if known != index:
                     place = block["requirements"].places[known]
-                    problem = f"{bound} of the metric {requirement.metric!r} stands at {place} already"
+                    problem = f"{bound} of the metric {requirement.metric!r} is already set at {place}"
                     self._wrong(block, ("requirements", index), problem, above)
 
     def _timeout(self, model: EntryBlock, block: Block, above: tuple[Step, ...]) -> float:
@@ -255,7 +255,7 @@ class EntriesReader:
                 problem = "is missing" if name is None else f"found {describe(name)}, expected text"
                 self._wrong(block, ("sink_data", index, "name"), problem, above)
             elif name in found:
-                self._wrong(block, ("sink_data", index), f"the sink {name!r} stands here a second time", above)
+                self._wrong(block, ("sink_data", index), f"the sink {name!r} is listed a second time", above)
             else:
                 found[name] = data
         return found
@@ -329,7 +329,7 @@ def _stands_inside(block: Block, names: set[str]) -> bool:
 
 
 def name_is_taken(name: str, place: Place) -> str:
-    return f"the name {name!r} stands at {place} already; names are unique in a session"
+    return f"the name {name!r} is already used at {place}; names are unique in a session"
 
 
 def _with_axes(block: Block, choice: Combination) -> Block:

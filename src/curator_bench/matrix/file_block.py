@@ -138,7 +138,7 @@ class FileReader:
             if not isinstance(name, str):
                 continue
             if name in seen:
-                self._wrong((key, index), f"the name {name!r} stands at {seen[name]} already")
+                self._wrong((key, index), f"the name {name!r} is already used at {seen[name]}")
             seen.setdefault(name, place)
 
     def _check_sink_name(self, index: int, sink: Block) -> None:
@@ -200,7 +200,7 @@ class FileReader:
             generate = self._generate(index, item.generate)
             for number, form in enumerate(item.formats):
                 if (item.name, form.type) in datasets:
-                    self._wrong(("datasets", index, "formats", number), f"the format {form.type!r} stands twice")
+                    self._wrong(("datasets", index, "formats", number), f"the format {form.type!r} is written twice")
                 datasets[item.name, form.type] = self._dataset(index, number, item, generate)
         return datasets
 

@@ -155,7 +155,7 @@ def _matches_nothing(entry: Block, index: int, place: Place, bases: list[tuple[P
         return Mistake(place, f"entries[{index}].name", f"found {describe(name)}, expected the name of an entry")
     known = [known.get("name") for _, tree in bases for known in tree.get("entries") or () if isinstance(known, Block)]
     near = nearest(name, [text for text in known if isinstance(text, str)])
-    problem = f"an entry without a script changes one that there is, but there is no entry {name!r}{near}"
+    problem = f"an entry without a script must name an existing entry, but there is no entry {name!r}{near}"
     return Mistake(place, f"entries[{name}]", problem)
 
 

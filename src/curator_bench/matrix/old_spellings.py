@@ -53,7 +53,7 @@ def datasets_document(datasets: Block, warnings: list[str], mistakes: list[Mista
 
 def _note_repeated(block: Block, path: tuple[str, ...], mistakes: list[Mistake]) -> None:
     for key, place in block.repeated:
-        mistakes.append(Mistake(place, ".".join([*path, key]), "stands twice in the same mapping"))
+        mistakes.append(Mistake(place, ".".join([*path, key]), "is written twice in the same mapping"))
 
 
 def _formats(formats: Block) -> Items:

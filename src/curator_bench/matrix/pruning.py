@@ -85,7 +85,7 @@ class Pruner:
     def _note_repeated(self, block: Block, path: tuple[Step, ...]) -> None:
         for key, place in block.repeated:
             where = show_path(self._root, (*path, key))
-            self.mistakes.append(Mistake(place, where, "stands twice in the same mapping"))
+            self.mistakes.append(Mistake(place, where, "is written twice in the same mapping"))
 
 
 def _switch(value: Any) -> Any:

@@ -255,7 +255,7 @@ class _Builder:
 
     def _alias(self, event: Any) -> None:
         if event.anchor in self._open_anchors:
-            raise self._refused(event, f"*{event.anchor} stands inside the block it refers to")
+            raise self._refused(event, f"*{event.anchor} is inside the block it refers to")
         if event.anchor not in self._anchors:
             raise self._refused(event, f"*{event.anchor} refers to no anchor before it")
         anchored = self._anchors[event.anchor]

@@ -220,7 +220,7 @@ class RequirementBlock(_Model):
         if self.exact_value is None and not has_range and not has_gate:
             raise ValueError("has no bound; expected min_value, max_value, exact_value, max_regression or max_drift")
         if self.exact_value is not None and has_range:
-            raise ValueError("exact_value stands beside min_value or max_value; expected one or the other")
+            raise ValueError("exact_value conflicts with min_value or max_value; expected one or the other")
         if self.min_value is not None and self.max_value is not None and self.max_value < self.min_value:
             raise ValueError(f"max_value {self.max_value:g} is below min_value {self.min_value:g}")
         if self.tolerance is not None and (self.exact_value is None or isinstance(self.exact_value, bool | str)):
@@ -374,5 +374,5 @@ class FileBlock(_Model):
     @classmethod
     def _one_viewer(cls, value: str | None, info: ValidationInfo) -> str | None:
         if value is not None and info.data.get("viewer_url") is not None:
-            raise ValueError("stands beside viewer_url; expected one of the two")
+            raise ValueError("conflicts with viewer_url; expected only one of the two")
         return value

@@ -34,7 +34,7 @@ class CustomSampler:
         found = self._guarded(lambda: dict(self._sampler.metrics()) if self._sampler else {}) or {}
         odd = sorted(str(name) for name, value in found.items() if not _is_metric(name, value))
         if odd:
-            self._warn(f"{', '.join(odd)} is no number")
+            self._warn(f"{', '.join(odd)} is not a number")
         return {name: value for name, value in found.items() if _is_metric(name, value)}
 
     def warnings(self) -> tuple[str, ...]:

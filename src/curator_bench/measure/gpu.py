@@ -147,7 +147,7 @@ class GpuSampler:
         except NoDriver as absence:
             log_absence(absence)
             if absence.broken:
-                self._warn(f"nothing is measured of GPUs: {absence}")
+                self._warn(f"GPUs are not measured: {absence}")
             return None
         devices = driver.visible_devices(self._environ)
         return _Watch(driver, devices, driver.watch_faults(devices))

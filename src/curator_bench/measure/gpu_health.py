@@ -114,9 +114,9 @@ def _problems(health: GpuHealth) -> Iterator[str]:
     if health.uncorrected_ecc_errors:
         yield f"{health.uncorrected_ecc_errors} uncorrected memory errors (ECC) since the driver was loaded"
     if health.row_remap_failed:
-        yield "a defect row of its memory could not be replaced: the GPU has to be exchanged"
+        yield "a defective row of its memory could not be replaced: replace the GPU"
     if health.row_remap_pending or health.retired_pages_pending:
-        yield "defect memory is replaced at the next reset of the GPU"
+        yield "defective memory is replaced at the next reset of the GPU"
     if health.recovery_action not in (None, "none"):
         yield f"the driver asks for a recovery after a fault: {health.recovery_action}"
 

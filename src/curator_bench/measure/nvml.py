@@ -75,7 +75,7 @@ def log_absence(absence: NoDriver) -> None:
 
 @cache
 def _log_once(level: int, reason: str) -> None:
-    logger.log(level, "nothing is measured of GPUs: %s", reason)
+    logger.log(level, "GPUs are not measured: %s", reason)
 
 
 def open_driver() -> Driver:

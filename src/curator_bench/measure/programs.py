@@ -135,7 +135,7 @@ class Program:
         try:
             code = self._process.wait(_ENDS_WITHIN_S)
         except subprocess.TimeoutExpired:
-            return "it answers no more"
+            return "it stopped answering"
         return ": ".join([f"it ended with exit code {code}", *self._last_line()])
 
     def _last_line(self) -> list[str]:

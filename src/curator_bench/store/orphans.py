@@ -63,5 +63,5 @@ def _why_gone(run: Any, here: Here, now: datetime) -> str | None:
         silent = run.heartbeat_at is None or now - run.heartbeat_at > SILENCE
         return f"no sign of life from {run.host} for {SILENCE.seconds // 60} minutes" if silent else None
     if run.boot_id != here.boot_id:
-        return "the machine was started anew while it ran"
+        return "the machine was restarted during the run"
     return None if here.process_start(run.pid) == run.process_start else f"process {run.pid} that ran it is gone"

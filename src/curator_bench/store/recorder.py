@@ -46,7 +46,7 @@ class _Losses:
     def told(self, shown: str, file: Path) -> Iterator[str]:
         why = f"not recorded in {shown} ({'; '.join(self.reasons)})"
         if self.kept:
-            yield f"{_runs(len(self.kept))} {why}, kept in {file}: `curator-bench import {file}` takes them in"
+            yield f"{_runs(len(self.kept))} {why}, kept in {file}: `curator-bench import {file}` imports them"
         if self.lost:
             yield f"{_runs(len(self.lost))} {why} and lost, as nothing else took them: {_few(self.lost.values())}"
         if self.end_missing:

@@ -235,8 +235,8 @@ def from_document(document: Mapping[str, Any]) -> StoredRun:
     try:
         record = codec.from_document(StoredRun, document)
     except ValueError as error:
-        raise ValueError(f"this is no run: {error}") from error
+        raise ValueError(f"this is not a run: {error}") from error
     wrong = ", ".join(wrong_values(record))
     if wrong:
-        raise ValueError(f"this is no run: {wrong}")
+        raise ValueError(f"this is not a run: {wrong}")
     return record

@@ -27,7 +27,7 @@ def database_url(named: str | os.PathLike[str], directory: Path | None = None) -
         return _of_path(text, directory)
     url = _parsed(text)
     if url.drivername not in _OWN_DRIVERS:
-        raise BenchError(f"{shown(url)}: {url.drivername} is no database that curator-bench knows: {_EXPECTED}")
+        raise BenchError(f"{shown(url)}: {url.drivername} is not a database that curator-bench supports: {_EXPECTED}")
     return _of_sqlite(url, directory) if url.drivername.startswith("sqlite") else _of_postgresql(url)
 
 
@@ -42,7 +42,7 @@ def _parsed(text: str) -> URL:
     try:
         return make_url(text)
     except (ArgumentError, ValueError):
-        raise BenchError(f"{Mask().hide(text)} is no URL of a database: {_EXPECTED}") from None
+        raise BenchError(f"{Mask().hide(text)} is not a database URL: {_EXPECTED}") from None
 
 
 def _of_path(text: str, directory: Path | None) -> URL:
