@@ -32,6 +32,7 @@ _PYTHONS_OWN = (signal.SIGPIPE, signal.SIGXFSZ)
 _LOOK_EVERY_MS = 500
 _NO_SUCH_PROGRAM = 127
 _MOST_DESCRIPTORS = 65536
+_VARIABLE, _LIMIT = b"CURATOR_BENCH_RUN=", b"Max file locks"
 
 
 def main() -> None:
@@ -44,18 +45,18 @@ def main() -> None:
     _adopt_orphans()
     outer, inner = os.getpid(), os.fork()
     if inner:
-        _stand_by(inner, life)
+        _stand_by(inner, life, brand)
         return
     _adopt_orphans()  # a fork does not inherit this
-    keeper = _Keeper(life, answers, bench, outer)
+    keeper = _Keeper(life, answers, bench, outer, brand)
     try:
-        keeper.start(inherited, brand)
+        keeper.start(inherited)
         keeper.watch()
     finally:
         keeper.end_all()
 
 
-def _stand_by(inner: int, life: int) -> None:
+def _stand_by(inner: int, life: int, brand: int) -> None:
     """Wait as the outer keeper.
 
     It inherits the processes of the inner keeper if that is killed, and holds nothing else open.
@@ -69,11 +70,15 @@ def _stand_by(inner: int, life: int) -> None:
             return
         if pid == inner:
             break
-    _end_children(life, _reap_all)
+    _end_children(life, brand, _reap_all)
 
 
-def _end_children(life: int, has_children: Callable[[], bool]) -> None:
-    """End all children, after the bench or its guard had its turn: they remove shared memory while its holders live."""
+def _end_children(life: int, brand: int, has_children: Callable[[], bool]) -> None:
+    """End all children.
+
+    Children without their marks are killed at once. For the others the bench or its guard has its turn first: it
+    removes their shared memory while they live.
+    """
     turn_s = GUARDS_TURN_S * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
     began, pause_s = time.monotonic(), 0.0005
     poll = select.poll()
@@ -81,17 +86,17 @@ def _end_children(life: int, has_children: Callable[[], bool]) -> None:
     while has_children() and (waited_s := time.monotonic() - began) < turn_s + _GIVES_UP_AFTER_S:
         if waited_s < turn_s and poll.poll(0):
             turn_s = 0.0 if os.read(life, 1) == IN_GOOD_ORDER else turn_s
-        if waited_s >= turn_s:
-            for pid in _children():
+        for pid in _children():
+            if waited_s >= turn_s or not _is_marked(pid, brand):
                 _kill(pid)
         time.sleep(pause_s)
         pause_s = min(pause_s * 1.2, 0.05)
 
 
 class _Keeper:
-    def __init__(self, life: int, answers: int, bench: int, outer: int) -> None:
+    def __init__(self, life: int, answers: int, bench: int, outer: int, brand: int) -> None:
         self._life, self._answers, self._watched = life, answers, (bench, outer)
-        self._outer = outer
+        self._outer, self._brand = outer, brand
         self._child = 0
         self._ended, ended = os.pipe()
         for descriptor in (self._ended, ended):
@@ -99,14 +104,14 @@ class _Keeper:
         signal.set_wakeup_fd(ended, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
 
-    def start(self, inherited: dict[int, object], brand: int) -> None:
+    def start(self, inherited: dict[int, object]) -> None:
         folder, count, *rest = sys.stdin.buffer.read().split(b"\0")
         words, pairs = rest[: int(count)], rest[int(count) :]
         env = dict(pair.split(b"=", 1) for pair in pairs)
         told, tell = os.pipe()
         self._child = os.fork()
         if not self._child:
-            _set_brand(brand)
+            _set_brand(self._brand)
             _become(words, env, folder, inherited, tell)
         os.close(tell)
         began, *problem = _all_of(told).split(b" ")
@@ -140,7 +145,7 @@ class _Keeper:
         """End all processes. Closing the answers tells a living bench to report that it is done."""
         os.close(self._answers)
         self._answers = -1
-        _end_children(self._life, self._reap)
+        _end_children(self._life, self._brand, self._reap)
 
     def _reap(self) -> bool:
         """Reap ended children; false once none is left, adopted orphans included."""
@@ -211,6 +216,20 @@ def _children() -> list[int]:
             return [int(pid) for pid in file.readall().split()]
     except OSError:  # a kernel without, or no /proc
         return [pid for pid in map(int, filter(str.isdigit, _listed("/proc"))) if _parent(pid) == own]
+
+
+def _is_marked(pid: int, brand: int) -> bool:
+    """As the bench and its guard find it (see processes.py)."""
+    environment, limits = _content(f"/proc/{pid}/environ"), _content(f"/proc/{pid}/limits")
+    return _VARIABLE in environment or (brand > 0 and b"%d" % brand in limits.partition(_LIMIT)[2].split(None, 1)[:1])
+
+
+def _content(path: str) -> bytes:
+    try:
+        with open(path, "rb", buffering=0) as file:
+            return file.readall()
+    except OSError:  # it has ended
+        return b""
 
 
 def _listed(folder: str) -> list[str]:
