@@ -13,7 +13,8 @@ import numpy as np
 
 from curator_bench.verdict.cases import MIN_EFFECT, Case, Question, Rules, case_of
 from curator_bench.verdict.direction import Better
-from curator_bench.verdict.drifting import History
+from curator_bench.verdict.drifting import History as History
+from curator_bench.verdict.drifting import drifts as drifts
 from curator_bench.verdict.ends import EARLIER, FEWEST_BEFORE, TAIL, End, effects_of, standing
 from curator_bench.verdict.false_discovery import adjusted, discoveries
 from curator_bench.verdict.intervals import ROUNDS, Change, paired_change
