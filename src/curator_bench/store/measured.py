@@ -89,14 +89,15 @@ def only(everything: Measured, sessions: Collection[int]) -> Measured:
     return found
 
 
-def beside(everything: Measured, sessions: Collection[int]) -> Measured:
-    """The values beside those of these sessions, without any that is newer than all of them."""
+def beside(everything: Measured, sessions: Collection[int], others: Collection[int]) -> Measured:
+    """The values beside those of these sessions, without any that is newer than all of these and the others."""
     found: Measured = defaultdict(dict)
     for measure, kinds in everything.items():
         for kind, (of, values) in kinds.items():
             own = np.isin(of, list(sessions))
-            newest = int(np.flatnonzero(own)[-1]) if own.any() else len(of)
-            kept = ~own & (np.arange(len(of)) < newest)
+            either = np.flatnonzero(own | np.isin(of, list(others)))
+            newest = int(either[-1]) if len(either) else len(of)
+            kept = ~own & (np.arange(len(of)) <= newest)
             if kept.any():
                 found[measure][kind] = Values(of[kept], values[kept])
     return found
