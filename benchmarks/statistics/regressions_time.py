@@ -24,7 +24,8 @@ from curator_bench.store.database import Database, database_url, open_for_writin
 from curator_bench.store.tables import METRICS, RUNS, SESSIONS
 from curator_bench.verdict.cases import Question, Rules
 from curator_bench.verdict.direction import Better
-from curator_bench.verdict.judging import History, courses, judge
+from curator_bench.verdict.drifting import History
+from curator_bench.verdict.judging import courses, judge
 
 COMMAND = "from curator_bench.cli import main; main()"
 FIRST = datetime(2025, 1, 1, tzinfo=UTC)

@@ -183,6 +183,27 @@ def test_a_young_or_noisy_history_says_what_it_cannot_see(recorded: Recorded, be
     assert re.search(r"changes below \d+ % cannot be seen", (site / "index.html").read_text())
 
 
+@pytest.mark.parametrize("sessions", [60, 120])
+def test_three_thousandths_a_session_are_drift(recorded: Recorded, sessions: int) -> None:
+    recorded.add("sort", [value * 1.003**day for day, value in enumerate(noisy((1.0, sessions)))])
+    recorded.add("load", noisy((1.0, sessions), seed=1))
+    found = recorded.json("regressions")
+    (drift,) = (one for one in found if one["kind"] == "drift")
+    assert (drift["entry"], drift["metric"]) == ("sort", "time_s")
+    assert drift["change"] > 0.05
+    result = recorded.ask("regressions")
+    assert re.search(r"drift: sort time_s has crept by \+\d+\.\d% since .*2026-\d\d-\d\d", result.output)
+    site = recorded.folder / "site"
+    assert recorded.ask("report", "--out", site).exit_code == 0
+    assert "has crept by" in (site / "index.html").read_text()
+
+
+def test_drift_that_was_accepted_is_closed(recorded: Recorded) -> None:
+    recorded.add("sort", [value * 1.003**day for day, value in enumerate(noisy((1.0, 60)))])
+    assert "drift since" in recorded.ask("accept", "sort", "time_s", "--why", "it checks more").output
+    assert [one for one in recorded.json("regressions") if one["kind"] == "drift"] == []
+
+
 def both_machines(recorded: Recorded, slower_on: str) -> Mapping[str, float]:
     levels = {machine: 1.5 if machine == slower_on else 1.0 for machine in ("arm", "epyc")}
     for place, (machine, level) in enumerate(levels.items()):

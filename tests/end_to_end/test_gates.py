@@ -423,3 +423,26 @@ def test_a_gate_says_the_word_that_history_and_regressions_say(gated: Gated) -> 
         (entry,) = json.loads(done.stdout)["entries"]
         assert entry["judgements"]["sort_time_s"]["verdict"] == word
         (gated.project.folder / "benchmark.db").unlink()
+
+
+CREPT = [value * 1.003**night for night, value in enumerate(1 + 0.01 * np.random.default_rng(7).standard_normal(60))]
+
+
+@pytest.mark.parametrize(("limit", "code", "word"), [("8%", 1, "drift"), ("60%", 0, "no drift")])
+def test_drift_is_gated_by_its_limit(gated: Gated, limit: str, code: int, word: str) -> None:
+    requirement = {"metric": "sort_time_s", "max_drift": limit}
+    entry = {"name": "sort", "script": "counting.py", "args": f"{CREPT[-1]}", "requirements": [requirement]}
+    gated.project.matrix(entry)
+    gated.remember(CREPT)
+    outcome = gated.run("--bench-confirm", "0")
+    assert (outcome.code, checks_of(gated)) == (code, {"max_drift": word}), outcome.output
+    assert outcome.has("sort_time_s has crept by +") is bool(code)
+
+
+def test_drift_of_a_young_history_fails_nothing(gated: Gated) -> None:
+    requirement = {"metric": "sort_time_s", "max_drift": "1%"}
+    entry = {"name": "sort", "script": "counting.py", "args": "9.0", "requirements": [requirement]}
+    gated.project.matrix(entry)
+    gated.remember(CREPT[:3])
+    assert gated.run("--bench-confirm", "0").code == 0
+    assert checks_of(gated) == {"max_drift": "no history"}

@@ -328,7 +328,7 @@ def test_who_does_not_want_to_wait_for_a_sink_is_told_what_is_left(project: Proj
     time.sleep(1)
     os.kill(process.pid, signal.SIGINT)
     outcome = project.outcome(process)
-    assert outcome.code == 0
+    assert outcome.code == 2
     assert outcome.has("2 of 2 messages not delivered (took too long to finish)", "1 passed")
     assert "Traceback" not in outcome.output
 

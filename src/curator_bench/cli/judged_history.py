@@ -27,9 +27,10 @@ from curator_bench.store.all_series import (
 from curator_bench.store.queries import EntryKey
 from curator_bench.verdict.cases import MIN_EFFECT, Rules
 from curator_bench.verdict.direction import Better, better_of
+from curator_bench.verdict.drifting import History, drifts
 from curator_bench.verdict.hunting import State, state_of
 from curator_bench.verdict.judgement import Course, Drift, Judgement, Mark, Step
-from curator_bench.verdict.judging import History, courses, drifts
+from curator_bench.verdict.judging import courses
 from curator_bench.verdict.marks import Release, day_of, marks_of
 
 if TYPE_CHECKING:

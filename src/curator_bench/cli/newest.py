@@ -13,9 +13,10 @@ from curator_bench.store.gate_history import MEASURED
 from curator_bench.store.queries import EntryKey, history
 from curator_bench.verdict.cases import Rules
 from curator_bench.verdict.direction import better_of
+from curator_bench.verdict.drifting import History
 from curator_bench.verdict.gates import number
 from curator_bench.verdict.judgement import Judgement
-from curator_bench.verdict.judging import History, courses
+from curator_bench.verdict.judging import courses
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection

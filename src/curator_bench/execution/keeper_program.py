@@ -1,11 +1,11 @@
-"""The program between us and a child of a run: it starts the child, says how it ends, and ends what is left of it.
+"""Program between us and a child of a run. It starts the child, reports its end, and ends its leftovers.
 
-On Linux it is a subreaper (prctl(2)): what leaves the child's tree, by whatever forks and sessions, becomes a child of
-this process, without mark, brand or environment. It forks once, so that one of the two may be killed. It runs alone
-(standard library, no site), so that it starts quickly.
+On Linux it is a subreaper (prctl(2)): a process that leaves the child's tree, by any forks and sessions, becomes a
+child of this process, even without mark, brand or environment. It forks once, so that it survives if one of the two is
+killed. It runs alone (standard library, no site), so that it starts quickly.
 
-Arguments: a pipe that breaks when we end, a pipe for its answers, our number, the child's brand (see brands.py). Its
-standard input is the command.
+Arguments: a pipe that breaks when we end, a pipe for its answers, our pid, the child's brand (see brands.py). Standard
+input: the command.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 IN_GOOD_ORDER = b"."
 GUARDS_TURN_S = 2.5
-"""On a busy machine it is longer."""
+"""Seconds the guard may clean up first; longer on a busy machine."""
 _GIVES_UP_AFTER_S = 10.0
 _RLIMIT_LOCKS = 10
 _PR_SET_CHILD_SUBREAPER = 36
@@ -32,6 +32,7 @@ _PYTHONS_OWN = (signal.SIGPIPE, signal.SIGXFSZ)
 _LOOK_EVERY_MS = 500
 _NO_SUCH_PROGRAM = 127
 _MOST_DESCRIPTORS = 65536
+_VARIABLE, _LIMIT = b"CURATOR_BENCH_RUN=", b"Max file locks"
 
 
 def main() -> None:
@@ -44,19 +45,22 @@ def main() -> None:
     _adopt_orphans()
     outer, inner = os.getpid(), os.fork()
     if inner:
-        _stand_by(inner, life)
+        _stand_by(inner, life, brand)
         return
-    _adopt_orphans()  # which a fork does not inherit
-    keeper = _Keeper(life, answers, bench, outer)
+    _adopt_orphans()  # a fork does not inherit this
+    keeper = _Keeper(life, answers, bench, outer, brand)
     try:
-        keeper.start(inherited, brand)
+        keeper.start(inherited)
         keeper.watch()
     finally:
         keeper.end_all()
 
 
-def _stand_by(inner: int, life: int) -> None:
-    """The outer one of two keepers has what the inner one leaves that was killed, and holds nothing else open."""
+def _stand_by(inner: int, life: int, brand: int) -> None:
+    """Wait as the outer keeper.
+
+    It inherits the processes of the inner keeper if that is killed, and holds nothing else open.
+    """
     os.closerange(0, life)
     os.closerange(life + 1, _MOST_DESCRIPTORS)
     while True:
@@ -66,11 +70,15 @@ def _stand_by(inner: int, life: int) -> None:
             return
         if pid == inner:
             break
-    _end_children(life, _reap_all)
+    _end_children(life, brand, _reap_all)
 
 
-def _end_children(life: int, has_children: Callable[[], bool]) -> None:
-    """The bench, or else its guard, goes first: they remove what processes have in shared memory while they live."""
+def _end_children(life: int, brand: int, has_children: Callable[[], bool]) -> None:
+    """End all children.
+
+    Children without their marks are killed at once. For the others the bench or its guard has its turn first: it
+    removes their shared memory while they live.
+    """
     turn_s = GUARDS_TURN_S * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
     began, pause_s = time.monotonic(), 0.0005
     poll = select.poll()
@@ -78,17 +86,17 @@ def _end_children(life: int, has_children: Callable[[], bool]) -> None:
     while has_children() and (waited_s := time.monotonic() - began) < turn_s + _GIVES_UP_AFTER_S:
         if waited_s < turn_s and poll.poll(0):
             turn_s = 0.0 if os.read(life, 1) == IN_GOOD_ORDER else turn_s
-        if waited_s >= turn_s:
-            for pid in _children():
+        for pid in _children():
+            if waited_s >= turn_s or not _is_marked(pid, brand):
                 _kill(pid)
         time.sleep(pause_s)
         pause_s = min(pause_s * 1.2, 0.05)
 
 
 class _Keeper:
-    def __init__(self, life: int, answers: int, bench: int, outer: int) -> None:
+    def __init__(self, life: int, answers: int, bench: int, outer: int, brand: int) -> None:
         self._life, self._answers, self._watched = life, answers, (bench, outer)
-        self._outer = outer
+        self._outer, self._brand = outer, brand
         self._child = 0
         self._ended, ended = os.pipe()
         for descriptor in (self._ended, ended):
@@ -96,14 +104,14 @@ class _Keeper:
         signal.set_wakeup_fd(ended, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
 
-    def start(self, inherited: dict[int, object], brand: int) -> None:
+    def start(self, inherited: dict[int, object]) -> None:
         folder, count, *rest = sys.stdin.buffer.read().split(b"\0")
         words, pairs = rest[: int(count)], rest[int(count) :]
         env = dict(pair.split(b"=", 1) for pair in pairs)
         told, tell = os.pipe()
         self._child = os.fork()
         if not self._child:
-            _set_brand(brand)
+            _set_brand(self._brand)
             _become(words, env, folder, inherited, tell)
         os.close(tell)
         began, *problem = _all_of(told).split(b" ")
@@ -111,14 +119,14 @@ class _Keeper:
         self._answer(b" ".join([b"problem", *problem] if problem else [b"started", *facts]))
 
     def watch(self) -> None:
-        """Until we end, or say that we have done."""
+        """Wait until the bench ends or reports that it is done."""
         poll = select.poll()
         poll.register(self._life, select.POLLIN | select.POLLHUP)
         poll.register(self._ended, select.POLLIN)
         every_ms: int | None = _LOOK_EVERY_MS
         ends = []
         if hasattr(os, "pidfd_open"):
-            with suppress(OSError):  # one has ended; an old kernel
+            with suppress(OSError):  # one has ended, or an old kernel
                 ends = [os.pidfd_open(pid) for pid in self._watched]
                 every_ms = None
         for end in ends:
@@ -128,19 +136,19 @@ class _Keeper:
             if self._ended in ready:
                 _empty(self._ended)
             self._reap()
-            if set(ends) & set(ready):  # a fork of ours may hold the pipe open
+            if set(ends) & set(ready):  # a fork of the bench may hold the pipe open
                 return
             if self._life in ready:
                 return
 
     def end_all(self) -> None:
-        """Told that there will be no answer any more, a bench that lives says that it has done."""
+        """End all processes. Closing the answers tells a living bench to report that it is done."""
         os.close(self._answers)
         self._answers = -1
-        _end_children(self._life, self._reap)
+        _end_children(self._life, self._brand, self._reap)
 
     def _reap(self) -> bool:
-        """False once there are no children any more, orphans included."""
+        """Reap ended children; false once none is left, adopted orphans included."""
         try:
             while (found := os.waitpid(-1, os.WNOHANG)) != (0, 0):
                 if found[0] == self._child:
@@ -151,7 +159,7 @@ class _Keeper:
         return True
 
     def _answer(self, line: bytes) -> None:
-        with suppress(BrokenPipeError):  # we were killed
+        with suppress(BrokenPipeError):  # the bench was killed
             if self._answers >= 0:
                 os.write(self._answers, line + b"\n")
 
@@ -159,7 +167,7 @@ class _Keeper:
 def _become(
     words: list[bytes], env: dict[bytes, bytes], folder: bytes, inherited: dict[int, object], tell: int
 ) -> None:
-    """The child, as `subprocess` would start it."""
+    """Become the child's program, as `subprocess` would start it."""
     shown = folder
     try:
         os.setsid()
@@ -180,12 +188,12 @@ def _set_brand(brand: int) -> None:
     if brand:
         import resource
 
-        with suppress(OSError, ValueError):  # somebody limits the limit
+        with suppress(OSError, ValueError):  # the limit is restricted
             resource.setrlimit(_RLIMIT_LOCKS, (brand, resource.getrlimit(_RLIMIT_LOCKS)[1]))
 
 
 def _all_of(told: int) -> bytes:
-    """What the child says until it is another program, or has ended."""
+    """Read the child's messages until it executes the program or ends."""
     said = b""
     while piece := os.read(told, 100):
         said += piece
@@ -201,13 +209,27 @@ def _adopt_orphans() -> None:
 
 
 def _children() -> list[int]:
-    """Those of the first generation: when they are gone the next one's parent is this process."""
+    """Pids of our direct children. When they end, their children become ours."""
     own = os.getpid()
     try:
         with open(f"/proc/self/task/{own}/children", "rb", buffering=0) as file:
             return [int(pid) for pid in file.readall().split()]
     except OSError:  # a kernel without, or no /proc
         return [pid for pid in map(int, filter(str.isdigit, _listed("/proc"))) if _parent(pid) == own]
+
+
+def _is_marked(pid: int, brand: int) -> bool:
+    """As the bench and its guard find it (see processes.py)."""
+    environment, limits = _content(f"/proc/{pid}/environ"), _content(f"/proc/{pid}/limits")
+    return _VARIABLE in environment or (brand > 0 and b"%d" % brand in limits.partition(_LIMIT)[2].split(None, 1)[:1])
+
+
+def _content(path: str) -> bytes:
+    try:
+        with open(path, "rb", buffering=0) as file:
+            return file.readall()
+    except OSError:  # it has ended
+        return b""
 
 
 def _listed(folder: str) -> list[str]:
@@ -226,13 +248,13 @@ def _parent(pid: int) -> int:
 
 
 def _kill(pid: int) -> None:
-    """A child's number is not given again before it was waited for, which only this process does."""
+    """Kill a child. Its pid cannot be reused before this process has waited for it."""
     with suppress(OSError):  # another user's
         os.kill(pid, signal.SIGKILL)
 
 
 def _reap_all() -> bool:
-    """False once there are no children any more."""
+    """Reap ended children; false once none is left."""
     try:
         while os.waitpid(-1, os.WNOHANG) != (0, 0):
             pass

@@ -25,8 +25,8 @@ _LONGEST_PAUSE_S = 60.0
 
 
 def files_of(session_dir: Path) -> list[Path]:
-    """One per sink that has something left."""
-    return sorted((session_dir / FOLDER).glob("*.jsonl"))
+    """One per sink that has something left; what a script put there in the place of a file holds nothing."""
+    return sorted(path for path in (session_dir / FOLDER).glob("*.jsonl") if safe_files.is_file(path))
 
 
 @contextmanager
