@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from curator_bench.verdict.cases import Rules
 from curator_bench.verdict.direction import Better
@@ -14,7 +15,7 @@ from curator_bench.verdict.tails import Floats
 LESS = Rules(Better.LESS)
 
 
-def noisy(places: Floats, noise: float = 0.01, seed: int = 0) -> Floats:
+def noisy(places: NDArray[np.floating], noise: float = 0.01, seed: int = 0) -> Floats:
     values: Floats = places * (1 + noise * np.random.default_rng(seed).standard_normal(len(places)))
     return values
 
@@ -25,7 +26,7 @@ def drift(values: Floats, *marks: Mark, rules: Rules = LESS, least: float = 0.03
 
 @pytest.mark.parametrize("sessions", [60, 120])
 def test_a_little_more_each_session_is_drift_and_no_regression(sessions: int) -> None:
-    many = [noisy(1.003 ** np.clip(np.arange(20 + sessions) - 20, 0, None), seed=seed) for seed in range(20)]
+    many = [noisy(1.003 ** np.maximum(np.arange(20.0 + sessions) - 20, 0.0), seed=seed) for seed in range(20)]
     assert all(drift(values) for values in many)
     steps = [course.steps for course in courses([History(values, LESS) for values in many])]
     assert sum(any(step.word is Word.REGRESSION for step in own) for own in steps) <= 2
