@@ -43,8 +43,12 @@ bench: $(INSTALLED) ## run the benchmarks marked BENCH_MARK (dedup) and record t
 	$(PYTHON_HERE) -m pytest benchmarks -m "$(BENCH_MARK)" --benchmark $(BENCH_ARGS)
 
 .PHONY: test
-test: $(INSTALLED) ## run the test suite; PYTEST_ARGS=… go to pytest
-	$(PYTHON_HERE) -m pytest tests $(TOGETHER) $(PYTEST_ARGS)
+test: $(INSTALLED) ## run the test suite but for the proofs; PYTEST_ARGS=… go to pytest
+	$(PYTHON_HERE) -m pytest tests --ignore tests/proof $(TOGETHER) $(PYTEST_ARGS)
+
+.PHONY: test-proofs
+test-proofs: $(INSTALLED) ## run the long proofs, each at a tenth of its size; make proof runs them in full
+	$(PYTHON_HERE) -m pytest tests/proof $(TOGETHER) $(PYTEST_ARGS)
 
 .PHONY: test-curator
 test-curator: $(CURATOR_INSTALLED) ## run what a CPU can of NeMo Curator under test; CURATOR_REPO=… tries its own scripts, too
@@ -55,7 +59,7 @@ test-attention: $(ATTENTION_INSTALLED) ## run the attention suite, and print its
 	ci/test_attention.sh $(ATTENTION_VENV)/bin
 
 .PHONY: proof
-proof: $(INSTALLED) ## run the long proofs in full (up to 90 minutes); make test runs each at a tenth
+proof: $(INSTALLED) ## run the long proofs in full (up to 90 minutes)
 	CURATOR_BENCH_PROOF=full $(PYTHON_HERE) -m pytest tests/proof $(PYTEST_ARGS)
 
 .PHONY: detectors

@@ -236,7 +236,7 @@ def test_a_name_in_two_files_names_both_places(pytester: pytest.Pytester, lay: L
         lay("entries:\n  - {name: same, script: work.py}", name)
     result = pytester.runpytest()
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*b_matrix.yaml:2: entries?same?:*'same' stands at a_matrix.yaml:2 already*"])
+    result.stderr.fnmatch_lines(["*b_matrix.yaml:2: entries?same?:*'same' is already used at a_matrix.yaml:2*"])
 
 
 def test_overlays_come_from_the_command_line_and_the_ini_file(pytester: pytest.Pytester, lay: Lay) -> None:

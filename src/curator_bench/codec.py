@@ -1,6 +1,6 @@
-"""Values to and from strict JSON: the one place that knows how numbers, times, enums and dataclasses are written.
+"""Conversion to and from strict JSON of numbers, times, enums and dataclasses.
 
-JSON has no NaN and no infinities; all our files have the texts "NaN", "Infinity" and "-Infinity" for them.
+JSON has no NaN and no infinities. All our files use the texts "NaN", "Infinity" and "-Infinity" instead.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _Value = TypeVar("_Value", bound="DataclassInstance")
 _Reader = Callable[[Any], Any]
 
 NOT_FINITE: Mapping[str, float] = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
-"""The numbers that JSON does not have, by the texts that stand for them."""
+"""Numbers that JSON lacks, by the texts that stand for them."""
 _LONGEST_SHOWN = 60
 _NAMES: Mapping[type, str] = {
     str: "a text",
@@ -35,7 +35,7 @@ _NAMES: Mapping[type, str] = {
 
 
 def strict(value: Any) -> Any:
-    """The value in builtin types that strict JSON can hold; a type it does not know is written as text."""
+    """Convert a value to types that strict JSON can hold. An unknown type becomes text."""
     kind = type(value)
     if kind in (str, int, bool, NoneType):
         return value
@@ -47,7 +47,7 @@ def strict(value: Any) -> Any:
         return [strict(item) for item in value]
     if dataclasses.is_dataclass(value):
         return _fields(value)
-    if isinstance(value, numbers.Real):  # numpy's, which are no int and no float
+    if isinstance(value, numbers.Real):  # numpy's numbers are neither int nor float
         return int(value) if isinstance(value, numbers.Integral) else strict(float(value))
     return value.isoformat() if isinstance(value, datetime) else str(value)
 
@@ -62,35 +62,35 @@ def _fields(value: Any) -> dict[str, Any]:
 
 
 def text_of(number: float) -> str:
-    """The text that stands for NaN or an infinity."""
+    """Text that stands for NaN or an infinity."""
     return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
 
 
 def number_of(value: Any) -> Any:
-    """The number that a text stands for; any other value as it is."""
+    """Number that a text stands for; any other value unchanged."""
     return NOT_FINITE.get(value, value) if isinstance(value, str) else value
 
 
 def json_text(value: Any) -> str:
-    """A whole file of strict JSON, for people as well."""
+    """Text of a whole JSON file, indented for people."""
     return json.dumps(strict(value), indent=2, ensure_ascii=False) + "\n"
 
 
 def json_line(value: Any) -> bytes:
-    """One line of strict JSON."""
+    """One line of strict JSON, encoded."""
     return (json.dumps(strict(value), ensure_ascii=False) + "\n").encode("utf-8", "replace")
 
 
 def to_document(value: DataclassInstance) -> dict[str, Any]:
-    """A dataclass in builtin types, without the fields marked WHERE_SAID that say nothing."""
+    """Convert a dataclass to builtin types. Fields marked WHERE_SAID are omitted if they have their default value."""
     document: dict[str, Any] = strict(value)
     return document
 
 
 def from_document(kind: type[_Value], document: Any) -> _Value:
-    """The dataclass that `to_document` was given; names it does not have are left out.
+    """Inverse of `to_document`; unknown names are ignored.
 
-    Raises ValueError with all values that are not of the type of their field.
+    Raises ValueError that lists all values without the type of their field.
     """
     found: _Value = _reader(kind)(document)
     return found
@@ -98,7 +98,7 @@ def from_document(kind: type[_Value], document: Any) -> _Value:
 
 @cache
 def _written(kind: Any) -> tuple[tuple[str, Any], ...]:
-    """The names of its fields, each with the value that is not written."""
+    """Names of a dataclass's fields, each with the value that is omitted."""
     return tuple((field.name, _default(field)) for field in dataclasses.fields(kind))
 
 
@@ -112,7 +112,7 @@ _ALWAYS = object()
 
 
 class _Wrong(ValueError):
-    """Values that do not fit, by where they stand."""
+    """Values of the wrong type, by their place."""
 
     def __init__(self, found: Mapping[str, str]) -> None:
         super().__init__(", ".join(f"{where}: {problem}" if where else problem for where, problem in found.items()))
@@ -121,7 +121,7 @@ class _Wrong(ValueError):
 
 @cache
 def _reader(hint: Any) -> _Reader:
-    """The function that makes a value of this type from what JSON has for it."""
+    """Build the function that converts JSON to this type."""
     if hint is Any or hint is object:
         return lambda value: value
     origin = get_origin(hint)
@@ -139,7 +139,7 @@ def _reader(hint: Any) -> _Reader:
 
 
 def _union_reader(kinds: tuple[Any, ...]) -> _Reader:
-    """The reader of a union of scalars, or of one type and None."""
+    """Build the reader of a union: of scalars, or of one type and None."""
     plain = tuple(kind for kind in kinds if kind is not NoneType)
     if all(kind in (str, int, float, bool) for kind in plain):
         return _scalar_reader(kinds)
@@ -149,7 +149,10 @@ def _union_reader(kinds: tuple[Any, ...]) -> _Reader:
 
 
 def _scalar_reader(kinds: tuple[type, ...]) -> _Reader:
-    """A text that stands for a number is one where a number may stand; a whole number will do for any number."""
+    """Build the reader of scalars.
+
+    A text that stands for a number counts as one where a float may be; so does an integer.
+    """
     exact = frozenset(kinds)
     if float not in exact:
         return lambda value: value if type(value) in exact else _refuse(value, kinds)
@@ -191,7 +194,7 @@ def _object_reader(kind: Any) -> _Reader:
     required = frozenset(unsaid) - optional.keys()
 
     readers: dict[str, _Reader] = {}
-    """Made when first needed: a kind may hold its own kind."""
+    """Built on first use, because a type may contain itself."""
 
     def read(document: Any) -> Any:
         if not isinstance(document, Mapping):
@@ -219,7 +222,7 @@ def _has_no_default(field: dataclasses.Field[Any]) -> bool:
 
 
 def _moment(value: Any) -> datetime:
-    """A time; one that does not say where is in UTC."""
+    """Read a time; one without a zone is in UTC."""
     if isinstance(value, str):
         value = datetime.fromisoformat(value)
     if not isinstance(value, datetime):

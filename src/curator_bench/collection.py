@@ -42,6 +42,8 @@ class Benchmarks:
         self.settings = settings
         self.loaded = matrix
         """None where the arguments name no matrix, as in every project that does not use this plugin."""
+        self.files = matrix.files if matrix else ()
+        """Also of matrices whose entries are left out: Python benchmarks use their datasets."""
         self.is_asked_for = True
         """False where nothing asks for the entries: they run only where nothing else was collected."""
         self.mistakes = ""

@@ -1,4 +1,4 @@
-"""Secrets: which names announce one, and how their values are taken out of whatever is about to be written."""
+"""Secrets: recognise them by name, and remove their values from everything that is written."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from urllib.parse import quote, quote_plus, unquote
 HIDDEN = "***"
 SHORTEST_SECRET = 4
 _SHORTEST_PART = 8
-"""The least for parts of a secret (a line, the path of a URL), for numbers, and for values that nothing asks for."""
+"""Shortest part of a secret (a line, the path of a URL), number, or value from the environment that is masked."""
 _NO_SECRETS = frozenset(["true", "false", "none", "null"])
 
-# A name is taken apart into words: PGPASSWORD is one, api-key and apiKey are two, X_TOKEN_2 ends with its second.
+# Names are split into words: PGPASSWORD is one, api-key and apiKey are two; X_TOKEN_2 ends with TOKEN.
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _SECRET_WORD = re.compile(
     r"\w*(?:password|passwd|passphrase|passcode|dsn)s?|secrets?|webhooks?|credentials?|creds|authorization"
@@ -38,13 +38,13 @@ _PASSWORD_OF_URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://[^/\s:@\[]*:(.*)@")
 
 
 def is_secret_name(name: str) -> bool:
-    """True for the name of a variable or a setting that holds a secret: `PGPASSWORD`, `api_key`, `SENTRY_DSN`."""
+    """True if a variable or setting of this name holds a secret: `PGPASSWORD`, `api_key`, `SENTRY_DSN`."""
     words = _words(name)
     return "key" in words.split() or _announce_a_secret(words)
 
 
 def is_secret_option(option: str) -> bool:
-    """The same for an option of a program. A plain key is none there: `--text-key text` names a column."""
+    """True if an option of this name takes a secret. A plain key does not count: `--text-key text` names a column."""
     return _announce_a_secret(_words(option))
 
 
@@ -57,9 +57,9 @@ def _announce_a_secret(words: str) -> bool:
 
 
 def secrets_in(variables: Mapping[str, str]) -> frozenset[str]:
-    """The values of an environment's secret variables, whoever uses them.
+    """Values of an environment's secret variables.
 
-    A name may mislead, so a short value does not count, and neither does the path of something that exists.
+    A name may mislead, so short values and paths of existing files do not count.
     """
     return frozenset(value for name, value in variables.items() if is_secret_name(name) and _looks_like_a_secret(value))
 
@@ -71,19 +71,19 @@ def _looks_like_a_secret(value: str) -> bool:
 def _exists(path: str) -> bool:
     try:
         return os.path.exists(path)
-    except ValueError:  # a NUL in it
+    except ValueError:  # it contains a NUL
         return False
 
 
 def password_of(url: str) -> str | None:
-    """The password in a URL, for instance of a database."""
+    """Password in a URL, for instance of a database; None if there is none."""
     found = _PASSWORD_OF_URL.match(url)
     return unquote(found[1]) if found else None
 
 
 @dataclass(frozen=True, slots=True)
 class Mask:
-    """The secret values known in this process; `hide` takes them out of a text that is about to be written."""
+    """The secret values known in this process. `hide` removes them from a text to be written."""
 
     values: frozenset[str] = frozenset()
 
@@ -98,7 +98,7 @@ class Mask:
         return _URL_PARAMETER.sub(_without_secret, text) if "=" in text else text
 
     def hide_lines(self, lines: Iterable[str]) -> list[str]:
-        """The lines of a text, in which a secret may go over several of them."""
+        """Mask the lines of a text; a secret may span several lines."""
         return self.hide("\n".join(lines)).splitlines()
 
     def also(self, values: Iterable[str]) -> Mask:
@@ -106,7 +106,7 @@ class Mask:
 
 
 def masked(value: Any, mask: Mask) -> Any:
-    """The value with every text in it masked, and every number that is a secret in full."""
+    """Mask every text in a value, and every number that is a whole secret."""
     if isinstance(value, str):
         return mask.hide(value)
     if isinstance(value, dict):
@@ -126,7 +126,7 @@ def _without_secret(parameter: re.Match[str]) -> str:
 
 @functools.lru_cache(maxsize=64)
 def _forms(values: frozenset[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Every text that a secret may be written as, and what of it all of them hold; the longest secrets first."""
+    """All written forms of each secret, with a part common to all its forms; longest secrets first."""
     parts = {part for value in values for part in _parts(value)}
     return tuple((_anchor(part), _written(part)) for part in sorted(parts, key=_longest_first))
 
@@ -136,12 +136,12 @@ def _longest_first(text: str) -> tuple[int, str]:
 
 
 def _anchor(secret: str) -> str:
-    """The longest run of what no way of quoting changes: a large text is searched for that first."""
+    """Longest run of characters that no quoting changes. Large texts are searched for it first."""
     return max(_UNCHANGED.findall(secret), key=len, default="")
 
 
 def _parts(value: str) -> Iterator[str]:
-    """The secret and what of it may stand alone: its lines; the password and the path of a URL."""
+    """Yield the secret and the parts that may appear alone: its lines, and the password and path of a URL."""
     if len(value) < SHORTEST_SECRET or value.lower() in _NO_SECRETS:
         return
     value = value.strip() or value
@@ -157,14 +157,14 @@ def _parts(value: str) -> Iterator[str]:
 
 
 def _written(secret: str) -> tuple[str, ...]:
-    """The secret as it is quoted: once, or twice as in JSON that holds a command line."""
+    """All quoted forms of a secret: quoted once, or twice as in JSON that contains a command line."""
     once = set(_quoted(secret))
     twice = {form for text in once for form in _quoted(text)}
     return tuple(sorted({secret, *once, *twice}, key=_longest_first))
 
 
 def _quoted(text: str) -> Iterator[str]:
-    """The text inside the quotes of a shell, JSON, Python, a URL and HTML; and as it is read where it is not UTF-8."""
+    """Yield the text as quoted by a shell, JSON, Python, URLs and HTML, and as decoded if it is not UTF-8."""
     as_bytes = text.encode("utf-8", "surrogateescape" if _is_escaped(text) else "surrogatepass")
     yield as_bytes.decode("utf-8", "replace")
     yield from (text.replace("'", "'\"'\"'"), text.replace("'", "'\\''"))

@@ -1,9 +1,9 @@
-"""Files in folders that others write to as well: scripts, other users, other processes of ours.
+"""Safe access to files in folders that others also write to: scripts, other users, other processes of ours.
 
-Every function takes a path and `below`, the folder that is trusted, the path's own folder where nothing is said. It is
-opened as it stands, links and all; from there on each name is opened relative to the handle of the one before, and no
-link is followed. Nothing but regular files is read or written, and nothing here waits: not for a pipe's other end, not
-for a device, not for who holds a lease. What is not as it should be is an OSError that says so.
+Every function takes a path and `below`, a trusted folder; by default the path's own folder. `below` is opened as it is,
+links included. From there each name is opened relative to the handle of its parent, and no link is followed. Only
+regular files are read or written, and nothing here waits: not for the other end of a pipe, for a device, or for the
+holder of a lease. Anything unexpected raises an OSError with the reason.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from typing import BinaryIO, Self
 
 MEBIBYTE = 2**20
 MOST_BYTES = 64 * MEBIBYTE
-"""Of a file that is read whole, where nothing else is said."""
+"""Default size limit of a file that is read whole."""
 _COPIED_BYTES = MEBIBYTE
 _SAFE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+@-]*")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.+@-]+")
 _LONGEST_NAME, _LONGEST_CLEANED = 200, 80
 _NEVER_WAITS = os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW | os.O_CLOEXEC
-_ONLY_PASSED = getattr(os, "O_PATH", os.O_RDONLY)  # a folder that may not be listed can be passed all the same
+_ONLY_PASSED = getattr(os, "O_PATH", os.O_RDONLY)  # a folder without read permission can still be passed through
 _FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def safe_name(text: str) -> str:
-    """The name of a file or folder for a text: the text itself where it is safe, else cleaned, with a hash."""
+    """Make a file name from a text: the text itself if it is safe, otherwise cleaned, with a hash."""
     if is_safe_name(text):
         return text
     cleaned = _UNSAFE.sub("_", text).lstrip(".+@-")[:_LONGEST_CLEANED]
@@ -40,19 +40,19 @@ def safe_name(text: str) -> str:
 
 
 def is_safe_name(text: str) -> bool:
-    """True for letters, digits and `_ . - + @`, beginning with one of the first three kinds."""
+    """True if the text consists of letters, digits and `_ . - + @` and begins with a letter, a digit or `_`."""
     return _SAFE.fullmatch(text) is not None and len(text) <= _LONGEST_NAME
 
 
 class NotUsable(OSError):
-    """What stands there is none that may be used: a link, a pipe, a device, a folder, another user's, too large."""
+    """The file may not be used: it is a link, a pipe, a device, a folder, another user's, or too large."""
 
     def __init__(self, path: Path, problem: str) -> None:
         super().__init__(errno.EINVAL, problem, str(path))
 
 
 class TooLarge(NotUsable):
-    """A file that is not read because of its size."""
+    """The file is too large to read."""
 
     def __init__(self, path: Path, size: int, most_bytes: int) -> None:
         limit, found = most_bytes / MEBIBYTE, size / MEBIBYTE
@@ -63,9 +63,9 @@ class TooLarge(NotUsable):
 def open_folder(
     path: Path, *, below: Path | None = None, create: bool = False, ours: bool = False, to_list: bool = False
 ) -> Iterator[int]:
-    """The handle of a folder, for what takes a `dir_fd`; it can be passed through, and with `to_list` listed.
+    """Open a folder and yield its handle for `dir_fd`. Only with `to_list` can it be listed.
 
-    `create`: make the folders below `below` that are missing. `ours`: refuse folders of another user.
+    `create` makes missing folders below `below`. `ours` refuses folders of another user.
     """
     top = path if below is None else below
     names = _names_below(path, top)
@@ -89,7 +89,7 @@ def open_folder(
 
 
 class HeldFolder:
-    """A folder held open, so that it can be told from another one that is put in its place."""
+    """A folder held open, to detect that another one was put in its place."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -110,7 +110,7 @@ class HeldFolder:
 
 
 def make_folder(path: Path, *, below: Path | None = None) -> None:
-    """Make a folder, and those on the way to it; it may be there. A link in its place is refused."""
+    """Make a folder and its missing parents; it may exist. A link in its place is refused."""
     with open_folder(path, below=path.parent if below is None else below, create=True):
         pass
 
@@ -122,7 +122,7 @@ def open_file(path: Path, *, below: Path | None = None, ours: bool = False) -> B
 
 
 def read_bytes(path: Path, *, below: Path | None = None, most_bytes: int = MOST_BYTES, ours: bool = False) -> bytes:
-    """The content of a regular file of at most `most_bytes`."""
+    """Read a regular file of at most `most_bytes`."""
     with open_file(path, below=below, ours=ours) as file:
         content = file.read(most_bytes + 1)
         if len(content) > most_bytes:
@@ -131,19 +131,19 @@ def read_bytes(path: Path, *, below: Path | None = None, most_bytes: int = MOST_
 
 
 def read_text(path: Path, *, below: Path | None = None, most_bytes: int = MOST_BYTES, ours: bool = False) -> str:
-    """The text of a regular file of at most `most_bytes`; a ValueError where it is not UTF-8."""
+    """Read the text of a regular file of at most `most_bytes`. Raises ValueError if it is not UTF-8."""
     return read_bytes(path, below=below, most_bytes=most_bytes, ours=ours).decode("utf-8")
 
 
 def read_end(path: Path, most_bytes: int, *, below: Path | None = None) -> bytes:
-    """The end of a regular file of any size, which may be growing."""
+    """Read the end of a regular file of any size, which may be growing."""
     with open_file(path, below=below) as file:
         file.seek(max(0, os.fstat(file.fileno()).st_size - most_bytes))
         return file.read(most_bytes)
 
 
 def create_file(path: Path, *, below: Path | None = None, mode: int = 0o666) -> BinaryIO:
-    """Open a new file for writing in place of whatever had its name, but for a folder and a device."""
+    """Open a new file for writing. It replaces anything of that name except a folder or a device."""
     with _parent(path, below) as (folder, name):
         for _ in range(_TRIES):
             with suppress(FileNotFoundError):
@@ -156,7 +156,7 @@ def create_file(path: Path, *, below: Path | None = None, mode: int = 0o666) -> 
 
 
 def write_bytes(path: Path, content: bytes, *, below: Path | None = None, mode: int = 0o666) -> None:
-    """Replace a file in one step, so that whoever reads it finds all of it or what was there before."""
+    """Replace a file in one step, so that readers see the old content or all of the new."""
     with _parent(path, below) as (folder, name):
         beside = f".{name}.{secrets.token_hex(4)}"
         try:
@@ -168,22 +168,22 @@ def write_bytes(path: Path, content: bytes, *, below: Path | None = None, mode: 
 
 
 def write_text(path: Path, text: str, *, below: Path | None = None, mode: int = 0o666) -> None:
-    """`write_bytes` of a text."""
+    """Write a text with `write_bytes`."""
     write_bytes(path, text.encode("utf-8"), below=below, mode=mode)
 
 
 def append_bytes(path: Path, content: bytes, *, below: Path | None = None, mode: int = 0o666) -> None:
-    """Add to the end of a file in a single write, so that lines of several processes do not mix.
+    """Append to a file in a single write, so that lines of several processes do not mix.
 
-    A link, a pipe or a socket in its place is removed, and the file begun anew. A file that has another name besides is
-    copied first: what is a copy of it elsewhere (`cp -al`) stays as it is.
+    A link, pipe or socket in its place is removed, and a new file begun. A file with a second hard link is copied
+    first, so that its copies elsewhere (`cp -al`) stay unchanged.
     """
     with open_to_append(path, below=below, mode=mode) as file:
         _write_all(file.fileno(), content)
 
 
 def open_to_append(path: Path, *, below: Path | None = None, mode: int = 0o666) -> BinaryIO:
-    """What `append_bytes` adds to."""
+    """Open a file as `append_bytes` does."""
     with _parent(path, below) as (folder, name):
         for _ in range(_TRIES):
             _make_appendable(path, folder, name)
@@ -193,7 +193,10 @@ def open_to_append(path: Path, *, below: Path | None = None, mode: int = 0o666) 
 
 
 def create_exclusively(path: Path, text: str, *, below: Path | None = None, mode: int = 0o666) -> None:
-    """FileExistsError where the name is taken. Nobody sees the file empty, unless its file system has no links."""
+    """Create a file. Raises FileExistsError if the name is taken.
+
+    The file is never visible while empty, unless its file system has no hard links.
+    """
     content = text.encode("utf-8")
     with _parent(path, below) as (folder, name):
         beside = f".{name}.{secrets.token_hex(4)}"
@@ -210,11 +213,11 @@ def create_exclusively(path: Path, text: str, *, below: Path | None = None, mode
 
 
 def open_lock(path: Path, *, below: Path | None = None) -> BinaryIO:
-    """Open a file that is there to be locked, which is made where there is none.
+    """Open a lock file, created if missing.
 
-    Whoever can open a lock can hold it for ever, so only those can read it who may write it. In a folder where all
-    users can put things (the sticky bit), a lock is refused that is neither ours nor of the folder's owner. A link, a
-    pipe or a socket in its place is removed.
+    Anyone who can open a lock can hold it forever, so only its writers may read it. In a folder where all users can
+    create files (the sticky bit), a lock is refused that belongs neither to us nor to the folder's owner. A link, pipe
+    or socket in its place is removed.
     """
     with _parent(path, below) as (folder, name):
         for _ in range(_TRIES):
@@ -232,7 +235,7 @@ def open_lock(path: Path, *, below: Path | None = None) -> BinaryIO:
 
 
 def remove(path: Path, *, below: Path | None = None) -> None:
-    """Remove a file, a link (never what it leads to) or a whole folder; nothing happens when there is none."""
+    """Remove a file, a link (never its target) or a whole folder. No-op if there is none."""
     with suppress(FileNotFoundError), _parent(path, below) as (folder, name):
         try:
             os.unlink(name, dir_fd=folder)
@@ -243,25 +246,25 @@ def remove(path: Path, *, below: Path | None = None) -> None:
 
 
 def rename(path: Path, name: str, *, below: Path | None = None) -> None:
-    """Give what stands there another name in its folder, in place of whatever had it."""
+    """Rename a file within its folder, replacing any file of the new name."""
     with _parent(path, below) as (folder, old):
         os.replace(old, name, src_dir_fd=folder, dst_dir_fd=folder)
 
 
 def touch(path: Path, *, below: Path | None = None) -> None:
-    """Set the time of what stands there, never of what it leads to."""
+    """Set the modification time to now, without following a link."""
     with _parent(path, below) as (folder, name):
         os.utime(name, dir_fd=folder, follow_symlinks=False)
 
 
 def time_of(path: Path, *, below: Path | None = None) -> float:
-    """When what stands there was changed last, by the clock of its file system."""
+    """Modification time, by the clock of its file system, without following a link."""
     with _parent(path, below) as (folder, name):
         return os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime
 
 
 def names_in(path: Path, *, below: Path | None = None) -> list[str]:
-    """What is in a folder; nothing where there is none."""
+    """List the names in a folder; empty if it does not exist."""
     try:
         with open_folder(path, below=below, to_list=True) as folder:
             return sorted(os.listdir(folder))
@@ -270,7 +273,7 @@ def names_in(path: Path, *, below: Path | None = None) -> list[str]:
 
 
 def kind_of(path: Path, *, below: Path | None = None) -> str:
-    """ "file", "folder", "link", "pipe", "device", "socket", or an empty text where there is nothing."""
+    """Kind of the path: "file", "folder", "link", "pipe", "device", "socket", or "" if nothing is there."""
     try:
         with _parent(path, below) as (folder, name):
             return _kind(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
@@ -279,7 +282,7 @@ def kind_of(path: Path, *, below: Path | None = None) -> str:
 
 
 def is_file(path: Path, *, below: Path | None = None) -> bool:
-    """False also where a link is on the way."""
+    """True if the path is a regular file, reached without a link."""
     try:
         return kind_of(path, below=below) == "file"
     except OSError:
@@ -305,7 +308,7 @@ def _parent(path: Path, below: Path | None, *, ours: bool = False) -> Iterator[t
 
 
 def _step(folder: int, name: str, shown: Path, create: bool) -> int:
-    """The handle of a folder in a folder."""
+    """Open a folder within a folder."""
     if create:
         with suppress(FileExistsError):
             os.mkdir(name, dir_fd=folder)
@@ -348,7 +351,7 @@ def _check_trusted(found: os.stat_result, folder: os.stat_result, shown: Path) -
 
 
 def _close_to_readers(descriptor: int) -> None:
-    """Leave those the right to read who may write."""
+    """Restrict the right to read to those who may write."""
     found = os.fstat(descriptor)
     writers = found.st_mode & 0o222
     if found.st_uid == os.geteuid() and stat.S_IMODE(found.st_mode) != writers | writers << 1:
@@ -356,14 +359,17 @@ def _close_to_readers(descriptor: int) -> None:
 
 
 def _open_regular(folder: int, name: str, path: Path, flags: int, *, ours: bool = False) -> int:
-    """Looked at before it is opened, since opening a device may do something; and again, since it may have changed."""
+    """Open a regular file.
+
+    It is checked before, because opening a device may have effects, and after, because it may have changed.
+    """
     try:
         _check_regular(os.stat(name, dir_fd=folder, follow_symlinks=False), path, ours)
         descriptor = os.open(name, flags | _NEVER_WAITS, dir_fd=folder)
     except NotUsable:
         raise
     except OSError as error:
-        if error.errno in (errno.ELOOP, errno.ENXIO):  # a link, a pipe or a socket, made this moment
+        if error.errno in (errno.ELOOP, errno.ENXIO):  # a link, a pipe or a socket, created just now
             raise _not_a(folder, name, path, "a file") from None
         raise OSError(error.errno, error.strerror, str(path)) from None
     try:
@@ -397,7 +403,7 @@ def _write_all(descriptor: int, content: bytes) -> None:
 
 
 def _open_to_append(path: Path, folder: int, name: str, mode: int) -> int:
-    """Opens what is there, or makes it; what is made by others in between is tried again."""
+    """Open a file for appending, or create it. The caller repeats this if another process interferes."""
     try:
         return _open_regular(folder, name, path, os.O_WRONLY | os.O_APPEND)
     except FileNotFoundError:
@@ -406,7 +412,7 @@ def _open_to_append(path: Path, folder: int, name: str, mode: int) -> int:
 
 
 def _remove_what_is_no_file(path: Path, folder: int, name: str) -> os.stat_result | None:
-    """The file's status, where there is one."""
+    """Remove a link, pipe or socket; return the status of a regular file, None if there is none."""
     try:
         found = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
@@ -443,9 +449,9 @@ def _copy_apart(path: Path, folder: int, name: str) -> None:
 
 
 class _Removal:
-    """Of a tree of any depth, with few handles: what stands deeper is moved up before it is removed.
+    """Removal of a tree of any depth with few handles: deeper folders are moved up before they are removed.
 
-    What cannot be removed is left where it stands; the first reason is kept.
+    Folders and files that cannot be removed stay where they are; the first reason is kept.
     """
 
     def __init__(self) -> None:
@@ -461,12 +467,12 @@ class _Removal:
             os.rmdir(name, dir_fd=folder)
         except FileNotFoundError:
             return
-        except OSError as error:  # which names a file in the folder, but not the folder
+        except OSError as error:  # the error names a file in the folder, not the folder
             reason = self._reason or error
             raise OSError(reason.errno, reason.strerror, str(shown)) from error
 
     def _take_apart(self, top: int, name: str) -> None:
-        """Remove a folder in `top`; the folders in it become folders of `top`."""
+        """Remove a folder in `top`; its subfolders move to `top`."""
         try:
             with _opened_for_removal(top, name) as folder:
                 for inner in self._without_files(folder):
@@ -489,7 +495,7 @@ class _Removal:
             self._note(error)
 
     def _without_files(self, folder: int) -> list[str]:
-        """Remove what is no folder; the names of the folders."""
+        """Remove everything except folders; return the folders' names."""
         inner = []
         with os.scandir(folder) as entries:
             for entry in entries:
@@ -522,7 +528,7 @@ def _opened_for_removal(folder: int, name: str) -> Iterator[int]:
 
 
 def _open_up(folder: int, name: str) -> None:
-    """Our own folder may have been closed even to us; without /proc it stays so."""
+    """Restore our access to our own folder, if it was taken away. Without /proc it stays closed."""
     with suppress(OSError):
         if stat.S_IMODE(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode) & 0o700 == 0o700:
             return

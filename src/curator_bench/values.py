@@ -1,4 +1,4 @@
-"""The values that cross rooms: frozen dataclasses of the standard library, picklable, without behaviour of a room."""
+"""Values that cross rooms: picklable frozen dataclasses of the standard library."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from curator_bench.masking import Mask
 Scalar: TypeAlias = str | int | float | bool | None
 
 _INTERRUPTED = 2
-"""The exit status of pytest when it was stopped."""
+"""Exit status of pytest when it was interrupted."""
 WHERE_SAID: Mapping[str, Any] = {"where_said": True}
-"""Of a field that is left out of JSON where it says nothing."""
+"""Metadata of a field that is omitted from JSON if it has its default value."""
 SUCCESS_METRIC = "is_success"
-"""What a script says of itself."""
+"""Metric by which a script reports its own success."""
 
 
 def means_success(said: Scalar) -> bool:
-    """As an exit code would say it, `0 if is_success else 1`; but text and NaN, neither yes nor no, are none."""
+    """True if the value means success, as in `0 if is_success else 1`. Text and NaN do not."""
     return bool(said) and not isinstance(said, str) and said == said
 
 
 class Verdict(StrEnum):
-    """What a run is (design: Words)."""
+    """Verdict of a run."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -39,7 +39,7 @@ class Verdict(StrEnum):
 
 
 class Cause(StrEnum):
-    """What an `error` lies with: the machine (which another one may not have), or what was asked of it."""
+    """Cause of an `error`: the machine (another one may be fine), or the request."""
 
     CONFIGURATION = "configuration"
     DATASET = "dataset"
@@ -50,7 +50,7 @@ class Cause(StrEnum):
 
 
 class Place(NamedTuple):
-    """Where something stands in a matrix file; line 0 means the file as a whole."""
+    """Place in a matrix file; line 0 means the whole file."""
 
     file: str
     line: int
@@ -61,19 +61,19 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AxisValue:
-    """One value of one axis: `text` names it in ids and folders, `fields` are what `{axis.key}` reads."""
+    """One value of one axis. `text` is used in ids and folders; `fields` are the values of `{axis.key}`."""
 
     axis: str
     text: str
     value: Scalar
     fields: Mapping[str, Scalar] = field(default_factory=dict)
     named: bool = True
-    """False for what `include` added to a combination there was: it is no part of the id and has no folder."""
+    """False if `include` added it to an existing combination: then it is not in the id and has no folder."""
 
 
 @dataclass(frozen=True, slots=True)
 class RaySettings:
-    """The Ray cluster one run asks for; None leaves the choice to Ray."""
+    """The Ray cluster a run asks for; None leaves the choice to Ray."""
 
     num_cpus: float | None = None
     num_gpus: float | None = None
@@ -91,7 +91,7 @@ class RaySettings:
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """What one metric must satisfy for the run to pass; fractions are fractions (10 % is 0.1)."""
+    """Condition on one metric for the run to pass. Percentages are fractions (10 % is 0.1)."""
 
     metric: str
     min_value: float | None = None
@@ -108,32 +108,32 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What came of one bound of one requirement."""
+    """Result of one bound of a requirement."""
 
     metric: str
     bound: str
-    """The key of the requirement: `min_value`, `max_value`, `exact_value`, `max_regression`, `max_drift`."""
+    """Key of the requirement: `min_value`, `max_value`, `exact_value`, `max_regression`, `max_drift`."""
     limit: Scalar
     actual: Scalar
     met: bool | None
-    """None is inconclusive: beyond its limit, but not certainly so. `note` says what would decide."""
+    """None if inconclusive: beyond the limit, but not certainly so. `note` says what would decide it."""
     missing: bool = False
-    """There is no such metric; `actual` is then None."""
+    """True if the run has no such metric; `actual` is then None."""
     tolerance: float | None = None
     off_by: int | float | None = None
-    """How far the metric is on the wrong side of the limit; None when the bound is met, or the two are not numbers."""
+    """Distance beyond the limit; None if the bound is met or the values are not numbers."""
     off_by_fraction: float | None = None
-    """The same as a fraction of the limit; None also where the limit is zero. For `max_regression` how much worse."""
+    """The distance as a fraction of the limit; None also if the limit is zero. For `max_regression`, how much worse."""
     note: str = ""
-    """Why the metric could not be compared, or what would decide; for a missing one the nearest names that exist."""
+    """Reason why it could not be compared, what would decide it, or the nearest names of a missing metric."""
     better: str | None = None
-    """Which direction is good, where the requirement says so."""
+    """`less` or `more`, if the requirement says which is better."""
     says: str = ""
-    """Of a gate: the word of its judgement, as it is shown everywhere."""
+    """For a gate, the word of its result, as shown everywhere."""
 
     @property
     def is_unmet(self) -> bool:
-        """Beyond its limit for certain, or not comparable with it at all."""
+        """True if certainly beyond the limit, or not comparable with it."""
         return self.met is False
 
     @property
@@ -143,7 +143,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Generate:
-    """The script that makes a dataset on first use. `args` are words with their placeholders still in."""
+    """Script that generates a dataset on first use. Placeholders in `args` are not filled in yet."""
 
     script: str
     args: tuple[str, ...]
@@ -152,7 +152,7 @@ class Generate:
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """One format of one named dataset. `path` has its placeholders still in."""
+    """One format of a dataset. Placeholders in `path` are not filled in yet."""
 
     name: str
     format: str
@@ -164,7 +164,7 @@ class Dataset:
 
 @dataclass(frozen=True, slots=True)
 class DataSetup:
-    """A script that runs once a session, before the first entry."""
+    """A script that runs once per session, before the first entry."""
 
     name: str
     script: str
@@ -178,19 +178,19 @@ class DataSetup:
 
 @dataclass(frozen=True, slots=True)
 class SinkSettings:
-    """The block of one sink; `problems` say why it is off (for instance an undefined variable)."""
+    """The block of one sink. `problems` say why it is off (for instance an undefined variable)."""
 
     name: str
     settings: Mapping[str, Any]
     place: Place
     problems: tuple[str, ...] = ()
     places: Mapping[str, Place] = field(default_factory=dict, compare=False)
-    """Where each of the settings stands."""
+    """Place of each setting."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A package under test. A matrix knows its name only; where it runs, the rest is looked up."""
+    """A package under test. A matrix gives only its name; the rest is looked up where the run takes place."""
 
     package: str
     version: str | None = None
@@ -199,14 +199,14 @@ class Subject:
 
     @property
     def shown(self) -> str:
-        """Its name, version and commit in one line."""
+        """Name, version and commit in one line."""
         commit = f"@ {self.commit[:12]}{' (changed)' if self.dirty else ''}" if self.commit else ""
         return " ".join(part for part in (self.package, self.version, commit) if part)
 
 
 @dataclass(frozen=True, slots=True)
 class MatrixFile:
-    """What all entries of one collected file share."""
+    """Settings shared by all entries of one file."""
 
     file: str
     directory: str
@@ -216,7 +216,7 @@ class MatrixFile:
     paths: Mapping[str, str] = field(default_factory=dict)
     path_problems: Mapping[str, str] = field(default_factory=dict)
     mounts: tuple[tuple[str, str], ...] = ()
-    """(host path, container path) of every block of `paths`."""
+    """Host path and container path of every block of `paths`."""
     datasets: Mapping[tuple[str, str], Dataset] = field(default_factory=dict)
     data_setups: tuple[DataSetup, ...] = ()
     sinks: tuple[SinkSettings, ...] = ()
@@ -231,25 +231,25 @@ class MatrixFile:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One benchmark of the matrix, for one combination of its axes' values."""
+    """One benchmark of the matrix, for one combination of its axes."""
 
     name: str
     place: Place
     file: MatrixFile
     script: str
     args: tuple[str, ...] = ()
-    """The words of the command line, placeholders and ${VARIABLES} still in."""
+    """Words of the command line; placeholders and ${VARIABLES} are not filled in yet."""
     axes: tuple[AxisValue, ...] = ()
     variant: str = ""
-    """The part of the id between the brackets; empty without axes."""
+    """Part of the id in brackets; empty without axes."""
     folder: tuple[str, ...] = ()
-    """The folders of this entry below the session's: its name, then one per axis value, safe for file systems."""
+    """Folders of this entry below the session's: its name, then one per axis value, safe for file systems."""
     marks: tuple[str, ...] = ()
     script_base_dir: str | None = None
     python: str | None = None
     env: Mapping[str, str] = field(default_factory=dict)
     secrets: tuple[str, ...] = ()
-    """Variables whose values are secret though their names do not say so."""
+    """Variables with secret values that their names do not reveal."""
     timeout_s: float = 7200.0
     repeat: int = 1
     warmup: int = 0
@@ -262,17 +262,17 @@ class Entry:
     requirements: tuple[Requirement, ...] = ()
     sink_data: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
-    """Why this entry cannot run (for instance an undefined variable); its verdict is then `error`."""
+    """Reasons why this entry cannot run (for instance an undefined variable); its verdict is then `error`."""
 
     @property
     def id(self) -> str:
-        """The entry's name in node ids, reports and the database."""
+        """Name of the entry in node ids, reports and the database."""
         return f"{self.name}[{self.variant}]" if self.variant else self.name
 
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """Every entry of every file that one invocation names."""
+    """All entries of all files of one invocation."""
 
     files: tuple[MatrixFile, ...] = ()
     entries: tuple[Entry, ...] = ()
@@ -282,20 +282,20 @@ class Matrix:
 
 @dataclass(frozen=True, slots=True)
 class DatasetNeed:
-    """A dataset one run reads: where it is, and the command that makes it where it is missing."""
+    """A dataset of a run: its path, and the command that generates it if missing."""
 
     name: str
     format: str
     path: str
     folder: str = ""
-    """The folder its `generate` fills; the dataset is made anew when what made it is not `command` any more."""
+    """Folder that `generate` fills. The dataset is generated again if `command` has changed."""
     command: tuple[str, ...] = ()
     timeout_s: float = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
 class SetupNeed:
-    """A data setup to be run once in the session before this run."""
+    """A data setup to run once in the session before this run."""
 
     name: str
     command: tuple[str, ...]
@@ -306,30 +306,30 @@ class SetupNeed:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All that `execution.run_entry` needs to know of a run; nothing is left to look up."""
+    """Complete description of a run for `execution.run_entry`; nothing else is looked up."""
 
     name: str
-    """The entry's id: its name, with its axes' values in brackets."""
+    """Id of the entry: its name, with its axis values in brackets."""
     session: str
     session_dir: str
     entry_dir: str
     python: str
     script: str
     args: tuple[str, ...]
-    """Complete but for `{session_entry_dir}` and `{session}`, which differ from repeat to repeat."""
+    """Complete except for `{session_entry_dir}` and `{session}`, which differ from repeat to repeat."""
     working_dir: str
     uid: str = ""
-    """Of this attempt, wherever it is written down: database, results.json, results.jsonl."""
+    """Uid of this attempt in the database, results.json and results.jsonl."""
     invocation: str = ""
-    """Tells one invocation that joins a session from another."""
+    """Id of the invocation within its session."""
     artifacts_dir: str | None = None
-    """Where logs, scratch, ray_cluster and artifacts go when not in `entry_dir`, which then links to it."""
+    """Folder for logs, scratch, ray_cluster and artifacts if not `entry_dir`, which then links to it."""
     env: Mapping[str, str] = field(default_factory=dict)
     timeout_s: float = 7200.0
     repeat: int = 1
     warmup: int = 0
     attempt: int = 1
-    """Counted by whoever tries again; each attempt has a folder of its own."""
+    """Number of the attempt; each has its own folder."""
     ray: RaySettings | None = None
     delete_scratch: bool = True
     requires: tuple[str, ...] = ()
@@ -340,9 +340,9 @@ class Plan:
     gpu_mem_use_warning_threshold: float | None = None
     gpu_check: str | None = None
     samplers: tuple[str, ...] = ()
-    """Samplers of your own, by name: an entry point, `module:Class`, or `./file.py:Class` beside the matrix."""
+    """Your own samplers, by name: an entry point, `module:Class`, or `./file.py:Class` beside the matrix."""
     cluster_provider: str = ""
-    """What starts the cluster, by name as for samplers; empty for the one that the entry's `ray` block asks for."""
+    """Provider of the cluster, named like samplers; empty for the one the entry's `ray` block asks for."""
     problems: tuple[str, ...] = ()
     mask: Mask = field(default_factory=Mask)
 
@@ -361,7 +361,7 @@ class Repeat:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What one run was. `verdict` is PASSED when the script ended well; requirements are judged by the caller."""
+    """Result of one run. `verdict` is PASSED if the script succeeded; the caller judges the requirements."""
 
     name: str
     verdict: Verdict
@@ -369,10 +369,10 @@ class RunResult:
     """UTC, ISO 8601."""
     ended_at: str
     duration_s: float
-    """The whole run with its cluster, monotonic; the script alone is the metric `exec_time_s`."""
+    """Duration of the whole run with its cluster (monotonic). The script alone is the metric `exec_time_s`."""
     error: str = ""
     cause: Cause | None = None
-    """Of an `error`: what it lies with."""
+    """Cause of an `error`."""
     exit_code: int | None = None
     command: tuple[str, ...] = ()
     log_path: str = ""
@@ -388,18 +388,18 @@ class RunResult:
     ray_num_cpus: float | None = None
     ray_num_gpus: float | None = None
     confirming_s: float = 0.0
-    """How long the runs took that only confirm the gates; counted with the last of them."""
+    """Seconds spent in runs that only confirm the gates, counted with the last of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """The session that an invocation of pytest joins, as that invocation found it."""
+    """The session of an invocation, as that invocation found it."""
 
     name: str
     directory: str
     invocation: str = ""
     started_at: str = ""
-    """UTC, ISO 8601; of this invocation."""
+    """Start of this invocation: UTC, ISO 8601."""
     runs_expected: int = 0
     reason: str = ""
     commit: str = ""
@@ -410,17 +410,17 @@ class Session:
     ci_run_url: str = ""
     host: str = ""
     environment: Mapping[str, Scalar] = field(default_factory=dict)
-    """The machine and its software, nested names joined by dots."""
+    """The machine and its software; nested names are joined by dots."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """A run that has started: which it is, and where it runs."""
+    """A run that has started: its identity and where it runs."""
 
     name: str
-    """With the values of its axes in brackets; of a Python benchmark the part of its node id after `::`."""
+    """Name with its axis values in brackets; for a Python benchmark, the part of the node id after `::`."""
     entry: str = ""
-    """The name without brackets."""
+    """Name without brackets."""
     nodeid: str = ""
     uid: str = ""
     attempt: int = 1
@@ -429,17 +429,17 @@ class Run:
     session: str = ""
     invocation: str = ""
     file: str = ""
-    """The file it stands in, from the rootdir, as the database knows it."""
+    """File that defines it, relative to the rootdir, as in the database."""
     matrix: str = ""
-    """The whole path of its matrix; empty for a Python benchmark."""
+    """Absolute path of its matrix; empty for a Python benchmark."""
     axes: Mapping[str, str] = field(default_factory=dict)
     marks: tuple[str, ...] = ()
     definition_hash: str = ""
-    """Runs are comparable when theirs are equal."""
+    """Runs with equal hashes are comparable."""
     definition: Mapping[str, str] = field(default_factory=dict)
-    """A short hash of each part of the definition."""
+    """Short hash of each part of the definition."""
     directory: str = ""
-    """The folder of its entry."""
+    """Folder of its entry."""
     host: str = ""
     machine_id: str = field(default="", metadata=WHERE_SAID)
     gpus: tuple[str, ...] = ()
@@ -447,26 +447,26 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecord(Run):
-    """A run that has ended and been judged: the one shape in which runs are reported, written, read and recorded.
+    """A run that has ended and been judged, in the one form that is reported, written, read and recorded.
 
-    An entry may be run more than once, after an `error` or because more runs were asked for; each is a record, and the
+    An entry may run more than once, after an `error` or because more runs were requested. Each run is a record, and the
     last one counts.
     """
 
     verdict: Verdict
     ended_at: str = ""
     duration_s: float = 0.0
-    """The whole run with its cluster; the script alone is the metric `exec_time_s`."""
+    """Duration of the whole run with its cluster. The script alone is the metric `exec_time_s`."""
     is_last: bool = field(default=True, metadata=WHERE_SAID)
-    """False for a run that another one of the same entry followed."""
+    """False if another run of the same entry followed."""
     error: str = ""
     cause: Cause | None = None
-    """Of an `error`: what it lies with."""
+    """Cause of an `error`."""
     exit_code: int | None = None
     command: tuple[str, ...] = ()
     log_path: str = ""
     shown_log_path: str = field(default="", metadata=WHERE_SAID)
-    """The same for people: inside a container, where the host has it. Sinks are given it."""
+    """Log path for people: inside a container, the path on the host. Sinks get this one."""
     log_tail: tuple[str, ...] = ()
     params: Mapping[str, Any] = field(default_factory=dict)
     metrics: Mapping[str, Scalar] = field(default_factory=dict)
@@ -477,15 +477,15 @@ class RunRecord(Run):
     ray_num_cpus: float | None = None
     ray_num_gpus: float | None = None
     confirming_s: float = 0.0
-    """How long the runs took that only confirm the gates; counted with the last of them."""
+    """Seconds spent in runs that only confirm the gates, counted with the last of them."""
     phases: Mapping[str, str] = field(default_factory=dict, metadata=WHERE_SAID)
-    """Of a Python benchmark: what pytest made of its set-up, call and teardown."""
+    """For a Python benchmark, the outcome of its set-up, call and teardown in pytest."""
     columns: Mapping[str, Scalar] = field(default_factory=dict, metadata=WHERE_SAID)
-    """Of a Python benchmark: what it set on its row of the database."""
+    """For a Python benchmark, the columns it set on its row of the database."""
     sink_data: Mapping[str, Any] = field(default_factory=dict, metadata=WHERE_SAID)
-    """What the entry's `sink_data` has for the sink that is given the record."""
+    """The entry's `sink_data` for the sink that receives the record."""
     earlier: tuple[RunRecord, ...] = field(default=(), metadata=WHERE_SAID)
-    """The runs of this entry before this one, in this invocation."""
+    """Earlier runs of this entry in this invocation."""
 
     @property
     def passed(self) -> bool:
@@ -493,47 +493,47 @@ class RunRecord(Run):
 
     @property
     def title(self) -> str:
-        """Its name; with the attempt, if another one followed."""
+        """Name; with the attempt, if another run followed."""
         return self.name if self.is_last else f"{self.name} (attempt {self.attempt})"
 
     @property
     def measured_s(self) -> float:
-        """How long the script ran, without cluster and warm-up; the whole run where nobody measured that."""
+        """Duration of the script without cluster and warm-up; the whole run's duration if that was not measured."""
         measured = self.metrics.get("exec_time_s")
         return float(measured) if isinstance(measured, int | float) else self.duration_s
 
     @property
     def category(self) -> str | None:
-        """The category of its failure (docs/files.md); None where it did not fail."""
+        """Category of its failure (docs/files.md); None if it did not fail."""
         return failure_category(self.verdict, self.error, self.log_tail, self.cause)
 
     @property
     def folder(self) -> Path:
-        """The folder with the files of this attempt; those of the first stand in `directory` itself."""
+        """Folder of this attempt's files; the first attempt's files are in `directory` itself."""
         return Path(self.directory) if self.attempt == 1 else Path(self.directory, f"attempt_{self.attempt}")
 
     @property
     def unmet(self) -> tuple[Check, ...]:
-        """The requirements that were not met."""
+        """Requirements that were not met."""
         return tuple(check for check in self.requirements if check.is_unmet)
 
     @property
     def inconclusive(self) -> tuple[Check, ...]:
-        """The gates that could not be decided; the `note` of each says what would decide it."""
+        """Inconclusive gates; the `note` of each says what would decide it."""
         return tuple(check for check in self.requirements if check.is_inconclusive)
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The end of an invocation."""
+    """Summary of an invocation at its end."""
 
     counts: Mapping[str, int]
-    """Its runs by verdict."""
+    """Number of its runs by verdict."""
     started_at: str
     ended_at: str
     duration_s: float
     exit_status: int | None = None
-    """Of pytest; None where it was killed."""
+    """Exit status of pytest; None if it was killed."""
 
     @property
     def interrupted(self) -> bool:

@@ -76,7 +76,7 @@ def test_a_broken_sampler_is_a_warning_and_a_broken_provider_an_error_of_its_run
     plain, on_ray = outcome.json("plain", "results.json"), outcome.json("on_ray", "results.json")
     assert (plain["verdict"], plain["metrics"]["fine"], "odd" in plain["metrics"]) == ("passed", 1, False)
     said = "\n".join(plain["warnings"])
-    for expected in ("OSError: no such meter", "odd is no number", "said by itself", "unknown sampler 'nobody'"):
+    for expected in ("OSError: no such meter", "odd is not a number", "said by itself", "unknown sampler 'nobody'"):
         assert expected in said
     assert (on_ray["verdict"], on_ray["cause"]) == ("error", "cluster")
     assert on_ray["error"].endswith("conftest.py:NoCluster: RuntimeError: the lab is closed")

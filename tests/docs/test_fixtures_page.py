@@ -33,8 +33,13 @@ def run(folder: Path, *options: str) -> None:
 
 
 def test_what_it_shows_runs(folder: Path) -> None:
-    run(folder)
+    run(folder, ".")
     assert not folder.joinpath("benchmark.db").exists()
+
+
+def test_a_plain_run_has_the_datasets_of_a_matrix_whose_entries_it_leaves_out(folder: Path) -> None:
+    outcome = warm.run("pytest", "-q", "-k", "test_reads", cwd=folder, within_s=300)
+    assert "1 passed" in outcome.stdout, outcome.stdout + outcome.stderr
 
 
 def test_what_it_shows_is_recorded(folder: Path) -> None:

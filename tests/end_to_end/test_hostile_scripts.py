@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -201,3 +203,17 @@ def test_a_session_that_is_removed_while_it_runs_is_said_at_the_run_and_of_those
     assert attacked.of("removes the session")["verdict"] == "error"
     assert attacked.outcome.has("the run's folder was removed or replaced while it ran")
     assert attacked.outcome.has("the files of 1 run are gone: its folder was removed after it had ended: does nothing")
+
+
+def test_no_command_waits_for_what_a_script_left_in_a_session(attacked: Attacked) -> None:
+    project = attacked.project
+    undelivered = project.session_dir / "undelivered"
+    undelivered.mkdir(exist_ok=True)
+    os.mkfifo(undelivered / "jsonl.jsonl")
+    for file in (project.session_dir / "summary.json", project.session_dir / "leaves_pipes" / "results.json"):
+        file.unlink()
+        os.mkfifo(file)
+    for words in (["resend", "results/s"], ["pivot", "results/s", "--metric", "exec_time_s"], ["import", "results/s"]):
+        command = [sys.executable, "-c", "from curator_bench.cli import main; main()", *words]
+        done = subprocess.run(command, cwd=project.folder, capture_output=True, text=True, timeout=60, check=False)
+        assert "Traceback" not in done.stderr

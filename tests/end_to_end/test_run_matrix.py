@@ -210,7 +210,7 @@ def test_a_script_that_is_nowhere_is_a_mistake_of_the_entries_that_were_selected
     refused = project.run("--bench-entries", "one,fine")
     assert refused.code == pytest.ExitCode.USAGE_ERROR
     assert "1 mistake in the benchmark matrix:" in refused.output
-    assert "entries[one].script: the script 'nowhere.py' is nowhere to be found; looked for" in refused.output
+    assert "entries[one].script: the script 'nowhere.py' was not found; looked for" in refused.output
     assert f"{project.folder}/nowhere.py, {project.folder}/scripts/nowhere.py" in refused.output
     assert not (project.session_dir / "fine").exists()
     assert project.run("-k", "fine").code == 0
@@ -223,7 +223,7 @@ def test_a_script_whose_path_has_to_be_filled_in_is_an_error_of_its_entry(projec
     )
     outcome = project.run()
     assert outcome.code == pytest.ExitCode.TESTS_FAILED
-    assert outcome.has("one[1]: error: the script '1.py' is nowhere to be found")
+    assert outcome.has("one[1]: error: the script '1.py' was not found")
     assert project.outcome_of("fine")["verdict"] == "passed"
 
 

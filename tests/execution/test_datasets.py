@@ -225,7 +225,7 @@ def test_a_script_that_leaves_nothing_at_the_path_is_told_and_run_once(corpus: C
     need = corpus.need(path=corpus.folder / "parquet")
     with pytest.raises(DatasetError, match=f"its script left nothing at {need.path}"):
         corpus.ensure(need)
-    with pytest.raises(DatasetError, match=f"nothing at {need.path}. To have it made again, remove {corpus.path}"):
+    with pytest.raises(DatasetError, match=f"nothing at {need.path}. To generate it again, remove {corpus.path}"):
         corpus.ensure(need)
     corpus.ensure(corpus.need())
     assert (corpus.made, corpus.is_whole()) == (1, True)

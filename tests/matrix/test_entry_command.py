@@ -22,9 +22,7 @@ def test_a_script_is_found_in_its_base_beside_the_file_or_in_scripts(folder: Fol
     text = "entries: [{name: a, script: run.py, script_base_dir: ./base}]\n"
     places = [folder.path / "base" / "run.py", folder.path / "run.py", folder.path / "scripts" / "run.py"]
     nowhere = command(folder, text)
-    assert nowhere.problems == (
-        f"the script 'run.py' is nowhere to be found; looked for {', '.join(map(str, places))}",
-    )
+    assert nowhere.problems == (f"the script 'run.py' was not found; looked for {', '.join(map(str, places))}",)
     for place in reversed(places):
         folder.write("", str(place.relative_to(folder.path)))
         found = command(folder, text)
@@ -135,7 +133,7 @@ def test_setups_of_the_data_are_looked_for_in_data_prep_too(folder: Folder) -> N
     fleurs, gone = command(folder, text, LANG_="de").data_setups
     assert fleurs.command == (sys.executable, str(script), "--to", str(folder.path / "my data" / "fleurs"))
     assert (dict(fleurs.env), fleurs.timeout_s, fleurs.problems) == ({"LANGUAGE": "de"}, 60, ())
-    assert "the script 'gone.py' is nowhere to be found" in gone.problems[0]
+    assert "the script 'gone.py' was not found" in gone.problems[0]
     assert str(Path("data_prep") / "gone.py") in gone.problems[0]
 
 

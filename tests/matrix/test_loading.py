@@ -48,7 +48,7 @@ def test_sinks_that_differ_are_a_mistake_that_shows_both(folder: Folder) -> None
 
 def test_a_name_in_two_files_is_a_mistake_that_names_both_places(folder: Folder) -> None:
     assert folder.mistakes(entries("a", "b"), "\n" + entries("c", "a")) == [
-        "matrix_2.yaml:2: entries[a]: the name 'a' stands at matrix.yaml:1 already; names are unique in a session"
+        "matrix_2.yaml:2: entries[a]: the name 'a' is already used at matrix.yaml:1; names are unique in a session"
     ]
 
 

@@ -202,7 +202,7 @@ def test_an_overlay_is_laid_over_each_file_and_its_entries_over_those_that_have_
 
 def test_an_entry_of_an_overlay_that_matches_nowhere_is_a_mistake_unless_it_has_a_script(folder: Folder) -> None:
     assert folder.mistakes(BASE, overlays=("entries: [{name: remval, repeat: 3}]\n",)) == [
-        "overlay.yaml:1: entries[remval]: an entry without a script changes one that there is, "
+        "overlay.yaml:1: entries[remval]: an entry without a script must name an existing entry, "
         "but there is no entry 'remval'; did you mean 'removal'?"
     ]
     assert folder.mistakes(BASE, overlays=("entries: [{repeat: 3}]\n",)) == [
@@ -236,5 +236,5 @@ def test_a_mistake_in_an_overlay_is_told_with_its_own_place(folder: Folder) -> N
 
 def test_keys_twice_in_an_overlay_are_a_mistake_too(folder: Folder) -> None:
     assert folder.mistakes(BASE, overlays=("marks: [a]\nmarks: [b]\n",)) == [
-        "overlay.yaml:2: marks: stands twice in the same mapping"
+        "overlay.yaml:2: marks: is written twice in the same mapping"
     ]

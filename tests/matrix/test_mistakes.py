@@ -53,7 +53,7 @@ def test_all_mistakes_of_all_files_are_told_at_once(folder: Folder) -> None:
         "matrix.yaml:6: entries[b].requirements[speed]: has no bound; "
         "expected min_value, max_value, exact_value, max_regression or max_drift",
         "matrix_2.yaml:1: entries[b].script: is missing",
-        "overlay.yaml:1: entries[c]: an entry without a script changes one that there is, "
+        "overlay.yaml:1: entries[c]: an entry without a script must name an existing entry, "
         "but there is no entry 'c'; known: a, b",
     ]
 

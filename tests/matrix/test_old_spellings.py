@@ -171,10 +171,10 @@ def test_a_file_of_datasets_wins_over_those_of_the_matrix_and_may_be_of_the_new_
         (
             '{"cc": {"a": "/1",\n"a": "/2"},\n"cc": {"b": "/3"}}',
             [
-                "datasets.json:3: cc: stands twice in the same mapping",
+                "datasets.json:3: cc: is written twice in the same mapping",
             ],
         ),
-        ('{"cc": {"a": "/1",\n"a": "/2"}}', ["datasets.json:2: cc.a: stands twice in the same mapping"]),
+        ('{"cc": {"a": "/1",\n"a": "/2"}}', ["datasets.json:2: cc.a: is written twice in the same mapping"]),
     ],
 )
 def test_mistakes_of_a_file_of_datasets(folder: Folder, text: str, mistakes: list[str]) -> None:

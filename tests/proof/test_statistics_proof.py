@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from detection import measure
 from detectors import DETECTORS, improvements
+from real_series import FINDERS, score
 from table import read, table
 
 ROOT = Path(__file__).parents[2]
@@ -18,9 +19,9 @@ DETECTORS_PYTHON = Path(os.environ.get("DETECTORS_PYTHON", ROOT / ".venv-detecto
 FULL = os.environ.get("CURATOR_BENCH_PROOF") == "full"
 SERIES = 10_000 if FULL else 500
 SERIES_OF_OTHERS = 1000 if FULL else 100
-MOST_FALSE_ALARMS = 1 if FULL else 2
+MOST_FALSE_ALARMS = 2 if FULL else 4
 """Per 1,000 series. Fewer series than in full show less surely what is rare: so much more is allowed for chance."""
-SEED = 20_261_119
+SEED = 20_261_121
 """Nobody has looked at series of this seed while the rule was made; whoever changes the rule takes another."""
 
 
@@ -35,9 +36,18 @@ def test_the_goals_are_met(ours: dict[str, float]) -> None:
     assert ours["false_alarms_per_1000"] <= MOST_FALSE_ALARMS
     assert ours["false_improvements_per_1000"] <= MOST_FALSE_ALARMS
     slack = 0.0 if FULL else 0.01
-    assert ours["found_10_percent_in_2_runs_normal_lognormal"] >= 0.99 - slack
+    assert ours["found_10_percent_in_2_runs_normal_lognormal"] >= 0.98 - slack
     assert ours["found_10_percent_in_2_runs"] >= 0.95 - slack
-    assert ours["found_5_percent_in_6_runs"] >= 0.95 - slack
+    assert ours["found_5_percent_in_6_runs"] >= 0.92 - slack
+
+
+def test_real_steps_are_found_and_real_noise_is_not_called() -> None:
+    found = score(FINDERS["curator-bench"], 300 if FULL else 60, SEED)
+    slack = 0.0 if FULL else 0.005
+    assert found["steps_found"] >= 0.96
+    assert found["calls_that_last"] >= 0.92
+    assert found["false_alarms"] <= 0.005 + slack
+    assert found["x2_and_x12_found"] >= 0.98 - slack
 
 
 @pytest.mark.skipif(not DETECTORS_PYTHON.exists(), reason="asv and Otava are not installed: make detectors")

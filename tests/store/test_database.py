@@ -55,10 +55,10 @@ def test_every_spelling_of_postgresql_means_our_driver(scheme: str) -> None:
     ("named", "problem"),
     [
         ("", "no database is named"),
-        ("mysql://u:hunter22@host/db", "mysql is no database that curator-bench knows"),
+        ("mysql://u:hunter22@host/db", "mysql is not a database that curator-bench supports"),
         ("sqlite://", "sqlite://: a database in memory forgets every run"),
         ("sqlite:///:memory:", "forgets every run"),
-        ("postgresql://u:hunter22@host:port/db", "is no URL of a database"),
+        ("postgresql://u:hunter22@host:port/db", "is not a database URL"),
     ],
 )
 def test_what_cannot_be_a_database_is_said_without_its_password(named: str, problem: str) -> None:

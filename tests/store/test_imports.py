@@ -245,7 +245,7 @@ def test_a_half_written_line_of_it_is_said(bench: Bench) -> None:
         more.write('{"schema_version": 1, "kind": "run"}\n{"kind": "run", "start": {"na')
     taken = take_in(database, file)
     assert (taken.added, [mistake.place.line for mistake in taken.mistakes]) == (1, [2, 3])
-    assert str(taken.mistakes[0]) == f"{file}:2: this is no run: end: missing, session: missing, start: missing"
+    assert str(taken.mistakes[0]) == f"{file}:2: this is not a run: end: missing, session: missing, start: missing"
 
 
 # --- results.jsonl
@@ -606,11 +606,11 @@ def test_a_file_of_no_known_form_is_refused_in_one_line(sqlite_bench: Bench, tmp
     refusals = {
         tmp_path: "is a folder: name the files in it",
         other: "is a database with other tables: expected unrecorded.jsonl, results.jsonl",
-        ours: f"is a database of curator-bench: `curator-bench merge {ours} --into …` takes it in",
+        ours: f"is a database of curator-bench: `curator-bench merge {ours} --into …` adds its runs",
         corrupt: "cannot be read: ",
-        lines(tmp_path / "words.txt", "just", "words"): "is of no form that is known: expected unrecorded.jsonl",
-        lines(tmp_path / "other.json", {"a": 1}): "is of no form that is known",
-        lines(tmp_path / "pretty.json", '{\n  "a": 1\n}'): "is of no form that is known",
+        lines(tmp_path / "words.txt", "just", "words"): "has an unknown format: expected unrecorded.jsonl",
+        lines(tmp_path / "other.json", {"a": 1}): "has an unknown format",
+        lines(tmp_path / "pretty.json", '{\n  "a": 1\n}'): "has an unknown format",
     }
     for path, problem in refusals.items():
         with pytest.raises(BenchError) as refusal:

@@ -63,7 +63,7 @@ def test_what_a_read_only_file_cannot_take_is_kept_and_said(sqlite_bench: Bench)
     first, second = recorder.problems()
     assert first == (
         f"1 run not recorded in {sqlite_bench.url.database} (attempt to write a readonly database), kept in {file}:"
-        f" `curator-bench import {file}` takes them in"
+        f" `curator-bench import {file}` imports them"
     )
     assert "the end of this invocation is not recorded" in second
     assert sqlite_bench.rows("test_run", "name") == [("before",)]

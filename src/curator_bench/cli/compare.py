@@ -89,7 +89,7 @@ def _sides(a: str, b: str, database: str, metric: str | None) -> Sides:
         in_a, in_b = (set(sessions_meant(connection, named)) for named in (a, b))
     if in_a <= in_b:
         raise BenchError(f"every session of {a} is one of {b}, too: there is nothing to compare")
-    return Sides(only(everything, in_a - in_b), only(everything, in_b), beside(everything, in_b), declared)
+    return Sides(only(everything, in_a - in_b), only(everything, in_b), beside(everything, in_b, in_a), declared)
 
 
 def _side(named: str, database: str, metric: str | None) -> tuple[Measured, Measured, Declared]:

@@ -1,1 +1,1 @@
-"""Runs one entry: directories, datasets, processes, timeouts, result files. Knows nothing of pytest or the database."""
+"""Run one entry: directories, datasets, processes, timeouts, result files. Independent of pytest and the database."""

@@ -1,4 +1,4 @@
-"""One attempt at a run: folders, setups, datasets, cluster, executions, clean-up; whatever happens, an answer."""
+"""One attempt at a run: folders, setups, datasets, cluster, executions, clean-up. It always returns a result."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ print("missing:", *filter(is_missing, sys.argv[1:]))
 
 
 class _Skipped(Exception):
-    """The run needs what is not here."""
+    """The run needs a module that is not installed."""
 
 
 class _FolderGone(BenchError):
-    """What the run left is lost."""
+    """The run's folder was removed or replaced, and its files are lost."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(
@@ -64,7 +64,7 @@ class _FolderGone(BenchError):
 
 
 class Attempt:
-    """One attempt; `run` answers once, `interrupted` answers when it was stopped in between."""
+    """One attempt. `run` returns its result; `interrupted` returns the result of a run that was stopped."""
 
     def __init__(self, plan: Plan, bench: Workbench) -> None:
         self._plan = plan
@@ -101,7 +101,7 @@ class Attempt:
         with safe_files.HeldFolder(self._top) as self._folder:
             try:
                 self._run_in(directories)
-            except OSError:  # which is not why
+            except OSError:  # a lost folder is the real reason
                 self._check_folder()
                 raise
             self._check_folder()
@@ -133,7 +133,7 @@ class Attempt:
         return {name: with_entry_dir(value, self._top) for name, value in self._plan.env.items()}
 
     def _check_imports(self, env: Mapping[str, str]) -> None:
-        """`requires`: asked of the script's own interpreter."""
+        """Check `requires` with the script's own interpreter."""
         if not self._plan.requires:
             return
         words = [self._plan.python, "-c", _CHECK_IMPORTS, *self._plan.requires]
@@ -151,7 +151,7 @@ class Attempt:
             raise _Skipped(f"needs {', '.join(missing)}, which {python} cannot import; to have it: {install}")
 
     def _check_gpus(self, env: Mapping[str, str], directories: Directories) -> None:
-        """`gpu_check`: the user's own look at the GPUs, by the script's interpreter."""
+        """Run `gpu_check`, the user's own check of the GPUs, with the script's interpreter."""
         if self._plan.gpu_check is None:
             return
         log = directories.log.with_name("gpu_check.log")
@@ -167,7 +167,7 @@ class Attempt:
         if ended.exit_code != 0:
             how = "its time was over" if ended.exit_code is None else f"exit code {ended.exit_code}"
             lines = "\n".join(f"  {line}" for line in log_tail(log, self._plan.mask, below=directories.large_below))
-            raise GpuError(f"gpu_check {self._plan.gpu_check} says no ({how}). The end of {log}:\n{lines}")
+            raise GpuError(f"gpu_check {self._plan.gpu_check} failed ({how}). The end of {log}:\n{lines}")
 
     def _prepare_data(self, env: Mapping[str, str]) -> None:
         for setup in self._plan.data_setups:
@@ -200,14 +200,12 @@ class Attempt:
 
     @contextmanager
     def _gpu_watch(self, env: Mapping[str, str]) -> Iterator[None]:
-        """Warns when somebody else uses a GPU before the run, or what is left of the run, its cluster ended, does."""
+        """Warn if a GPU is in use before the run, or after the run and its cluster have ended."""
         self._warnings += [f"before the run, {gpu}" for gpu in self._busy_gpus(env)]
         yield
         self._warnings += [f"after the run, {gpu}" for gpu in self._busy_gpus(env)]
         if not self._bench.gpus_answer:
-            self._warnings.append(
-                "the GPU driver does not answer: nothing is measured of GPUs in this session any more"
-            )
+            self._warnings.append("the GPU driver does not answer: GPUs are not measured in the rest of this session")
 
     def _busy_gpus(self, env: Mapping[str, str]) -> list[GpuInUse]:
         if not self._bench.gpus_answer:
@@ -232,7 +230,7 @@ class Attempt:
                 return
 
     def _execute(self, directories: Directories, stage: Stage) -> bool:
-        """Whether it went well enough for the next one."""
+        """Run one execution; true if it passed, so that the next one may follow."""
         execution = execute(self._plan, directories, stage)
         self._executions.append(execution)
         if self._plan.delete_scratch:
@@ -277,12 +275,12 @@ class Attempt:
         )
 
     def _end(self, verdict: Verdict) -> None:
-        """The last words on disk. On a full one they are a warning: the result is there all the same."""
+        """Write the final status. On a full disk that fails with a warning; the result is returned all the same."""
         try:
             if self._status is not None:
                 self._status.stop(verdict)
         except OSError as problem:
-            self._warnings.append(f"what came of the run could not be noted: {_explain(problem, self._top)}")
+            self._warnings.append(f"the final status of the run could not be written: {_explain(problem, self._top)}")
 
 
 def _cause(error: BenchError) -> Cause:
@@ -295,5 +293,5 @@ def _now() -> str:
 
 
 def _explain(error: OSError, top: Path) -> str:
-    """An operating system's error in words: which file, and what about it. A write that fails names none."""
+    """Describe an OSError with its file. A failed write names none; then the run's folder is named."""
     return f"{error.strerror or error}: {error.filename or top}"

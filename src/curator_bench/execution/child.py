@@ -1,4 +1,4 @@
-"""One child process of a run: started with its output in a file, waited for without waking up, ended with its tree."""
+"""One child process of a run: its output goes to a file, and its whole process tree ends with it."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _LEFTOVER_GRACE_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a child ended. `exit_code` is None when it was stopped at its timeout."""
+    """The end of a child. `exit_code` is None if it was stopped at its timeout."""
 
     exit_code: int | None
     seconds: float
 
 
 class Child:
-    """A program in a session of its own, known by a mark and a brand that its descendants inherit.
+    """A program in its own session, with a mark and a brand that its descendants inherit.
 
-    Its keeper has what sheds both.
+    Processes that shed both are caught by its keeper.
     """
 
     def __init__(
@@ -44,9 +44,10 @@ class Child:
         keep_open: Sequence[int] = (),
         below: Path | None = None,
     ) -> None:
-        """`log`: where it prints to, if anywhere; `below`: the folder from which on no link leads there.
+        """Start the program.
 
-        `keep_open`: descriptors of ours that it and its descendants hold until they end.
+        Its output goes to `log`, if given; no link is followed there from the folder `below` on. `keep_open` lists
+        descriptors of ours that it and its descendants inherit.
         """
         self.mark = Mark(secrets.token_hex(8), EXECUTION_VARIABLE)
         self._segments = Segments()
@@ -64,37 +65,38 @@ class Child:
             except ValueError as error:  # a NUL in a word, a "=" in the name of a variable
                 raise BenchError(f"the command cannot be started: {error}") from None
         self.process = identify(self._keeper.pid)
-        """None where it had ended before it could be looked at."""
+        """Identity of the process; None if it ended before it could be read."""
         self._seen: frozenset[ProcessId] = frozenset([self.process]) if self.process else frozenset()
 
     @property
     def has_ended(self) -> bool:
-        """As far as `wait` has seen."""
+        """True once `wait` has seen the end."""
         return self._keeper.exit_code is not None
 
     @property
     def waits(self) -> tuple[int, ...]:
-        """The process outside the tree to which the processor time of what ended in it is added."""
+        """Pids outside the tree that receive the processor time of processes that ended in it."""
         return (self._keeper.process.pid,) if self._keeper.process else ()
 
     def processes(self) -> frozenset[ProcessId]:
-        """The child and all that came of it. What was seen once stays known, whatever it did to leave."""
+        """Find the child and its descendants. A process once found stays known."""
         self._seen = find_processes(self.mark, self._seen, settle=False, under=self._keeper.process)
         return self._seen
 
     def wait(self, timeout_s: float) -> Ended:
-        """Until it ends or its time is over. `end` must follow, whatever happens here."""
+        """Wait until it ends or its time is over. `end` must be called in any case."""
         self._keeper.wait(self._keeper.started + timeout_s)
         return Ended(self._keeper.exit_code, self._keeper.seconds)
 
     def end(self, *, grace_s: float | None = None) -> None:
-        """Ends what is still there of it: politely what was stopped, at once what was left behind."""
+        """End what is left of it: with time to react if it was stopped, quickly if it ended itself and left processes
+        behind."""
         if grace_s is None:
             grace_s = _LEFTOVER_GRACE_S if self.has_ended else _TERM_GRACE_S
         try:
             with interrupts.held():
                 self._end(grace_s)
-        except KeyboardInterrupt:  # a second Ctrl-C: no more patience, but in order all the same
+        except KeyboardInterrupt:  # a second Ctrl-C: kill without waiting, still in order
             self._end(grace_s=0)
             raise
 
@@ -113,7 +115,7 @@ def run_child(
     keep_open: Sequence[int] = (),
     below: Path | None = None,
 ) -> Ended:
-    """Runs a program to its end, or to the end of its time; nothing of it is left."""
+    """Run a program until it ends or its time is over. No process of it is left."""
     child = Child(words, env=env, log=log, cwd=cwd, keep_open=keep_open, below=below)
     try:
         return child.wait(timeout_s)

@@ -1,7 +1,8 @@
-"""Who runs an entry: whoever has created `claim.json` in its folder. So two invocations never run one at the same time.
+"""Claims on entries: whoever creates `claim.json` in an entry's folder runs it. So no two invocations run one at the
+same time.
 
-A claim is void when its process is gone, or, of another machine, when its file has not been touched for five minutes.
-Ages are told by the clock of the file system, not by those of the machines.
+A claim is void if its process is gone, or, on another machine, if its file was not touched for five minutes. Ages are
+measured by the clock of the file system, not by the machines' clocks.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _LARGEST_CLAIM = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Claimant:
-    """A process that runs entries."""
+    """A process that runs entries, as written in its claims."""
 
     invocation: str
     host: str
@@ -49,15 +50,15 @@ class Claimant:
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """Of a process on another machine that has a claim, and of which nothing has been heard since we first looked."""
+    """A claim of another machine that was not renewed since we first saw it."""
 
     by: Claimant
     left_s: float
-    """Until its claim is void."""
+    """Seconds until the claim is void."""
 
 
 class Taken(Exception):
-    """Somebody else runs this entry."""
+    """Another process runs this entry."""
 
     def __init__(self, by: Claimant) -> None:
         super().__init__(f"it is being run by {by}")
@@ -84,19 +85,19 @@ class Claims:
         self._text = json.dumps(asdict(self._own))
         self._touched: set[Path] = set()
         self._first_seen: dict[Path, tuple[Claimant, float]] = {}
-        """Claims of other machines, as they were when they were first looked at."""
+        """Claims of other machines, as first seen."""
         self._ended = threading.Event()
         self._heart: threading.Thread | None = None
 
     def take(self, directory: Path) -> None:
-        """Raises Taken where it is somebody else's."""
+        """Claim the entry of this folder. Raises Taken if another process holds the claim."""
         if self._heart is None:
             self._begin()
         make_own_folder(directory, self._session_dir)
         claim = directory / CLAIM
         if claim in self._touched and self._read(claim) == self._own:
             return
-        for _ in range(3):  # others may be at it too
+        for _ in range(3):  # others may claim it at the same time
             try:
                 self._create(claim, self._text, self._session_dir)
             except FileExistsError:
@@ -107,7 +108,10 @@ class Claims:
         raise Taken(self._read(claim) or self._own)
 
     def silence(self, directory: Path) -> Silence | None:
-        """None where there is no claim, where it is ours or this machine's, and where it was renewed since."""
+        """Read how long a silent claim still holds.
+
+        None without a claim, if it belongs to this machine, or if it was renewed meanwhile.
+        """
         claim = directory / CLAIM
         found = self._read(claim)
         if found is None or found.host == self._own.host:
@@ -121,7 +125,7 @@ class Claims:
         return Silence(found, max(0.0, _SILENCE_S - self._age_s(claim)))
 
     def release(self, directory: Path) -> None:
-        """To be called when what came of the run is written."""
+        """Release the claim. Call it after the run's results are written."""
         claim = directory / CLAIM
         self._touched.discard(claim)
         self._remove_own(claim)
@@ -137,7 +141,7 @@ class Claims:
                 safe_files.remove(file, below=self._session_dir)
 
     def _put_aside(self, claim: Path) -> None:
-        """A claim of our own, or a void one. Of several that do so none takes away what another has just made."""
+        """Remove a claim of our own or a void one, without removing another process's new claim."""
         with _alone(self._session_dir):
             self._put_aside_alone(claim)
 
@@ -149,7 +153,7 @@ class Claims:
         with suppress(FileNotFoundError):
             safe_files.rename(claim, aside.name, below=self._session_dir)
             other = self._read(aside)
-            if other != found and other is not None:  # only where files cannot be locked
+            if other != found and other is not None:  # possible only without file locks
                 with suppress(FileExistsError):
                     self._create(claim, json.dumps(asdict(other)), self._session_dir)
             safe_files.remove(aside, below=self._session_dir)
@@ -184,7 +188,8 @@ class Claims:
         return False
 
     def _refuse_a_second(self, folder: Path) -> None:
-        """Where files cannot be created exclusively, two invocations could not be kept from running the same."""
+        """Refuse a second invocation if the file system cannot create files exclusively, because claims do not work
+        there."""
         for file in (folder / name for name in safe_files.names_in(folder, below=self._session_dir)):
             other = self._read(file) if file.suffix == ".json" else None
             if other is not None and other.invocation != self._own.invocation and self._lives(other, file):
@@ -200,7 +205,7 @@ class Claims:
                     safe_files.touch(file, below=self._session_dir)
 
     def _read(self, file: Path) -> Claimant | None:
-        """None where there is none, or one that was cut off in the middle, or a script's."""
+        """Read a claim; None if it is missing, incomplete or not a claim."""
         try:
             found = safe_files.read_text(file, below=self._session_dir, most_bytes=_LARGEST_CLAIM)
             return Claimant(**json.loads(found))
@@ -208,7 +213,7 @@ class Claims:
             return None
 
     def _age_s(self, file: Path) -> float:
-        """By the clock of the file system."""
+        """Age of a file in seconds, by the clock of the file system."""
         probe, below = file.with_name(f".age-{secrets.token_hex(4)}"), self._session_dir
         try:
             safe_files.create_file(probe, below=below).close()
@@ -222,7 +227,7 @@ class Claims:
 
 @contextmanager
 def _alone(session_dir: Path) -> Iterator[None]:
-    """One process at a time, where the file system has locks."""
+    """Hold the session's lock, if the file system supports locks."""
     with ExitStack() as held:
         with suppress(OSError):
             held.enter_context(locked(session_dir / _INVOCATIONS / _LOCK, below=session_dir))

@@ -1,4 +1,4 @@
-"""Data setups: scripts that run once a session before its first run, whatever the number of processes."""
+"""Data setups: scripts that run once per session before its first run, in only one of its processes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from curator_bench.values import Plan, SetupNeed
 
 
 def ensure(need: SetupNeed, plan: Plan, env: Mapping[str, str]) -> None:
-    """The setup has run in this session when this returns. One that failed is not tried again in this invocation."""
+    """Run the setup unless it has run in this session. A failed one is not repeated in the same invocation."""
     session_dir = Path(plan.session_dir)
     directory = session_dir / "data_setup" / safe_files.safe_name(need.name)
     session_dir.mkdir(parents=True, exist_ok=True)
@@ -38,7 +38,7 @@ def _shown(need: SetupNeed, plan: Plan) -> list[str]:
 
 
 def _run(need: SetupNeed, plan: Plan, directory: Path, env: Mapping[str, str], lock: int) -> dict[str, Any]:
-    """The script holds the lock too: when we are killed, nobody else begins before it has ended as well."""
+    """Run the setup's script. It inherits the lock, so if we are killed no other process starts before it has ended."""
     ended = run_child(
         need.command,
         env={**env, **need.env},

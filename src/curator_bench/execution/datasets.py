@@ -1,4 +1,4 @@
-"""Datasets a run needs: there already, or made on first use, once, whoever else wants them at the same moment."""
+"""Datasets of a run: present already, or generated once on first use, even if several processes need them at once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MAKING, _MADE = "making", "made"
 
 
 def ensure(need: DatasetNeed, *, env: Mapping[str, str], session_dir: Path, mask: Mask | None = None) -> None:
-    """The dataset is at its path when this returns; DatasetError says why it cannot be."""
+    """Provide the dataset at its path. Raises DatasetError if that is impossible."""
     if need.command:
         _Generated(need, mask or Mask()).ensure(env, session_dir)
     elif "://" not in need.path and not os.path.exists(need.path):
@@ -32,7 +32,10 @@ def ensure(need: DatasetNeed, *, env: Mapping[str, str], session_dir: Path, mask
 
 
 class _Generated:
-    """A dataset that a script makes in a folder. Our notes stand beside the folder: what is in it is the script's."""
+    """A dataset that a script generates in a folder.
+
+    Our manifest is beside the folder, whose contents are the script's.
+    """
 
     def __init__(self, need: DatasetNeed, mask: Mask) -> None:
         self._need = need
@@ -47,11 +50,11 @@ class _Generated:
             return
         self._folder.parent.mkdir(parents=True, exist_ok=True)
         with _locked(self._manifest.with_suffix(".lock")) as lock:
-            if not self._is_there():  # else somebody made it while we waited
+            if not self._is_there():  # another process may have made it meanwhile
                 self._make(env, session_dir, lock)
 
     def _read_definition(self) -> str:
-        """What makes it: another script or other arguments make another one."""
+        """Hash of the script and its arguments. A different one means a different dataset."""
         _, script, *words = self._need.command
         digest = hashlib.sha256()
         try:
@@ -63,15 +66,18 @@ class _Generated:
         return digest.hexdigest()[:32]
 
     def _is_there(self) -> bool:
-        """Looks for the files first: whoever makes a dataset writes the manifest before the first file."""
+        """True if the dataset is complete.
+
+        The files are checked before the manifest, which is written before the first file.
+        """
         exists = os.path.exists(self._need.path)
         manifest = self._read_manifest()
         if manifest is None:
-            return exists  # the user's own: put there by hand, not by us
+            return exists  # the user's own files, not generated
         is_made = manifest.get("state") == _MADE and manifest.get("definition") == self._definition
         if is_made and not exists and self._ours():
             raise DatasetError(
-                f"{self._name} was made, but there is nothing at {self._need.path}. To have it made again, remove "
+                f"{self._name} was generated, but there is nothing at {self._need.path}. To generate it again, remove "
                 + " ".join(map(str, self._ours()))
             )
         return is_made and exists
@@ -80,7 +86,7 @@ class _Generated:
         return read_object(self._manifest) or None
 
     def _not_ours(self) -> list[str]:
-        """What was there before us. It stays when the rest is made again."""
+        """Names in the folder that existed before generation. They stay when the dataset is generated again."""
         manifest = self._read_manifest()
         if manifest is None:
             return sorted(path.name for path in self._folder.glob("*"))
@@ -107,7 +113,7 @@ class _Generated:
         note |= {"state": _MADE, "seconds": round(time.monotonic() - began, 3)}
         write_json(self._manifest, {**note, "made_at": datetime.now(UTC).isoformat(timespec="seconds"), **self._sum()})
         if not os.path.exists(self._need.path):
-            raise DatasetError(f"{self._name} was made, but its script left nothing at {self._need.path}")
+            raise DatasetError(f"{self._name} was generated, but its script left nothing at {self._need.path}")
 
     def _clear(self) -> None:
         for path in self._ours():
@@ -115,7 +121,7 @@ class _Generated:
 
     @contextmanager
     def _nothing_left_of_a_failure(self) -> Iterator[None]:
-        """So that what the user then puts there by hand is theirs."""
+        """Remove everything if generation fails, so that files the user puts there later count as the user's own."""
         try:
             yield
         except BaseException:
@@ -126,7 +132,10 @@ class _Generated:
             raise
 
     def _run_script(self, env: Mapping[str, str], session_dir: Path, lock: int) -> None:
-        """The script holds the lock too: when we are killed, nobody else begins before it has ended as well."""
+        """Run the generating script.
+
+        It inherits the lock, so if we are killed no other process starts before it has ended.
+        """
         name = safe_files.safe_name(f"dataset_{self._need.name}_{self._need.format}")
         log = session_dir / "data_setup" / name / "stdouterr.log"
         session_dir.mkdir(parents=True, exist_ok=True)
@@ -146,7 +155,7 @@ class _Generated:
             raise DatasetError(f"{self._name} could not be made ({how}). The end of {log}:\n{lines}")
 
     def _sum(self) -> dict[str, Any]:
-        """Number of files, their size, and a checksum over names and contents."""
+        """Number of files, total size, and a checksum over names and contents."""
         digest, files, size = hashlib.sha256(), 0, 0
         for path in sorted(path for path in self._folder.rglob("*") if path.is_file()):
             digest.update(str(path.relative_to(self._folder)).encode() + b"\0")
@@ -160,6 +169,6 @@ class _Generated:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[int]:
-    """Gives the descriptor that holds the lock. The kernel gives the lock up when the last holder of that dies."""
+    """Hold a lock and yield its descriptor. The kernel releases the lock when its last holder dies."""
     with locked(path) as file:
         yield file.fileno()

@@ -1,4 +1,4 @@
-"""The folders of a run: made, emptied of what an earlier run left, linked to where large things go."""
+"""The folders of a run: created, cleared of an earlier run's files, linked to the folder for large files."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ LARGE = ("logs", "scratch", "ray_cluster", "artifacts")
 _RESULT_FILES = ("params.json", "metrics.json", "tasks.pkl")
 _SAMPLES = ("gpustats.csv", "memory.csv")
 PENDING = ".results.json.pending"
-"""results.json, before it is put in its place."""
+"""results.json before it is renamed into place."""
 _FROM_EARLIER = ("benchmark_results", *LARGE, "command.txt", "results.json", PENDING, "status.json", *_SAMPLES)
 _NUMBERED = ("repeat_*", "warmup_*", "attempt_*")
 
 
 @dataclass(frozen=True, slots=True)
 class Directories:
-    """The folders of one execution of a script. A script may replace any of them; paths are used with their `below`."""
+    """The folders of one execution. A script may replace any of them, so each path is used with its `below`."""
 
     top: Path
     below: Path
-    """The session's folder: from there on no link is followed."""
+    """The session's folder. No link is followed below it."""
     large: Path
-    """The folder of what is large: `top`, or its like in `artifacts_dir`, to which links of ours lead."""
+    """Folder for large files: `top`, or its counterpart in `artifacts_dir`, to which we link."""
     large_below: Path
 
     @property
@@ -37,7 +37,7 @@ class Directories:
 
     @property
     def shown_log(self) -> Path:
-        """The same, as people look for it."""
+        """Path of the log to show to people."""
         return self.top / "logs" / "stdouterr.log"
 
     @property
@@ -57,24 +57,25 @@ class Directories:
         return self.top / "benchmark_results"
 
     def below_of(self, folder: Path) -> Path:
-        """A script may be told to leave its results elsewhere; then that folder is taken as it is."""
+        """Trusted folder for a results folder: our own, or the folder itself if the script writes outside the
+        session."""
         is_inside = folder.is_relative_to(self.below) and os.pardir not in folder.parts
         return self.below if is_inside else folder
 
 
 def with_entry_dir(text: str, top: Path) -> str:
-    """The placeholder that differs from repeat to repeat, filled in, by its new name and its old one."""
+    """Fill in the entry's directory, under its current and its old placeholder. It differs from repeat to repeat."""
     return text.replace("{session_entry_dir}", str(top)).replace("{session}", str(top))
 
 
 def attempt_top(plan: Plan) -> Path:
-    """The folder of an attempt: the entry's own, and `attempt_2` and so on in it."""
+    """Folder of an attempt: the entry's own, or `attempt_2` and so on in it."""
     top = Path(plan.entry_dir)
     return top if plan.attempt == 1 else top / f"attempt_{plan.attempt}"
 
 
 def directories_of(plan: Plan, top: Path) -> Directories:
-    """The folders of an execution below `top`, whether or not they are there."""
+    """Folders of an execution below `top`, whether or not they exist."""
     session_dir = Path(plan.session_dir)
     own = top.relative_to(plan.entry_dir)
     artifacts = Path(plan.artifacts_dir) if plan.artifacts_dir is not None else None
@@ -85,7 +86,7 @@ def directories_of(plan: Plan, top: Path) -> Directories:
 
 
 def prepare(plan: Plan, top: Path) -> Directories:
-    """Makes the folders of one execution below `top`, with nothing of an earlier run in them."""
+    """Create the folders of one execution below `top` and remove an earlier run's files."""
     directories = directories_of(plan, top)
     below, large, large_below = directories.below, directories.large, directories.large_below
     for folder in {below, large_below}:
@@ -106,7 +107,7 @@ def prepare(plan: Plan, top: Path) -> Directories:
 
 
 def make_own_folder(folder: Path, below: Path) -> None:
-    """A link in the place of a folder, or of one on the way to it, is replaced by a folder."""
+    """Make a folder and its parents below `below`. A link in place of one of them is replaced."""
     for name in [*reversed(folder.relative_to(below).parents), folder.relative_to(below)][1:]:
         if safe_files.kind_of(below / name, below=below) == "link":
             safe_files.remove(below / name, below=below)
@@ -114,7 +115,10 @@ def make_own_folder(folder: Path, below: Path) -> None:
 
 
 def _remove_numbered(folder: Path, below: Path) -> None:
-    """A folder in `artifacts_dir` may be another thing by now; what is not removed here is when its turn comes."""
+    """Remove the numbered folders of an earlier run.
+
+    The folder may no longer be one; its leftovers are then removed when it is prepared itself.
+    """
     with suppress(NotADirectoryError, safe_files.NotUsable):
         for name in safe_files.names_in(folder, below=below):
             if any(fnmatch(name, pattern) for pattern in _NUMBERED):
@@ -122,7 +126,7 @@ def _remove_numbered(folder: Path, below: Path) -> None:
 
 
 def clear_results(folder: Path, below: Path) -> None:
-    """Result files that are there before the script has started are another run's."""
+    """Remove result files of another run before the script starts."""
     if folder == below:
         folder.mkdir(parents=True, exist_ok=True)
     safe_files.make_folder(folder, below=below)
@@ -131,7 +135,7 @@ def clear_results(folder: Path, below: Path) -> None:
 
 
 def remove_scratch(directories: Directories) -> None:
-    """What a script put in its place is only unlinked where it is a link. What cannot be removed is left."""
+    """Remove the scratch folder; a link in its place is only unlinked. What cannot be removed stays."""
     with suppress(OSError):
         safe_files.remove(directories.scratch, below=directories.large_below)
     if directories.large != directories.top:

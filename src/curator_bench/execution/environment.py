@@ -1,4 +1,4 @@
-"""The environment a script sees: the same everywhere. Ours is never written; a child's is a value that is passed on."""
+"""The environment of a script: the same everywhere. Our own environment is never changed."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from curator_bench.measure.processes import Mark
 def script_environment(
     own: Mapping[str, str], cluster: Mapping[str, str], marker: str, base: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """Ours without any RAY_*, then what the entry sets, then what leads into its cluster: that no entry can change.
+    """Build a script's environment: ours without RAY_*, then the entry's, then the cluster's, which the entry cannot
+    change.
 
-    It does not tell that pytest is there either: some libraries behave differently under test.
+    Variables of pytest are removed too, because some libraries behave differently under test.
     """
     env = without_pytest(without_ray(os.environ if base is None else base))
     env.update(own)

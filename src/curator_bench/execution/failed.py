@@ -1,4 +1,4 @@
-"""Results of runs that never came to execute their script, or of which nobody will tell what came."""
+"""Results of runs that never executed their script, or that cannot report themselves."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from curator_bench.values import Cause, Plan, RunResult, Verdict
 
 
 def failed_before_it_began(plan: Plan, error: str, cause: Cause) -> RunResult:
-    """An `error`; what an earlier run left in the folder is not taken for this one's."""
+    """Make an `error` result. The folder is cleared, so that an earlier run's files do not count."""
     with suppress(OSError):
         prepare(plan, attempt_top(plan))
     return answer_for(plan, Verdict.ERROR, error, cause, began=datetime.now(UTC))
@@ -20,7 +20,7 @@ def failed_before_it_began(plan: Plan, error: str, cause: Cause) -> RunResult:
 def answer_for(
     plan: Plan, verdict: Verdict, error: str, cause: Cause | None, began: datetime, host: str = ""
 ) -> RunResult:
-    """The result of a run that cannot give one itself."""
+    """Make the result of a run that cannot report itself."""
     ended = datetime.now(UTC)
     return RunResult(
         name=plan.name,

@@ -1,7 +1,7 @@
-"""The guard: a small process that outlives ours, and ends what ours has started when ours is gone.
+"""The guard: a small process that outlives ours and then ends what we started.
 
 It holds the read end of a pipe whose write end only we hold. However we end, the pipe breaks, and the guard ends every
-process that carries our mark. It has a session of its own, so that what ends us does not end it.
+process with our mark. It has its own session, so that a signal to ours does not end it.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from curator_bench.package import SOURCE
 
 
 class Guard:
-    """Watches over all processes of this process that carry `marker`."""
+    """Guard of all processes that carry `marker`."""
 
     def __init__(self, marker: str, controller: int | None = None, *, detached: bool = False) -> None:
-        """`controller`: the process that this one works for. When that is gone, this one is told to stop, and ended.
+        """Start the guard.
 
-        `detached`: it is no child of ours either. Ray kills the children of its workers, whatever their session.
+        If `controller`, the process that this one works for, is gone, this process is stopped and ended. With
+        `detached` the guard is not our child, because Ray kills the children of its workers in any session.
         """
         read_end, self._write_end = os.pipe()
         source = str(SOURCE)
@@ -61,11 +62,11 @@ class Guard:
         return self._process.pid
 
     def will_be_left(self, files: Iterable[Path]) -> None:
-        """In shared memory, by processes that are about to be ended: the guard removes them if we cannot."""
+        """Announce files in shared memory of processes about to be ended. The guard removes them if we cannot."""
         self._tell(*map(os.fsencode, files))
 
     def dismiss(self) -> None:
-        """We end in good order: the guard looks once more for what is left, and ends."""
+        """Announce a clean end. The guard looks for leftovers once more and ends."""
         self._tell(IN_GOOD_ORDER)
         with suppress(OSError):
             os.close(self._write_end)
@@ -73,5 +74,5 @@ class Guard:
             self._process.wait(15)
 
     def _tell(self, *messages: bytes) -> None:
-        with suppress(OSError):  # it is gone
+        with suppress(OSError):  # the guard is gone
             os.write(self._write_end, b"".join(message + b"\0" for message in messages))

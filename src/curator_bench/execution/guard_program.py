@@ -1,8 +1,8 @@
-"""The program of the guard process (see guard.py).
+"""Program of the guard process (see guard.py).
 
-Arguments: the pipe's descriptor, the process watched, --detached where that must not be our parent, and the process the
-watched one works for, when there is one. Its standard input is the mark, which every user of the machine could read
-among the arguments, and the list of what is in shared memory that is none of the watched process'.
+Arguments: the pipe's descriptor, the watched process, --detached if that is not our parent, and the process the watched
+one works for, if any. Standard input: the mark (every user could read it among the arguments), and the files in shared
+memory that are not the watched process's.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ def main() -> None:
     descriptor, watched = int(sys.argv[1]), int(sys.argv[2])
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    shed_brand()  # of the cluster that the watched process may be a worker of: its end must not be ours
+    shed_brand()  # the watched process may be a worker of a cluster, whose end must not end us
     told, *names = sys.stdin.buffer.read().split(b"\0")
     marker = told.decode()
-    if not marker:  # whoever watches was ended while it started us, and has started nothing else
+    if not marker:  # our starter was ended while it started us, and has started nothing else
         return
     segments = Segments(frozenset(Path(os.fsdecode(name)) for name in names if name))
     process = identify(watched)
@@ -46,18 +46,18 @@ def main() -> None:
     segments.note_files(Path(os.fsdecode(message)) for message in heard if message.startswith(b"/"))
     clean_up(marker, segments)
     for _ in range(0 if IN_GOOD_ORDER in heard else _LOOKS_AFTER_A_KILL):
-        time.sleep(_BETWEEN_LOOKS_S)  # what was just being started did not carry the mark yet
+        time.sleep(_BETWEEN_LOOKS_S)  # a process just being started may not carry the mark yet
         clean_up(marker, segments)
 
 
 def clean_up(marker: str, segments: Segments) -> None:
     segments.end(Mark(marker), grace_s=0)
     remove_leftovers(marker)
-    segments.remove()  # also what the processes of others had, if they are gone by now
+    segments.remove()  # includes segments of other processes that are gone by now
 
 
 class Watch:
-    """Waits for the end of the process that started the guard, and listens to it until then."""
+    """Wait for the end of the process that started the guard, and read its messages until then."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Watch:
         controllers: Sequence[ProcessId | None],
         no_parent: ProcessId | None = None,
     ) -> None:
-        """`no_parent`: the watched process where it is not our parent."""
+        """Set up the watch. `no_parent` is the watched process if it is not our parent."""
         self._descriptor, self._watched, self._controllers = descriptor, watched, controllers
         self._no_parent = no_parent
         self._poll = select.poll()
@@ -78,7 +78,7 @@ class Watch:
         self._broken = False
 
     def wait(self) -> list[bytes]:
-        """What it said: that it ends in good order, files that will be left."""
+        """Wait for its end; return its messages: a clean end, files that will be left."""
         while not self._is_over(_LOOK_EVERY_MS):
             if any(one is None or not is_running(one) for one in self._controllers):
                 while self._ends:
@@ -89,7 +89,10 @@ class Watch:
         return self._heard.split(b"\0")
 
     def _is_over(self, within_ms: int) -> bool:
-        """The pipe breaks, or our parent is another: a forked child of the watched process may hold the pipe open."""
+        """True if the pipe broke or our parent changed.
+
+        A forked child of the watched process may hold the pipe open.
+        """
         if self._is_there():
             self._listen(within_ms)
         return self._broken or not self._is_there()
@@ -98,7 +101,7 @@ class Watch:
         return is_running(self._no_parent) if self._no_parent else os.getppid() == self._watched
 
     def _listen(self, within_ms: int) -> bool:
-        """Hear what there is; True where there was something. It returns early when a controller ends."""
+        """Read the pipe; true if data arrived. Returns early when a controller ends."""
         if self._broken or self._descriptor not in [ready for ready, _ in self._poll.poll(within_ms)]:
             return False
         piece = os.read(self._descriptor, 65536)
@@ -107,7 +110,7 @@ class Watch:
         return bool(piece)
 
     def _stop_watched(self) -> None:
-        """As Ctrl-C would at first, so that it can put its run in order; nobody waits for it any more."""
+        """Stop the watched process, first as Ctrl-C would, so that it can finish its run in order."""
         for number in (signal.SIGINT, signal.SIGKILL):
             if not self._is_over(0):
                 with suppress(ProcessLookupError):
@@ -118,10 +121,10 @@ class Watch:
 
 
 def _end_of(process: ProcessId | None) -> int | None:
-    """A descriptor that is ready when the process has ended, so that nobody need look; None where there are none."""
+    """Descriptor that becomes ready when the process ends; None if the kernel has none, or the process is gone."""
     if process is None or not hasattr(os, "pidfd_open"):
         return None
-    with suppress(OSError):  # it has ended; an old kernel
+    with suppress(OSError):  # ended already, or an old kernel
         return os.pidfd_open(process.pid)
     return None
 

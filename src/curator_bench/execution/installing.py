@@ -1,4 +1,4 @@
-"""What to install where a run needs what its interpreter cannot import."""
+"""The command that installs modules a run needs and its interpreter lacks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TOO_MUCH_FOR_ONE = ("all", "dev")
 
 
 def install_command(python: str, modules: Iterable[str]) -> str:
-    """The command that installs them: by an extra of ours where one has them, else by the modules' own names."""
+    """Command that installs the modules: through one of our extras if it contains them, otherwise by name."""
     extra_of = _extras()
     wanted = dict.fromkeys(_wanted(module, extra_of) for module in modules)
     return shlex.join([python, "-m", "pip", "install", *wanted])
@@ -25,7 +25,7 @@ def _wanted(module: str, extra_of: dict[str, str]) -> str:
 
 
 def _extras() -> dict[str, str]:
-    """Packages with the extra of ours that has them. There are none to know of where only our code was sent."""
+    """Our extras by package. Empty if only our code was shipped, without its metadata."""
     try:
         requirements = metadata.requires(_OURS) or []
     except metadata.PackageNotFoundError:
@@ -37,5 +37,5 @@ def _extras() -> dict[str, str]:
 
 
 def _normal(name: str) -> str:
-    """Packages are called by either letter; modules by one of them."""
+    """Normalize a package's name, which may be written with `-` or `_`."""
     return name.replace("_", "-").lower()

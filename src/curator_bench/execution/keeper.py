@@ -1,4 +1,4 @@
-"""Starts a program by way of a keeper (see keeper_program.py), which ends whatever is left of it, whoever ends us."""
+"""Start a program through a keeper (see keeper_program.py), which ends all its processes, however we end."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _KILLED = -9
 
 
 class Keeper:
-    """A program in a session of its own. `end` must follow."""
+    """A program in its own session. `end` must be called."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class Keeper:
         keep_open: Sequence[int] = (),
         brand: int = 0,
     ) -> None:
-        """`output`: where the program prints to, nowhere if not said. `keep_open`: descriptors that it inherits."""
+        """Start the program. Its output goes to `output`, if given; it inherits the descriptors in `keep_open`."""
         command = _encoded(words, env, cwd)
         self.exit_code: int | None = None
         self._ended_at = 0.0
@@ -64,10 +64,10 @@ class Keeper:
             self.end()
             raise
         self.process: ProcessId | None = identify(keeper)
-        """The parent of the program and of what it leaves; None when it has been killed."""
+        """The keeper process, parent of the program and its leftovers; None if it was killed."""
 
     def wait(self, until: float) -> bool:
-        """True when the program ended before that moment; `exit_code` and `seconds` are known then."""
+        """Wait until a moment; true if the program ended. `exit_code` and `seconds` are final then."""
         while self.exit_code is None:
             line = self._answer(until)
             if line is None:
@@ -78,11 +78,11 @@ class Keeper:
 
     @property
     def seconds(self) -> float:
-        """How long the program ran, or runs."""
+        """Seconds the program ran, or has run so far."""
         return (self._ended_at if self.exit_code is not None else time.monotonic()) - self.started
 
     def end(self) -> None:
-        """Nothing of the program is there afterwards."""
+        """End the program and all its processes."""
         if self._life < 0:
             return
         with suppress(OSError):
@@ -98,7 +98,7 @@ class Keeper:
 
     def _tell(self, command: bytes) -> None:
         assert self._process.stdin
-        with suppress(BrokenPipeError), self._process.stdin as told:  # it was ended at once
+        with suppress(BrokenPipeError), self._process.stdin as told:  # it ended at once
             told.write(command)
 
     def _hear_of_start(self, program: str, cwd: str) -> tuple[int, float, int]:
@@ -109,10 +109,10 @@ class Keeper:
         if kind == b"problem":
             number = int(facts[0])
             raise OSError(number, os.strerror(number), cwd if facts[1] == b"1" else program)
-        raise OSError(0, "the process that was to start it was ended", program)
+        raise OSError(0, "the process that starts it was ended", program)
 
     def _answer(self, until: float) -> bytes | None:
-        """A line; empty when the keeper has ended, None when there is none in time."""
+        """Read one line; empty if the keeper ended, None if none came in time."""
         poll = select.poll()
         poll.register(self._answers, select.POLLIN | select.POLLHUP)
         while b"\n" not in self._unread:

@@ -1,11 +1,11 @@
-"""The program between us and a child of a run: it starts the child, says how it ends, and ends what is left of it.
+"""Program between us and a child of a run. It starts the child, reports its end, and ends its leftovers.
 
-On Linux it is a subreaper (prctl(2)): what leaves the child's tree, by whatever forks and sessions, becomes a child of
-this process, without mark, brand or environment. It forks once, so that one of the two may be killed. It runs alone
-(standard library, no site), so that it starts quickly.
+On Linux it is a subreaper (prctl(2)): a process that leaves the child's tree, by any forks and sessions, becomes a
+child of this process, even without mark, brand or environment. It forks once, so that it survives if one of the two is
+killed. It runs alone (standard library, no site), so that it starts quickly.
 
-Arguments: a pipe that breaks when we end, a pipe for its answers, our number, the child's brand (see brands.py). Its
-standard input is the command.
+Arguments: a pipe that breaks when we end, a pipe for its answers, our pid, the child's brand (see brands.py). Standard
+input: the command.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 IN_GOOD_ORDER = b"."
 GUARDS_TURN_S = 2.5
-"""On a busy machine it is longer."""
+"""Seconds the guard may clean up first; longer on a busy machine."""
 _GIVES_UP_AFTER_S = 10.0
 _RLIMIT_LOCKS = 10
 _PR_SET_CHILD_SUBREAPER = 36
@@ -47,7 +47,7 @@ def main() -> None:
     if inner:
         _stand_by(inner, life, brand)
         return
-    _adopt_orphans()  # which a fork does not inherit
+    _adopt_orphans()  # a fork does not inherit this
     keeper = _Keeper(life, answers, bench, outer, brand)
     try:
         keeper.start(inherited)
@@ -57,7 +57,10 @@ def main() -> None:
 
 
 def _stand_by(inner: int, life: int, brand: int) -> None:
-    """The outer one of two keepers has what the inner one leaves that was killed, and holds nothing else open."""
+    """Wait as the outer keeper.
+
+    It inherits the processes of the inner keeper if that is killed, and holds nothing else open.
+    """
     os.closerange(0, life)
     os.closerange(life + 1, _MOST_DESCRIPTORS)
     while True:
@@ -71,8 +74,10 @@ def _stand_by(inner: int, life: int, brand: int) -> None:
 
 
 def _end_children(life: int, brand: int, has_children: Callable[[], bool]) -> None:
-    """What shed its marks is ended at once. With the others the bench, or else its guard, goes first: it removes what
-    they have in shared memory while they live.
+    """End all children.
+
+    Children without their marks are killed at once. For the others the bench or its guard has its turn first: it
+    removes their shared memory while they live.
     """
     turn_s = GUARDS_TURN_S * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
     began, pause_s = time.monotonic(), 0.0005
@@ -114,14 +119,14 @@ class _Keeper:
         self._answer(b" ".join([b"problem", *problem] if problem else [b"started", *facts]))
 
     def watch(self) -> None:
-        """Until we end, or say that we have done."""
+        """Wait until the bench ends or reports that it is done."""
         poll = select.poll()
         poll.register(self._life, select.POLLIN | select.POLLHUP)
         poll.register(self._ended, select.POLLIN)
         every_ms: int | None = _LOOK_EVERY_MS
         ends = []
         if hasattr(os, "pidfd_open"):
-            with suppress(OSError):  # one has ended; an old kernel
+            with suppress(OSError):  # one has ended, or an old kernel
                 ends = [os.pidfd_open(pid) for pid in self._watched]
                 every_ms = None
         for end in ends:
@@ -131,19 +136,19 @@ class _Keeper:
             if self._ended in ready:
                 _empty(self._ended)
             self._reap()
-            if set(ends) & set(ready):  # a fork of ours may hold the pipe open
+            if set(ends) & set(ready):  # a fork of the bench may hold the pipe open
                 return
             if self._life in ready:
                 return
 
     def end_all(self) -> None:
-        """Told that there will be no answer any more, a bench that lives says that it has done."""
+        """End all processes. Closing the answers tells a living bench to report that it is done."""
         os.close(self._answers)
         self._answers = -1
         _end_children(self._life, self._brand, self._reap)
 
     def _reap(self) -> bool:
-        """False once there are no children any more, orphans included."""
+        """Reap ended children; false once none is left, adopted orphans included."""
         try:
             while (found := os.waitpid(-1, os.WNOHANG)) != (0, 0):
                 if found[0] == self._child:
@@ -154,7 +159,7 @@ class _Keeper:
         return True
 
     def _answer(self, line: bytes) -> None:
-        with suppress(BrokenPipeError):  # we were killed
+        with suppress(BrokenPipeError):  # the bench was killed
             if self._answers >= 0:
                 os.write(self._answers, line + b"\n")
 
@@ -162,7 +167,7 @@ class _Keeper:
 def _become(
     words: list[bytes], env: dict[bytes, bytes], folder: bytes, inherited: dict[int, object], tell: int
 ) -> None:
-    """The child, as `subprocess` would start it."""
+    """Become the child's program, as `subprocess` would start it."""
     shown = folder
     try:
         os.setsid()
@@ -183,12 +188,12 @@ def _set_brand(brand: int) -> None:
     if brand:
         import resource
 
-        with suppress(OSError, ValueError):  # somebody limits the limit
+        with suppress(OSError, ValueError):  # the limit is restricted
             resource.setrlimit(_RLIMIT_LOCKS, (brand, resource.getrlimit(_RLIMIT_LOCKS)[1]))
 
 
 def _all_of(told: int) -> bytes:
-    """What the child says until it is another program, or has ended."""
+    """Read the child's messages until it executes the program or ends."""
     said = b""
     while piece := os.read(told, 100):
         said += piece
@@ -204,7 +209,7 @@ def _adopt_orphans() -> None:
 
 
 def _children() -> list[int]:
-    """Those of the first generation: when they are gone the next one's parent is this process."""
+    """Pids of our direct children. When they end, their children become ours."""
     own = os.getpid()
     try:
         with open(f"/proc/self/task/{own}/children", "rb", buffering=0) as file:
@@ -243,13 +248,13 @@ def _parent(pid: int) -> int:
 
 
 def _kill(pid: int) -> None:
-    """A child's number is not given again before it was waited for, which only this process does."""
+    """Kill a child. Its pid cannot be reused before this process has waited for it."""
     with suppress(OSError):  # another user's
         os.kill(pid, signal.SIGKILL)
 
 
 def _reap_all() -> bool:
-    """False once there are no children any more."""
+    """Reap ended children; false once none is left."""
     try:
         while os.waitpid(-1, os.WNOHANG) != (0, 0):
             pass

@@ -1,7 +1,7 @@
-"""Reads what a script left in its results directory: params.json, metrics.json and tasks.pkl.
+"""Read a script's result files: params.json, metrics.json and tasks.pkl.
 
-Each file has a defined outcome whatever it holds: values, a warning, or (metrics.json only) the problem that makes the
-run `crashed`. What is done with the numbers is up to others.
+Each file has a defined outcome, whatever it contains: values, a warning, or (metrics.json only) a problem that makes
+the run `crashed`. Judging the numbers is left to others.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ _DEEPEST_PARAMS = 50
 
 @dataclass(frozen=True, slots=True)
 class ResultFiles:
-    """What the files said. `problem` is why metrics.json is unusable (the verdict is then `crashed`), else empty."""
+    """Contents of the files.
+
+    `problem` says why metrics.json is unusable (the verdict is then `crashed`); else empty.
+    """
 
     params: Mapping[str, Any] = field(default_factory=dict)
     metrics: Mapping[str, Scalar] = field(default_factory=dict)
@@ -44,15 +47,16 @@ class ResultFiles:
 
 
 def read_result_files(folder: Path, *, python: str, env: Mapping[str, str], below: Path | None = None) -> ResultFiles:
-    """Read the three files of one execution; `python` and `env` are the script's, for the child that opens tasks.pkl.
+    """Read the three files of one execution.
 
-    `below`: the folder from which on no link is followed, their own where nothing is said.
+    `python` and `env` are the script's, for the child that opens tasks.pkl. No link is followed from the folder `below`
+    on; by default the files' own folder.
 
-    Metrics of tasks.pkl stand above equal names in metrics.json, and are there even when metrics.json is unusable.
+    Metrics of tasks.pkl replace equal names of metrics.json, and count even if metrics.json is unusable.
     """
     params, params_warnings = _read_params(folder / "params.json", below)
     metrics, metrics_warnings, problem = _read_metrics(folder / "metrics.json", below)
-    if problem and not os.path.lexists(folder / "params.json"):  # of a script that wrote nothing one word is enough
+    if problem and not os.path.lexists(folder / "params.json"):  # one message is enough for a script that wrote nothing
         params_warnings = ()
     task_metrics, task_warnings = _read_tasks(folder / "tasks.pkl", below, python, env)
     return ResultFiles(
@@ -97,7 +101,7 @@ def _about(path: Path, findings: Iterable[str]) -> tuple[str, ...]:
 
 
 def _clean(value: Any, depth: int = 0) -> Any:
-    """A JSON value as it is kept: text that can be written anywhere, and no deeper than others can follow."""
+    """Clean a JSON value: text becomes writable everywhere. Raises Unusable if it is nested too deeply."""
     if depth > _DEEPEST_PARAMS:
         raise Unusable(f"is nested more than {_DEEPEST_PARAMS} deep")
     if isinstance(value, dict):
@@ -111,7 +115,7 @@ def _clean(value: Any, depth: int = 0) -> Any:
 class FlatMetrics:
     """Nested JSON as a flat dictionary: `{"a": {"b": [1, 2]}}` becomes `a.b.0` and `a.b.1`.
 
-    Outer values come before nested ones, so that the limits never cost a plain metric of the outermost object.
+    Outer values are added before nested ones, so that the limits never cost a metric of the outermost object.
     """
 
     metrics: dict[str, Scalar] = field(default_factory=dict)
@@ -157,7 +161,7 @@ class FlatMetrics:
         return clean_text(text[:LONGEST_TEXT])
 
     def warnings(self) -> tuple[str, ...]:
-        """What was left out, and where the limits are."""
+        """Warnings about values that were left out or cut."""
         found = {
             "has names that occur more than once, the outermost counts": self.clashing,
             f"has lists cut after {MOST_LIST_ITEMS} items": self.long_lists,

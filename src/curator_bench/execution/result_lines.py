@@ -1,4 +1,4 @@
-"""ENTRY/results.jsonl: a line for each repeat of a run that has been judged; one for a run that came to no repeat."""
+"""ENTRY/results.jsonl: one line for each repeat of a judged run, or one line for a run without repeats."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ RESULT_LINES = "results.jsonl"
 
 
 def add_lines(entry_dir: Path, run: RunRecord, *, session_dir: Path) -> None:
-    """`session_dir`: the folder from which on no link is followed. To be called last: what stands here is final."""
+    """Append the run's lines. Call it last, because they are final.
+
+    No link is followed from the folder `session_dir` on.
+    """
     for repeat in run.repeats or (None,):
         append_json_line(entry_dir / RESULT_LINES, _line(run, repeat), below=session_dir)
 

@@ -1,4 +1,4 @@
-"""One run from its plan to its result. Whether there is another attempt is for whoever asked for this one."""
+"""One run from its plan to its result. The caller decides about further attempts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from curator_bench.values import Plan, RunResult
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C in the middle of a run, which has been cleaned up; `result` is what it was until then."""
+    """Ctrl-C stopped a run, which has been cleaned up. `result` is its result until then."""
 
     def __init__(self, result: RunResult) -> None:
         super().__init__()
@@ -19,9 +19,9 @@ class Interrupted(KeyboardInterrupt):
 
 
 def run_entry(plan: Plan, bench: Workbench | None = None) -> RunResult:
-    """Runs a plan here. Nothing of it is running when this returns, but for standing clusters of `bench`.
+    """Run a plan in this process. When it returns, none of its processes run, except standing clusters of `bench`.
 
-    Requirements are not judged: `verdict` is about how the script and the bench did.
+    Requirements are not judged: `verdict` covers the script and the bench only.
     """
     with nullcontext(bench) if bench else Workbench(Path(plan.session_dir)) as workbench:
         assert workbench

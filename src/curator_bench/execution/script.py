@@ -36,7 +36,7 @@ _KILLED_FOR_MEMORY = "; meanwhile the kernel ended a process of this machine for
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """What came of one execution. `verdict` knows nothing of requirements yet."""
+    """Result of one execution. `verdict` does not consider requirements yet."""
 
     verdict: Verdict
     error: str
@@ -50,7 +50,7 @@ class Execution:
 
 
 def command_words(plan: Plan, directories: Directories) -> tuple[list[str], Path]:
-    """The words to execute, and the directory the script will write its results to."""
+    """Words of the command, and the directory the script writes its results to."""
     words = [with_entry_dir(word, directories.top) for word in plan.args]
     said = _said_results_dir(words)
     if said is None:
@@ -60,7 +60,7 @@ def command_words(plan: Plan, directories: Directories) -> tuple[list[str], Path
 
 
 def _said_results_dir(words: list[str]) -> str | None:
-    """Empty where the option has no value, which is the script's to complain of."""
+    """Value of the results option; None if absent, empty without a value, about which the script will complain."""
     for word, following in zip_longest(words, words[1:], fillvalue=""):
         if word == RESULTS_OPTION:
             return following
@@ -70,23 +70,23 @@ def _said_results_dir(words: list[str]) -> str | None:
 
 
 def mask_of(plan: Plan, cluster: Cluster | None) -> Mask:
-    """All that must not be written of this run."""
+    """Mask of the run's secrets, including the token of its cluster."""
     return plan.mask.also(frozenset([cluster.token])) if cluster and cluster.token else plan.mask
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """What the executions of one attempt find there."""
+    """Resources that the executions of one attempt share."""
 
     cluster: Cluster | None
     bench: Workbench
     status: Status
     segments: Segments
-    """Told what the whole run has in shared memory before it is ended; emptied when the cluster has ended too."""
+    """The run's shared memory, noted before its processes are ended and removed after the cluster."""
 
 
 def execute(plan: Plan, directories: Directories, stage: Stage) -> Execution:
-    """Runs the script once and reads what it left."""
+    """Run the script once and read its result files."""
     cluster = stage.cluster
     words, results = command_words(plan, directories)
     mask = mask_of(plan, cluster)
@@ -121,7 +121,7 @@ def execute(plan: Plan, directories: Directories, stage: Stage) -> Execution:
 
 
 class _Measured:
-    """A child process and what is sampled around it, from before its start until just before its tree is ended."""
+    """A child process and its samplers, which run from before its start until just before its tree is ended."""
 
     def __init__(self, plan: Plan, directories: Directories, stage: Stage, env: Mapping[str, str]) -> None:
         self._plan, self._directories, self._stage, self._env = plan, directories, stage, env
@@ -181,7 +181,7 @@ class _Measured:
                 self._child.end()
 
     def _note_segments(self) -> None:
-        """Ray ends the workers of a script that is ended, before its cluster could tell what they hold."""
+        """Note the run's shared memory before the script is ended, because Ray then ends its workers at once."""
         if self._child is not None and not self._child.has_ended:
             self._stage.bench.guard.will_be_left(self._stage.segments.note(self._pids()))
 
@@ -200,7 +200,8 @@ class _Measured:
 
 
 def _hidden(found: ResultFiles, own: Mapping[str, Scalar]) -> tuple[str, ...]:
-    """What the bench measures itself goes before what a script says of the same name; requirements rely on it."""
+    """Warn about metrics of the script that the bench's own measurements replace, because requirements rely on
+    these."""
     names = sorted(set(found.metrics) & set(own))
     return (f"the bench's own {', '.join(names)} hides what the script wrote by that name",) if names else ()
 

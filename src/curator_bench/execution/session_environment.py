@@ -1,4 +1,4 @@
-"""env/HOST.json and its companions: once per session and machine, by whoever runs there first."""
+"""env/HOST.json and its companions, written once per session and machine by the first process there."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _CAPTURED = "captured:"
 
 
 def ensure(plan: Plan, provenance: Provenance | None = None) -> None:
-    """Written before the first run, so that it is there also when that run never ends; again for further subjects."""
+    """Write the files before the first run, so that they exist even if it never ends; again for further subjects."""
     session_dir = Path(plan.session_dir)
     env_dir = session_dir / "env"
     session_dir.mkdir(parents=True, exist_ok=True)

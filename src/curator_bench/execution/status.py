@@ -1,4 +1,4 @@
-"""status.json: what is live of a run, renamed into place once a second for whoever looks."""
+"""status.json: the live state of a run, renamed into place once a second."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _EVERY_S = 1.0
 _SHARE_OF_A_CORE = 0.002
 _LONGEST_LINE = 200
 _LINES = 100
-"""More than is shown: a secret of several lines is known by all of them."""
+"""Lines to mask. More than is shown, because a secret of several lines is recognised only as a whole."""
 
 
 class Status:
-    """Written while a run lasts, by the thread that samples."""
+    """Writer of a run's status, on the thread that samples."""
 
     def __init__(self, entry_dir: Path, directories: Directories, name: str, mask: Mask, schedule: Schedule) -> None:
-        """`directories`: of the attempt."""
+        """Set up the status. `directories` are those of the attempt."""
         self._path = entry_dir / "status.json"
         self._directories = directories
         self._schedule = schedule
@@ -40,18 +40,18 @@ class Status:
         self._schedule.add(self._job)
 
     def now(self, state: str, log: Path | None = None, **facts: Any) -> None:
-        """What the run does now, and the log whose last line tells how far it is."""
+        """Set what the run does now, and the log whose last line shows its progress."""
         self._facts.update(facts, state=state)
         self._log = log
 
     def stop(self, verdict: Verdict) -> None:
-        """The verdict of a script that ended well is open until its requirements are judged."""
+        """Write the final status. A passed verdict is left open until the requirements are judged."""
         self._schedule.remove(self._job)
         self.now("ended", self._log, verdict=None if verdict is Verdict.PASSED else verdict)
         self._write()
 
     def _write_or_not(self) -> None:
-        """A full disk is told at the end, when it matters whether it still is."""
+        """Write the status and ignore a full disk, which is reported at the end if it persists."""
         with suppress(OSError):
             self._write()
 

@@ -1,6 +1,6 @@
-"""The numbers in a script's tasks.pkl, which is opened only in a short-lived process of the script's own interpreter.
+"""The numbers in a script's tasks.pkl, which is opened only in a short-lived process of the script's interpreter.
 
-A pickle runs whatever code it likes. Whatever that is, it costs a warning, and nothing of it is left afterwards.
+A pickle can run any code. Whatever it does, the result is at most a warning, and none of its processes stay.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from curator_bench.execution.untrusted_files import (
 )
 
 _PROGRAM = Path(__file__).resolve().with_name("task_reader_program.py")
-# More address space than memory: importing torch maps gigabytes of libraries that it never touches.
+# Address space exceeds memory, because importing torch maps gigabytes of libraries that are never touched.
 _ADDRESS_SPACE_FACTOR = 4
 _ALARM_GRACE_S = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the process that opens a pickle may use."""
+    """Limits of the process that opens a pickle."""
 
     time_s: float = 30.0
     memory_bytes: int = 4096 * MEBIBYTE
@@ -49,7 +49,7 @@ _LIMITS = Limits()
 
 @dataclass(frozen=True, slots=True)
 class TaskMetrics:
-    """`task_STAGE_METRIC_sum`, `_mean` and `_std` for every stage and metric of the tasks, and what was amiss."""
+    """Metrics `task_STAGE_METRIC_sum`, `_mean` and `_std` for every stage and metric of the tasks, and warnings."""
 
     metrics: Mapping[str, float] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
@@ -58,9 +58,9 @@ class TaskMetrics:
 def read_task_metrics(
     path: Path, *, python: str, env: Mapping[str, str], limits: Limits = _LIMITS, below: Path | None = None
 ) -> TaskMetrics:
-    """The metrics in a tasks.pkl, read by `python` under `env`; none, and no warning, where there is no such file.
+    """Read the metrics of a tasks.pkl with `python` under `env`; empty, without a warning, if there is no such file.
 
-    `below`: the folder from which on no link is followed.
+    No link is followed from the folder `below` on.
     """
     try:
         with open_regular_file(path, below) as tasks, tempfile.TemporaryFile() as answer:
@@ -80,7 +80,7 @@ def read_task_metrics(
 def _run_reader(
     tasks: BinaryIO, answer: IO[bytes], python: str, env: Mapping[str, str], folder: Path, limits: Limits
 ) -> None:
-    """As a child of the run, with the marks, the keeper and the end of any other."""
+    """Run the reader as a child of the run, with mark, keeper and clean-up like any other."""
     descriptors = (tasks.fileno(), answer.fileno())
     words = [python, str(_PROGRAM), *map(str, descriptors), *limits.as_arguments()]
     child = Child(words, env=_environment(env), log=None, cwd=str(folder), keep_open=descriptors)
@@ -95,7 +95,7 @@ def _run_reader(
 
 
 def _environment(env: Mapping[str, str]) -> dict[str, str]:
-    """The script's environment, without its cluster: reading numbers needs no Ray, nor a pool of threads per core."""
+    """The script's environment without its cluster. Reading numbers needs neither Ray nor a thread pool per core."""
     kept = {name: value for name, value in env.items() if not name.startswith("RAY_")}
     return {**kept, "RAY_ENABLE_AUTO_CONNECT": "0", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
@@ -110,7 +110,7 @@ def _ending(exit_code: int) -> str:
 
 
 def _understood(file_name: str, answer: bytes) -> TaskMetrics:
-    """The reader's answer; the pickle may have tampered with that too, so only what looks right is taken."""
+    """Parse the reader's answer. The pickle may have tampered with it, so only valid values are taken."""
     try:
         fields = decode_json_object(answer).fields
     except Unusable as reason:

@@ -1,8 +1,7 @@
-"""The program that opens one tasks.pkl: run by path, in the script's interpreter, in a process of its own.
+"""Program that opens one tasks.pkl. It runs by path, in the script's interpreter, in its own process.
 
-It stands alone (standard library, Python 3.8 or newer), since that interpreter need not have curator_bench. What it
-finds goes as JSON to a descriptor of its own, because a pickle may print. Classes that
-are missing do not keep it from the numbers.
+It imports nothing of ours (standard library, Python 3.8 or newer), because that interpreter may not have curator_bench.
+It writes JSON to its own descriptor, because a pickle may print. Missing classes do not keep it from the numbers.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
 PREFIX = "task"
-# Labels of NeMo Curator's StagePerfStats that are not measurements, even where they look like numbers.
+# Labels of NeMo Curator's StagePerfStats. They are not measurements, even if they look like numbers.
 LABELS = frozenset(
     [
         *("stage_name", "actor_id", "node_id", "gpu_id", "physical_address"),
@@ -27,17 +26,17 @@ LABELS = frozenset(
     ]
 )
 NESTED_METRICS = ("custom_metrics", "custom_stats")
-# What a pickle needs for plain values; imported even when everything else is replaced.
+# Modules a pickle needs for plain values; always imported.
 PLAIN_MODULES = frozenset(["_codecs", "builtins", "collections", "copyreg", "datetime", "numpy"])
 SHOWN = 3
 
 
 class NotTasks(Exception):
-    """What the pickle holds is whole, but nothing that tasks could be found in."""
+    """The pickle is valid, but contains nothing in which tasks can be found."""
 
 
 class StandIn:
-    """Takes the place of an object whose class cannot be imported, and keeps what the pickle says of it."""
+    """Substitute for an object whose class cannot be imported. It keeps the pickled state."""
 
     def __new__(cls, *_args: Any, **_kwargs: Any) -> StandIn:
         return object.__new__(cls)
@@ -65,7 +64,8 @@ class StandIn:
 
 
 class TolerantUnpickler(pickle.Unpickler):
-    """Puts stand-ins where a class is missing; with `importing` false, everywhere but for plain values."""
+    """Unpickler with stand-ins for missing classes; with `importing` false, for all classes but those of plain
+    values."""
 
     def __init__(self, file: BinaryIO, *, importing: bool) -> None:
         super().__init__(file)
@@ -74,14 +74,14 @@ class TolerantUnpickler(pickle.Unpickler):
         self._stand_ins: dict[str, type[StandIn]] = {}
 
     def find_class(self, module: str, name: str, /) -> Any:
-        # The script's own classes are called __main__ in its pickle, and here that is this program.
+        # The script's own classes are in __main__ in its pickle, and here __main__ is this program.
         if module == "__main__":
             return self._stand_in(module, name, "defined in the script itself")
         if not self.importing and module.partition(".")[0] not in PLAIN_MODULES:
             return self._stand_in(module, name, "not imported")
         try:
             return super().find_class(module, name)
-        except Exception as error:  # whatever an import may raise, the numbers can be read without it
+        except Exception as error:  # any import error: the numbers can be read without the class
             return self._stand_in(module, name, in_words(error))
 
     def _stand_in(self, module: str, name: str, reason: str) -> type[StandIn]:
@@ -93,7 +93,7 @@ class TolerantUnpickler(pickle.Unpickler):
 
 
 class TaskNumbers:
-    """By stage and metric, the values of every measurement the tasks of one pipeline carry; each counts once."""
+    """Values of the measurements of one pipeline's tasks by stage and metric. Each measurement counts once."""
 
     def __init__(self) -> None:
         self.values: dict[tuple[str, str], list[float]] = {}
@@ -102,7 +102,7 @@ class TaskNumbers:
 
     def add_task(self, task: Any) -> None:
         for measurement in attribute(task, "_stage_perf") or ():
-            # A batch that fans out hands the same object to each of its tasks.
+            # A batch that fans out passes the same object to each of its tasks.
             if id(measurement) not in self._seen:
                 self._seen.add(id(measurement))
                 self._add_measurement(measurement)
@@ -127,7 +127,7 @@ class TaskNumbers:
 
 
 def sum_mean_and_deviation(values: list[float]) -> tuple[float, float, float]:
-    """The deviation is the population's, as numpy's is."""
+    """Sum, mean and standard deviation of the population, as in numpy."""
     total = exact_sum(values)
     mean = total / len(values)
     variance = exact_sum([(value - mean) * (value - mean) for value in values]) / len(values)
@@ -137,12 +137,12 @@ def sum_mean_and_deviation(values: list[float]) -> tuple[float, float, float]:
 def exact_sum(values: list[float]) -> float:
     try:
         return math.fsum(values)
-    except (OverflowError, ValueError):  # infinite on the way, or both infinities
+    except (OverflowError, ValueError):  # intermediate overflow, or both infinities
         return sum(values)
 
 
 def named_values(measurement: Any) -> Iterator[tuple[str, Any]]:
-    """Name and value of each number of a measurement: its own `items()`, or whatever attributes it has."""
+    """Yield name and value of each number of a measurement: its own `items()`, or its attributes."""
     own_items = getattr(measurement, "items", None)
     if callable(own_items) and not isinstance(measurement, (Mapping, StandIn)):
         yield from own_items()
@@ -174,7 +174,10 @@ def is_task(thing: Any) -> bool:
 
 
 def pipelines_of(content: Any) -> dict[str, list[Any]]:
-    """The tasks by the name of their pipeline, "" where there is but one: a list, a mapping, or a workflow's result."""
+    """Tasks by name of their pipeline, "" if there is only one.
+
+    The content is a list, a mapping, or a workflow's result.
+    """
     content = without_stand_in(getattr(content, "pipeline_tasks", content))
     if not isinstance(content, Mapping) or is_task(content):
         return {"": tasks_of(content)}
@@ -195,7 +198,7 @@ def tasks_of(content: Any) -> list[Any]:
 
 
 def without_stand_in(content: Any) -> Any:
-    """The items of a list or mapping whose own class is missing."""
+    """Content of a list or mapping whose own class is missing."""
     if isinstance(content, StandIn):
         return content.__dict__.get("_pairs_", content.__dict__.get("_items_", content))
     return content
@@ -226,7 +229,7 @@ def nemo_curator_metrics(content: Any) -> dict[str, float]:
 
 
 def is_for_nemo_curator(pipelines: dict[str, list[Any]], missing: dict[str, str]) -> bool:
-    """Whether NeMo Curator is here, and the tasks are nothing it does not know: stand-ins or dictionaries."""
+    """True if NeMo Curator is installed and can read the tasks: no stand-ins and no dictionaries."""
     tasks = [task for tasks in pipelines.values() for task in tasks]
     knows_them = not missing and not any(isinstance(task, Mapping) for task in tasks)
     return bool(tasks) and knows_them and importlib.util.find_spec("nemo_curator") is not None
@@ -240,7 +243,7 @@ def metrics_of(content: Any, missing: dict[str, str], warnings: list[str]) -> di
     elif is_for_nemo_curator(pipelines, missing):
         try:
             return nemo_curator_metrics(content)
-        except Exception as error:  # its version may not have this, or not take these objects
+        except Exception as error:  # this version may lack it or reject these objects
             warnings.append(f"was read without NeMo Curator's TaskPerfUtils: {in_words(error)}")
     return own_metrics(pipelines, warnings)
 
@@ -255,7 +258,7 @@ def read(file: BinaryIO, *, importing: bool) -> dict[str, Any]:
 
 
 def report_on(file: BinaryIO) -> dict[str, Any]:
-    """What `read` finds, or why it finds nothing; where a class fails while it is loaded, what is found without."""
+    """Read the file, or report why that fails. If a class fails while loading, read it without classes."""
     try:
         return read(file, importing=True)
     except NotTasks as error:
@@ -265,7 +268,7 @@ def report_on(file: BinaryIO) -> dict[str, Any]:
     file.seek(0)
     try:
         found = read(file, importing=False)
-    except Exception:  # the first reason is the one to tell
+    except Exception:  # report the first reason
         return {"metrics": {}, "warnings": [f"cannot be read: {reason}"]}
     return {**found, "warnings": [f"was read without its classes: {reason}"]}
 
@@ -285,7 +288,7 @@ def some_of(names: list[str]) -> str:
 
 
 def stay_within(seconds: int, memory_bytes: int, address_bytes: int, file_bytes: int) -> None:
-    """Bounds that hold even when nobody is left to watch over this process."""
+    """Limit this process, so that the limits hold even without a supervisor."""
     import resource
 
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
@@ -311,7 +314,7 @@ def main(arguments: list[str]) -> None:
         found = report_on(file)
     with open(report, "w", encoding="utf-8", errors="replace") as answer:
         json.dump(found, answer)
-    os._exit(0)  # no exit handler and no destructor of what the pickle brought gets a say
+    os._exit(0)  # skip exit handlers and destructors from the pickle
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Opens and decodes files a script left behind, none of which is trusted to be there, whole, sane or even a file.
+"""Open and decode files a script left behind. They may be missing, broken, huge, or not files at all.
 
-Whatever they turn out to be, the outcome is their content or an `Unusable` that says why not; nothing here hangs.
+The result is their content, or an `Unusable` with the reason. Nothing here hangs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
 class Unusable(Exception):
-    """Why a file cannot be used, in words that follow its name: `metrics.json` + `is empty`."""
+    """The file cannot be used. The message continues its name: `metrics.json` + `is empty`."""
 
 
 class Absent(Unusable):
@@ -35,14 +35,14 @@ class Absent(Unusable):
 
 @dataclass(frozen=True, slots=True)
 class JsonObject:
-    """What a JSON file held, and what was odd about it."""
+    """Content of a JSON file, and warnings about oddities in it."""
 
     fields: dict[str, Any]
     warnings: tuple[str, ...] = ()
 
 
 def open_regular_file(path: Path, below: Path | None) -> BinaryIO:
-    """Open a file for reading; a link, a folder, a pipe or a device is refused instead of followed or waited for."""
+    """Open a file for reading. A link, folder, pipe or device is refused."""
     try:
         return safe_files.open_file(path, below=below)
     except FileNotFoundError:
@@ -54,12 +54,12 @@ def open_regular_file(path: Path, below: Path | None) -> BinaryIO:
 
 
 def read_json_object(path: Path, *, most_bytes: int, below: Path | None = None) -> JsonObject:
-    """The JSON object in a file of at most `most_bytes`; raises `Unusable` (or `Absent`) when there is none."""
+    """Read the JSON object in a file of at most `most_bytes`. Raises Unusable (or Absent) if there is none."""
     return decode_json_object(_read_at_most(path, most_bytes, below))
 
 
 def decode_json_object(encoded: bytes) -> JsonObject:
-    """The JSON object in these bytes; raises `Unusable` when there is none."""
+    """Decode the JSON object in these bytes. Raises Unusable if there is none."""
     oddities = _Oddities()
     try:
         content = oddities.decode(_text_of(encoded))
@@ -103,7 +103,7 @@ def _text_of(content: bytes) -> str:
 
 @dataclass(slots=True)
 class _Oddities:
-    """Decodes JSON and remembers what the plain decoder passes over in silence."""
+    """JSON decoder that notes oddities the standard decoder ignores."""
 
     repeated: list[str] = field(default_factory=list)
     oversized: int = 0
@@ -124,7 +124,7 @@ class _Oddities:
 
     def _integer(self, text: str) -> int | float:
         nearest = float(text)
-        if math.isinf(nearest):  # nothing that computes with floats could go on with it
+        if math.isinf(nearest):  # too large for any computation with floats
             self.oversized += 1
             return nearest
         return int(text)
@@ -155,11 +155,11 @@ def _json_kind(content: Any) -> str:
 
 
 def some_of(names: Sequence[str]) -> str:
-    """A few of many names, for a message."""
+    """Text of the first few names, for a message."""
     shown = ", ".join(clean_text(name)[:80] for name in names[:_NAMES_SHOWN])
     return shown if len(names) <= _NAMES_SHOWN else f"{shown} and {len(names) - _NAMES_SHOWN:,} more"
 
 
 def clean_text(text: str) -> str:
-    """The text without what no database and no UTF-8 file takes: lone surrogates and NUL."""
+    """Replace characters that databases and UTF-8 files cannot hold: lone surrogates and NUL."""
     return text.replace("\0", _REPLACEMENT).encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -1,4 +1,4 @@
-"""What all runs of one process share: the mark of their processes, the guard, standing clusters, sampling threads."""
+"""Resources that all runs of one process share: the processes' mark, the guard, standing clusters, sampling threads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from curator_bench.provenance.environment import Provenance
 
 
 class Workbench:
-    """Made before the first run of a process, closed after its last."""
+    """Shared resources, created before a process's first run and closed after its last."""
 
     def __init__(
         self,
@@ -26,23 +26,27 @@ class Workbench:
         in_ray_worker: bool = False,
         provenance: Provenance | None = None,
     ) -> None:
-        """`controller`: the process this one works for (as a worker of pytest-xdist does), and does not outlive.
+        """Set up the workbench. `controller` is the process this one works for, as an xdist worker does, and does not
+        outlive.
 
-        `provenance`: what the invocation has looked up already; otherwise each run looks where its files are.
+        `provenance` holds facts the invocation has looked up already; otherwise each run looks them up itself.
         """
         self.provenance = provenance
         self.marker = secrets.token_hex(8)
         self.environ: Mapping[str, str] = os.environ
-        """What scripts inherit, as far as they may."""
+        """Environment that scripts inherit, apart from variables they must not see."""
         self.guard = Guard(self.marker, controller, detached=in_ray_worker)
         self.clusters = Clusters(self.marker, session_dir / "standing_clusters")
         self.schedule = Schedule()
-        self.gpu_schedule = Schedule()  # its own thread: a driver that hangs must not stop what is sampled otherwise
+        self.gpu_schedule = Schedule()  # its own thread, so that a hanging driver does not stop other sampling
         self.gpus_answer = True
-        """False once the driver has left a question unanswered: it is not asked again, which would take as long."""
+        """False once the driver did not answer in time.
+
+        It is not asked again, because each attempt would hang as long.
+        """
 
     def close(self) -> None:
-        """Ends standing clusters; the guard then looks for anything else."""
+        """End standing clusters; the guard then looks for anything else."""
         try:
             self.clusters.close()
         finally:

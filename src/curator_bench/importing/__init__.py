@@ -1,1 +1,1 @@
-"""Taking in what was recorded elsewhere: one module per form. Which one a file has is seen from what is in it."""
+"""Import of runs recorded elsewhere: one module per format. A file's format is recognised from its contents."""

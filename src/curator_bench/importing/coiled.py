@@ -1,7 +1,7 @@
-"""The `benchmark.db` of coiled/benchmarks, a suite for Dask: table `test_run`, and in later ones `tpch_run`.
+"""Import of `benchmark.db` from coiled/benchmarks, a suite for Dask: table `test_run`, and in later ones `tpch_run`.
 
-Their columns go where ours of the same names are; what only theirs have becomes a metric, a param or, for versions of
-packages, a subject of the session.
+Columns with the same names as ours are copied. Other columns become a metric, a param or, for package versions, a
+subject of the session.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from curator_bench.values import Place, Scalar, Subject, Verdict
 
 _TABLES = ("test_run", "tpch_run")
 _METRICS = {
-    # the same figure stands in a column of its own, as the fixtures of curator-bench have it
+    # these also have a column of their own, as with the fixtures of curator-bench
     "duration": "exec_time_s",
     "average_memory": "average_memory_bytes",
     "peak_memory": "peak_memory_bytes",
@@ -58,11 +58,11 @@ _ELSEWHERE = {
 
 
 def recognizes(path: Path) -> bool:
-    """Raises BenchError for a database that is none of theirs."""
+    """True if the file is a database of coiled/benchmarks. Raises BenchError for one of curator-bench."""
     with _opened(path) as connection:
         if _columns(connection, "bench_session"):
             raise BenchError(
-                f"{path} is a database of curator-bench: `curator-bench merge {path} --into …` takes it in"
+                f"{path} is a database of curator-bench: `curator-bench merge {path} --into …` adds its runs"
             )
         return _columns(connection, "test_run") >= {"id", "session_id", "name", "originalname"}
 
@@ -89,7 +89,7 @@ def _columns(connection: sqlite3.Connection, table: str) -> set[str]:
 
 
 def _runs(path: Path, table: str, rows: Iterator[sqlite3.Row]) -> Iterator[Found]:
-    """A run that failed early has no time of its own: it was at the time of the one before."""
+    """Yield the runs of a table. A run that failed early has no time; it gets that of the run before."""
     latest: datetime | None = None
     seen: Counter[str] = Counter()
     for row in rows:
@@ -150,7 +150,7 @@ def _end(said: Mapping[str, Any], end: datetime) -> RunEnd:
 
 
 def _verdict(said: Mapping[str, Any]) -> Verdict:
-    """Outcomes are those of pytest's phases; what was not reached has none."""
+    """Derive the verdict from the outcomes of pytest's phases. A phase that was not reached has none."""
     setup, call = said.get("setup_outcome"), said.get("call_outcome")
     if "skipped" in (setup, call):
         return Verdict.SKIPPED

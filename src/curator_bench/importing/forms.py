@@ -1,4 +1,4 @@
-"""Which form a file has, seen from what is in it."""
+"""Recognise a file's format from its contents."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _EXPECTED = (
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What a file is, for people, and how it is read."""
+    """A format: its name for people, and its reader."""
 
     name: str
     read: Callable[[Path], Iterator[Found]]
 
 
 def form_of(path: Path, combine: Combine) -> Form:
-    """Raises BenchError where it is none that is known."""
+    """Recognise the format of a file. Raises BenchError if it is unknown."""
     if path.is_dir():
         raise BenchError(f"{path} is a folder: name the files in it")
     with path.open("rb") as file:
@@ -47,7 +47,7 @@ def form_of(path: Path, combine: Combine) -> Form:
             return form
     if not document and not path.read_bytes().strip():
         return Form("empty file", lambda path: iter(()))
-    raise BenchError(f"{path} is of no form that is known: {_EXPECTED}")
+    raise BenchError(f"{path} has an unknown format: {_EXPECTED}")
 
 
 def _forms(combine: Combine) -> Iterator[tuple[Form, Callable[[Mapping[str, Any]], bool]]]:
@@ -58,7 +58,7 @@ def _forms(combine: Combine) -> Iterator[tuple[Form, Callable[[Mapping[str, Any]
 
 
 def _first_object(path: Path) -> Mapping[str, Any]:
-    """Of the first line that holds one; else the whole file may be one. Nothing where there is none."""
+    """Find a JSON object in the first lines, or in the whole file; empty if there is none."""
     with path.open(encoding="utf-8-sig", errors="replace") as file:
         for line in islice(file, _LINES_LOOKED_AT):
             if found := _object(line):

@@ -1,4 +1,4 @@
-"""What the modules beside this one make of a file: runs, and mistakes with the place they stand in."""
+"""Results of reading a file: runs, and mistakes with their places."""
 
 from __future__ import annotations
 
@@ -20,30 +20,32 @@ _OF_OUR_AGE = f"expected a time of the years {_YEARS[0]} to {_YEARS[-1]}, in sec
 
 @dataclass(frozen=True, slots=True)
 class FoundRun:
-    """A run, and the line it begins in (0 where there are no lines)."""
+    """A run, and its first line (0 if the file has no lines)."""
 
     record: StoredRun
     place: Place
     where: str = ""
-    """In which part of it, where the place does not say all."""
+    """Part of the file, if the place is not precise enough."""
     adds: bool = False
-    """Another file may hold further metrics of the same run."""
+    """True if another file may hold further metrics of the same run."""
     recorded_as: datetime | None = None
-    """A moment at which the run was under way: one that was recorded of the same session, name, attempt and moment is
-    this one, under another uid."""
+    """A time within the run.
+
+    A recorded run of the same session, name and attempt at that time is this run under another uid.
+    """
 
 
 Found: TypeAlias = FoundRun | Mistake
 
 
 def stable_uid(*said: Any) -> str:
-    """The same for the same, so that taking a file in twice changes nothing."""
+    """Uid derived from contents, so that importing a file twice changes nothing."""
     text = json.dumps(said, default=str, sort_keys=True)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def documents(path: Path) -> Iterator[tuple[Place, Mapping[str, Any]] | Mistake]:
-    """The objects of a file of JSON lines."""
+    """Yield the objects of a file of JSON lines."""
     with path.open(encoding="utf-8-sig", errors="replace") as lines:
         for number, line in enumerate(lines, 1):
             if not line.strip():
@@ -61,7 +63,7 @@ def documents(path: Path) -> Iterator[tuple[Place, Mapping[str, Any]] | Mistake]
 
 
 def moment_of(said: object) -> datetime:
-    """ISO 8601, in UTC where it names no zone, or seconds since 1970. Raises ValueError for what cannot be meant."""
+    """Parse a time: ISO 8601 (UTC by default) or seconds since 1970. Raises ValueError if it is implausible."""
     if isinstance(said, bool) or not isinstance(said, int | float | str):
         raise ValueError("expected a time: ISO 8601 or seconds since 1970")
     moment = datetime.fromisoformat(said) if isinstance(said, str) else _since_1970(said)

@@ -1,5 +1,7 @@
-"""SESSION/unrecorded.jsonl, which the recorder leaves where a database takes nothing, and what `curator-bench export`
-writes: a whole run per line."""
+"""Import of SESSION/unrecorded.jsonl and of what `curator-bench export` writes: a whole run per line.
+
+The recorder writes SESSION/unrecorded.jsonl if a database cannot record.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ def recognizes(document: Mapping[str, Any]) -> bool:
 
 
 def read(path: Path) -> Iterator[Found]:
-    """What stands in the last line of each run."""
+    """Yield each run from its last line."""
     last = {item[1].start.uid: item[0].line for item in _runs(path) if not isinstance(item, Mistake)}
     for item in _runs(path):
         if isinstance(item, Mistake):

@@ -1,9 +1,9 @@
-"""A measurement per line: {"name": "sorting", "metric": "exec_time_s", "value": 1.5, "time": "2026-01-23T14:30:00Z",
-"commit": "3f2c1ab"}.
+"""Import of one measurement per line: {"name": "sorting", "metric": "exec_time_s", "value": 1.5, "time":
+"2026-01-23T14:30:00Z", "commit": "3f2c1ab"}.
 
-`commit` may be left out; `branch`, `machine`, `path` and `session` may be added, and whatever else there is becomes a
-param. Lines of one name, time, commit and machine are metrics of one run. Where they hold a metric several times, there
-were as many runs. Runs that name no machine are all of one.
+`commit` is optional; so are `branch`, `machine`, `path` and `session`. Any other key becomes a param. Lines with the
+same name, time, commit and machine are metrics of one run. If a metric is repeated in them, each repetition is a run of
+its own. All runs without a machine count as one machine's.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _COMMIT_SHOWN = 12
 
 
 class _Key(NamedTuple):
-    """What tells one run from another."""
+    """Identity of a run."""
 
     name: str
     path: str
@@ -47,15 +47,15 @@ class _Run:
 
 
 class _Runs:
-    """The runs of a file, by what tells them apart. There may be a million lines of them."""
+    """The runs of a file by their identity. There may be a million lines."""
 
     def __init__(self) -> None:
         self._alike: dict[_Key, list[_Run]] = {}
         self._repeated: dict[tuple[_Key, str], int] = {}
-        """How many runs of a key have the metric, where it is not one."""
+        """Number of runs of a key that have the metric, if not one."""
 
     def run_for(self, key: _Key, metric: str, place: Place) -> _Run:
-        """The first run of the key that does not have the metric yet."""
+        """First run of the key without this metric; a new one if all have it."""
         alike = self._alike.setdefault(key, [])
         number = self._repeated.get((key, metric), 1 if alike and metric in alike[0].metrics else 0)
         if number:
@@ -142,7 +142,7 @@ def _record(key: _Key, number: int, run: _Run) -> StoredRun:
 
 
 def _session(key: _Key) -> SessionRecord:
-    """What was measured of one commit on one day."""
+    """The session of a run: its own, or one per commit and day."""
     parts = ("imported", f"{key.time:%Y-%m-%d}", (key.commit or "")[:_COMMIT_SHOWN])
     name = key.session or "__".join(filter(None, parts))
     uid = stable_uid("measurements", name, key.commit, key.branch)

@@ -1,4 +1,7 @@
-"""What pytest-benchmark saves (`--benchmark-json`, `--benchmark-autosave`): a session, whose benchmarks are runs."""
+"""Import of pytest-benchmark's files (`--benchmark-json`, `--benchmark-autosave`).
+
+A file is a session, each benchmark a run.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from curator_bench.store.records import InvocationRecord, RunEnd, RunStart, Sess
 from curator_bench.values import Place, Scalar, Verdict
 
 _METRICS = {
-    # theirs are seconds and calls per second, but their names do not say so
+    # seconds and calls per second, which their names do not say
     **{name: f"{name}_s" for name in ("min", "max", "mean", "stddev", "median", "iqr", "q1", "q3", "total")},
     "ops": "ops_per_sec",
     "rounds": "rounds",
@@ -103,7 +106,7 @@ def _end(benchmark: Mapping[str, Any], moment: datetime) -> RunEnd:
     if benchmark.get("group"):
         params["group"] = benchmark["group"]
     return RunEnd(
-        # They tell nothing of a test that failed; one without figures could not be measured.
+        # The file omits failed tests. A benchmark without figures could not be measured.
         verdict=Verdict.PASSED if stats else Verdict.ERROR,
         end=moment,
         duration=stats.get("total") if _is_number(stats.get("total")) else None,
@@ -114,7 +117,7 @@ def _end(benchmark: Mapping[str, Any], moment: datetime) -> RunEnd:
 
 
 def _machine_id(machine: Mapping[str, Any]) -> str | None:
-    """From what decides speed; readings that change from boot to boot are left out, as the clock of the processor."""
+    """Id from what decides speed. Readings that change at each boot, such as the clock rate, are left out."""
     cpu = _object(machine, "cpu")
     said = [
         cpu.get("brand_raw") or cpu.get("brand") or machine.get("processor"),

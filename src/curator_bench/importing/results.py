@@ -1,5 +1,7 @@
-"""ENTRY/results.jsonl, which every run of an entry leaves: a line per attempt and repeat. What stands beside it in the
-session's folder is used as well: whose session it is, the entry's file, the machine."""
+"""Import of ENTRY/results.jsonl: a line per attempt and repeat.
+
+Other files in the session's folder are used too: for its uid, the entry's file, and the machine.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ from curator_bench.store.session_uid import FILE_NAME as SESSION_UID
 from curator_bench.values import Place, Repeat, Run, Scalar, Verdict
 
 Combine: TypeAlias = Callable[[Sequence[Repeat]], Mapping[str, Scalar]]
-"""The metrics of a run from those of its repeats."""
+"""Combines the metrics of a run's repeats."""
 
 _NEEDED = ("name", "session", "attempt", "repeat", "ended_at", "verdict")
 _SHOWN = 60
@@ -48,7 +50,7 @@ class _Line:
         return int(self.said["repeat"] or 0)
 
     def goes_on(self, other: _Line) -> bool:
-        """True for the next repeat of the same run, and for the line that says how a run ended after its repeats."""
+        """True if this line continues the other's run: it is the next repeat, or a final line without a repeat."""
         same = all(self.said[name] == other.said[name] for name in ("name", "session", "attempt"))
         is_its_end = not self.repeat and self.said.get("uid") == other.said.get("uid") is not None
         return same and other.repeat > 0 and (self.repeat > other.repeat or is_its_end)
@@ -56,12 +58,12 @@ class _Line:
 
 @dataclass(frozen=True, slots=True)
 class _Surroundings:
-    """The facts in the files beside it."""
+    """Facts from the files beside results.jsonl."""
 
     session_uid: str | None
     results_directory: str
     run: Run | None
-    """The last run of the entry."""
+    """Last run of the entry."""
     environment: Mapping[str, Any]
 
 
@@ -82,7 +84,7 @@ def read(path: Path, combine: Combine) -> Iterator[Found]:
 
 
 def _groups(path: Path) -> Iterator[list[_Line] | Mistake]:
-    """The lines of one run each."""
+    """Yield the lines of each run."""
     lines: list[_Line] = []
     for item in _lines(path):
         if isinstance(item, Mistake):
@@ -115,7 +117,7 @@ def _lines(path: Path) -> Iterator[_Line | Mistake]:
 
 
 def _problem(said: Mapping[str, Any]) -> str | None:
-    """Why it is no such line. What is only recorded is looked at later."""
+    """Reason why this is not a line of results.jsonl; None if it is. Other values are checked later."""
     missing = [name for name in _NEEDED if name not in said]
     if missing:
         return f"{', '.join(missing)} missing"

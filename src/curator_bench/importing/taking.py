@@ -1,4 +1,4 @@
-"""Runs from files on their way into a database: hundreds in a transaction, each of them once."""
+"""Import runs from files into a database: hundreds per transaction, each run once."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SLACK = timedelta(seconds=5)
 
 @dataclass(slots=True)
 class TakenIn:
-    """What came of it: runs that were added, runs that were there but lacked something, and runs that were there."""
+    """Result of an import: runs added, runs completed, runs already known."""
 
     added: int = 0
     completed: int = 0
@@ -40,14 +40,14 @@ class TakenIn:
 
 
 class _Known(NamedTuple):
-    """The row of a run that is there already."""
+    """Row of a run already in the database."""
 
     id: int
     verdict: str
 
 
 class Taker:
-    """Takes runs into one database."""
+    """Importer of runs into one database."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -89,7 +89,7 @@ class Taker:
                 connection.execute(insert(table), belonging)
 
     def _end(self, connection: Connection, run: FoundRun) -> bool:
-        """What was under way, or taken for interrupted, when it was last heard of."""
+        """Complete a run that was running or marked interrupted in the database."""
         return rows.take_in(connection, self._place(connection, run), run.record)
 
     def _place(self, connection: Connection, run: FoundRun) -> Place:
@@ -103,7 +103,10 @@ class Taker:
 
 
 def _add_metrics(connection: Connection, runs: Sequence[FoundRun], there: Mapping[str, _Known], taken: TakenIn) -> int:
-    """What the file says and the database does not, of runs that both know; in how many there was something."""
+    """Add the metrics that the database lacks of known runs; return how many runs changed.
+
+    A metric recorded with another value is a mistake.
+    """
     recorded = _metrics_of(connection, [there[run.record.start.uid].id for run in runs])
     added: list[dict[str, Any]] = []
     for run in runs:
@@ -133,7 +136,7 @@ def _rows_of(connection: Connection, uids: Iterable[str]) -> dict[str, _Known]:
 
 
 def _recorded_otherwise(connection: Connection, runs: Sequence[FoundRun]) -> set[str]:
-    """Those that were recorded when they ran, under uids that their files do not know."""
+    """Uids of runs that were recorded when they ran, under another uid than their files give."""
     if not runs:
         return set()
     columns = (SESSIONS.c.uid, *(RUNS.c[name] for name in ("name", "attempt", "start", "end")))

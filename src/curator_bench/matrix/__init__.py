@@ -1,4 +1,4 @@
-"""Text to Entry: reads matrix files, merges them, fills in what stands for something else, validates, expands axes."""
+"""Text to Entry: read matrix files, merge them, fill in variables and placeholders, validate, expand axes."""
 
 from curator_bench.matrix.command import Command, command_of, dataset_need
 from curator_bench.matrix.definition import (

@@ -1,4 +1,4 @@
-"""Axes: the product of their values, minus `exclude`, plus `include`; ids and folder names of the combinations."""
+"""Axes: the product of their values, minus `exclude`, plus `include`. Also the ids and folder names of combinations."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Combination = tuple[AxisValue, ...]
 
 
 class AxesReader:
-    """Reads the `matrix`, `exclude` and `include` of one entry; mistakes are collected with their places."""
+    """Reader of one entry's `matrix`, `exclude` and `include`. Mistakes are collected with their places."""
 
     def __init__(self, entry: Block, path: str, place: Place, mistakes: list[Mistake]) -> None:
         self._entry = entry
@@ -35,7 +35,7 @@ class AxesReader:
         self._mistakes = mistakes
 
     def combinations(self) -> list[Combination]:
-        """Every combination the entry is run for; one empty one when it has no axes."""
+        """Read every combination the entry runs for; one empty combination if it has no axes."""
         known_mistakes = len(self._mistakes)
         axes = self._axes()
         count = math.prod(len(values) for values in axes.values())
@@ -148,7 +148,11 @@ class AxesReader:
                 self._wrong(f"{key}[{index}]", problem, items.places[index])
 
     def _included(self, combinations: list[Combination], axes: Mapping[str, list[AxisValue]]) -> list[Combination]:
-        """As in GitHub Actions: adds its extra keys to every combination it agrees with, else is one more itself."""
+        """Apply `include` as GitHub Actions does.
+
+        An item adds its extra keys to every combination it matches. If it matches none, it becomes a combination
+        itself.
+        """
         extras: list[Combination] = [() for _ in combinations]
         alone: list[Combination] = []
         texts = [_texts(choice) for choice in combinations]
@@ -191,7 +195,7 @@ def _matches_any(choice: Combination, conditions: Sequence[Mapping[str, str]]) -
 
 
 def text_of(value: Scalar) -> str:
-    """A value as it stands in ids and on command lines."""
+    """Text of a value in ids and on command lines."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -200,14 +204,14 @@ def text_of(value: Scalar) -> str:
 
 
 def _scalar(value: Any) -> Scalar:
-    """The value itself; a text without what is known about where it came from."""
+    """The value, with subclasses of str (which carry where a text came from) turned into plain str."""
     return str(value) if isinstance(value, str) else value
 
 
 def ids(combinations: Sequence[Combination]) -> list[str]:
-    """One id per combination: its values joined by `-`; a number tells apart what would read the same.
+    """Make one id per combination: its values joined by `-`, with a number where two would be equal.
 
-    What `include` added to a combination is not part of its id, so that adding it does not make old runs strangers.
+    Values added by `include` are not part of the id, so that adding them keeps the history.
     """
     taken: set[str] = set()
     found = []
@@ -225,9 +229,9 @@ def ids(combinations: Sequence[Combination]) -> list[str]:
 
 
 def safe_folders(texts: Iterable[str], taken: Iterable[str] = ()) -> dict[str, str]:
-    """A folder name for each text, safe on any file system and different for different texts.
+    """Choose a folder name for each text, safe on any file system and different for different texts.
 
-    A text whose plain folder name is wanted by another text too (or is among `taken`) gets a short hash of its own.
+    A text whose plain folder name another text needs too (or is among `taken`) gets a short hash.
     """
     plain = {text: _safe(text) for text in texts}
     reserved = {name.casefold() for name in taken}

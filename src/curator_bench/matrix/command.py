@@ -1,4 +1,4 @@
-"""What an entry would execute: its script found, its words filled in but for the folder of the repeat."""
+"""The command of an entry: its script is found, and all placeholders but the repeat's folder are filled in."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from curator_bench.values import Dataset, DatasetNeed, DataSetup, Entry, Generat
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """The command line of an entry, complete but for `{session_entry_dir}`."""
+    """Command line of an entry, complete except for `{session_entry_dir}`."""
 
     python: str
     script: str
@@ -31,7 +31,7 @@ class Command:
 
 
 def command_of(entry: Entry, variables: Mapping[str, str]) -> Command:
-    """The command of one entry in this environment. What keeps it from running is in `problems`."""
+    """Build the command of one entry in this environment. `problems` lists what keeps it from running."""
     filler = _Filler(entry.file, Environment(variables, entry.secrets), axis_names(entry.axes))
     script, missing = find_script(filler.fill_names(entry.script), entry.script_base_dir, entry.file.directory)
     gpu_check: str | None = None
@@ -63,7 +63,7 @@ def command_of(entry: Entry, variables: Mapping[str, str]) -> Command:
 
 
 def _secrets_in(words: Sequence[str]) -> Iterator[str]:
-    """The values of options whose names say that they are secret, as `--api-key X` and `--password=X`."""
+    """Yield the values of options with secret names, as in `--api-key X` and `--password=X`."""
     for word, following in itertools.zip_longest(words, words[1:], fillvalue=""):
         name, equals, value = word.partition("=")
         if name.startswith("-") and is_secret_option(name) and (equals or not following.startswith("--")):
@@ -71,12 +71,12 @@ def _secrets_in(words: Sequence[str]) -> Iterator[str]:
 
 
 def dataset_need(dataset: Dataset, file: MatrixFile, variables: Mapping[str, str]) -> DatasetNeed:
-    """What it takes to have one dataset, for whoever asks for it without an entry."""
+    """Describe how to provide one dataset, for callers without an entry."""
     return _need(dataset, file, _Filler(file, Environment(variables), {}))
 
 
 class _Filler:
-    """Fills in everything that is known before a run has a folder."""
+    """Fill in everything that is known before a run has a folder."""
 
     def __init__(self, file: MatrixFile, environment: Environment, own: Mapping[str, str]) -> None:
         self.environment = environment
@@ -84,7 +84,7 @@ class _Filler:
         self._datasets = file.datasets
 
     def fill_names(self, text: str) -> str:
-        """Fills in a text whose variables are in already."""
+        """Fill in the placeholders of a text whose variables are filled in already."""
         return placeholders.fill(text, names=self._names, dataset=self._path_of)
 
     def fill(self, text: str, **also: str) -> str:
@@ -97,7 +97,8 @@ class _Filler:
 
 
 def find_script(script: str, base: str | None, directory: str, *others: str) -> tuple[str, tuple[str, ...]]:
-    """The script's path, and the problem there is when it is nowhere: script_base_dir, beside the file, scripts/."""
+    """Find the script in script_base_dir, beside the file, or in scripts/; return its path and the problem if it is
+    missing."""
     script = os.path.expanduser(script)
     folders = [*([base] if base else []), directory, *(os.path.join(directory, name) for name in ("scripts", *others))]
     candidates = [os.path.normpath(os.path.join(folder, script)) for folder in folders]
@@ -105,11 +106,11 @@ def find_script(script: str, base: str | None, directory: str, *others: str) -> 
         if os.path.isfile(candidate):
             return candidate, ()
     looked = ", ".join(dict.fromkeys(candidates))
-    return candidates[0], (f"the script {script!r} is nowhere to be found; looked for {looked}",)
+    return candidates[0], (f"the script {script!r} was not found; looked for {looked}",)
 
 
 def is_named(dataset: Dataset, entry: Entry) -> bool:
-    """Whether the entry's command line or environment names this dataset."""
+    """True if the entry's command line or environment names this dataset."""
     texts = (*entry.args, entry.script, *entry.env.values())
     return any(
         (dataset.name, dataset.format) in placeholders.datasets_in(text) for text in texts if "{dataset:" in text
@@ -131,7 +132,7 @@ def _need(dataset: Dataset, file: MatrixFile, filler: _Filler) -> DatasetNeed:
 
 
 def dataset_dir(dataset: Dataset, all_datasets: Iterable[Dataset]) -> str:
-    """The folder `{dataset_dir}` stands for: the path of a dataset's only format, else what all its formats share."""
+    """Folder for `{dataset_dir}`: the path of a dataset's only format, or the folder that all its formats share."""
     paths = {other.path for other in all_datasets if other.name == dataset.name}
     split = [path.split("/") for path in paths]
     shared = itertools.takewhile(lambda parts: len(set(parts)) == 1, zip(*split, strict=False))

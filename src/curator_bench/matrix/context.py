@@ -1,4 +1,4 @@
-"""What holds for every file of one load: the request, the environment, and the mistakes and warnings found so far."""
+"""State of one load: the request, the environment, and the mistakes and warnings found so far."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from curator_bench.values import Place
 
 @dataclass(frozen=True)
 class LoadRequest:
-    """What to load, and under which circumstances."""
+    """The files to load and the settings for loading them."""
 
     files: tuple[Path, ...]
     overlays: tuple[Path, ...] = ()
     datasets_file: Path | None = None
     strict: bool = False
-    """Any undefined variable is a mistake."""
+    """Treat any undefined variable as a mistake."""
     variables: Mapping[str, str] = field(default_factory=dict)
     working_dir: Path = field(default_factory=Path.cwd)
     curator_repo: str | None = None
     results_dir: str | None = None
-    """Given on the command line: then those of the files do not matter."""
+    """Results directory from the command line. It replaces those of the files."""
 
 
 @dataclass
 class Load:
-    """One load under way."""
+    """State of one load."""
 
     request: LoadRequest
     environment: Environment
     mistakes: list[Mistake] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     declared: set[str] = field(default_factory=set)
-    """The names under `secrets` in what was read so far."""
+    """Names listed under `secrets` in the files read so far."""
     everything_read: bool = True
-    """False when a file could not be read: what it may have defined is then not called unknown."""
+    """False if a file could not be read. Unknown names are then not reported, because that file may define them."""
 
     def mask(self) -> Mask:
         declared = (value for name, value in self.request.variables.items() if name in self.declared)
@@ -59,7 +59,7 @@ class Load:
         return self.request.variables.get("CURATOR_BENCH_IN_CONTAINER") == "1"
 
     def shown(self, path: Path) -> str:
-        """A file as messages name it: relative to where the user stands, if it lies below."""
+        """Name of a file in messages: relative to the working directory if it lies below."""
         try:
             return str(path.relative_to(self.request.working_dir))
         except ValueError:
@@ -69,7 +69,7 @@ class Load:
         return self.shown(Path(file))
 
     def undefined(self, tree: object, here: Place) -> Iterator[tuple[tuple[Step, ...], Place, tuple[str, ...]]]:
-        """Path, place and variables of every text in a part of the tree that names variables which are not set."""
+        """Yield path, place and variables of every text in the tree that names undefined variables."""
         for path, value, place in leaves(tree, here):
             if isinstance(value, Undefined):
                 yield path, place, value.variables
@@ -82,7 +82,7 @@ class Load:
         self.mistakes.append(Mistake(place, path, unset_message(variables)))
 
     def unset(self, tree: object, here: Place, above: tuple[Step, ...], root: object) -> tuple[str, ...]:
-        """One problem per text in a part of the tree that names undefined variables."""
+        """List one problem per text in the tree that names undefined variables."""
         return tuple(
             f"{place}: {show_path(root, above + path)}: {unset_message(variables)}"
             for path, place, variables in self.undefined(tree, here)
@@ -90,7 +90,7 @@ class Load:
 
 
 def absolute(path: str, place: Place, working_dir: Path) -> str:
-    """A path of a matrix as an absolute one: relative to the file it stands in. A URL stays as it is."""
+    """Make a path of a matrix absolute, relative to the file that contains it. A URL stays as it is."""
     if "://" in path:
         return path
     folder = os.path.dirname(os.path.join(working_dir, place.file))

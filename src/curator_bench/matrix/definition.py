@@ -1,7 +1,7 @@
-"""The definition hash: what a benchmark is, the same on every machine and in every clone.
+"""The definition hash: a benchmark's identity, the same on every machine and in every clone.
 
-History is only compared where it is equal, so nothing goes in that differs without the benchmark being another: no
-path, no secret, no timeout.
+Only runs with equal hashes are compared. So nothing is hashed that may differ for the same benchmark: no path, no
+secret, no timeout.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ _IN_WORDS = {
     "env": "its environment",
     "datasets": "its datasets",
 }
-# How a cluster is reached and how often its start is tried says nothing about the benchmark.
+# The address of a cluster and its start retries do not define the benchmark.
 _NOT_OF_RAY = ("address", "start_retries")
 
 
 def definition_hash(entry: Entry) -> str:
-    """The hash of an entry with its axes' values."""
+    """Hash an entry together with the values of its axes."""
     return _digest(_parts(entry, _content))
 
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """The hash, and a short one of each part: what tells which of them has changed."""
+    """The hash, and a short hash of each part, which shows what changed."""
 
     hash: str
     parts: Mapping[str, str]
@@ -52,7 +52,7 @@ def definition_of(entry: Entry) -> Definition:
 
 
 def what_changed(before: object, entry: Entry) -> str:
-    """In words; `before` is what its results say it was, as `parts` of a definition."""
+    """Say in words what changed. `before` is the `parts` of the definition recorded in the results."""
     if not isinstance(before, Mapping):
         return "its results do not say what it was"
     changed = [
@@ -64,7 +64,7 @@ def what_changed(before: object, entry: Entry) -> str:
 
 
 class Definitions:
-    """The hashes of many entries at one moment: each script is read once."""
+    """Definition hashes of many entries; each script is read once."""
 
     def __init__(self) -> None:
         self._content = functools.cache(_content)
@@ -90,12 +90,12 @@ def _parts(entry: Entry, content: Callable[[str], str | None]) -> dict[str, Any]
 
 
 def function_hash(source: str, parameters: dict[str, Any]) -> str:
-    """The hash of a benchmark written in Python: its source and its parameters."""
+    """Hash a Python benchmark: its source and its parameters."""
     return _digest({"source": source, "parameters": {name: repr(value) for name, value in parameters.items()}})
 
 
 def _filled(script: str, entry: Entry, names: dict[str, str]) -> str:
-    """Where a script is differs from machine to machine; it is looked for only to read it."""
+    """Fill in the placeholders of a script's path. The path is only used to read the script; it is not hashed."""
     file = entry.file
     return placeholders.fill(script, names={**file.paths, placeholders.REPO_DIR: file.curator_repo_dir, **names})
 
@@ -117,7 +117,7 @@ def _used(entry: Entry) -> Iterable[Dataset]:
 
 
 def _dataset(dataset: Dataset, entry: Entry, content: Callable[[str], str | None]) -> str:
-    """Its name, its format and how it is made; not where it is."""
+    """Text to hash for a dataset: its name, format and generator, without its path."""
     parts: list[Any] = [dataset.name, dataset.format]
     if dataset.generate is not None:
         script, _ = find_script(_filled(dataset.generate.script, entry, {}), None, entry.file.directory)

@@ -1,4 +1,4 @@
-"""The entries of a matrix file: each block becomes one Entry per combination of its axes."""
+"""Read the entries of a matrix file. Each block becomes one Entry per combination of its axes."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from curator_bench.matrix.tree import Block, Items, Step, Undefined, leaves, pla
 from curator_bench.matrix.validation import plain, validated
 from curator_bench.values import Entry, MatrixFile, Place, RaySettings, Requirement, Scalar
 
-# Filled in when the run is planned; everything else an axis stands in is filled in before validation.
+# These keys are filled in when the run is planned. In all other keys, axes are filled in before validation.
 _FILLED_LATER = frozenset(["name", "args", "script", "python", "env", "matrix", "exclude", "include"])
 _WHOLE = re.compile(r"\s*\{([^{}]+)\}\s*")
 _BOUNDS = ("min_value", "max_value", "exact_value", "max_regression", "max_drift")
 
 
 class EntriesReader:
-    """Reads the `entries` of one file. What it finds wrong goes to `load.mistakes`."""
+    """Reader of the `entries` of one file. Mistakes are added to `load.mistakes`."""
 
     def __init__(self, tree: Block, file: MatrixFile, reader: FileReader, load: Load) -> None:
         self._tree = tree
@@ -59,13 +59,13 @@ class EntriesReader:
                 first.setdefault(name, place)
 
     def _wrong(self, tree: Any, path: tuple[Step, ...], problem: str, above: tuple[Step, ...] = ()) -> None:
-        """A mistake at `path` of `tree`, which itself stands at `above` in the file."""
+        """Add a mistake at `path` of `tree`; `above` is the path of the tree in the file."""
         here = place_of(self._tree, above, Place(self._load.shown_file(self._file.file), 0))
         mistake = Mistake(place_of(tree, path, here), show_path(self._tree, above + path), problem)
         self._load.mistakes.append(mistake)
 
     def _entry(self, index: int, block: Block, place: Place) -> Iterator[Entry]:
-        """One Entry per combination of the axes; none when there are mistakes, all of which are then told."""
+        """Yield one Entry per combination of the axes; none if there are mistakes, all of which are reported."""
         above: tuple[Step, ...] = ("entries", index)
         known_mistakes = len(self._load.mistakes)
         combinations = self._combinations(block, place, above)
@@ -85,11 +85,11 @@ class EntriesReader:
             entry = self._build(found, chosen, place, above, choice, variant, problems) if found else None
             if entry is None or len(self._load.mistakes) > known_mistakes:
                 self._split(chosen, above)
-                return  # said once is enough; the other combinations have the same
+                return  # the other combinations have the same mistakes
             yield entry
 
     def _combinations(self, block: Block, place: Place, above: tuple[Step, ...]) -> list[Combination] | None:
-        """Those the entry is run for; None when its axes have mistakes."""
+        """Read the combinations the entry runs for; None if its axes have mistakes."""
         if "matrix" not in block and "include" not in block and "exclude" not in block:
             return [()]
         known_mistakes = len(self._load.mistakes)
@@ -97,7 +97,7 @@ class EntriesReader:
         return found if len(self._load.mistakes) == known_mistakes else None
 
     def _tell_all_but_axes(self, block: Block, place: Place, above: tuple[Step, ...]) -> None:
-        """What is wrong with an entry whose axes are not known; what they may stand in cannot be judged."""
+        """Report the mistakes of an entry whose axes are invalid. Values that contain axes cannot be checked."""
         named = block.get("matrix")
         if not _stands_inside(block, set(named) if isinstance(named, Block) else set()):
             self._model(block, place, above)
@@ -165,15 +165,21 @@ class EntriesReader:
         )
 
     def _tell_missing_fields(self, block: Block, names: set[str], variant: str, above: tuple[Step, ...]) -> None:
-        """Named values need not have the same fields, but what an argument names has to be there for each."""
+        """Report placeholders that name a field which this combination's values lack.
+
+        Named values of an axis may have different fields.
+        """
         if not names:
             return
         for path, text in _texts(block):
             for name in names.intersection(placeholders.names_in(text)):
-                self._wrong(block, path, f"{{{name}}} is not there in the combination {variant!r}", above)
+                self._wrong(block, path, f"{{{name}}} is missing in the combination {variant!r}", above)
 
     def _text_problems(self, block: Block, own: set[str], above: tuple[Step, ...]) -> tuple[str, ...]:
-        """Checks the placeholders of everything that is filled in later; answers what keeps the entry from running."""
+        """Check the placeholders that are filled in later.
+
+        Return the problems that keep the entry from running; mistakes are added to the load.
+        """
         problems: list[str] = []
         names = self._reader.names
         known = {*own, placeholders.ENTRY_DIR, placeholders.OLD_ENTRY_DIR}
@@ -192,7 +198,7 @@ class EntriesReader:
         self._load.warnings.append(f"{place}: `{{session}}` is deprecated; write `{{session_entry_dir}}`")
 
     def _check_requirements(self, model: EntryBlock, block: Block, above: tuple[Step, ...]) -> None:
-        """A metric may have several requirements, but each kind of bound once."""
+        """Report a metric with the same kind of bound twice. It may have several requirements otherwise."""
         first: dict[tuple[str, str], int] = {}
         for index, requirement in enumerate(model.requirements):
             for bound in _BOUNDS:
@@ -201,7 +207,7 @@ class EntriesReader:
                 known = first.setdefault((requirement.metric, bound), index)
                 if known != index:
                     place = block["requirements"].places[known]
-                    problem = f"{bound} of the metric {requirement.metric!r} stands at {place} already"
+                    problem = f"{bound} of the metric {requirement.metric!r} is already set at {place}"
                     self._wrong(block, ("requirements", index), problem, above)
 
     def _timeout(self, model: EntryBlock, block: Block, above: tuple[Step, ...]) -> float:
@@ -249,7 +255,7 @@ class EntriesReader:
                 problem = "is missing" if name is None else f"found {describe(name)}, expected text"
                 self._wrong(block, ("sink_data", index, "name"), problem, above)
             elif name in found:
-                self._wrong(block, ("sink_data", index), f"the sink {name!r} stands here a second time", above)
+                self._wrong(block, ("sink_data", index), f"the sink {name!r} is listed a second time", above)
             else:
                 found[name] = data
         return found
@@ -276,7 +282,7 @@ def _requirement(block: RequirementBlock) -> Requirement:
 
 
 def axis_names(choice: Combination) -> dict[str, str]:
-    """What `{AXIS}` and `{AXIS.key}` stand for in one combination."""
+    """Values of `{AXIS}` and `{AXIS.key}` in one combination."""
     names = {}
     for value in choice:
         names[value.axis] = value.text
@@ -294,7 +300,7 @@ def _axis_values(choice: Combination) -> dict[str, Scalar]:
 
 
 def _texts(block: Block) -> Iterator[tuple[tuple[Step, ...], str]]:
-    """The texts of an entry that are filled in when its run is planned."""
+    """Yield the texts of an entry that are filled in when its run is planned."""
     for key in ("args", "script", "python"):
         if isinstance(text := block.get(key), str):
             yield (key,), text
@@ -309,7 +315,7 @@ def _names_of(combinations: list[Combination]) -> set[str]:
 
 
 def _stands_inside(block: Block, names: set[str]) -> bool:
-    """Whether an axis stands in a value that has to be filled in before it can be validated (`num_gpus: "{gpus}"`)."""
+    """True if an axis is used in a value that is validated after it is filled in (`num_gpus: "{gpus}"`)."""
     if not names:
         return False
     if any(placeholders.fill_in_datasets(text, dict.fromkeys(names, "")) != text for _, text in _texts(block)):
@@ -323,11 +329,11 @@ def _stands_inside(block: Block, names: set[str]) -> bool:
 
 
 def name_is_taken(name: str, place: Place) -> str:
-    return f"the name {name!r} stands at {place} already; names are unique in a session"
+    return f"the name {name!r} is already used at {place}; names are unique in a session"
 
 
 def _with_axes(block: Block, choice: Combination) -> Block:
-    """The block with the values of one combination; a value that is nothing but `{axis}` keeps the axis's type."""
+    """Fill one combination's values into the block. A value that is just `{axis}` takes the type of the axis."""
     names, values = axis_names(choice), _axis_values(choice)
 
     def fill(node: Any) -> Any:

@@ -1,4 +1,4 @@
-"""`${VAR}` and `${VAR:-default}` in the text of a matrix, and which of the values they brought in are secret."""
+"""`${VAR}` and `${VAR:-default}` in a matrix, and which of their values are secret."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from curator_bench.masking import is_secret_name, password_of
 
 
 def _default(levels: int) -> str:
-    """The pattern of a default, which may hold placeholders and variables with a default: ${A:-${B:-{b}}}.
+    """Build the pattern of a default, which may contain placeholders and variables with defaults: ${A:-${B:-{b}}}.
 
-    No character can be read in two ways, or else a hostile text would be tried in all of them.
+    No character matches in two ways; otherwise a hostile text would cause exponential backtracking.
     """
     inner = rf"|\$?\{{{_default(levels - 1)}\}}" if levels else ""
     return rf"(?:[^{{}}$]|\$(?!\{{){inner})*+"
@@ -23,9 +23,9 @@ _VARIABLE = re.compile(PATTERN)
 
 
 class Environment:
-    """The variables a matrix may name. As in a shell's `:-`, a variable that is empty counts as not set.
+    """Variables a matrix may name. An empty variable counts as not set, as in a shell's `:-`.
 
-    `declared` are those that the matrix calls secret (`secrets:`), whatever their names say.
+    `declared` holds the variables that the matrix lists in `secrets:`.
     """
 
     def __init__(self, variables: Mapping[str, str], declared: Iterable[str] = ()) -> None:
@@ -33,10 +33,10 @@ class Environment:
         self._declared = frozenset(declared)
         self.secrets: set[str] = set()
         self.is_named = False
-        """Whether any text read so far names a variable: most matrices name none, and need not be searched for them."""
+        """True if any text read so far names a variable. Most matrices name none, so the search can be skipped."""
 
     def lookup(self, name: str) -> str | None:
-        """The variable's value. A secret one is remembered, to be masked wherever we write; so is a URL's password."""
+        """Look up a variable. A secret value, or the password of a URL, is remembered for masking."""
         value = self._variables.get(name) or None
         if value is not None and self.is_secret(name):
             self.secrets.add(value)
@@ -45,21 +45,21 @@ class Environment:
         return value
 
     def is_secret(self, name: str) -> bool:
-        """True for a variable, or a key beside one, whose value is a secret."""
+        """True if a variable or key of this name holds a secret."""
         return name in self._declared or is_secret_name(name)
 
     def holds_secret(self, text: str) -> bool:
         return any(secret in text for secret in self.secrets)
 
     def is_in(self, names: Iterable[str]) -> bool:
-        """True if one of the names is a secret, or has a long one in it."""
+        """True if one of the names equals a secret or contains a long one."""
         found = set(names)
         return bool(found & self.secrets) or any(
             secret in name for secret in self.secrets if len(secret) >= _LONG for name in found
         )
 
     def fill(self, text: str) -> tuple[str, tuple[str, ...]]:
-        """The text with its variables filled in, and the names of those that are not set; `$${` is a literal `${`."""
+        """Fill in the text's variables; return it with the names of those not set. `$${` is a literal `${`."""
         missing: list[str] = []
         filled = _VARIABLE.sub(lambda match: self._value(match, missing), text)
         return filled, tuple(dict.fromkeys(missing))

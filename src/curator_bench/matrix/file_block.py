@@ -1,4 +1,4 @@
-"""Everything of a matrix file but its entries: paths, datasets, data setups, sinks, defaults."""
+"""Read everything in a matrix file except its entries: paths, datasets, data setups, sinks, defaults."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _ESCAPED = re.compile(r"\\[\s\S]")
 _QUOTED_OR_ESCAPED = re.compile(r"""'[^']*'|"(?:[^"\\]|\\[\s\S])*"|\\[\s\S]""")
 _WORD = re.compile(r"[^ \t\r\n]+")
 
-# Where one of these names an undefined variable, no entry of the file can run as it was meant to.
+# If one of these names an undefined variable, no entry of the file can run.
 _NEEDED_BY_ENTRIES = (
     *("results_dir", "artifacts_dir", "script_base_dir", "marks", "env", "default_timeout_s", "timeout_s"),
     *("max_timeout_s", "delete_scratch", "object_store_size", "gpu_mem_use_warning_threshold"),
 )
-# Where one of these does, it is left out with a warning.
+# If one of these does, the key is left out with a warning.
 _NOT_NEEDED = (
     *("run_reason", "viewer_url", "viewer_url_template", "subjects", "gpu_stats_recorder"),
     *("cleanup_timeout_s", "min_timeout_s"),
@@ -37,7 +37,7 @@ _NOT_NEEDED = (
 
 
 class FileReader:
-    """Reads one merged and pruned tree into a MatrixFile. What it finds wrong goes to `load.mistakes`."""
+    """Reader of one merged and pruned tree into a MatrixFile. Mistakes are added to `load.mistakes`."""
 
     def __init__(self, path: Path, tree: Block, load: Load, *, records_gpus: bool = True) -> None:
         self._path = path
@@ -48,9 +48,9 @@ class FileReader:
         self.names = KnownNames(repo_dir=self._repo_dir())
         self.block = FileBlock()
         self.broken: set[str] = set()
-        """Keys of the file whose values have mistakes; the rest of the file is read as if they were not there."""
+        """Keys whose values have mistakes. The rest of the file is read as if they were absent."""
         self.problems: tuple[str, ...] = ()
-        """What keeps every entry of the file from running."""
+        """Problems that keep every entry of the file from running."""
         self.script_base_dir: str | None = None
 
     def read(self) -> MatrixFile:
@@ -91,7 +91,10 @@ class FileReader:
         )
 
     def _tell_undefined(self) -> None:
-        """Undefined variables: with `strict` each is a mistake; else they hurt what needs them."""
+        """Report undefined variables.
+
+        With `strict` each is a mistake; otherwise only the keys and entries that need it suffer.
+        """
         if self._load.request.strict:
             for path, place, variables in self._load.undefined(self._tree, self._here):
                 self._load.note_unset(place, show_path(self._tree, path), variables)
@@ -110,7 +113,7 @@ class FileReader:
         return self._load.unset(self._tree[key], self._tree.places[key], (key,), self._tree)
 
     def _validated(self) -> FileBlock:
-        """The file without its entries and without the keys that have mistakes."""
+        """Validate the file without its entries and without the keys that have mistakes."""
         tree = self._tree.copy()
         tree.pop("entries", None)
         while True:
@@ -135,7 +138,7 @@ class FileReader:
             if not isinstance(name, str):
                 continue
             if name in seen:
-                self._wrong((key, index), f"the name {name!r} stands at {seen[name]} already")
+                self._wrong((key, index), f"the name {name!r} is already used at {seen[name]}")
             seen.setdefault(name, place)
 
     def _check_sink_name(self, index: int, sink: Block) -> None:
@@ -165,7 +168,7 @@ class FileReader:
         return directory
 
     def path_of(self, text: str, place: Place, where: tuple[Step, ...]) -> tuple[str, tuple[str, ...]]:
-        """A path as it stands in the file, absolute and filled in; and why it cannot be, where it cannot."""
+        """Make a path of the file absolute, with placeholders filled in; return it with the problems met."""
         for mistake in self.names.mistakes_in(text, ()):
             self._wrong(where, mistake)
         problems = tuple(f"{place}: {problem}" for problem in self.names.problems_in(text))
@@ -197,7 +200,7 @@ class FileReader:
             generate = self._generate(index, item.generate)
             for number, form in enumerate(item.formats):
                 if (item.name, form.type) in datasets:
-                    self._wrong(("datasets", index, "formats", number), f"the format {form.type!r} stands twice")
+                    self._wrong(("datasets", index, "formats", number), f"the format {form.type!r} is written twice")
                 datasets[item.name, form.type] = self._dataset(index, number, item, generate)
         return datasets
 
@@ -229,7 +232,8 @@ class FileReader:
             return ()
 
     def check_texts(self, texts: tuple[str, ...] | list[str], where: tuple[Step, ...], *also: str) -> tuple[str, ...]:
-        """Tells the mistakes of texts that are filled in later; answers what keeps them from being so."""
+        """Report the mistakes of texts that are filled in later; return the problems that keep them from being filled
+        in."""
         for text in texts:
             for mistake in self.names.mistakes_in(text, also):
                 self._wrong(where, mistake)
@@ -269,7 +273,7 @@ class FileReader:
 
 
 def _without_anchor_holders(tree: Block) -> Block:
-    """An unknown top-level key that carries an anchor is only there to be referred to."""
+    """Remove unknown top-level keys with an anchor. They exist only to be referred to."""
     tree = tree.copy()
     for key in tree.anchored - set(FileBlock.model_fields):
         if key in tree:
@@ -278,7 +282,7 @@ def _without_anchor_holders(tree: Block) -> Block:
 
 
 def split(args: str) -> tuple[str, ...]:
-    """The words of a command line by shell rules; variables and placeholders are still in them."""
+    """Split a command line by shell rules. Variables and placeholders stay in the words."""
     if "{dataset:" in args:
         args = _close_up_datasets(args)
     if not any(character in args for character in "'\"\\"):
@@ -287,7 +291,7 @@ def split(args: str) -> tuple[str, ...]:
 
 
 def _join_lines(args: str) -> str:
-    """A backslash at the end of a line joins it with the next, as in a shell; not within single quotes."""
+    """Join lines that end with a backslash, as a shell does, except within single quotes."""
 
     def joined(match: re.Match[str]) -> str:
         return (
@@ -298,7 +302,7 @@ def _join_lines(args: str) -> str:
 
 
 def _close_up_datasets(args: str) -> str:
-    """`{dataset: name, format}` without its blanks, so that it stays one word."""
+    """Remove the blanks in `{dataset: name, format}`, so that it stays one word."""
     for name, form in list(placeholders.raw_datasets_in(args)):
         args = args.replace(f"{{dataset:{name},{form}}}", f"{{dataset:{name.strip()},{form.strip()}}}")
     return args

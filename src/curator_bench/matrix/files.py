@@ -1,4 +1,4 @@
-"""The bytes of a matrix file: opened and held to limits. They are read in pieces and never in memory as a whole."""
+"""Open a matrix file and check its limits. It is read in pieces, never as a whole."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PIECE = 256 * 1024
 
 
 class Refused(Exception):
-    """A file that is no matrix at all: the line that shows it (0: none does), and what is wrong."""
+    """The file is not a matrix. `line` shows where (0: nowhere in particular), `problem` why."""
 
     def __init__(self, line: int, problem: str) -> None:
         super().__init__(problem)
@@ -24,7 +24,7 @@ class Refused(Exception):
 
 
 def open_text(path: Path) -> BinaryIO:
-    """The file, known to be text of a size that can be read."""
+    """Open a file that is text and not too large. Raises Refused."""
     try:
         if not path.is_file():
             raise Refused(0, _why_no_file(path))
@@ -70,7 +70,7 @@ def _pieces(file: BinaryIO) -> Iterator[bytes]:
 
 
 def line_at(path: Path, position: int) -> int:
-    """The number of the line a byte stands on."""
+    """Line number of a byte position."""
     with path.open("rb") as file:
         lines = 1
         for start, piece in zip(itertools.count(0, _PIECE), _pieces(file), strict=False):

@@ -1,4 +1,4 @@
-"""What placeholders may name, and what is wrong with a text that names something else."""
+"""The names that placeholders may use, and the mistakes of texts that use others."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ NO_REPO = "{curator_repo_dir}: the matrix is in no git checkout; pass --bench-cu
 
 @dataclass
 class KnownNames:
-    """The paths and datasets of one file. They come to be known one after the other while the file is read."""
+    """The paths and datasets of one file, filled in step by step while the file is read."""
 
     repo_dir: str = ""
     paths: dict[str, str] = field(default_factory=dict)
     path_problems: dict[str, str] = field(default_factory=dict)
     datasets: Mapping[tuple[str, str], Dataset] = field(default_factory=dict)
     all_paths: bool = True
-    """False where a mistake hides some: then an unknown name is not called a mistake of its own."""
+    """False if a mistake hides some paths. Unknown names are then not reported."""
     all_datasets: bool = True
 
     def fill(self, text: str) -> str:
         return placeholders.fill(text, names={**self.paths, REPO_DIR: self.repo_dir})
 
     def mistakes_in(self, text: str, also: Collection[str]) -> list[str]:
-        """What the text names and nobody knows; `also` are the names that only this text may use."""
+        """List the unknown names in the text. `also` holds further names that only this text may use."""
         if "{" not in text:
             return []
         known = {*also, *self.paths, *self.path_problems, REPO_DIR}
@@ -52,7 +52,7 @@ class KnownNames:
         return f"unknown dataset {name!r}{nearest(name, [known for known, _ in self.datasets])}"
 
     def problems_in(self, text: str, own: Collection[str] = ()) -> list[str]:
-        """What keeps the text from being filled in, though there is no mistake: something it names is not there."""
+        """List the problems of a valid text whose names have no value here."""
         if "{" not in text:
             return []
         problems: list[str] = []

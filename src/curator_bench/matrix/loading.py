@@ -1,4 +1,4 @@
-"""Loads every matrix file of one invocation: reads, merges overlays, expands, and raises all mistakes at once."""
+"""Load every matrix file of one invocation: read, merge overlays, expand, and raise all mistakes at once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from curator_bench.values import AxisValue, Entry, Matrix, MatrixFile, Place
 
 __all__ = ["LoadRequest", "load"]
 
-# What a session's directory holds beside those of its entries.
+# Names in a session's directory that are not folders of entries.
 _TAKEN_FOLDERS = (
     *("env", "data_setup", "undelivered", "sinks", "wandb", "fleet", "standing_clusters"),
     *("session.json", "summary.json", "progress.json", "packages.txt", "conda-explicit.txt"),
@@ -33,7 +33,7 @@ _SECRET_KEEPERS = ("env", "sinks", "sink_data")
 
 
 def load(request: LoadRequest) -> Matrix:
-    """Every entry of every file of the request. Raises MatrixError with all mistakes there are."""
+    """Load every entry of every file of the request. Raises MatrixError with all mistakes."""
     state, trees = _read_all(request)
     files: list[tuple[Block, MatrixFile]] = []
     entries: list[Entry] = []
@@ -58,7 +58,7 @@ def load(request: LoadRequest) -> Matrix:
 
 
 def _read_all(request: LoadRequest) -> tuple[Load, list[tuple[Path, Block]]]:
-    """The merged trees. Where a file calls variables secret, all are read again, knowing that from the start."""
+    """Read the merged trees. If a file lists `secrets`, all files are read again with these known from the start."""
     state = Load(request, Environment(request.variables))
     trees = _merged_trees(state)
     if not state.declared:
@@ -68,7 +68,7 @@ def _read_all(request: LoadRequest) -> tuple[Load, list[tuple[Path, Block]]]:
 
 
 def _merged_trees(state: Load) -> list[tuple[Path, Block]]:
-    """One tree per collected file, with its own further documents and every overlay laid over it."""
+    """Merge each collected file with its own further documents and with every overlay."""
     bases: list[tuple[Path, Block]] = []
     own_overlays: list[list[Block]] = []
     for path in state.request.files:
@@ -89,7 +89,7 @@ def _documents(path: Path, state: Load) -> list[Block]:
 
 
 def _declared_secrets(document: Block) -> Iterator[str]:
-    """The names under `secrets`, of the file and of its entries."""
+    """Yield the names under `secrets`, of the file and of its entries."""
     entries = document.get("entries")
     for block in (document, *(entries if isinstance(entries, Items) else ())):
         names = block.get("secrets") if isinstance(block, Block) else None
@@ -110,7 +110,7 @@ def _common_overlays(state: Load) -> list[Block]:
 
 
 def _datasets(document: Block, state: Load) -> Block:
-    """A datasets file may be of the old form or a matrix document with a list of datasets."""
+    """Read a datasets file: a matrix document with a list of datasets, or the old form."""
     if isinstance(document.get("datasets"), Items):
         return document
     return old_spellings.datasets_document(document, state.warnings, state.mistakes)
@@ -131,7 +131,10 @@ def _lay_over(bases: list[tuple[Path, Block]], overlays: list[Block], state: Loa
 def _add_unmatched(
     bases: list[tuple[Path, Block]], overlay: Block, matched: set[int], state: Load
 ) -> list[tuple[Path, Block]]:
-    """Entries of an overlay that no file has: with a script they are new, and the first file's; else mistakes."""
+    """Handle entries of an overlay that match no entry.
+
+    With a script they are new and join the first file; without one they are mistakes.
+    """
     entries = overlay.get("entries")
     if not isinstance(entries, Items) or not bases:
         return bases
@@ -152,7 +155,7 @@ def _matches_nothing(entry: Block, index: int, place: Place, bases: list[tuple[P
         return Mistake(place, f"entries[{index}].name", f"found {describe(name)}, expected the name of an entry")
     known = [known.get("name") for _, tree in bases for known in tree.get("entries") or () if isinstance(known, Block)]
     near = nearest(name, [text for text in known if isinstance(text, str)])
-    problem = f"an entry without a script changes one that there is, but there is no entry {name!r}{near}"
+    problem = f"an entry without a script must name an existing entry, but there is no entry {name!r}{near}"
     return Mistake(place, f"entries[{name}]", problem)
 
 
@@ -167,12 +170,16 @@ def _expand(path: Path, tree: Block, state: Load) -> tuple[Block, MatrixFile, li
 
 
 def _is_disabled(block: object) -> bool:
-    """Most blocks that are disabled are as if never written; one that says what is done anyway is then not done."""
+    """True if the block is disabled.
+
+    Disabled blocks are pruned as if absent, but the GPU recorder is on by default, so disabling its block has to switch
+    it off.
+    """
     return isinstance(block, Block) and block.get("enabled") is False
 
 
 def _note_secrets(node: Any, kept: bool, environment: Environment) -> None:
-    """Remembers the values of keys that are secret by their name, where keys are the user's own."""
+    """Remember the values of keys with secret names, in blocks whose keys are the user's own."""
     if isinstance(node, Block):
         for key, value in node.items():
             if isinstance(value, Block | Items):
@@ -185,7 +192,7 @@ def _note_secrets(node: Any, kept: bool, environment: Environment) -> None:
 
 
 def _texts_to_hide(value: str, environment: Environment) -> set[str]:
-    """What a secret key holds; a variable's name is no secret, only what it stands for is."""
+    """Values of a secret key to mask. A variable's value is a secret, its name is not."""
     if isinstance(value, Undefined):
         return set()
     filled, missing = (value, ()) if isinstance(value, Filled) else environment.fill(value)
@@ -193,7 +200,7 @@ def _texts_to_hide(value: str, environment: Environment) -> set[str]:
 
 
 def _check_names(entries: list[Entry], state: Load) -> None:
-    """Names are unique within a session. Within a file that was seen to; ids of combinations are by construction."""
+    """Report entry names used by two files. Names within a file are checked earlier."""
     first: dict[str, Entry] = {}
     for entry in entries:
         known = first.setdefault(entry.name, entry)
@@ -203,7 +210,7 @@ def _check_names(entries: list[Entry], state: Load) -> None:
 
 
 def _check_secrets(entries: list[Entry], state: Load) -> None:
-    """What names tests and folders is shown everywhere, so no secret may stand there."""
+    """Report secrets in the names of tests, marks or folders, which are shown everywhere."""
     for entry in entries:
         file = entry.file
         named = [entry.name, *entry.marks, *(value.text for value in entry.axes if value.named)]
@@ -214,7 +221,7 @@ def _check_secrets(entries: list[Entry], state: Load) -> None:
 
 
 def _check_equal(key: str, files: list[tuple[Block, MatrixFile]], state: Load) -> None:
-    """A session has one results directory and one set of sinks, so files that say something must agree."""
+    """Report files that disagree. A session has one results directory and one set of sinks."""
     first: tuple[object, Place] | None = None
     mask = state.mask()
     for tree, file in files:
@@ -230,7 +237,7 @@ def _check_equal(key: str, files: list[tuple[Block, MatrixFile]], state: Load) -
 
 
 def _brief(value: object, mask: Mask) -> str:
-    """Hidden before it is cut: half a secret would not be recognized."""
+    """Short text of a value. It is masked before it is cut, because half a secret is not recognised."""
     text = str(_hidden(value, mask))
     return text if len(text) <= 300 else text[:297] + "..."
 
@@ -244,7 +251,7 @@ def _hidden(value: Any, mask: Mask) -> Any:
 
 
 def _with_folders(entries: list[Entry]) -> tuple[Entry, ...]:
-    """Gives each entry its folder: one for its name, then one per axis value."""
+    """Give each entry its folder: one level for its name, one per axis value."""
     names = axes.safe_folders(dict.fromkeys(entry.name for entry in entries), _TAKEN_FOLDERS)
     below = {
         name: axes.safe_folders(dict.fromkeys(value.text for value in group))

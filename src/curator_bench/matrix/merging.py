@@ -1,4 +1,4 @@
-"""Overlays: lays one tree over another. Nothing is changed in place; trees may share parts through YAML anchors."""
+"""Overlays: merge one tree over another. Nothing is changed in place, because YAML anchors share parts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ _IDENTITY_KEYS = ("name", "metric", "type")
 
 
 def merge(base: Any, overlay: Any) -> Any:
-    """Scalars: the overlay wins. Mappings: deep. Lists: item by item (see `_merge_lists`)."""
+    """Merge `overlay` over `base`.
+
+    Scalars: the overlay wins. Mappings: deep. Lists: item by item (see `_merge_lists`).
+    """
     if isinstance(base, Block) and isinstance(overlay, Block):
         return _merge_blocks(base, overlay)
     if isinstance(base, Items) and isinstance(overlay, Items):
@@ -19,10 +22,10 @@ def merge(base: Any, overlay: Any) -> Any:
 
 
 def merge_document(base: Block, overlay: Block) -> tuple[Block, set[int]]:
-    """Lays an overlay file over a matrix file.
+    """Merge an overlay file over a matrix file.
 
-    Entries of the overlay that match none of the base's are left out; the answer says which of its entries
-    matched, by their position, so that the caller can tell what matched nowhere.
+    Overlay entries that match no entry are left out. Return the positions of the overlay's entries that matched, so
+    that the caller can report the others.
     """
     entries, overlay_entries = base.get("entries"), overlay.get("entries")
     if not isinstance(overlay_entries, Items):
@@ -40,7 +43,7 @@ def merge_document(base: Block, overlay: Block) -> tuple[Block, set[int]]:
 
 
 def append_entry(base: Block, overlay: Block, index: int) -> Block:
-    """The base with one entry of the overlay at the end of its entries."""
+    """Append one entry of the overlay to the base's entries."""
     merged = base.copy()
     entries = base["entries"].copy() if isinstance(base.get("entries"), Items) else Items()
     entries.add(overlay["entries"][index], overlay["entries"].places[index])
@@ -62,7 +65,7 @@ def _merge_blocks(base: Block, overlay: Block) -> Block:
 
 
 def _merge_lists(base: Items, overlay: Items) -> Items:
-    """Items that stand in the base already change nothing; mappings meet their namesakes; the rest is appended."""
+    """Merge lists: equal items are dropped, mappings are merged with those of the same name, the rest is appended."""
     merged = base.copy()
     known = {_identity(item) for item in base}
     namesakes: dict[str, dict[Any, list[int]]] = {}
@@ -81,14 +84,14 @@ def _merge_lists(base: Items, overlay: Items) -> Items:
 
 
 def _identity_key(item: Any) -> str | None:
-    """The key by which a mapping in a list is matched: name, metric, type, else its first."""
+    """Key that identifies a mapping in a list: name, metric, type, otherwise its first key."""
     if not isinstance(item, Block) or not item:
         return None
     return next((key for key in _IDENTITY_KEYS if key in item), next(iter(item)))
 
 
 def _positions(items: Items, key: str) -> dict[Any, list[int]]:
-    """Where the mappings of a list stand, by their value under `key`."""
+    """Positions of a list's mappings, by their value under `key`."""
     positions: dict[Any, list[int]] = {}
     for index, item in enumerate(items):
         if isinstance(item, Block) and key in item:
@@ -97,7 +100,10 @@ def _positions(items: Items, key: str) -> dict[Any, list[int]]:
 
 
 def _identity(value: Any) -> Any:
-    """Equal for values that read the same. Python calls true, 1 and 1.0 equal, and denies that .nan is .nan."""
+    """Comparable form of a value: equal for values that read the same.
+
+    Python itself says that true, 1 and 1.0 are equal, and that .nan is not.
+    """
     if isinstance(value, Block):
         return frozenset((key, _identity(inner)) for key, inner in value.items())
     if isinstance(value, Items):

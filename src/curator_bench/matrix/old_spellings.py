@@ -1,4 +1,4 @@
-"""Older and looser spellings, turned into the one the rest of the matrix room knows. Each old one earns one line."""
+"""Convert older and looser spellings to the current one. Each deprecated spelling gives one warning."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PATH_KEYS = ("datasets_path", "model_weights_path")
 
 
 def modernize(document: Block, warnings: list[str]) -> Block:
-    """A document in today's spelling: requirements and sink_data as lists, old top-level keys where they live now."""
+    """Convert a document to the current spelling: lists for requirements and sink_data, old top-level keys moved."""
     document = document.copy()
     _rename_environment(document)
     _move_results_path(document, warnings)
@@ -28,7 +28,7 @@ def modernize(document: Block, warnings: list[str]) -> Block:
 
 
 def datasets_document(datasets: Block, warnings: list[str], mistakes: list[Mistake]) -> Block:
-    """The old dataset file, `{"name": {"format": "path"}}`, as a matrix document with a list of datasets."""
+    """Convert the old dataset file, `{"name": {"format": "path"}}`, to a matrix document with a list of datasets."""
     items = Items()
     _note_repeated(datasets, (), mistakes)
     for name, formats in datasets.items():
@@ -53,7 +53,7 @@ def datasets_document(datasets: Block, warnings: list[str], mistakes: list[Mista
 
 def _note_repeated(block: Block, path: tuple[str, ...], mistakes: list[Mistake]) -> None:
     for key, place in block.repeated:
-        mistakes.append(Mistake(place, ".".join([*path, key]), "stands twice in the same mapping"))
+        mistakes.append(Mistake(place, ".".join([*path, key]), "is written twice in the same mapping"))
 
 
 def _formats(formats: Block) -> Items:
@@ -142,7 +142,7 @@ def _is_mapping(value: Any) -> bool:
 
 
 def _as_list(mapping: Block, by: str) -> Items:
-    """`{throughput: {min_value: 3}}` as `[{metric: throughput, min_value: 3}]`."""
+    """Convert `{throughput: {min_value: 3}}` to `[{metric: throughput, min_value: 3}]`."""
     items = Items()
     for name, value in mapping.items():
         place = mapping.places[name]

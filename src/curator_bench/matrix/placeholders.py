@@ -1,4 +1,4 @@
-"""`{…}` in the words of a command line: which there are, and what they become."""
+"""`{…}` in the words of a command line: find the placeholders and fill them in."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from curator_bench.matrix import environment
 from curator_bench.matrix.environment import Environment
 
-# `{{name}}` is a literal {name}. Any brace that is not of one of these shapes is literal too, JSON for instance.
+# `{{name}}` is a literal {name}. A brace outside these patterns is literal too, as in JSON.
 _PLACEHOLDER = re.compile(
     environment.PATTERN
     + r"|\{\{(?P<literal>[A-Za-z_][\w.-]*)\}\}"
@@ -19,7 +19,7 @@ _PLACEHOLDER = re.compile(
 _DATASET_BY_AXIS = re.compile(r"\{dataset:[^{}]*(?:\{[\w.-]*\}[^{}]*)+\}")
 _UNFINISHED_DATASET = re.compile(rf"(?<!\{{)(?:\{{dataset:[^{{}},]*\}}|{_DATASET_BY_AXIS.pattern})")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
-"""What an axis or a path may be called, so that `{NAME}` is a placeholder."""
+"""Valid name of an axis or a path, so that `{NAME}` is a placeholder."""
 
 ENTRY_DIR = "session_entry_dir"
 OLD_ENTRY_DIR = "session"
@@ -32,7 +32,7 @@ Dataset = tuple[str, str]
 
 
 def _matches_in(text: str) -> Iterator[re.Match[str]]:
-    """Every placeholder of a text, those in the default of a variable included."""
+    """Yield every placeholder of a text, including those in defaults of variables."""
     if "{" not in text:
         return
     for match in _PLACEHOLDER.finditer(text):
@@ -43,31 +43,31 @@ def _matches_in(text: str) -> Iterator[re.Match[str]]:
 
 
 def raw_datasets_in(text: str) -> Iterator[Dataset]:
-    """The datasets a text names, as (name, format) to the letter."""
+    """Yield the datasets a text names, as (name, format), with their blanks."""
     for match in _matches_in(text):
         if match["dataset"] is not None:
             yield match["dataset"], match["format"]
 
 
 def fill_in_datasets(text: str, names: Mapping[str, str]) -> str:
-    """The text with the axes filled in that choose a dataset or its format: `{dataset:cc,{format}}`."""
+    """Fill in the axes that choose a dataset or its format: `{dataset:cc,{format}}`."""
     return _DATASET_BY_AXIS.sub(lambda match: "{dataset:" + fill(match[0][len("{dataset:") :], names=names), text)
 
 
 def datasets_in(text: str) -> Iterator[Dataset]:
-    """The datasets a text names, as (name, format)."""
+    """Yield the datasets a text names, as (name, format)."""
     for name, form in raw_datasets_in(text):
         yield name.strip(), form.strip()
 
 
 def unfinished_datasets_in(text: str) -> Iterator[str]:
-    """What was meant to name a dataset but has no format: `{dataset:NAME}`."""
+    """Yield datasets without a format: `{dataset:NAME}`."""
     for match in _UNFINISHED_DATASET.finditer(text):
         yield match[0]
 
 
 def names_in(text: str) -> Iterator[str]:
-    """The other placeholders a text names."""
+    """Yield the names of all placeholders that are not datasets."""
     for match in _matches_in(text):
         if match["name"] is not None:
             yield match["name"]
@@ -80,9 +80,9 @@ def fill(
     dataset: Callable[[Dataset], str | None] = lambda _: None,
     variables: Environment | None = None,
 ) -> str:
-    """The text with everything filled in that is known; what is not known stays as it is.
+    """Fill in everything that is known; unknown placeholders stay as they are.
 
-    What a variable or a placeholder brings in is not itself searched for further ones.
+    The values of variables and placeholders are not searched for further ones.
     """
     if "{" not in text:
         return text
@@ -108,12 +108,12 @@ def fill(
 
 
 def fill_entry_dir(text: str, directory: str) -> str:
-    """The last placeholder of all, known only when a repeat starts. Literal braces are literal by now."""
+    """Fill in the entry's directory, which is known only when a repeat starts. Literal braces are literal by now."""
     return text.replace("{" + ENTRY_DIR + "}", directory).replace("{" + OLD_ENTRY_DIR + "}", directory)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """`; did you mean 'x'?` or, where nothing is near, the names there are."""
+    """Text for a message: `; did you mean 'x'?`, or the known names if none is near."""
     names = sorted(set(known))
     close = get_close_matches(name, _candidates(name, names), n=1, cutoff=0.6)
     if close:
@@ -125,7 +125,10 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def _candidates(name: str, names: list[str]) -> list[str]:
-    """Comparing is slow: with thousands of names and of mistakes only those that begin alike are worth it."""
+    """Names worth comparing.
+
+    Comparing is slow, so with thousands of names only those with the same beginning are compared.
+    """
     if len(names) <= _MOST_CANDIDATES:
         return names
     return [known for known in names if known[:1] == name[:1]][:_MOST_CANDIDATES]

@@ -1,4 +1,4 @@
-"""What is taken out before a tree is looked at: disabled blocks, `x-…` keys and keys set to nothing."""
+"""Prune a tree before validation: disabled blocks, `x-…` keys and keys set to null are removed."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from curator_bench.matrix.scalars import describe, resolve_plain
 from curator_bench.matrix.tree import Block, Filled, Items, Step, Undefined, show_path
 
 _GONE = object()
-# Below these keys every key is the user's own: an environment variable may be called x-anything, or enabled.
+# Below these keys all names are the user's: an environment variable may be called x-anything, or enabled.
 _OWN_NAMES = frozenset(["env", "environment", "resources"])
-# Below these every value is the user's own too: nothing is a value of an axis.
+# Below these keys all values are the user's too: null is a valid value of an axis.
 _OWN_VALUES = frozenset(["matrix", "exclude", "include"])
-# What stands inside the items of these is the business of a sink.
+# Settings inside these items belong to a sink.
 _SETTINGS = frozenset(["sinks", "sink_data"])
 
 
 class Pruner:
-    """Prunes one tree, collecting what is wrong with switches and the keys that were written twice where it counts."""
+    """Pruner of one tree. It collects the mistakes of `enabled` and of keys that are written twice."""
 
     def __init__(self, root: Block) -> None:
         self._root = root
         self.mistakes: list[Mistake] = []
 
     def prune(self) -> Block:
-        """The tree without what is switched off. Parts that need no change are the same objects as before."""
+        """Return the tree without its disabled parts. Unchanged parts are the same objects as before."""
         pruned = self._block(self._root, ())
         return Block() if pruned is _GONE else pruned
 
@@ -62,7 +62,7 @@ class Pruner:
         return block if changed is None else changed
 
     def _says_nothing(self, key: str, value: Any, block: Block, path: tuple[Step, ...]) -> bool:
-        """`x-…` keys, and `enabled` once it is known not to be false: any block may have it."""
+        """True for keys to remove: `x-…`, and `enabled` (any block may have it) unless it is undefined."""
         if key != "enabled":
             return key.startswith("x-")
         if isinstance(value, Undefined):
@@ -85,7 +85,7 @@ class Pruner:
     def _note_repeated(self, block: Block, path: tuple[Step, ...]) -> None:
         for key, place in block.repeated:
             where = show_path(self._root, (*path, key))
-            self.mistakes.append(Mistake(place, where, "stands twice in the same mapping"))
+            self.mistakes.append(Mistake(place, where, "is written twice in the same mapping"))
 
 
 def _switch(value: Any) -> Any:
@@ -93,5 +93,5 @@ def _switch(value: Any) -> Any:
 
 
 def _is_inside_settings(path: tuple[Step, ...]) -> bool:
-    """Whether the path leads below an item of `sinks` or `sink_data`: the item's own keys are ours."""
+    """True if the path leads below an item of `sinks` or `sink_data`. The item's own keys are ours."""
     return any(step in _SETTINGS and len(path) > index + 2 for index, step in enumerate(path))

@@ -1,4 +1,4 @@
-"""The keys of a `ray` block that stand in Python: they mean the same there, and mistakes are told the same way."""
+"""The keys of a `ray` block given in Python. They have the same meaning, and mistakes read the same."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from curator_bench.values import RaySettings
 
 
 def ray_settings(below: RaySettings, keys: Mapping[str, Any]) -> RaySettings:
-    """The settings with these keys laid over them; a BenchError has a line for each mistake."""
+    """Apply these keys over the settings. Raises BenchError with a line for each mistake."""
     tree = Block()
     tree.update(keys)
     block, problems = checked(RayBlock, tree)

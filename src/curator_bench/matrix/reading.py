@@ -1,7 +1,7 @@
-"""Bytes to trees: YAML (and so JSON) through libyaml's events, with limits that make hostile files harmless.
+"""Bytes to trees: YAML (and so JSON) from libyaml's events, with limits that make hostile files harmless.
 
-The tree is built here rather than by PyYAML's constructor because it needs places, a bound on nesting (libyaml's
-composer overflows the C stack) and a bound on what aliases expand to; it is also several times as fast.
+PyYAML's constructor is not used: the tree needs places, a limit on nesting (libyaml's composer overflows the C stack)
+and a limit on what aliases expand to. This is also several times as fast.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from curator_bench.values import Place
 MAX_NODES = 10_000_000
 MAX_DEPTH = 64
 
-# Variables in the values of these keys stay as they are until a run is planned. That way `args` can be split by shell
-# rules first, and a variable's value is never itself searched for variables and placeholders.
+# Variables in these keys stay until a run is planned. So `args` is split by shell rules first, and the value of a
+# variable is never searched for variables and placeholders.
 _FILLED_IN_LATER = "args"
 _ALL_FILLED_IN_LATER = frozenset(["env", "environment"])
 _NEVER_FILLED_IN = "secrets"  # names of variables, never their values
-# Below these such a key is the user's own, and nobody would fill it in later.
+# Below these keys such a key is the user's own, and nothing would fill it in later.
 _FILLED_IN_AT_ONCE = frozenset(
     ["matrix", "include", "exclude", "sinks", "sink_data", "mlflow", "slack", "wandb", "gdrive"]
 )
@@ -49,7 +49,7 @@ _VARIABLE_HINT = " (inside [ ] and { } a ${VARIABLE} needs quotes)"
 
 
 class _Anchored(NamedTuple):
-    """What an alias stands for: how many nodes it expands to, how deep they are; `scalar` is the event of a text."""
+    """Value of an alias, the number of nodes it expands to and their depth; `scalar` is the event of a text."""
 
     value: Any
     nodes: int
@@ -58,7 +58,7 @@ class _Anchored(NamedTuple):
 
 
 class _Frame:
-    """A mapping or list that is being filled, and the key whose value comes next."""
+    """A mapping or list under construction, and the key whose value comes next."""
 
     __slots__ = ("anchor", "at_once", "depth", "key", "later", "merges", "node", "nodes_before")
 
@@ -73,12 +73,15 @@ class _Frame:
         self.later = above is not None and (above.key in _ALL_FILLED_IN_LATER or above.key == _NEVER_FILLED_IN)
 
     def is_raw(self) -> bool:
-        """Whether the variables of the text that comes next are filled in later."""
+        """True if the variables of the next text are filled in later."""
         return not self.at_once and (self.later or self.key in (_FILLED_IN_LATER, _NEVER_FILLED_IN))
 
 
 def read(path: Path, environment: Environment, mistakes: list[Mistake], *, shown: str) -> list[Block]:
-    """The documents of a file as trees. What is wrong with the file goes to `mistakes`; `shown` is how to name it."""
+    """Read the documents of a file as trees.
+
+    Mistakes are added to `mistakes`; `shown` is the file's name in messages.
+    """
     try:
         with files.open_text(path) as file:
             return _Builder(shown, environment).documents(file)
@@ -115,7 +118,7 @@ def _hint(problem: str, line: bytes) -> str:
 
 
 class _Builder:
-    """Builds the trees of one file from its events, without recursion."""
+    """Builder of the trees of one file from its events, without recursion."""
 
     def __init__(self, file: str, environment: Environment) -> None:
         self._file = file
@@ -138,9 +141,9 @@ class _Builder:
         return found
 
     def _run(self, file: BinaryIO) -> Iterator[Block | None]:
-        """Builds document after document; an empty one is None."""
+        """Yield one document after the other; None for an empty one."""
         parser = _loader(file)
-        # By name: where a test run has imported PyYAML twice, its parser's event classes are not those of its module.
+        # Event classes are matched by name: if a test run imported PyYAML twice, they are not those of its module.
         handlers: dict[str, Callable[[Any], None]] = {
             "ScalarEvent": self._scalar,
             "MappingStartEvent": self._start_mapping,
@@ -190,7 +193,10 @@ class _Builder:
         return self._resolve(text) if plain else text
 
     def _filled(self, event: Any) -> Any:
-        """A text with its variables; unquoted it is what it reads as, unless reading it so would lose something."""
+        """Fill in a text's variables.
+
+        An unquoted text becomes the value it reads as, unless that would lose characters.
+        """
         text, missing = self._environment.fill(event.value)
         if missing:
             return Undefined.of(event.value, missing)
@@ -249,7 +255,7 @@ class _Builder:
 
     def _alias(self, event: Any) -> None:
         if event.anchor in self._open_anchors:
-            raise self._refused(event, f"*{event.anchor} stands inside the block it refers to")
+            raise self._refused(event, f"*{event.anchor} is inside the block it refers to")
         if event.anchor not in self._anchors:
             raise self._refused(event, f"*{event.anchor} refers to no anchor before it")
         anchored = self._anchors[event.anchor]
@@ -271,7 +277,7 @@ class _Builder:
             raise self._refused(event, f"nested more than {MAX_DEPTH} deep")
 
     def _add(self, value: Any, event: Any) -> None:
-        """Puts a value where it belongs: under the waiting key, at the end of the list, or at the root."""
+        """Add a value under the waiting key, at the end of the list, or as the root."""
         self._nodes += 1
         if self._nodes > MAX_NODES:
             raise self._refused(event, f"with its aliases written out it holds more than {MAX_NODES:,} nodes")
@@ -310,7 +316,7 @@ class _Builder:
         frame.key = key
 
     def _merge_keys(self, block: Block) -> None:
-        """YAML's merge key: what `<<` brings in stands under the block's own keys."""
+        """Apply YAML's merge key `<<`. The block's own keys win."""
         place = block.places["<<"]
         sources = block.take("<<")
         for source in sources if type(sources) is Items else [sources]:
@@ -321,7 +327,7 @@ class _Builder:
                     block.put(key, value, source.places[key])
 
     def _place_of(self, event: Any) -> Place:
-        """Values on one line share one object: there may be millions of them."""
+        """Place of an event. Values on one line share one object, because there may be millions of them."""
         line = event.start_mark.line + 1
         if self._place.line != line:
             self._place = Place(self._file, line)

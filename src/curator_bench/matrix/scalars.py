@@ -1,4 +1,4 @@
-"""Unquoted scalars to values, and values as messages name them."""
+"""Conversion of unquoted scalars to values, and of values to the words of messages."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _LONGEST_SHOWN = 60
 
 
 def resolve_plain(text: str) -> Any:
-    """The value of an unquoted scalar, by YAML 1.1 as PyYAML reads it.
+    """Convert an unquoted scalar by YAML 1.1, as PyYAML does.
 
-    Three things are as in YAML 1.2, because a person means them so: dates and 12:30 stay text; 1e3 and -.5 are
-    numbers; 0o17 is octal.
+    Three cases follow YAML 1.2, which is what people mean: dates and 12:30 stay text; 1e3 and -.5 are numbers; 0o17 is
+    octal.
     """
     if text in _NULLS:
         return None
@@ -56,7 +56,7 @@ def _integer(text: str) -> int | str:
 
 
 def describe(value: Any) -> str:
-    """A value as a message names it: what it is, and the value itself where that is short and no secret."""
+    """Describe a value in a message: its kind, or the value itself, shortened. Secrets are hidden."""
     if value is None:
         return "nothing"
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""The models every block of a matrix is validated by. Their field descriptions are the reference in docs/matrix.md."""
+"""The models that validate every block of a matrix. Their field descriptions are the reference in docs/matrix.md."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _MARKS_WITH_ARGUMENTS = frozenset(["bench_matrix", "filterwarnings", "parametriz
 
 
 def as_text(value: Any) -> Any:
-    """YAML reads 3 and true where a person meant the text; a program's arguments are texts anyway."""
+    """Convert a scalar to text: YAML reads 3 and true where a person meant the text."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value) if isinstance(value, str | int | float) else value
@@ -144,7 +144,7 @@ def _as_fraction(value: Any) -> Any:
 
 
 def _as_amount(value: float) -> float:
-    """Ray counts in ten-thousandths."""
+    """Check an amount of a resource. Ray counts in ten-thousandths."""
     if 0 < value < _LEAST_OF_A_RESOURCE:
         raise ValueError(f"expected 0 or at least {_LEAST_OF_A_RESOURCE}, the least that Ray knows")
     return value
@@ -220,7 +220,7 @@ class RequirementBlock(_Model):
         if self.exact_value is None and not has_range and not has_gate:
             raise ValueError("has no bound; expected min_value, max_value, exact_value, max_regression or max_drift")
         if self.exact_value is not None and has_range:
-            raise ValueError("exact_value stands beside min_value or max_value; expected one or the other")
+            raise ValueError("exact_value conflicts with min_value or max_value; expected one or the other")
         if self.min_value is not None and self.max_value is not None and self.max_value < self.min_value:
             raise ValueError(f"max_value {self.max_value:g} is below min_value {self.min_value:g}")
         if self.tolerance is not None and (self.exact_value is None or isinstance(self.exact_value, bool | str)):
@@ -262,7 +262,7 @@ class FormatBlock(_Model):
 
 
 class GenerateBlock(_Model):
-    """How to generate a missing dataset."""
+    """The generator of a missing dataset."""
 
     script: Text = Field(description="The script, found as an entry's is.")
     args: Text = Field("", description="Its arguments; `{dataset_dir}` is the folder to fill.")
@@ -374,5 +374,5 @@ class FileBlock(_Model):
     @classmethod
     def _one_viewer(cls, value: str | None, info: ValidationInfo) -> str | None:
         if value is not None and info.data.get("viewer_url") is not None:
-            raise ValueError("stands beside viewer_url; expected one of the two")
+            raise ValueError("conflicts with viewer_url; expected only one of the two")
         return value

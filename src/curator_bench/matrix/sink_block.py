@@ -1,4 +1,4 @@
-"""The block of a sink against the model that the sink has for it: mistakes are told as all others of a matrix."""
+"""Validate the block of a sink with the sink's own model. Mistakes read like all others of a matrix."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def sink_config(sink: SinkSettings, model: type[Model], mistakes: list[Mistake]) -> Model | None:
-    """The settings as the model has them; None with its mistakes added to the list."""
+    """Validate a sink's settings; None if there are mistakes, which are added to the list."""
     block = _block(sink.settings, sink.place, sink.places)
     shown = Items()
     shown.add(_block({"name": sink.name, **sink.settings}, sink.place, sink.places), sink.place)
@@ -25,7 +25,7 @@ def sink_config(sink: SinkSettings, model: type[Model], mistakes: list[Mistake])
 
 
 def sink_data(entry: Entry, sink: str, model: type[BaseModel], mistakes: list[Mistake]) -> None:
-    """Adds the mistakes of what an entry has for a sink; it is known by the line of the entry."""
+    """Validate an entry's data for a sink. Mistakes are added to the list, with the line of the entry."""
     block = _block(entry.sink_data[sink], entry.place, {})
     data = Items()
     data.add(_block({"name": sink}, entry.place, {}), entry.place)

@@ -1,4 +1,4 @@
-"""The tree a matrix file is read into: plain values in mappings and lists that remember where each stands."""
+"""The tree of a matrix file: plain values in mappings and lists that remember their places."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Block(dict[str, Any]):
         super().__init__()
         self.places: dict[str, Place] = {}
         self.repeated: list[tuple[str, Place]] = []
-        """Keys that stand more than once in the text; judged only where the block counts."""
+        """Keys written more than once. They are mistakes only if the block is used."""
         self.anchored: set[str] = set()
-        """Keys whose value carries a YAML anchor."""
+        """Keys whose value has a YAML anchor."""
 
     def put(self, key: str, value: Any, place: Place) -> None:
         self[key] = value
@@ -60,7 +60,7 @@ class Items(list[Any]):
 
 
 class Filled(str):
-    """A text that variables were filled into. It may be quoted only because YAML wants that: `{cpus: "${N}"}`."""
+    """A text with variables filled in. It may be quoted only because YAML requires it: `{cpus: "${N}"}`."""
 
     __slots__ = ("secret",)
     secret: bool
@@ -76,7 +76,7 @@ class Filled(str):
 
 
 class Undefined(str):
-    """A text that names environment variables which are not set; the text is as it stands in the file."""
+    """A text that names undefined variables, unchanged from the file."""
 
     __slots__ = ("variables",)
     variables: tuple[str, ...]
@@ -95,7 +95,7 @@ _LONGEST_STEP = 60
 
 
 def leaves(node: Any, here: Place, path: tuple[Step, ...] = ()) -> Iterator[tuple[tuple[Step, ...], Any, Place]]:
-    """Every value of the tree that is neither mapping nor list, with its path and its place."""
+    """Yield every scalar of the tree with its path and its place."""
     if isinstance(node, Block):
         for key, value in node.items():
             yield from leaves(value, node.places.get(key, here), (*path, key))
@@ -107,7 +107,7 @@ def leaves(node: Any, here: Place, path: tuple[Step, ...] = ()) -> Iterator[tupl
 
 
 def place_of(node: Any, path: tuple[Step, ...], here: Place) -> Place:
-    """The place of the value at `path`, or of the nearest of its parents that is there."""
+    """Place of the value at `path`, or of its nearest existing parent."""
     for step in path:
         if isinstance(node, Block) and isinstance(step, str) and step in node:
             here, node = node.places.get(step, here), node[step]
@@ -119,7 +119,10 @@ def place_of(node: Any, path: tuple[Step, ...], here: Place) -> Place:
 
 
 def show_path(root: Any, path: tuple[Step, ...]) -> str:
-    """`entries[removal].requirements[throughput].min_value`: list items by their name or metric where they have one."""
+    """Text of a path, as `entries[removal].requirements[throughput].min_value`.
+
+    List items are shown by name or metric.
+    """
     text, node = "", root
     for step in path:
         node = _child(node, step)
@@ -131,7 +134,7 @@ def show_path(root: Any, path: tuple[Step, ...]) -> str:
 
 
 def one_line(text: str) -> str:
-    """A message is one line, whatever the keys and names of the file are."""
+    """Replace control characters, so that a message stays one line."""
     return _CONTROL.sub(" ", text)
 
 

@@ -1,4 +1,4 @@
-"""Runs a pydantic model over a tree and tells what is wrong in the words of the matrix: path, found, expected."""
+"""Validate a tree with a pydantic model, and report mistakes in the words of a matrix: path, found, expected."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _EXPECTED_WITH = {
 def validated(
     model: type[Model], tree: Block, where: Place, above: Path, root: Any, out: list[Mistake]
 ) -> Model | None:
-    """The tree as a model, or None with its mistakes in `out`."""
+    """Convert the tree to a model; None if there are mistakes, which are added to `out`."""
     found, problems = checked(model, tree)
     for path, problem in problems.items():
         out.append(Mistake(place_of(tree, path, where), show_path(root, above + path), problem))
@@ -54,10 +54,10 @@ def validated(
 
 
 def checked(model: type[Model], tree: Block) -> tuple[Model | None, Problems]:
-    """The tree as a model, or None and what is wrong at which path.
+    """Convert the tree to a model; None with the problems by path if there are mistakes.
 
-    A quoted variable counts as the number or switch it reads as, where one is expected. An undefined variable is no
-    mistake: where its text does not fit, it is as if it were not there; whoever needs it is told elsewhere.
+    A quoted variable counts as a number or switch where one is expected. An undefined variable is not a mistake: where
+    its text does not fit, the value counts as absent, and the entry that needs it reports it.
     """
     original = tree
     while True:
@@ -109,14 +109,14 @@ def _touches(path: Path, undefined: typing.Iterable[Path]) -> bool:
 
 
 def _cut(tree: Block, path: Path) -> Path:
-    """The path itself, or the nearest above it that can be left out: a key that is there. Lists keep their length."""
+    """Nearest path upwards that can be removed: an existing key. Items of lists are not removed."""
     while path and (not isinstance(path[-1], str) or _value_at(tree, path) is _ABSENT):
         path = path[:-1]
     return path
 
 
 def _replaced(tree: Any, values: dict[Path, Any]) -> Any:
-    """A copy of the tree with other values at these paths."""
+    """Copy the tree with other values at these paths."""
     copy: Any = tree.copy()
     deeper: dict[Step, dict[Path, Any]] = {}
     for path, value in values.items():
@@ -133,18 +133,18 @@ def _replaced(tree: Any, values: dict[Path, Any]) -> Any:
 
 
 def _problems(model: type[BaseModel], tree: Block, error: ValidationError) -> Iterator[tuple[Path, str]]:
-    """Path and problem of each mistake; the members of a union that failed at one place become one problem."""
+    """Yield path and problem of each mistake. Failed members of a union at one place become one problem."""
     by_path: dict[Path, list[dict[str, Any]]] = {}
     for detail in error.errors(include_url=False):
         by_path.setdefault(_path_in(tree, detail), []).append(typing.cast("dict[str, Any]", detail))
     for path, details in by_path.items():
         if any(len(other) > len(path) and other[: len(path)] == path for other in by_path):
-            continue  # one member of a union did fit the shape; what is wrong inside it is said there
+            continue  # one union member has the right shape; its own mistake is reported
         yield path, _tell(model, path, details)
 
 
 def _path_in(tree: Any, detail: Any) -> Path:
-    """The error's location without the names of union members, which pydantic puts between the steps."""
+    """Path of an error. Pydantic puts the names of union members between the steps; they are removed."""
     location, path, node = detail["loc"], [], tree
     for step in location:
         inner = _value_at(node, (step,)) if isinstance(node, Block | Items) else _ABSENT
@@ -197,7 +197,7 @@ def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
 
 
 def plain(tree: Any) -> Any:
-    """The tree as ordinary dicts, lists and texts."""
+    """Convert the tree to plain dicts, lists and texts."""
     if isinstance(tree, Block):
         return {key: plain(value) for key, value in tree.items()}
     if isinstance(tree, Items):

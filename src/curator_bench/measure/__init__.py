@@ -1,1 +1,1 @@
-"""What is sampled around a run: memory, processor time, GPUs, Ray's tasks."""
+"""Samplers around a run: memory, processor time, GPUs, Ray's tasks."""

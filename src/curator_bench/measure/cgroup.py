@@ -1,4 +1,4 @@
-"""What the control groups this process is in allow it: version 1, version 2, and both at once. Linux."""
+"""Limits of this process's control groups: version 1, version 2, and both at once. Linux."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ _UNLIMITED_V1_BYTES = 1 << 60
 
 @dataclass(frozen=True, slots=True)
 class CgroupLimits:
-    """None: not limited. The strictest of the group's own limits and those of the groups above it, as far as seen."""
+    """The strictest limits of the process's group and the visible groups above it. None: not limited."""
 
     version: int | None = None
-    """None: no control groups here."""
+    """Lowest version in use; None without control groups."""
     memory_bytes: int | None = None
     cpus: float | None = None
-    """Processor time allowed, in processors."""
+    """Allowed processor time, in processors."""
     cpuset: str | None = None
-    """The processors allowed, such as 0-3,8."""
+    """Allowed processors, such as 0-3,8."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +28,12 @@ class _Mount:
     version: int
     controllers: frozenset[str]
     group: PurePosixPath
-    """The group that stands at the top of the mount."""
+    """Group at the top of the mount."""
     directory: Path
 
 
 def read_limits(root: Path = Path("/")) -> CgroupLimits:
-    """The limits of this process. `root` is where proc and sys are found."""
+    """Read the limits of this process. `root` contains proc and sys."""
     own_groups = dict(_own_groups(_text(root / "proc/self/cgroup")))
     mounts = list(_mounts(_text(root / "proc/self/mountinfo"), root))
     versions = [mount.version for mount in mounts if mount.version == 2 or mount.controllers & {"memory", "cpu"}]
@@ -46,13 +46,13 @@ def read_limits(root: Path = Path("/")) -> CgroupLimits:
 
 
 def count_cpus(cpuset: str) -> int:
-    """How many processors a list such as 0-3,8 names."""
+    """Count the processors in a list such as 0-3,8."""
     ranges = [part.partition("-") for part in cpuset.split(",") if part.strip()]
     return sum(int(last or first) - int(first) + 1 for first, _dash, last in ranges)
 
 
 def _own_groups(text: str) -> Iterator[tuple[str, PurePosixPath]]:
-    """The group of this process per controller; version 2, which has one for all, under the empty name."""
+    """Yield the process's group by controller. Version 2 has one group for all, under the empty name."""
     for line in text.splitlines():
         _number, controllers, group = line.split(":", 2)
         for controller in controllers.split(","):
@@ -71,7 +71,7 @@ def _mounts(text: str, root: Path) -> Iterator[_Mount]:
 
 
 def _folders(mounts: Iterable[_Mount], own_groups: dict[str, PurePosixPath], controller: str) -> Iterator[Path]:
-    """The folders that may limit this process with this controller, its own group's first, then those above."""
+    """Yield the folders that may limit this process with this controller: its own group's first, then those above."""
     for mount in mounts:
         if mount.version == 2 or controller in mount.controllers:
             group = own_groups.get("" if mount.version == 2 else controller)
@@ -81,7 +81,7 @@ def _folders(mounts: Iterable[_Mount], own_groups: dict[str, PurePosixPath], con
 def _upwards(mount: _Mount, group: PurePosixPath | None) -> Iterator[Path]:
     inside = group is not None and group.is_relative_to(mount.group) and ".." not in group.parts
     folder = mount.directory / group.relative_to(mount.group) if group is not None and inside else mount.directory
-    if not folder.is_dir():  # a group of the host's, seen from a container that has the top mounted only
+    if not folder.is_dir():  # the host's group, in a container that mounts only the top
         folder = mount.directory
     while folder != mount.directory:
         yield folder

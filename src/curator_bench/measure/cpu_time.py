@@ -1,9 +1,9 @@
-"""Adds up the processor time of a tree of processes that come and go between two looks.
+"""Add up the processor time of a tree of processes that come and go between two samples.
 
-What a process used is counted once: while it lives as its own time, and when it has ended through its parent, to
-whose waited-for time the kernel adds it. Nobody adds a process that was not waited for (a daemon, one whose parent
-ignores SIGCHLD): of it the last time seen is kept, and what it used after that is missed. So is the whole of a process
-that came and went unseen without being waited for by one that was seen.
+Each process is counted once: while it lives by its own time, afterwards by the waited-for time of its parent, to which
+the kernel adds it. The kernel adds nothing for a process that nobody waited for (a daemon, or a child of a parent that
+ignores SIGCHLD). Such a process counts with the last time seen, and its later use is missed. A process that comes and
+goes between samples is missed too, unless a sampled process waited for it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _CLOCK_GRAIN_S = 0.02
 
 
 class CpuLedger:
-    """The processor time a tree has used since `began`; each `update` is one look at it."""
+    """Processor time of a tree since `began`; each `update` is one sample of it."""
 
     def __init__(self, began: float) -> None:
         self._began = began
@@ -33,7 +33,10 @@ class CpuLedger:
         return max(0.0, living + self._used_by_ended - self._used_before)
 
     def update(self, usages: Iterable[ProcessUsage], outside: Mapping[int, float]) -> None:
-        """`outside`: of processes that wait for the tree's but are not in it, the waited-for time."""
+        """Add one sample.
+
+        `outside` holds the waited-for time of processes outside the tree that wait for its processes.
+        """
         now = {usage.pid: usage for usage in usages}
         ended = {pid: usage for pid, usage in self._seen.items() if not _same(usage, now.get(pid))}
         self._used_before += sum(
@@ -49,7 +52,7 @@ class CpuLedger:
     def _uncounted(
         self, ended: Mapping[int, ProcessUsage], now: Mapping[int, ProcessUsage], outside: Mapping[int, float]
     ) -> float:
-        """The time of the processes that ended, as far as no living one of the tree has it in its waited-for time."""
+        """Sum the time of ended processes that is not yet in the waited-for time of a living one."""
         by_heir: dict[int, float] = defaultdict(float)
         for usage in ended.values():
             by_heir[_heir(usage, ended)] += usage.cpu_s + usage.waited_cpu_s
@@ -58,7 +61,7 @@ class CpuLedger:
     def _not_inherited(
         self, heir: int, last_seen_s: float, now: Mapping[int, ProcessUsage], outside: Mapping[int, float]
     ) -> float:
-        if heir in outside:  # not in the tree: what it waited for since is the whole time, to the last moment
+        if heir in outside:  # outside the tree: its waited-for time holds all of it
             return max(last_seen_s, outside[heir] - self._outside.get(heir, outside[heir]))
         before, after = self._seen.get(heir), now.get(heir)
         if before is None or after is None or not _same(before, after):
@@ -71,7 +74,7 @@ def _same(usage: ProcessUsage, other: ProcessUsage | None) -> bool:
 
 
 def _heir(usage: ProcessUsage, ended: Mapping[int, ProcessUsage]) -> int:
-    """The nearest ancestor that has not ended with it."""
+    """Nearest ancestor that is still alive."""
     passed = {usage.pid}
     parent = usage.parent
     while parent in ended and parent not in passed:

@@ -1,4 +1,4 @@
-"""Samplers that others bring: made by name, and whatever they raise is a warning of the run."""
+"""Samplers from users: found by name. Any exception they raise becomes a warning of the run."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _LONGEST = 300
 
 
 class CustomSampler:
-    """A sampler of somebody else's, which never fails a run."""
+    """A user's sampler, wrapped so that it never fails a run."""
 
     def __init__(self, name: str, folder: Path, run: SampledRun) -> None:
-        """`name` as in `Plan.samplers`; files are looked for in `folder`."""
+        """Make the sampler. `name` is as in `Plan.samplers`; files are looked for in `folder`."""
         self._name = name
         self._warnings: list[str] = []
         self._sampler: Sampler | None = self._guarded(lambda: extensions.find("sampler", name, folder)(run))
@@ -34,7 +34,7 @@ class CustomSampler:
         found = self._guarded(lambda: dict(self._sampler.metrics()) if self._sampler else {}) or {}
         odd = sorted(str(name) for name, value in found.items() if not _is_metric(name, value))
         if odd:
-            self._warn(f"{', '.join(odd)} is no number")
+            self._warn(f"{', '.join(odd)} is not a number")
         return {name: value for name, value in found.items() if _is_metric(name, value)}
 
     def warnings(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""What GPUs do during a run (gpustats.csv and its figures), and who uses them before and after it."""
+"""Sampling of GPUs during a run (gpustats.csv and its metrics), and detection of GPUs already in use."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class GpuReading:
 
 @dataclass(frozen=True, slots=True)
 class GpuInUse:
-    """A GPU whose memory somebody uses."""
+    """A GPU whose memory is in use."""
 
     index: int
     uuid: str
@@ -60,7 +60,7 @@ class GpuInUse:
     used_bytes: int
     total_bytes: int
     pids: tuple[int, ...]
-    """Empty where the driver does not tell, as inside most containers."""
+    """Empty if the driver does not list processes, as in most containers."""
 
     def __str__(self) -> str:
         share = 100 * self.used_bytes / self.total_bytes
@@ -70,9 +70,9 @@ class GpuInUse:
 
 
 def busy_gpus(threshold: float, environ: Mapping[str, str] | None = None) -> list[GpuInUse]:
-    """The visible GPUs of whose memory more than this fraction is in use; none where there is no driver.
+    """List the visible GPUs whose used memory exceeds this fraction; empty if there is no driver.
 
-    `environ` is the script's, for its CUDA_VISIBLE_DEVICES; ours unless told.
+    `environ` is the script's, for its CUDA_VISIBLE_DEVICES; ours by default.
     """
     visible_to = os.environ if environ is None else environ
 
@@ -87,13 +87,13 @@ def _in_use(driver: Driver, device: Device) -> GpuInUse | None:
     try:
         memory = driver.memory(device)
         pids = driver.processes(device)
-    except GpuLost:  # the health listing and the run itself tell of it
+    except GpuLost:  # the health check and the run report it
         return None
     return None if memory is None else GpuInUse(device.index, device.uuid, device.name, *memory, pids or ())
 
 
 class GpuSampler:
-    """Writes gpustats.csv where there are GPUs; its figures are of all visible GPUs together."""
+    """Writer of gpustats.csv. Its metrics cover all visible GPUs together; without GPUs it writes nothing."""
 
     def __init__(
         self,
@@ -104,9 +104,9 @@ class GpuSampler:
         environ: Mapping[str, str] | None = None,
         schedule: Schedule | None = None,
     ) -> None:
-        """`environ` is the script's, for its CUDA_VISIBLE_DEVICES; ours unless told.
+        """Set up the sampler. `environ` is the script's, for its CUDA_VISIBLE_DEVICES; ours by default.
 
-        `below`: the folder from which on no link leads to the file.
+        No link is followed to the file from the folder `below` on.
         """
         self._rows = RowFile(csv_path, [field.name for field in fields(GpuReading)], below)
         self._interval_s = interval_s
@@ -116,11 +116,11 @@ class GpuSampler:
         self._watch: _Watch | None = None
         self._figures = _Figures()
         self._warnings: dict[str, None] = {}
-        share = _SHARE_OF_A_CORE * max(1.0, 1.0 / interval_s)  # who asks for a shorter interval pays for it
+        share = _SHARE_OF_A_CORE * max(1.0, 1.0 / interval_s)  # a shorter interval may cost more
         self._job = Job("sampling GPUs", self._sample, self._seconds_to_next_sample, share, self._close)
 
     def start(self) -> None:
-        """A sampler measures once."""
+        """Start sampling. A sampler can be started once."""
         if not self._schedule.add(self._job):
             self._warn("the GPU driver is slow to answer: gpustats.csv begins later than the run")
 
@@ -147,7 +147,7 @@ class GpuSampler:
         except NoDriver as absence:
             log_absence(absence)
             if absence.broken:
-                self._warn(f"nothing is measured of GPUs: {absence}")
+                self._warn(f"GPUs are not measured: {absence}")
             return None
         devices = driver.visible_devices(self._environ)
         return _Watch(driver, devices, driver.watch_faults(devices))
@@ -214,7 +214,10 @@ def _reading(driver: Driver, device: Device, stamp: str) -> GpuReading:
 
 
 class _Figures:
-    """Peaks and averages: memory and power summed over the GPUs, utilization averaged, temperature the hottest's."""
+    """Peaks and averages.
+
+    Memory and power are summed over the GPUs, utilization is averaged, temperature is the hottest GPU's.
+    """
 
     def __init__(self) -> None:
         self._of = {name: TimeAverage() for name in ("memory", "utilization", "temperature", "power")}

@@ -1,4 +1,4 @@
-"""Which GPUs the machine has, and whether each can be used: asked once, before anything runs."""
+"""The machine's GPUs and their health, checked once before anything runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from curator_bench.measure.nvml import Device, Driver, GpuLost, ask_driver
 
-# Numbers of NVML's own, which the older of its Python modules have no names for.
+# NVML's own numbers. Older versions of its Python module have no names for them.
 _COMPUTE_MODES = {0: "default", 1: "exclusive_thread", 2: "prohibited", 3: "exclusive_process"}
 _RECOVERY_ACTION_FIELD = 230
 _RECOVERY_ACTIONS = {
@@ -31,7 +31,7 @@ _KERNEL_MODULE = re.compile(r"Kernel Module\b.*?\s(\d+\.[\d.]+)")
 
 @dataclass(frozen=True, slots=True)
 class GpuInventory:
-    """The driver and the GPUs of the whole machine, whatever CUDA_VISIBLE_DEVICES says."""
+    """The driver and all GPUs of the machine, regardless of CUDA_VISIBLE_DEVICES."""
 
     driver: str | None = None
     models: tuple[str, ...] = ()
@@ -39,7 +39,7 @@ class GpuInventory:
 
 @dataclass(frozen=True, slots=True)
 class GpuHealth:
-    """What the driver says of one GPU; None where it says nothing. Past faults (Xid) it does not tell."""
+    """State of one GPU by its driver; None where unknown. The driver does not report past faults (Xid)."""
 
     index: int
     uuid: str
@@ -52,12 +52,12 @@ class GpuHealth:
     row_remap_pending: bool | None = None
     row_remap_failed: bool | None = None
     recovery_action: str | None = None
-    """What the driver wants done after a fault; "none" when nothing."""
+    """Recovery the driver asks for after a fault; "none" if no recovery is needed."""
     problems: tuple[str, ...] = ()
 
 
 def gpu_inventory() -> GpuInventory:
-    """The machine's GPUs as the driver's library names them, or else the kernel."""
+    """List the machine's GPUs from the driver's library, or from the kernel without one."""
     return ask_driver(_inventory, None) or _kernel_inventory(_KERNEL_LIST)
 
 
@@ -72,9 +72,9 @@ def _kernel_inventory(directory: Path) -> GpuInventory:
 
 
 def gpu_health(environ: Mapping[str, str] | None = None) -> list[GpuHealth]:
-    """The visible GPUs, also those that cannot be opened; none where there is no driver.
+    """Check the visible GPUs, including those that cannot be opened; empty without a driver.
 
-    `environ` is the script's, for its CUDA_VISIBLE_DEVICES; ours unless told.
+    `environ` is the script's, for its CUDA_VISIBLE_DEVICES; ours by default.
     """
     visible_to = os.environ if environ is None else environ
     return ask_driver(lambda driver: [_health(driver, device) for device in driver.visible_devices(visible_to)], [])
@@ -114,9 +114,9 @@ def _problems(health: GpuHealth) -> Iterator[str]:
     if health.uncorrected_ecc_errors:
         yield f"{health.uncorrected_ecc_errors} uncorrected memory errors (ECC) since the driver was loaded"
     if health.row_remap_failed:
-        yield "a defect row of its memory could not be replaced: the GPU has to be exchanged"
+        yield "a defective row of its memory could not be replaced: replace the GPU"
     if health.row_remap_pending or health.retired_pages_pending:
-        yield "defect memory is replaced at the next reset of the GPU"
+        yield "defective memory is replaced at the next reset of the GPU"
     if health.recovery_action not in (None, "none"):
         yield f"the driver asks for a recovery after a fault: {health.recovery_action}"
 

@@ -1,8 +1,8 @@
 """Memory and processor time of a tree of processes, sampled once a second.
 
-Memory is the private memory of every process (resident without shared: the kernel counts pages backed by a file, such
-as program code, as shared, and gives them up when it needs room) plus each shared segment once. What is swapped out and
-the pages of huge page pools are not in it; what a forked process still has in common with its parent is in it twice.
+Memory is the private memory of every process plus each shared segment once. Private is resident without shared; the
+kernel counts file-backed pages such as program code as shared, and drops them when it needs room. Swapped pages and
+pages of huge page pools are not counted. Pages that a forked process still shares with its parent are counted twice.
 """
 
 from __future__ import annotations
@@ -26,11 +26,14 @@ _FIRST_SAMPLES_EVERY_S = 0.1
 _SHARE_OF_A_CORE = 0.006
 _LOOK_UP_SHARE = 0.003
 _EARLY_LOOK_UP_SHARE = 0.02
-"""In the first seconds, when the tree grows with every look; the 50 ms a job has free pay for it."""
+"""Share of a core for looking up processes in the first seconds, when the tree grows quickly.
+
+It is paid from the 50 ms a job has free.
+"""
 
 
 class MemorySampler:
-    """`peak_memory_bytes`, `average_memory_bytes` and `cpu_time_s` of the processes that `find_pids` finds."""
+    """Sampler of `peak_memory_bytes`, `average_memory_bytes` and `cpu_time_s` of the processes from `find_pids`."""
 
     def __init__(
         self,
@@ -42,16 +45,17 @@ class MemorySampler:
         csv_path: Path | None = None,
         below: Path | None = None,
     ) -> None:
-        """`waiting_pids`: the processes outside the tree that start and wait for its own; this one unless told.
+        """Set up the sampler.
 
-        `csv_path`: where each sample becomes a row, if anywhere; `below`: the folder from which on no link leads there.
+        `waiting_pids` are the processes outside the tree that wait for its processes; by default this one. Each sample
+        becomes a row of `csv_path`; no link is followed to it from the folder `below` on.
         """
         self._find_pids = find_pids
         self._waiting_pids = waiting_pids
         self._schedule = schedule or Schedule()
         self._reader = reader or usage_reader()
         self._known: dict[int, float | None] = {}
-        """The processes of the tree and when each started; None for one that was found but not yet read."""
+        """Processes of the tree with the start of each; None if it was not read yet."""
         self._memory = TimeAverage()
         self._cpu = CpuLedger(self._reader.now())
         self._began = time.monotonic()
@@ -62,14 +66,14 @@ class MemorySampler:
         self._job = Job("sampling memory", self._sample, _seconds_to_next_sample, _SHARE_OF_A_CORE, self._close)
 
     def start(self) -> None:
-        """A sampler measures once."""
+        """Start sampling. A sampler can be started once."""
         self._began = time.monotonic()
         self._cpu = CpuLedger(self._reader.now())
         if not self._schedule.add(self._job):
             self._late.append("the first sample of memory took too long: the figures begin later than the run")
 
     def look_again(self) -> None:
-        """Tell that the tree has changed, for instance that the script was started: it is looked up at once."""
+        """Look up the tree at once, because it has changed, for instance by the start of the script."""
         self._tree_changed = True
         self._schedule.hurry(self._job)
 
@@ -80,7 +84,7 @@ class MemorySampler:
 
     def metrics(self) -> dict[str, float | int]:
         peak, average = self._memory.peak, self._memory.average
-        if not peak or average is None:  # over before it was looked at: not known, and not zero
+        if not peak or average is None:  # ended before the first sample: unknown, not zero
             return {}
         return {
             "peak_memory_bytes": int(peak),
@@ -96,7 +100,7 @@ class MemorySampler:
             if self._tree_changed or time.monotonic() >= self._look_up_due:
                 self._tree_changed = False
                 self._look_up()
-        finally:  # what was found before is sampled all the same
+        finally:  # sample the known processes in any case
             self._add_sample()
 
     def _add_sample(self) -> None:
@@ -121,9 +125,9 @@ class MemorySampler:
             self._rows = None
 
     def _look_up(self) -> None:
-        """Processes that were once in the tree stay in it: a find that overlooks one must not make it appear twice."""
+        """Look up the tree. A process once found stays in it, so that a failed search does not count it twice."""
         cpu_before, began = time.thread_time(), time.monotonic()
-        self._look_up_due = began + LOOK_UP_EVERY_S  # also when what follows fails
+        self._look_up_due = began + LOOK_UP_EVERY_S  # also if the following fails
         self._known.update(dict.fromkeys(self._find_pids()))
         self._reader.look_up_shared(self._known)
         early = began - self._began < LOOK_UP_EVERY_S
@@ -132,7 +136,7 @@ class MemorySampler:
         self._look_up_due = began + max(at_least_s, cost_s / share)
 
     def _read_known(self) -> list[ProcessUsage]:
-        """The processes of the tree that live; a number that went to another process is not one of them."""
+        """Read the tree's living processes. A pid that now belongs to another process is dropped."""
         usages = [usage for usage in self._read(self._known) if self._known[usage.pid] in (None, usage.started)]
         self._known = {usage.pid: usage.started for usage in usages}
         return usages
@@ -142,5 +146,5 @@ class MemorySampler:
 
 
 def _seconds_to_next_sample(elapsed_s: float) -> float:
-    """Close together at first, so that a script of half a second is seen too, then once a second."""
+    """Interval to the next sample: first short, to catch a script of half a second, then one second."""
     return min(SAMPLE_EVERY_S, max(_FIRST_SAMPLES_EVERY_S, elapsed_s / 2))

@@ -1,4 +1,4 @@
-"""How often the kernel has ended a process because memory ran out: of the machine, or of a control group. Linux."""
+"""Count of processes the kernel killed because memory ran out, of the machine or of a control group. Linux."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _COUNTER = "oom_kill"
 
 
 def memory_kills(vmstat: Path = Path("/proc/vmstat")) -> int:
-    """Since the machine was started; 0 where nobody counts."""
+    """Count since the machine's start; 0 if the kernel does not count."""
     try:
         lines = vmstat.read_text("ascii", "replace").splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""The NVIDIA driver's library as far as this room asks it: the devices, and one reading of each. Linux and Windows."""
+"""The NVIDIA driver's library: the devices, and one reading of each. Linux and Windows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST_FAULTS_AT_ONCE = 100
 
 
 class NoDriver(Exception):
-    """There is no NVIDIA driver to ask, or it does not answer (`broken`)."""
+    """No NVIDIA driver was found, or it does not answer (`broken`)."""
 
     def __init__(self, reason: str, broken: bool) -> None:
         super().__init__(reason)
@@ -26,15 +26,15 @@ class NoDriver(Exception):
 
 
 class GpuLost(Exception):
-    """The GPU has dropped off the bus, or its driver is gone."""
+    """The GPU dropped off the bus, or its driver is gone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """One GPU, or one MIG slice of it; without a handle when it could not be opened, `problem` says why."""
+    """One GPU or MIG slice. If it could not be opened, the handle is None and `problem` says why."""
 
     index: int
-    """In the order of the driver (by PCI bus), as nvidia-smi and Ray count."""
+    """Position in the driver's order (by PCI bus), as in nvidia-smi and Ray."""
     uuid: str
     name: str
     handle: Any
@@ -45,7 +45,7 @@ class Device:
 
 
 def ask_driver(question: Callable[[Driver], T], otherwise: T, patience_s: float = 20.0) -> T:
-    """The answer to `question`; `otherwise`, logged, when there is no driver, or it does not answer in time."""
+    """Ask the driver `question`; return `otherwise`, and log, if there is no driver or no answer in time."""
     answers: list[T] = []
     asking = threading.Thread(target=_ask, args=(question, answers), name="curator-bench GPU question", daemon=True)
     asking.start()
@@ -64,22 +64,22 @@ def _ask(question: Callable[[Driver], T], answers: list[T]) -> None:
             driver.close()
     except NoDriver as absence:
         log_absence(absence)
-    except Exception as failure:  # what cannot be told of a GPU never ends a run
+    except Exception as failure:  # a failed GPU query never ends a run
         log_absence(NoDriver(f"{type(failure).__name__}: {failure}", broken=True))
 
 
 def log_absence(absence: NoDriver) -> None:
-    """A machine without GPUs is nothing to talk about; one whose driver is out of order is."""
+    """Log that there is no driver: a warning if it is broken, debug on a machine without GPUs."""
     _log_once(logging.WARNING if absence.broken else logging.DEBUG, str(absence))
 
 
 @cache
 def _log_once(level: int, reason: str) -> None:
-    logger.log(level, "nothing is measured of GPUs: %s", reason)
+    logger.log(level, "GPUs are not measured: %s", reason)
 
 
 def open_driver() -> Driver:
-    """The driver; `NoDriver` where there is none."""
+    """Open the driver. Raises NoDriver if there is none."""
     try:
         import pynvml
     except ImportError as missing:
@@ -93,7 +93,7 @@ def open_driver() -> Driver:
 
 
 class Driver:
-    """The opened library. A question the GPU or the driver has no answer to is answered None."""
+    """The opened library. Questions the GPU or the driver cannot answer return None."""
 
     def __init__(self, pynvml: Any) -> None:
         self._nvml = pynvml
@@ -111,11 +111,11 @@ class Driver:
         return None if version is None else str(version)
 
     def devices(self) -> list[Device]:
-        """Every GPU of the machine, whatever CUDA_VISIBLE_DEVICES says."""
+        """List every GPU of the machine, regardless of CUDA_VISIBLE_DEVICES."""
         return [self._device(index) for index in range(self._optional(self._nvml.nvmlDeviceGetCount) or 0)]
 
     def visible_devices(self, environ: Mapping[str, str]) -> list[Device]:
-        """The GPUs that a process with this environment can use; CUDA, too, stops at the first word it cannot place."""
+        """List the GPUs that a process with this environment can use. Like CUDA, stop at the first unknown word."""
         devices = self.devices()
         words = visible_words(environ)
         if words is None:
@@ -124,10 +124,13 @@ class Driver:
         return list({device.uuid or device.index: device for device in chosen if device is not None}.values())
 
     def ask(self, device: Device, function: str, *arguments: Any) -> Any:
-        """The driver's answer, None when it has none; `GpuLost` when the device does not answer any more."""
+        """Call a function of the library for a device; None if it has no answer.
+
+        Raises GpuLost if the device stopped answering.
+        """
         if device.handle is None:
             raise GpuLost(device.problem)
-        call = getattr(self._nvml, function, None)  # an older pynvml has fewer
+        call = getattr(self._nvml, function, None)  # older versions of pynvml lack some functions
         try:
             return call and call(device.handle, *arguments)
         except self._nvml.NVMLError as refusal:
@@ -136,19 +139,19 @@ class Driver:
             return None
 
     def memory(self, device: Device) -> tuple[int, int] | None:
-        """Used and total bytes. What the driver keeps for itself is not "used", where the driver can tell."""
+        """Used and total bytes. Memory that the driver keeps for itself is not counted as used, if it tells."""
         answer = self.ask(device, "nvmlDeviceGetMemoryInfo", self._nvml.nvmlMemory_v2)
         answer = answer or self.ask(device, "nvmlDeviceGetMemoryInfo")
         return None if answer is None else (int(answer.used), int(answer.total))
 
     def temperature(self, device: Device) -> int | None:
         answer = self.ask(device, "nvmlDeviceGetTemperature", self._nvml.NVML_TEMPERATURE_GPU)
-        if answer is None:  # the newer call, for the day the older one is gone
+        if answer is None:  # the newer call, in case the older one was removed
             answer = self.ask(device, "nvmlDeviceGetTemperatureV", self._nvml.NVML_TEMPERATURE_GPU)
         return None if answer is None else int(answer)
 
     def processes(self, device: Device) -> tuple[int, ...] | None:
-        """The pids of the programs that use the device, as the machine counts them, not a container."""
+        """Pids of the programs that use the device, in the machine's numbering, not a container's."""
         compute = self.ask(device, "nvmlDeviceGetComputeRunningProcesses")
         graphics = self.ask(device, "nvmlDeviceGetGraphicsRunningProcesses")
         if compute is None and graphics is None:
@@ -156,13 +159,13 @@ class Driver:
         return tuple(sorted({int(process.pid) for process in (*(compute or ()), *(graphics or ()))}))
 
     def field(self, device: Device, number: int) -> int | None:
-        """The value of one of NVML's numbered fields."""
+        """Value of one of NVML's numbered fields."""
         answers = self.ask(device, "nvmlDeviceGetFieldValues", [number])
         known = answers is not None and answers[0].nvmlReturn == self._nvml.NVML_SUCCESS
         return int(answers[0].value.uiVal) if known else None
 
     def watch_faults(self, devices: Sequence[Device]) -> FaultWatch | None:
-        """Listens for the faults (Xid) of these devices from now on; None when the driver tells of none."""
+        """Listen for faults (Xid) of these devices from now on; None if the driver does not report faults."""
         events = self._optional(self._nvml.nvmlEventSetCreate)
         if events is None:
             return None
@@ -201,19 +204,19 @@ class Driver:
 
 
 class FaultWatch:
-    """The faults the driver has reported since it was made. Past ones it does not tell."""
+    """Faults reported since this object was made. The driver does not report earlier ones."""
 
     def __init__(self, pynvml: Any, events: Any) -> None:
         self._nvml = pynvml
         self._events = events
 
     def news(self) -> Iterator[tuple[str, int]]:
-        """The uuid of the GPU and the number (Xid) of each fault since the last time."""
+        """Yield GPU uuid and fault number (Xid) of each fault since the last call."""
         for _ in range(_MOST_FAULTS_AT_ONCE):
             try:
                 event = self._nvml.nvmlEventSetWait_v2(self._events, 0)
                 yield str(self._nvml.nvmlDeviceGetUUID(event.device)), int(event.eventData)
-            except self._nvml.NVMLError:  # most of all the one that says there is nothing
+            except self._nvml.NVMLError:  # usually the timeout: no event is waiting
                 return
 
     def close(self) -> None:
@@ -222,13 +225,13 @@ class FaultWatch:
 
 
 def visible_words(environ: Mapping[str, str]) -> list[str] | None:
-    """What CUDA_VISIBLE_DEVICES lists; None when it is not set and every GPU is visible."""
+    """Words of CUDA_VISIBLE_DEVICES; None if it is not set, so that every GPU is visible."""
     listed = environ.get("CUDA_VISIBLE_DEVICES")
     return None if listed is None else [word.strip() for word in listed.split(",")]
 
 
 def find_device(word: str, devices: Sequence[Device]) -> Device | None:
-    """The device with this index, or the only one whose uuid begins like this."""
+    """Find the device with this index, or the only one whose uuid has this prefix."""
     if word.isdecimal():
         return next((device for device in devices if device.index == int(word)), None)
     alike = [device for device in devices if word.startswith("GPU-") and device.uuid.startswith(word)]

@@ -1,4 +1,4 @@
-"""What psutil can tell where there is no /proc (macOS): shared memory and waited-for children stay unknown there."""
+"""Process usage from psutil, where there is no /proc (macOS). Shared memory stays unknown there."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from curator_bench.measure.usage import ProcessUsage
 
 
 class PsutilReader:
-    """The use of processes as psutil tells it; `started` counts from 1970."""
+    """Reader of process usage through psutil; `started` counts from 1970."""
 
     def now(self) -> float:
         return time.time()
@@ -33,7 +33,7 @@ class PsutilReader:
             return None
 
     def look_up_shared(self, pids: Collection[int]) -> None:
-        """Nothing here tells a segment from its copies, and the memory of one process from the other's."""
+        """No-op: psutil does not tell shared segments apart."""
 
     def shared_bytes(self) -> int:
         return 0

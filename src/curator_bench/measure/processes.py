@@ -1,7 +1,7 @@
-"""Finds and ends the processes of one run, whatever they did to leave it: another group or session, a dead parent.
+"""Find and end the processes of one run, even if they left its group or session or their parent died.
 
-A run is known by a mark in its environment that every descendant inherits, by its brand (see brands.py) where a process
-wipes its environment, and by its tree.
+A run's processes are known by a mark in the environment that every descendant inherits, by a brand if a process wiped
+its environment (see brands.py), and by the process tree.
 """
 
 from __future__ import annotations
@@ -22,38 +22,43 @@ RUN_VARIABLE = "CURATOR_BENCH_RUN"
 DEFAULT_GRACE_S = 5.0
 _MOST_LOOKS = 10
 _PROOF = 3
-"""As many looks that found nothing while processes ended are worth one while none did: some machine is never still."""
+"""Number of empty looks, with processes ending meanwhile, that prove as much as one empty look on a quiet machine.
+
+Some machines are never quiet.
+"""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.002, 0.1
 
-# Counted from the field after the name in /proc/PID/stat, which may hold blanks and brackets (proc_pid_stat(5)).
+# Positions in /proc/PID/stat, counted after the name, which may contain blanks and brackets (proc_pid_stat(5)).
 _STATE, _PARENT, _SESSION, _THREADS, _STARTED = 0, 1, 3, 17, 19
 _KERNEL_THREADS = 2
-"""The process all kernel threads descend from."""
+"""Pid of the parent of all kernel threads."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class ProcessId:
-    """One process for good: its number may be given again after its end, number and start together are not."""
+    """Identity of a process. A pid may be reused; pid and start together are unique."""
 
     pid: int
     started: float
-    """In the clock of the system's process table: only good for comparing."""
+    """Start in the clock of the system's process table; only good for comparing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What processes of one run or one cluster carry in their environment."""
+    """A mark that the processes of one run or one cluster carry in their environment."""
 
     value: str
     variable: str = RUN_VARIABLE
 
     def environment(self) -> dict[str, str]:
-        """What to add to a child's environment. SPT_NOENV keeps programs that rename themselves (Ray's workers among
-        them) from writing their new name over it."""
+        """Variables to add to a child's environment.
+
+        SPT_NOENV stops programs that rename themselves (such as Ray's workers) from overwriting the environment.
+        """
         return {self.variable: self.value, "SPT_NOENV": "1"}
 
     def is_branded_on(self, pid: int) -> bool:
-        """Also where the environment was wiped."""
+        """True if the process has the matching brand, which survives a wiped environment."""
         return is_branded(pid, run=self.value) if self.variable == RUN_VARIABLE else is_branded(pid, own=self.value)
 
 
@@ -66,11 +71,11 @@ class _Row:
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """All processes of the machine at one moment, as far as that can be read."""
+    """All processes of the machine at one moment, as far as they can be read."""
 
     living: Mapping[int, _Row]
     dead: frozenset[int]
-    """Numbers that were listed but had ended when they were read, now or long ago."""
+    """Pids that were listed but had ended when they were read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +85,7 @@ class _Sight:
 
 
 def identify(pid: int) -> ProcessId | None:
-    """The process that has this number now; None when there is none, or only what its parent has not yet fetched."""
+    """Identify the process with this pid; None if there is none or only a zombie."""
     row = _row(pid)
     return row.process if row else None
 
@@ -92,10 +97,10 @@ def is_running(process: ProcessId) -> bool:
 def find_processes(
     mark: Mark | None, roots: Iterable[ProcessId | int] = (), *, settle: bool = True, under: ProcessId | None = None
 ) -> frozenset[ProcessId]:
-    """The living processes that carry the mark, `roots`, and what descends from them or shares a session they lead.
+    """Find the living processes that carry the mark, `roots`, their descendants, and all in sessions they lead.
 
-    `under`: its descendants too, but not itself. Never this process or one of its ancestors. `settle`: look until two
-    looks agree, since a process that forks while the table is read can slip through one.
+    The descendants of `under` are included, but not `under` itself. This process and its ancestors are never included.
+    With `settle`, look until two looks agree, because a process that forks while the table is read can be missed.
     """
     known = frozenset(_identified(roots))
     found = _look(mark, known, under).found
@@ -116,11 +121,11 @@ def end_processes(
     before_end: Callable[[Iterable[int]], object] | None = None,
     under: ProcessId | None = None,
 ) -> frozenset[ProcessId]:
-    """End what `find_processes` finds: SIGTERM, after `grace_s` SIGKILL, until looking again finds nothing.
+    """End what `find_processes` finds: SIGTERM, SIGKILL after `grace_s`, until no process is found any more.
 
-    Returns what is still there `patience_s` after the first SIGKILL (stuck in the kernel, or another user's).
-    `before_end` gets the numbers of all that will be asked to end, and of all that will be killed, when they have been
-    stopped: until then they make nothing any more.
+    Returns what still runs `patience_s` after the first SIGKILL (stuck in the kernel, or another user's). `before_end`
+    gets the pids of all processes to be asked to end, and later of all to be killed. Each time they have been stopped
+    before, so that they create nothing more meanwhile.
     """
     hunt = _Hunt(mark, roots, under)
     if grace_s > 0:
@@ -131,7 +136,7 @@ def end_processes(
 
 
 class _Hunt:
-    """One end of one run. What was seen once stays known, also when its parent dies before it."""
+    """One attempt to end a run's processes. A process once seen stays known, even if its parent dies first."""
 
     def __init__(self, mark: Mark | None, roots: Iterable[ProcessId | int], under: ProcessId | None) -> None:
         self._mark, self._under = mark, under
@@ -164,7 +169,7 @@ class _Hunt:
                 _send(process, number)
 
     def stop(self) -> frozenset[ProcessId]:
-        """One that is being started while the others are stopped is seen by a further look."""
+        """Stop the processes; look again until no new one is found, because one may start meanwhile."""
         stopped: frozenset[ProcessId] = frozenset()
         for _ in range(_MOST_LOOKS):
             new = self._look() - stopped
@@ -189,8 +194,11 @@ class _Hunt:
         return found
 
     def _look(self) -> frozenset[ProcessId]:
-        """A process that is born again and again is not missed for good: whoever bore it was listed and had ended when
-        it was read. Then nothing found proves nothing, and it takes more looks."""
+        """Look once.
+
+        A process that keeps forking itself could escape every look. Its parent is then listed but ended when read, so
+        an empty look with newly ended processes is weak evidence and more looks follow.
+        """
         sight = _look(self._mark, self._known, self._under)
         is_proof = sight.dead <= self._dead
         self._known |= sight.found
@@ -241,7 +249,7 @@ def _look(mark: Mark | None, roots: Collection[ProcessId], under: ProcessId | No
 
 
 def _ancestry(pid: int, table: Mapping[int, _Row]) -> Iterator[int]:
-    """The process, its parent, and so on up to the first; also where the table does not show all of them."""
+    """Yield the process and its ancestors up to pid 1, even if the table lacks some of them."""
     while pid > 0:
         yield pid
         row = table.get(pid)
@@ -250,7 +258,7 @@ def _ancestry(pid: int, table: Mapping[int, _Row]) -> Iterator[int]:
 
 
 def _closure(members: set[int], rows: Iterable[_Row]) -> set[int]:
-    """With all children of members, and all of the sessions that members lead."""
+    """Add all descendants of members, and all processes of the sessions that members lead."""
     followers: dict[int, list[int]] = defaultdict(list)
     for row in rows:
         followers[row.parent].append(row.process.pid)
@@ -266,10 +274,10 @@ def _closure(members: set[int], rows: Iterable[_Row]) -> set[int]:
 if sys.platform == "linux":
 
     def _send(process: ProcessId, number: signal.Signals) -> None:
-        """The signal reaches this very process or none."""
+        """Send a signal to this process and no other, even if its pid is reused."""
         try:
             descriptor = os.pidfd_open(process.pid)
-        except OSError:  # gone, which is seen below too; or an old kernel
+        except OSError:  # gone (checked again below), or an old kernel
             _send_by_number(process, number)
             return
         with suppress(OSError), os.fdopen(descriptor, "rb", buffering=0):  # gone meanwhile, or another user's
@@ -283,8 +291,10 @@ if sys.platform == "linux":
         return _Table(living, pids - rows.keys())
 
     def _row(pid: int) -> _Row | None:
-        """None for what has ended, whether or not its parent has fetched it; a first thread that ended while others
-        run is still a process."""
+        """Read a row of the table; None if the process has ended or is a zombie.
+
+        A process whose first thread has ended while others run still counts.
+        """
         try:
             with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
                 fields = file.read(4096).rpartition(b") ")[2].split()
@@ -295,7 +305,7 @@ if sys.platform == "linux":
         return _Row(ProcessId(pid, int(fields[_STARTED])), int(fields[_PARENT]), int(fields[_SESSION]))
 
     def _carries(pid: int, mark: Mark) -> bool | None:
-        """None where there is nothing to read."""
+        """True if the process carries the mark; None if its environment cannot be read."""
         try:
             with open(f"/proc/{pid}/environ", "rb", buffering=0) as file:
                 environment = file.read()

@@ -1,4 +1,4 @@
-"""Reads /proc for what processes use. Shared memory is left to the module of that name."""
+"""Process usage from /proc. Shared memory is in the module of that name."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from collections.abc import Collection
 from curator_bench.measure.shared_memory import SharedMemory
 from curator_bench.measure.usage import ProcessUsage
 
-# Counted from the field after the name in /proc/PID/stat, which may hold blanks and brackets (proc_pid_stat(5)).
+# Positions in /proc/PID/stat, counted after the name, which may contain blanks and brackets (proc_pid_stat(5)).
 _PARENT, _USER, _SYSTEM, _WAITED_USER, _WAITED_SYSTEM, _STARTED = 1, 11, 12, 13, 14, 19
 
 
 class ProcReader:
-    """The use of processes as /proc tells it; `started` counts from the machine's boot."""
+    """Reader of process usage in /proc; `started` counts from the machine's boot."""
 
     def __init__(self) -> None:
         self._page_bytes = os.sysconf("SC_PAGE_SIZE")

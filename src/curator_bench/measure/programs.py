@@ -1,4 +1,4 @@
-"""A program of ours in a child process, in the interpreter of a cluster: this process does not talk to Ray."""
+"""Run one of our programs in a child process, with a cluster's interpreter. This process itself never talks to Ray."""
 
 from __future__ import annotations
 
@@ -22,26 +22,29 @@ _SHOWN_BYTES = 300
 
 
 class ProgramFailed(Exception):
-    """It did not start, ended too early, did not answer in time, or could not do what it was asked."""
+    """The program did not start, ended too early, did not answer in time, or reported a failure."""
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A program to run by its path, in an interpreter that need not have curator_bench."""
+    """The program to run. It runs by its path, in an interpreter that may not have curator_bench."""
 
     python: str
     program: Path
     env: Mapping[str, str]
     arguments: tuple[str, ...] = ()
     log_path: Path | None = None
-    """The file that its output is added to. Without one, the last line of it is told when it fails."""
+    """File its output is appended to. Without one, a failure shows the output's last line."""
     working_dir: str | None = None
     own_mark: str | None = None
-    """With the mark of the run in `env`, what all that it starts is branded with; None: not branded."""
+    """Brand of the program and its descendants, together with the run's mark in `env`; None: not branded."""
 
 
 class Program:
-    """Answers in lines of JSON, by a descriptor of its own since Ray may print; ends when its input does."""
+    """A running program.
+
+    It answers in lines of JSON, on its own descriptor because Ray may print, and ends when its input is closed.
+    """
 
     def __init__(self, command: Command) -> None:
         self._said: BinaryIO | None = None
@@ -58,7 +61,7 @@ class Program:
         if command.own_mark is not None:
             brand(self._process.pid, run=command.env.get(RUN_VARIABLE, ""), own=command.own_mark)
         self.roots = tuple(filter(None, [identify(self._process.pid)]))
-        """The child's identity, which stays its own when another process gets its number."""
+        """The child's identity, unique even if its pid is reused."""
 
     def ask(self, question: Any) -> None:
         """Send a line of JSON."""
@@ -70,7 +73,7 @@ class Program:
             raise ProgramFailed(self._how_it_ended()) from error
 
     def answer(self, within_s: float) -> dict[str, Any]:
-        """The next answer; one that only tells a problem is raised."""
+        """Read the next answer. Raises ProgramFailed if it reports a failure or does not come in time."""
         deadline = time.monotonic() + within_s
         while b"\n" not in self._unread:
             if not _is_readable(self._answers, deadline):
@@ -86,11 +89,11 @@ class Program:
         return answer
 
     def end(self) -> None:
-        """End the program, if it has not ended, and reap it."""
+        """End the program if it still runs, and reap it."""
         assert self._process.stdin
         try:
             self._process.stdin.close()
-        except OSError:  # it has gone first
+        except OSError:  # it ended first
             self._process.kill()
         try:
             self._process.wait(_ENDS_WITHIN_S)
@@ -132,7 +135,7 @@ class Program:
         try:
             code = self._process.wait(_ENDS_WITHIN_S)
         except subprocess.TimeoutExpired:
-            return "it answers no more"
+            return "it stopped answering"
         return ": ".join([f"it ended with exit code {code}", *self._last_line()])
 
     def _last_line(self) -> list[str]:

@@ -1,6 +1,6 @@
-"""Memory of a cluster that we did not start, on all of its machines: sampled there, in a child process's actors.
+"""Memory of a cluster that we did not start, on all its machines. It is sampled there, by actors of a child process.
 
-What is counted is what `memory` counts: private memory of every process, and shared memory once. Linux only.
+It counts as `memory` does: private memory of every process, and shared memory once. Linux only.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ Samples = Sequence[tuple[float, float]]
 
 
 class RayMemorySampler:
-    """`peak_memory_bytes` and `average_memory_bytes` of all processes of a cluster; drivers are not among them."""
+    """Sampler of `peak_memory_bytes` and `average_memory_bytes` of all processes of a cluster, without drivers."""
 
     def __init__(self, python: str, env: Mapping[str, str]) -> None:
-        """The cluster's interpreter, and an environment with the address and what opens it."""
+        """Take the cluster's interpreter, and an environment with its address and token."""
         self._python = python
         self._env = env
         self._program: Program | None = None
@@ -37,7 +37,7 @@ class RayMemorySampler:
         self._warnings: list[str] = []
 
     def start(self) -> None:
-        """Begin; returns when all machines are sampled."""
+        """Start; return once all machines are sampled."""
         try:
             self._program = Program(Command(self._python, _PROGRAM, self._env))
             self._program.answer(_READY_WITHIN_S)
@@ -81,15 +81,15 @@ class RayMemorySampler:
 
 
 def totals(machines: Sequence[Samples], began: float, ended: float) -> list[tuple[float, float]]:
-    """What all machines held together, at each moment from `began` to `ended` at which one of them was sampled.
+    """Sum the machines' memory at every moment from `began` to `ended` at which one was sampled.
 
-    Between two of its samples a machine counts with the first of them, before its first with that.
+    Between two samples a machine counts with the earlier one, and before its first sample with that one.
     """
     moments = {min(max(moment, began), ended) for samples in machines for moment, _ in samples} | {began, ended}
     return [(moment, sum(_held(samples, moment) for samples in machines)) for moment in sorted(moments) if machines]
 
 
 def _held(samples: Samples, moment: float) -> float:
-    """By the last sample that is not later; samples are in the order of their times."""
+    """Memory at a moment, from the last sample before it. Samples are ordered by time."""
     later = bisect_right(samples, moment, key=itemgetter(0))
     return samples[max(0, later - 1)][1]

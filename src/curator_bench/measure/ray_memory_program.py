@@ -1,7 +1,7 @@
-"""The program that samples the memory of a cluster we did not start: run by path, in the cluster's interpreter.
+"""Program that samples the memory of a cluster we did not start. It runs by path, in the cluster's interpreter.
 
-It stands alone. It is a driver with one small actor on each machine, which samples in a thread of its own: while the
-benchmark runs it submits no tasks.
+It imports nothing of ours. It is a driver with one small actor per machine, which samples in its own thread; it submits
+no tasks while the benchmark runs.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ def main() -> None:
             for _ in sys.stdin:
                 answers.write(json.dumps(collected(samplers)) + "\n")
                 break
-        except Exception as error:  # whatever Ray raises is the answer
+        except Exception as error:  # any exception of Ray becomes the answer
             answers.write(json.dumps({"failed": in_words(error)}) + "\n")
-    os._exit(0)  # the actors go with their driver; saying good-bye takes long
+    os._exit(0)  # actors end with their driver; a clean shutdown is slow
 
 
 def start_samplers() -> Dict[str, Any]:
-    """One actor per machine, by its address: nodes that share one are sampled once."""
+    """Start one actor per machine, by address. Nodes that share an address are sampled once."""
     ray: Any = importlib.import_module("ray")
     strategies: Any = importlib.import_module("ray.util.scheduling_strategies")
     ray.init(namespace="curator-bench-memory", log_to_driver=False, logging_level=logging.ERROR)
@@ -56,14 +56,14 @@ def start_samplers() -> Dict[str, Any]:
 
 
 def collected(samplers: Dict[str, Any]) -> Dict[str, Any]:
-    """The samples of each machine: when, by its clock, and how many bytes."""
+    """Collect the samples of each machine: the time by its own clock, and the bytes."""
     ray: Any = importlib.import_module("ray")
     answers = {address: sampler.stop.remote() for address, sampler in samplers.items()}
     samples, problems = [], []
     for address, answer in answers.items():
         try:
             found, problem = ray.get(answer, timeout=ANSWERS_WITHIN_S)
-        except Exception as error:  # a machine that has gone takes its samples along
+        except Exception as error:  # a lost machine's samples are lost too
             found, problem = [], in_words(error)
         if found:
             samples.append(found)
@@ -73,7 +73,7 @@ def collected(samplers: Dict[str, Any]) -> Dict[str, Any]:
 
 
 class CuratorBenchMemory:
-    """Samples the processes that one Ray session has on this machine, but for itself."""
+    """Sampler of the processes of one Ray session on this machine, except itself."""
 
     def __init__(self, session: str) -> None:
         self._session = session
@@ -108,12 +108,12 @@ class CuratorBenchMemory:
                 self._pids = processes_of(self._session) - {os.getpid()}
             held = sum(map(private_bytes, self._pids)) + shared_bytes(self._pids)
             self._samples.append((time.time(), held))
-        except Exception as error:  # told at the end
+        except Exception as error:  # reported at the end
             self._problem = in_words(error)
 
 
 def processes_of(session: str) -> Set[int]:
-    """Those that name the session in their command, and all that descends from them."""
+    """Find the processes that name the session in their command, and their descendants."""
     pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
     children: Dict[int, List[int]] = {}
     for pid in pids:
@@ -138,7 +138,7 @@ def private_bytes(pid: int) -> int:
 
 
 def shared_bytes(pids: Iterable[int]) -> int:
-    """Of the files in memory that these processes have open, Ray's object store among them, each once."""
+    """Bytes of the in-memory files these processes have open, such as Ray's object store, each once."""
     held: Dict[Tuple[int, int], int] = {}
     for pid in pids:
         for path in descriptors(pid):

@@ -1,7 +1,7 @@
-"""The times of the tasks of a Ray cluster, by Ray's own events, and the bytes its object store wrote to disk.
+"""Times of a Ray cluster's tasks from Ray's own events, and bytes its object store wrote to disk.
 
-Asking is left to `ray_tasks_program`, in a child process. Events of all drivers of the cluster count, each with the
-part of it that lies between `start` and `stop`, by the clocks of the nodes.
+`ray_tasks_program` asks the cluster, in a child process. Events of all drivers count, each with the part that lies
+between `start` and `stop`, by the clocks of the nodes.
 """
 
 from __future__ import annotations
@@ -23,13 +23,15 @@ _SECONDS = {"compute_time_s": "execute", "serializing_time_s": "deserialize", "t
 
 
 class RayTaskSampler:
-    """`compute_time_s` (executing), `serializing_time_s` (reading arguments), `transfer_time_s` (storing results), each
-    the sum of `ray_tasks` tasks, and where there were more, how many: `ray_tasks_without_times`. Further
-    `disk_spill_time_s` (writing and reading back) and `spilled_bytes`. What Ray does not tell is left out.
+    """Sampler of the times of Ray's tasks, and of spilling.
+
+    `compute_time_s` (executing), `serializing_time_s` (reading arguments) and `transfer_time_s` (storing results) are
+    sums over `ray_tasks` tasks. `ray_tasks_without_times` counts the tasks without times, if any. `disk_spill_time_s`
+    is writing and reading back, `spilled_bytes` the bytes written. Metrics that Ray does not report are left out.
     """
 
     def __init__(self, python: str, env: Mapping[str, str]) -> None:
-        """The cluster's interpreter, and an environment with the address and what opens it."""
+        """Take the cluster's interpreter, and an environment with its address and token."""
         self._python = python
         self._env = env
         self._program: Program | None = None
@@ -38,7 +40,7 @@ class RayTaskSampler:
         self._warnings: list[str] = []
 
     def start(self) -> None:
-        """Begin; returns when the cluster has answered, so that asking is not part of what is measured."""
+        """Start; return once the cluster has answered, so that the connection is not measured."""
         try:
             self._program = Program(Command(self._python, _PROGRAM, self._env))
             self._program.answer(_READY_WITHIN_S)
@@ -47,7 +49,7 @@ class RayTaskSampler:
         self._began_ns = time.time_ns()
 
     def stop(self) -> None:
-        """End; returns a second or two later, for Ray gathers events that long before it reports them."""
+        """Stop; return a second or two later, because Ray collects events that long before it reports them."""
         if self._program is None:
             return
         try:
@@ -58,7 +60,7 @@ class RayTaskSampler:
         self.cancel()
 
     def cancel(self) -> None:
-        """End without asking for anything."""
+        """Stop without asking for results."""
         program, self._program = self._program, None
         if program is not None:
             program.end()

@@ -1,9 +1,8 @@
-"""The program that asks a Ray cluster what its tasks took, and its object store for disk: run by path, in the cluster's
-interpreter.
+"""Program that asks a Ray cluster for the times of its tasks, and its object store for disk use.
 
-It stands alone, and is no driver: it only calls services of the cluster, so no job or task of its own is among what it
-reads. It calls them by hand, since the grpc library comes with ray[default] only, and a plain call is five frames of
-HTTP/2 (RFC 9113, with literal headers of RFC 7541).
+It runs by path, in the cluster's interpreter, and imports nothing of ours. It is no driver: it only calls services of
+the cluster, so it adds no job or task to what it reads. It makes the calls by hand, because the grpc library comes with
+ray[default] only, and a plain call is five HTTP/2 frames (RFC 9113, with literal headers of RFC 7541).
 """
 
 from __future__ import annotations
@@ -21,18 +20,20 @@ from typing import Any, Dict, List, Optional, Tuple
 OWN_DIRECTORY = os.path.dirname(os.path.abspath(__file__))
 ANSWERS_WITHIN_S = 10.0
 REPORTED_EVERY_S = 1.0
-"""How long Ray's workers and drivers gather events before they report them."""
+"""Interval at which Ray's workers and drivers report their events."""
 LOOK_EVERY_S = 0.25
 PATIENCE_S = 4.0
-"""How long to wait after the end of the window for what is still on its way."""
+"""Wait after the end of the window for events still under way."""
 MOST_SILENT = 0.5
-"""How many tasks may have no times, for one that has. An actor that is killed takes those of its last second along, and
-Ray Data kills the actors that look at its files."""
+"""Largest number of tasks without times, per task with times.
+
+A killed actor loses the events of its last second, and Ray Data kills the actors that inspect its files.
+"""
 TIMES = {"task:execute": "execute", "task:deserialize_arguments": "deserialize", "task:store_outputs": "store"}
 DISK = ("spill_time_total_s", "restore_time_total_s", "spilled_bytes_total")
 FINISHED, DRIVER_TASK, ALIVE = 11, 3, 0
 OWN_ACTORS = "CuratorBench"
-"""What samples memory on the nodes of a cluster; its tasks are none of the benchmark's."""
+"""Prefix of our memory actors. Their tasks are not the benchmark's."""
 LARGEST_WINDOW = (1 << 31) - 1
 DATA, HEADERS, RESET, SETTINGS, PING, GOAWAY, WINDOW_UPDATE = 0, 1, 3, 4, 6, 7, 8
 END_STREAM = ACKNOWLEDGED = 1
@@ -49,12 +50,12 @@ def main() -> None:
             answers.write(json.dumps({"ready": True}) + "\n")
             for line in sys.stdin:
                 answers.write(json.dumps(before.compare(**json.loads(line))) + "\n")
-        except Exception as error:  # whatever Ray raises is the answer
+        except Exception as error:  # any exception of Ray becomes the answer
             answers.write(json.dumps({"failed": in_words(error)}) + "\n")
 
 
 class Baseline:
-    """What a cluster counted before the window, for all it counts from its own start."""
+    """Counters of a cluster before the window. It counts from its own start."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -62,7 +63,7 @@ class Baseline:
         self._disk, _ = disk_use(cluster)
 
     def compare(self, began_ns: int, ended_ns: int) -> Dict[str, Any]:
-        """What fell into the window: `tasks` and `disk`, each None where the cluster does not tell, and `problems`."""
+        """Return `tasks` and `disk` of the window, each None if the cluster does not report it, and `problems`."""
         disk, problem = disk_use(self._cluster)
         window = Window(began_ns, ended_ns)
         view = self._settled(window)
@@ -76,7 +77,7 @@ class Baseline:
         }
 
     def _settled(self, window: Window) -> View:
-        """A look that has all there is: two looks agree and no task is missing, or patience is at its end."""
+        """Look until two looks agree and no task is missing, or patience runs out."""
         wait_until(window.ended_ns, REPORTED_EVERY_S + LOOK_EVERY_S)
         before = None
         while True:
@@ -94,7 +95,7 @@ class Window:
         self.ended_ns = ended_ns
 
     def part_of(self, began_ns: int, ended_ns: int) -> Optional[float]:
-        """The seconds of a time that lie in the window; None when all of it is before or after."""
+        """Seconds of a time span that lie in the window; None if all of it is outside."""
         start, end = max(began_ns, self.began_ns), min(ended_ns, self.ended_ns)
         return (end - start) / 1e9 if start <= end else None
 
@@ -103,26 +104,28 @@ class Window:
 
 
 class View:
-    """The tasks of one moment's answer that fall into the window."""
+    """Tasks of one answer that fall into the window."""
 
     def __init__(self, reply: Any, window: Window) -> None:
         self._window = window
         self._stored = len(reply.events_by_task)
         self.dropped = reply.num_status_task_events_dropped
-        """Tasks forgotten since the cluster began, which keeps so many and no more. (That it drops other events says
-        nothing: of a driver it keeps the first thousand, and each task that is submitted makes one.)"""
+        """Tasks forgotten since the cluster started, because it keeps a limited number.
+
+        Other dropped events mean nothing: of a driver it keeps the first thousand, and every submitted task makes one.
+        """
         self.seconds = dict.fromkeys(TIMES.values(), 0.0)
         self.executed = 0
         self.silent = 0
-        """Tasks that have finished, while whoever executed them has not told of it."""
+        """Tasks that have finished, but whose worker has not reported the times."""
         for task in reply.events_by_task:
             if task.task_info.type != DRIVER_TASK and not task.task_info.func_or_class_name.startswith(OWN_ACTORS):
                 self._add(task)
 
     def is_whole(self, forgotten: int) -> bool:
-        """Whether the seconds are those of the tasks, but for a few.
+        """True if the seconds cover nearly all tasks.
 
-        A cluster that somebody connected to knows at least of that; one that knows nothing was told not to.
+        A cluster with a connected driver knows at least that driver. If it knows nothing, its events are switched off.
         """
         return self._stored > 0 and not forgotten and self.silent <= MOST_SILENT * self.executed
 
@@ -160,15 +163,16 @@ Disk = Dict[str, Dict[str, float]]
 
 
 def disk_use(cluster: Cluster) -> Tuple[Optional[Disk], str]:
-    """By node, what its object store has written and read since it began; None where a node does not answer."""
+    """Read by node what its object store wrote and read since its start; None, with a reason, if a node does not
+    answer."""
     try:
         return {node: cluster.disk_use(address) for node, address in cluster.nodes()}, ""
-    except Exception as error:  # the tasks can be told all the same
+    except Exception as error:  # the tasks can still be reported
         return None, f"the object store does not tell what it wrote to disk: {in_words(error)}"
 
 
 def difference(before: Optional[Disk], after: Optional[Disk]) -> Optional[Dict[str, float]]:
-    """None also where a node has gone: what it wrote is not known any more."""
+    """Subtract two disk uses; None if unknown, or if a node has gone and its use is lost."""
     if before is None or after is None or not set(before) <= set(after):
         return None
     total: Dict[str, float] = collections.defaultdict(float)
@@ -179,7 +183,7 @@ def difference(before: Optional[Disk], after: Optional[Disk]) -> Optional[Dict[s
 
 
 class Cluster:
-    """The services of a cluster that are asked here."""
+    """The services of a cluster that are called here."""
 
     def __init__(self, address: str) -> None:
         self._messages: Any = importlib.import_module("ray.core.generated.gcs_service_pb2")
@@ -193,7 +197,7 @@ class Cluster:
         return self._call(self._address, "TaskInfoGcsService/GetTaskEvents", request, reply)
 
     def nodes(self) -> List[Tuple[str, str]]:
-        """Identity and address of each living node."""
+        """List id and address of each living node."""
         request, reply = self._messages.GetAllNodeInfoRequest(), self._messages.GetAllNodeInfoReply
         found = self._call(self._address, "NodeInfoGcsService/GetAllNodeInfo", request, reply).node_info_list
         return [
@@ -213,7 +217,7 @@ class Cluster:
 
 
 def authorization() -> Dict[str, str]:
-    """As Ray itself finds it: from the environment or a file, and none where it is not to be used."""
+    """Authorization headers as Ray finds them, from the environment or a file; empty if tokens are off."""
     raylet: Any = importlib.import_module("ray._raylet")
     if raylet.get_authentication_mode() != raylet.AuthenticationMode.TOKEN:
         return {}
@@ -222,7 +226,7 @@ def authorization() -> Dict[str, str]:
 
 
 def call(address: str, path: str, message: bytes, headers: Dict[str, str]) -> bytes:
-    """One unary call of gRPC; OSError when it is refused, unanswered or breaks off."""
+    """Make one unary gRPC call. Raises OSError if it is refused, unanswered or broken off."""
     host, _, port = address.rpartition(":")
     all_headers = {
         ":method": "POST",
@@ -275,12 +279,12 @@ def frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
 
 
 def literal(name: str, value: str) -> bytes:
-    """A header that needs no table and no compression."""
+    """Encode a header without tables and compression."""
     return b"\0" + b"".join(length(len(text)) + text for text in (name.encode(), value.encode()))
 
 
 def length(number: int) -> bytes:
-    """An integer with a prefix of 7 bits."""
+    """Encode an integer with a prefix of 7 bits."""
     if number < 127:
         return bytes([number])
     number, digits = number - 127, [127]

@@ -1,4 +1,4 @@
-"""Who can tell what processes use here: /proc on Linux, psutil elsewhere."""
+"""The choice of usage reader: /proc on Linux, psutil elsewhere."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from curator_bench.measure.usage import UsageReader
 
 
 def usage_reader() -> UsageReader:
-    """The reader for this operating system."""
+    """Make the reader for this operating system."""
     if sys.platform == "linux":
         from curator_bench.measure.procfs import ProcReader
 

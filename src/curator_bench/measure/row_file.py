@@ -1,4 +1,4 @@
-"""A CSV file that grows by whole rows while a run goes on, so that it can be read at any moment and after any end."""
+"""A CSV file that grows by whole rows during a run, so that it is readable at any moment and after any crash."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from curator_bench import safe_files
 
 
 class RowFile:
-    """Made, with its header, when the first rows come; an older file of the name is replaced.
+    """A CSV file. It is created with its header when the first rows come, and replaces an older file.
 
-    `below`: the folder from which on no link leads to it, its own where nothing is said.
+    No link is followed to it from the folder `below` on; by default from its own folder.
     """
 
     def __init__(self, path: Path, columns: Sequence[str], below: Path | None = None) -> None:
@@ -23,7 +23,7 @@ class RowFile:
         self._file: BinaryIO | None = None
 
     def add(self, rows: Iterable[Sequence[object]]) -> None:
-        """Append the rows, all of them or (disk full: OSError) none."""
+        """Append all rows, or none (disk full: OSError)."""
         if self._file is None:
             self._file = safe_files.create_file(self._path, below=self._below)
             self._write(self._file, [self._columns])

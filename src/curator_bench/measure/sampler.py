@@ -1,4 +1,4 @@
-"""The one shape of every sampler: what is measured while a run goes on. How it is measured is each sampler's own."""
+"""The interface of every sampler. How it measures is its own matter."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from typing import Protocol
 
 
 class Sampler(Protocol):
-    """Measures from `start` to `stop`. No method raises because a measurement failed: `warnings` tells of it."""
+    """Measures from `start` to `stop`. A failed measurement raises nothing; it is reported by `warnings`."""
 
     def start(self) -> None:
-        """Begin; returns once the first sample is taken, or after a moment when that takes too long."""
+        """Start; return after the first sample, or after a moment if that takes too long."""
 
     def stop(self) -> None:
-        """Take the last sample and end; to be called before what is measured is cleaned up."""
+        """Take the last sample and stop. Called before the measured processes are cleaned up."""
 
     def metrics(self) -> dict[str, float | int]:
-        """The figures of the time from `start` to `stop`; what could not be measured is left out."""
+        """Metrics of the time from `start` to `stop`. What could not be measured is left out."""
 
     def warnings(self) -> tuple[str, ...]:
-        """What the reader of the figures should know, each once."""
+        """Warnings for the reader of the metrics, each once."""
 
 
 @dataclass(frozen=True, slots=True)
 class SampledRun:
-    """One execution of a script, as a sampler of your own is told of it: `Sampler(run)`."""
+    """One execution of a script, passed to your own sampler: `Sampler(run)`."""
 
     name: str
-    """The name of the entry, with its axes' values in brackets."""
+    """Name of the entry, with its axis values in brackets."""
     directory: Path
-    """The folder for files of the sampler."""
+    """Folder for the sampler's files."""
     pids: Callable[[], Sequence[int]]
-    """The processes of the script and of its cluster at this moment; none before the script has started."""
+    """Returns the pids of the script and its cluster now; empty before the script has started."""
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """The environment of the script, with the address of its cluster and what opens it."""
+    """Environment of the script, with the address and token of its cluster."""

@@ -1,4 +1,4 @@
-"""One daemon thread that calls jobs when they are due and keeps what they cost below a share of one core."""
+"""One daemon thread that calls jobs when they are due and limits their cost to a share of one core."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from collections.abc import Callable
 logger = logging.getLogger(__name__)
 
 _FREE_CPU_S = 0.05
-"""What a job may cost before its share counts, so that short runs are sampled too."""
+"""Processor time a job may use before its share applies, so that short runs are sampled too."""
 
 
 class Job:
-    """Something to call again and again. A call that fails is logged once and never stops the job."""
+    """A call that is repeated. A failure is logged once and does not stop the job."""
 
     def __init__(
         self,
@@ -24,9 +24,10 @@ class Job:
         share: float,
         end: Callable[[], None] | None = None,
     ) -> None:
-        """`interval` gives the seconds to the next call from those since the first; `share` is of one core.
+        """Set up the job.
 
-        `end` is called after the last call, on the same thread.
+        `interval` returns the seconds to the next call from the seconds since the first; `share` is the share of one
+        core. `end` is called after the last call, on the same thread.
         """
         self._name, self._call, self._interval, self._share, self._end = name, call, interval, share, end
         self._began = self._due = 0.0
@@ -66,7 +67,7 @@ class Job:
     def _try(self, call: Callable[[], None]) -> None:
         try:
             call()
-        except Exception as failure:  # a sampler that fails is a warning, never the run's end
+        except Exception as failure:  # a failing sampler is a warning and never ends the run
             self._note(failure)
 
     def _note(self, failure: Exception) -> None:
@@ -76,7 +77,7 @@ class Job:
 
 
 class Schedule:
-    """Runs jobs one after the other on a thread that lives while there are any. Several samplers may share one."""
+    """Runner of jobs, one after the other, on a thread that lives while there are any. Samplers may share one."""
 
     def __init__(self) -> None:
         self._jobs: list[Job] = []
@@ -84,7 +85,7 @@ class Schedule:
         self._thread: threading.Thread | None = None
 
     def add(self, job: Job, patience_s: float = 2.0) -> bool:
-        """Call `job` now and whenever it is due; False when the first call is still going on after `patience_s`."""
+        """Call `job` now and whenever it is due; False if the first call takes longer than `patience_s`."""
         with self._changed:
             job.begin()
             self._jobs.append(job)
@@ -95,13 +96,13 @@ class Schedule:
         return job.called.wait(patience_s)
 
     def hurry(self, job: Job) -> None:
-        """Call `job` at once, whatever it has cost."""
+        """Call `job` at once, whatever it has cost so far."""
         with self._changed:
             job.hurried = True
             self._changed.notify()
 
     def remove(self, job: Job, patience_s: float = 2.0) -> bool:
-        """Call `job` once more and never again; False when that did not happen within `patience_s`."""
+        """Call `job` a last time; False if that did not finish within `patience_s`."""
         with self._changed:
             if job not in self._jobs:
                 return True
@@ -124,7 +125,7 @@ class Schedule:
                 job = min(self._jobs, key=lambda each: each.due)
                 wait_s = job.due - time.monotonic()
                 if wait_s <= 0:
-                    job.hurried = False  # a hurry from here on, while the job is called, calls it again
+                    job.hurried = False  # a later hurry calls the job again
                     return job
                 self._changed.wait(wait_s)
             self._thread = None

@@ -1,9 +1,9 @@
-"""The shared memory that processes map (Ray's object store among it), each segment counted once (Linux).
+"""Shared memory of processes, such as Ray's object store, with each segment counted once (Linux).
 
-What a segment holds is read off the file behind it: the pages it has, not its size, which for an object store is only
-what it may grow to. Ray deletes that file at once, but its raylet keeps it open, and /proc leads there. Where no
-process has it open (System V segments, anonymous shared mappings), the shares that /proc/PID/smaps gives each process
-are added; of such a segment, pages that none of the processes has touched itself are missed.
+A segment counts with the pages that its file has, not with its size, which for an object store is only an upper limit.
+Ray deletes that file at once, but its raylet keeps it open, and it is reached through /proc. If no process has the file
+open (System V segments, anonymous shared mappings), the processes' shares in /proc/PID/smaps are added up. Pages of
+such a segment that no process has touched are then missed.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _DELETED = " (deleted)"
 _BLOCK_BYTES = 512
 _WORTH_SMAPS_BYTES = 1 << 20
 _SMAPS_SHARE = 0.002
-"""Of one core: smaps walks the page tables, which takes 100 ms and more where a process has many gigabytes."""
+"""Share of one core for reading smaps. It walks the page tables: 100 ms and more for a process with many gigabytes."""
 _SMAPS_EVERY_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One piece of shared memory, the same in every process that maps it."""
+    """One segment of shared memory, equal in every process that maps it."""
 
     device: int
     inode: int
@@ -49,7 +49,7 @@ class _Mapping:
 
 
 class SharedMemory:
-    """The segments mapped by some processes, and what they hold."""
+    """The segments that some processes map, and their size in memory."""
 
     def __init__(self) -> None:
         self._paths: dict[Segment, str] = {}
@@ -65,7 +65,7 @@ class SharedMemory:
         self._add_shares({segment: found for segment, found in mappings.items() if segment not in self._paths})
 
     def used_bytes(self) -> int:
-        """The memory that the segments found last hold now. One that nobody holds any more counts as nothing."""
+        """Bytes the segments found last hold now. A segment without a holder counts as zero."""
         held = (_held_bytes(segment, path) for segment, path in self._paths.items())
         return sum(bytes_ or 0 for bytes_ in held) + sum(self._by_shares.values())
 
@@ -92,7 +92,7 @@ class SharedMemory:
 
 def _mappings(pids: Iterable[int]) -> Iterator[_Mapping]:
     for pid in sorted(pids):
-        if _has_shared_pages(pid):  # the list of mappings costs half a millisecond, this a hundredth
+        if _has_shared_pages(pid):  # listing mappings takes 0.5 ms, this a hundredth of it
             yield from (_mapping(match, pid) for match in _MAPPINGS.finditer(_read(f"/proc/{pid}/maps")))
 
 
@@ -110,7 +110,7 @@ def _has_shared_pages(pid: int) -> bool:
 
 
 def _path_to(segment: Segment, mappings: Iterable[_Mapping]) -> str | None:
-    """A path that leads to the segment: its own, or that of a descriptor one of its processes has open."""
+    """Find a path to the segment: its own, or an open descriptor of one of its processes."""
     for mapping in mappings:
         candidates = [mapping.path] if not mapping.path.endswith(_DELETED) else []
         for path in (*candidates, *_descriptors(mapping)):
@@ -154,7 +154,7 @@ def _held_by_shares(mappings: dict[Segment, list[_Mapping]]) -> dict[Segment, in
 
 
 def _shares(pid: int) -> Iterator[tuple[Segment, int]]:
-    """The part of each shared mapping that is this process's when its pages are divided among all that map them."""
+    """Yield this process's share of each shared mapping, with its pages divided among all that map them."""
     segment: Segment | None = None
     for line in _read(f"/proc/{pid}/smaps").splitlines():
         if _ANY_HEADER.match(line):

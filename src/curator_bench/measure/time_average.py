@@ -1,14 +1,14 @@
-"""Peak and average over time of a quantity that is looked at now and then."""
+"""Peak and time-weighted average of a quantity sampled now and then."""
 
 from __future__ import annotations
 
 
 class TimeAverage:
-    """Peak and average of a quantity between looks that are not evenly spaced."""
+    """Peak and average of a quantity sampled at irregular intervals."""
 
     def __init__(self) -> None:
         self.peak: float | None = None
-        """None without a look, as is the average."""
+        """None without a sample, as is the average."""
         self._area = 0.0
         self._first: float | None = None
         self._last = (0.0, 0.0)

@@ -1,4 +1,4 @@
-"""What one process uses at one moment, and the shape of what can tell it."""
+"""Resource usage of one process at one moment, and the interface of its readers."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class ProcessUsage:
-    """One process at one moment. `pid` and `started` together name it for good."""
+    """One process at one moment. `pid` and `started` together identify it."""
 
     pid: int
     started: float
-    """When it began, in seconds of its reader's clock."""
+    """Start, in seconds of the reader's clock."""
     parent: int
     private_bytes: int
-    """Resident memory without what is shared or backed by a file."""
+    """Resident memory that is neither shared nor backed by a file."""
     cpu_s: float
-    """User and system time of its own."""
+    """Its own user and system time."""
     waited_cpu_s: float
-    """The same of its children that ended and were waited for, theirs included."""
+    """User and system time of its ended and waited-for children, and of theirs."""
 
 
 class UsageReader(Protocol):
-    """Reads the use of processes; shared memory is told once for all of them."""
+    """Reader of process usage. Shared memory is reported once for all of them."""
 
     def now(self) -> float:
-        """This moment, in seconds of the clock that `ProcessUsage.started` is on."""
+        """The current time on the clock of `ProcessUsage.started`."""
 
     def usage(self, pid: int) -> ProcessUsage | None:
-        """What the process uses; None when it is gone or may not be looked at."""
+        """Read the usage of a process; None if it is gone or not accessible."""
 
     def look_up_shared(self, pids: Collection[int]) -> None:
         """Find the shared memory that these processes map."""
 
     def shared_bytes(self) -> int:
-        """What the shared memory found last holds now, each segment counted once."""
+        """Bytes the shared memory found last holds now, each segment once."""

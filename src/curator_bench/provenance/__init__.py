@@ -1,1 +1,1 @@
-"""What was measured with what: git, packages, machine, environment."""
+"""Provenance of a run: git, packages, machine, environment."""

@@ -1,4 +1,4 @@
-"""The packages of the conda environment we run in, read from its records: no conda process is needed."""
+"""The packages of the current conda environment, read from its records without starting conda."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _CHANNEL_TOKEN = re.compile(r"/t/[^/]+/")
 
 
 def explicit_text(environ: Mapping[str, str]) -> str | None:
-    """What `conda create --file` makes the same environment from; None outside of conda."""
+    """List for `conda create --file` that recreates the environment; None outside conda."""
     prefix = environ.get("CONDA_PREFIX")
     records = list(_records(Path(prefix) / "conda-meta")) if prefix else []
     if not records:
@@ -28,13 +28,13 @@ def _records(folder: Path) -> Iterator[Mapping[str, Any]]:
     for file in folder.glob("*.json"):
         try:
             record = json.loads(file.read_bytes())
-        except (OSError, ValueError):  # a record that was cut short says nothing
+        except (OSError, ValueError):  # skip an incomplete record
             continue
         if isinstance(record, dict) and record.get("url"):
             yield record
 
 
 def _line(record: Mapping[str, Any]) -> str:
-    """The address of a package without the login or the token of a private channel."""
+    """Line for a package: its URL without the login or token of a private channel."""
     address = _CHANNEL_TOKEN.sub("/", Mask().hide(str(record["url"])))
     return f"{address}#{record['md5']}" if record.get("md5") else address

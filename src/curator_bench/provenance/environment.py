@@ -1,4 +1,4 @@
-"""What a run's figures depend on and no metric tells: machine, limits, versions, commits. Written once per session."""
+"""Facts that a run's metrics depend on: machine, limits, versions, commits. Written once per session."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ SCHEMA_VERSION = 1
 
 
 class Provenance:
-    """The machine, software and commits of one invocation. Each fact is looked up once, when it is first needed."""
+    """Provenance of the runs of one invocation. Each fact is looked up once, on first use."""
 
     def __init__(self, directory: Path, environ: Mapping[str, str] | None = None) -> None:
-        """`directory` stands in the checkout whose commit is the session's own."""
+        """Set the directory, inside the checkout whose commit is the session's."""
         self._directory = directory
         self._environ = os.environ if environ is None else environ
         self._subjects: dict[str, SubjectState] = {}
 
     @cached_property
     def checkout(self) -> git.GitState | None:
-        """The checkout of the session; None outside of one."""
+        """Checkout of the session; None outside of one."""
         return git.describe(self._directory)
 
     @property
     def machine_id(self) -> str:
-        """The short name for what decides speed here."""
+        """Short id of what decides speed on this machine."""
         return str(self._machine["machine_id"])
 
     @cached_property
@@ -50,13 +50,13 @@ class Provenance:
         return _machine_facts()
 
     def subject(self, package: str) -> SubjectState:
-        """A package under test as it is installed here."""
+        """Look up a package under test as installed here."""
         if package not in self._subjects:
             self._subjects[package] = subject_state(package)
         return self._subjects[package]
 
     def environment(self, subjects: Sequence[str]) -> dict[str, Any]:
-        """The content of `env/HOST.json`."""
+        """Content of `env/HOST.json`."""
         state = self.checkout
         return {
             "schema_version": SCHEMA_VERSION,
@@ -110,7 +110,7 @@ def _software_facts() -> dict[str, Any]:
 
 
 def boot_id() -> str:
-    """Another one after every boot: what a process number means depends on it."""
+    """Id that changes at every boot. Pids are only comparable within one boot."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
@@ -135,16 +135,19 @@ def _load_average() -> list[float] | None:
 
 
 def _write_list(env_dir: Path, name: str, host: str, text: str) -> None:
-    """The first machine of a session writes the file of this name; one that has other packages writes its own."""
+    """Write a list of packages.
+
+    The session's first machine writes the shared file; a machine that differs writes its own.
+    """
     shared = env_dir / name
     before = ""
-    with suppress(OSError, ValueError):  # not there, or a script's
+    with suppress(OSError, ValueError):  # missing, or replaced by a script
         before = safe_files.read_text(shared, below=env_dir.parent)
     _replace(env_dir / f"{host}.{name}" if before not in ("", text) else shared, text)
 
 
 def _replace(file: Path, text: str) -> None:
-    """Never half a file, whatever happens while it is written; `env` is a folder of the session's."""
+    """Replace a file in the session's `env` folder in one step."""
     session_dir = file.parents[1]
     session_dir.mkdir(parents=True, exist_ok=True)
     safe_files.make_folder(file.parent, below=session_dir)

@@ -1,4 +1,4 @@
-"""The state of a git checkout: its commit, its branch, whether anything tracked was changed. It never asks or waits."""
+"""State of a git checkout: commit, branch, and changes to tracked files. It never prompts and never hangs."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from pathlib import Path
 logger = logging.getLogger(__name__)
 
 _NOT_HERE = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX", "GIT_NAMESPACE")
-"""What a git hook sets for the repository it runs in; it must not lead us there."""
+"""Variables a git hook sets for its own repository. They must not redirect our calls."""
 
 
 @dataclass(frozen=True, slots=True)
 class GitState:
-    """What is checked out. None: not known, or (commit) there is none yet, or (branch) the head is detached."""
+    """State of a checkout. None means unknown; for `commit` also none yet, for `branch` also a detached head."""
 
     top: str
     commit: str | None
     branch: str | None
     dirty: bool | None
-    """Whether tracked files were changed; new ones do not count, for results are written into checkouts."""
+    """True if tracked files were changed. New files do not count, because results are written into checkouts."""
 
 
 def describe(path: Path, patience_s: float = 5.0) -> GitState | None:
-    """The checkout that `path` stands in; None outside of one, and without git.
+    """Describe the checkout that contains `path`; None outside of one, and without git.
 
-    Each question to git is given up after `patience_s`; a checkout too large to look through by then keeps its commit.
+    Each call of git is given up after `patience_s`. A checkout too large to scan in that time still has its commit.
     """
     ask = _Git(path if path.is_dir() else path.parent, patience_s)
     top = ask("rev-parse", "--show-toplevel")
@@ -38,7 +38,7 @@ def describe(path: Path, patience_s: float = 5.0) -> GitState | None:
 
 
 def log_between(path: Path, before: str, since: str, patience_s: float = 5.0) -> list[str] | None:
-    """A line for each commit after `before` up to `since`, the newest first; None where this checkout lacks one."""
+    """List one line per commit after `before` up to `since`, newest first; None if this checkout lacks one of them."""
     ask = _Git(path, patience_s)
     if not all(ask("cat-file", "-e", f"{commit}^{{commit}}") is not None for commit in (before, since)):
         return None
@@ -48,7 +48,7 @@ def log_between(path: Path, before: str, since: str, patience_s: float = 5.0) ->
 
 @dataclass(frozen=True, slots=True)
 class Tag:
-    """A tag: its name, the commit it names, and when it was made, in seconds since 1970."""
+    """A tag: its name, its commit, and its date in seconds since 1970."""
 
     name: str
     commit: str
@@ -56,7 +56,7 @@ class Tag:
 
 
 def tags(path: Path, patience_s: float = 5.0) -> list[Tag]:
-    """The tags of the checkout, the oldest first; none outside of one."""
+    """List the tags of the checkout, oldest first; empty outside of one."""
     form = "%(creatordate:unix) %(objectname) %(*objectname) %(refname:strip=2)"
     said = _Git(path, patience_s)("for-each-ref", "--sort=creatordate", f"--format={form}", "refs/tags")
     parts = [line.split(" ", 3) for line in (said or "").splitlines()]
@@ -64,7 +64,7 @@ def tags(path: Path, patience_s: float = 5.0) -> list[Tag]:
 
 
 def contents(path: Path, patience_s: float = 5.0) -> str:
-    """The same as long as the tracked files of the checkout are the same; empty outside of one."""
+    """Text that changes with the tracked files of the checkout; empty outside of one."""
     ask = _Git(path, patience_s)
     return "".join(
         ask(*words) or "" for words in (("rev-parse", "HEAD"), ("diff", "HEAD", "--no-ext-diff", "--binary"))
@@ -73,7 +73,7 @@ def contents(path: Path, patience_s: float = 5.0) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Git:
-    """Asks git about one directory; the answer is None when it refuses, hangs, or is not there."""
+    """Runs git for one directory. The answer is None if git refuses, hangs, or is not installed."""
 
     directory: Path
     patience_s: float
@@ -107,7 +107,7 @@ def _environment(ours: Mapping[str, str]) -> dict[str, str]:
 
 
 def elsewhere(ours: Mapping[str, str]) -> dict[str, str]:
-    """An environment in which git goes by the folder it is asked about."""
+    """Environment in which git uses the given folder, without a hook's variables."""
     return {name: value for name, value in ours.items() if name not in _NOT_HERE}
 
 
@@ -124,9 +124,10 @@ def _parsed(top: str, status: str) -> GitState:
 
 
 def _heads_only(ask: _Git) -> GitState | None:
-    """For a checkout that takes too long to look through, or that git does not trust because another user owns it.
+    """Read commit and branch only, for a checkout too large to scan or not trusted by git.
 
-    The latter is usual in containers. Reading the heads is safe: no program that a checkout may name is run for that.
+    Git does not trust a checkout of another user, which is usual in containers. Reading the heads is safe: it runs no
+    program that a checkout may name.
     """
     trust = ("-c", "safe.directory=*")
     top = ask(*trust, "rev-parse", "--show-toplevel")

@@ -1,4 +1,4 @@
-"""The machine as far as it decides speed, and the short name made of that."""
+"""The parts of the machine that decide speed, and a short id made of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ID_LENGTH = 12
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What decides the speed of a run; in a container, what that was given of the machine."""
+    """The parts of the machine that decide a run's speed; in a container, those it was given."""
 
     cpu_model: str
     cores: int
@@ -31,18 +31,18 @@ class Machine:
 
     @property
     def id(self) -> str:
-        """The same from boot to boot, and whatever the environment of the process."""
+        """Short id, equal after each boot and in any environment."""
         parts = (self.cpu_model, self.cores, rounded_up(self.memory_bytes), *sorted(self.gpu_models))
         return hashlib.sha256("\n".join(map(str, parts)).encode()).hexdigest()[:_ID_LENGTH]
 
 
 def machine_id() -> str:
-    """A short name for what decides speed here: CPU model, cores, memory and GPU models."""
+    """Short id of this machine: CPU model, cores, memory and GPU models."""
     return this_machine(read_limits(), gpu_inventory()).id
 
 
 def this_machine(limits: CgroupLimits, gpus: GpuInventory) -> Machine:
-    """The machine, less what its control groups keep from us."""
+    """Describe this machine within the limits of its control groups."""
     memory_bytes = total_memory_bytes()
     return Machine(
         cpu_model=cpu_model(),
@@ -53,15 +53,17 @@ def this_machine(limits: CgroupLimits, gpus: GpuInventory) -> Machine:
 
 
 def rounded_up(memory_bytes: int) -> int:
-    """To an eighth of its power of two. A kernel keeps a bit of the nominal size, at each boot another bit; from below
-    a nominal size (16, 24, 96, 768 GiB) one always comes back to it.
+    """Round memory up to an eighth of its power of two.
+
+    The kernel keeps a little of the nominal size, different at each boot. Rounding up gives back the nominal size (16,
+    24, 96, 768 GiB).
     """
     step = max(1, (1 << memory_bytes.bit_length()) // 16)
     return -(-memory_bytes // step) * step
 
 
 def online_cores() -> int:
-    """Not os.cpu_count(), which an environment variable can change."""
+    """Number of online cores. An environment variable can change os.cpu_count()."""
     return os.sysconf("SC_NPROCESSORS_ONLN")
 
 
@@ -70,14 +72,14 @@ def total_memory_bytes() -> int:
 
 
 def cpu_model() -> str:
-    """The model as the kernel names it; on ARM, the numbers of its maker and part."""
+    """CPU model as the kernel names it; on ARM, the numbers of vendor and part."""
     if sys.platform == "darwin":
         return _darwin_cpu_model() or platform.machine()
     return cpu_model_in(_cpu_information()) or platform.machine()
 
 
 def cpu_model_in(information: str) -> str:
-    """The model in a text like /proc/cpuinfo."""
+    """CPU model in a text like /proc/cpuinfo."""
     names = dict.fromkeys(_MODEL_NAME.findall(information)) or dict.fromkeys(_ARM_PART.findall(information))
     return " ".join(names)
 

@@ -1,4 +1,4 @@
-"""Which Python packages are installed here: the list of all, and the version and commit of those under test."""
+"""Installed Python packages: a list of all, and the version and commit of those under test."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _INSTALLED_FOLDERS = {"site-packages", "dist-packages"}
 
 @dataclass(frozen=True, slots=True)
 class SubjectState(Subject):
-    """A package under test as it is installed here. None: not installed, or not known."""
+    """A package under test as installed here. None means not installed, or unknown."""
 
     source: str | None = None
     """`editable`, `vcs` (installed from a repository), `checkout` (imported from one), else `installed`."""
@@ -28,17 +28,20 @@ class SubjectState(Subject):
 
 
 def packages_text() -> str:
-    """Every installed package as name==version, sorted; not where it came from, which may hold a password."""
+    """List every installed package as name==version, sorted.
+
+    Origins are left out, because a URL may contain a password.
+    """
     versions: dict[str, str] = {}
     for distribution in metadata.distributions():
         name, version = _name_and_version(distribution)
-        if name:  # a half-removed package has none
+        if name:  # a half-removed package has no name
             versions.setdefault(name, version)  # the first one found is the one that is imported
     return "".join(f"{name}=={versions[name]}\n" for name in sorted(versions, key=str.lower))
 
 
 def _name_and_version(distribution: metadata.Distribution) -> tuple[str, str]:
-    """Read these two alone: `distribution.metadata` parses all of it, which takes 0.1 s for 200 packages."""
+    """Read only name and version: parsing all of `distribution.metadata` takes 0.1 s for 200 packages."""
     fields = {"Name": "", "Version": ""}
     for line in (distribution.read_text("METADATA") or distribution.read_text("PKG-INFO") or "").splitlines():
         key, _, value = line.partition(": ")
@@ -55,7 +58,7 @@ def package_version(name: str) -> str | None:
 
 
 def subject_state(package: str) -> SubjectState:
-    """The version of a package, named as such or as its module, and the commit it was made from where that is known."""
+    """Look up the version of a package (named by distribution or module), and its commit if known."""
     distribution = _distribution(package) or _distribution_of_module(package)
     if distribution is None:
         return _imported_from_checkout(package, None) or SubjectState(package)
@@ -85,7 +88,7 @@ def _distribution_of_module(module: str) -> metadata.Distribution | None:
 
 
 def _origin(distribution: metadata.Distribution) -> Mapping[str, Any]:
-    """Where the package came from, as PEP 610 records it; empty when it came from an index."""
+    """Origin of the package as PEP 610 records it; empty if it came from an index."""
     try:
         origin = json.loads(distribution.read_text("direct_url.json") or "{}")
     except ValueError:
@@ -94,7 +97,7 @@ def _origin(distribution: metadata.Distribution) -> Mapping[str, Any]:
 
 
 def _imported_from_checkout(package: str, version: str | None) -> SubjectState | None:
-    """For what is imported from a checkout without pip knowing of it (PYTHONPATH, an old develop install)."""
+    """Look up a package imported from a checkout that pip does not know (PYTHONPATH, an old develop install)."""
     folder = next((folder for folder in _import_folders(package) if not _INSTALLED_FOLDERS & set(folder.parts)), None)
     if folder is None:
         return None
@@ -106,7 +109,7 @@ def _import_folders(package: str) -> Iterator[Path]:
     name = package.replace("-", "_")
     try:
         spec = find_spec(name) if name.isidentifier() else None
-    except (ImportError, ValueError, AttributeError):  # a module that hides where it came from
+    except (ImportError, ValueError, AttributeError):  # the module has no usable spec
         return
     if spec is not None and spec.has_location and spec.origin:
         yield Path(spec.origin).parent

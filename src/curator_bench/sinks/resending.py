@@ -25,8 +25,8 @@ _LONGEST_PAUSE_S = 60.0
 
 
 def files_of(session_dir: Path) -> list[Path]:
-    """Return the journals in a session's folder: one per sink with undelivered messages."""
-    return sorted((session_dir / FOLDER).glob("*.jsonl"))
+    """Return the journals in a session's folder, one per sink with undelivered messages. Only regular files count."""
+    return sorted(path for path in (session_dir / FOLDER).glob("*.jsonl") if safe_files.is_file(path))
 
 
 @contextmanager

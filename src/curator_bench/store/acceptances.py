@@ -1,4 +1,4 @@
-"""Regressions and drift that somebody has accepted: a metric is compared with its level since then."""
+"""Accepted regressions and drift. A metric is compared with its level since the acceptance."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from curator_bench.store.tables import ACCEPTANCES
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """One acceptance. `since` is the start of the first run of the new level, `until` that of the newest one then."""
+    """One acceptance.
+
+    `since` is the start of the first run at the new level; `until` is the start of the newest run when it was accepted.
+    """
 
     name: str
     path: str
@@ -31,7 +34,7 @@ def accept(connection: Connection, accepted: Sequence[Accepted]) -> None:
 
 
 def acceptances(connection: Connection, entry: EntryKey | None = None) -> list[Accepted]:
-    """Of one entry or of all, the oldest first."""
+    """Acceptances of one entry, or of all entries, oldest first."""
     columns = [ACCEPTANCES.c[name] for name in Accepted.__slots__]
     statement = select(*columns).order_by(ACCEPTANCES.c.at, ACCEPTANCES.c.id)
     if entry is not None:

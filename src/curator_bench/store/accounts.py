@@ -1,6 +1,6 @@
-"""Two accounts of the same thing, from two databases: which of them counts, whichever database comes first.
+"""Decide which of two records of the same run or row wins, in whichever order the databases come.
 
-Two databases hold the same run when one was copied while it was under way, or when one took it for interrupted.
+Two databases hold the same run if one was copied while the run was under way, or if one marked it interrupted.
 """
 
 from __future__ import annotations
@@ -13,24 +13,27 @@ from curator_bench.store.running import RUNNING
 from curator_bench.values import Verdict
 
 _OWN_TO_EACH = frozenset({"id", "session", "invocation"})
-"""Numbers that each database gives by itself."""
+"""Columns that each database numbers for itself."""
 _STATES = {RUNNING: 0, str(Verdict.INTERRUPTED): 1}
 _ENDED = 2
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 def state_of(run: Mapping[str, Any]) -> tuple[int, datetime]:
-    """How far a run had come: the greater is all that counts. Ended goes before taken for interrupted, and that before
-    under way; and of two the later."""
+    """Sort key of a run's progress; the greater one wins.
+
+    An ended run outranks one marked interrupted, which outranks one under way. Between two equal states the later one
+    wins.
+    """
     return _STATES.get(run["verdict"], _ENDED), run["end"] or run["heartbeat_at"] or _NEVER
 
 
 def says_more(row: Mapping[Any, Any], other: Mapping[Any, Any]) -> bool:
-    """Whether `row` counts and not `other`, of two that came equally far: the one with fewer gaps."""
+    """True if `row` replaces `other`, given two rows with equal progress. The row with fewer gaps wins."""
     return row != other and _content(row) > _content(other)
 
 
 def _content(row: Mapping[Any, Any]) -> tuple[int, str]:
-    """Of two that say equally much it does not matter which counts, as long as it is always the same one."""
+    """Sort key by number of gaps. The text breaks ties, so that the same row always wins."""
     gaps = sum(value is None for value in row.values())
     return -gaps, repr(sorted((name, value) for name, value in row.items() if name not in _OWN_TO_EACH))

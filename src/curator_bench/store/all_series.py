@@ -1,4 +1,4 @@
-"""Every metric of every entry as a series over its comparable runs; for those who look at the whole history at once."""
+"""Every metric of every entry as a series over its comparable runs, for reports over the whole history."""
 
 from __future__ import annotations
 
@@ -24,25 +24,28 @@ Integers: TypeAlias = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """What one metric of an entry was on one kind of machine, with the newest definition there; oldest first."""
+    """Values of one metric of an entry on one kind of machine, oldest first.
+
+    Only runs of the newest definition count.
+    """
 
     entry: EntryKey
     machine_id: str | None
     metric: str
     runs: Integers
-    """The numbers of the runs in this database."""
+    """Ids of the runs in this database."""
     starts: Floats
-    """When each run began, in seconds since 1970."""
+    """Start of each run, in seconds since 1970."""
     sessions: Integers
-    """The session of each run."""
+    """Session id of each run."""
     values: Floats
     runs_without: int
-    """How many comparable runs since the last one of these have measured no number here."""
+    """Number of comparable runs after the last one here that did not measure this metric."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunPlace:
-    """When a run was, in which session, and of which code."""
+    """Start, session and commit of a run."""
 
     session: str
     session_id: int
@@ -53,7 +56,7 @@ class RunPlace:
 
 @dataclass(frozen=True, slots=True)
 class _Runs:
-    """The comparable runs in the order they began; `groups` says to which entry and machine each belongs."""
+    """Comparable runs in the order they began; `groups` gives the entry and machine of each as an index into `keys`."""
 
     ids: Integers
     groups: Integers
@@ -63,7 +66,7 @@ class _Runs:
     names: Mapping[tuple[str, str], str]
 
     def later(self) -> Integers:
-        """For each run how many of its group came after it."""
+        """For each run, count the later runs of its group."""
         by_group = np.argsort(self.groups, kind="stable")
         ends = np.searchsorted(self.groups[by_group], self.groups, side="right")
         places = np.empty_like(by_group)
@@ -72,9 +75,10 @@ class _Runs:
 
 
 def all_series(connection: Connection, metric: str | None = None, branch: str | None = None) -> list[Series]:
-    """The series of all entries, by name; of one metric, or of all. Runs of older definitions are left out.
+    """Read the series of all entries by name, of one metric or of all.
 
-    With a branch only of its sessions. Raises BenchError where there are none, or where nothing measured that metric.
+    Runs of older definitions are left out. With a branch, only its sessions count. Raises BenchError if the branch is
+    not recorded or no run measured the metric.
     """
     runs = _runs(connection, _sessions_of(connection, branch))
     later, found = runs.later(), []
@@ -89,9 +93,9 @@ def all_series(connection: Connection, metric: str | None = None, branch: str | 
 def by_series(
     ids: Integers, groups: Integers, connection: Connection, metric: str | None = None
 ) -> Iterator[tuple[int, str, Integers, Floats]]:
-    """What these runs measured, by their group and metric: group, metric, places among the runs, and values.
+    """Yield what these runs measured: group, metric, positions among the runs, and values.
 
-    Raises BenchError where nothing measured that metric.
+    Raises BenchError if no run measured the metric.
     """
     where, codes, values, metrics = _figures(connection)
     if metric is not None and metric not in metrics:
@@ -138,7 +142,7 @@ def _runs(connection: Connection, among: ColumnElement[bool]) -> _Runs:
 
 
 def _figures(connection: Connection) -> tuple[Integers, Integers, Floats, dict[str, int]]:
-    """Run, metric and value of all there is; a metric is a number here."""
+    """Run ids, metric codes and values of all numeric metrics, and the code of each metric name."""
     metrics: dict[str, int] = {}
     lists = list(_as_arrays(bulk.figures(connection), metrics))
     if not lists:
@@ -157,7 +161,7 @@ def _as_arrays(
 
 
 def declared_directions(connection: Connection) -> dict[tuple[str, str, str], str]:
-    """By name, path and metric what the newest requirement declared as better."""
+    """The newest declared `better`, by name, path and metric."""
     statement = (
         select(RUNS.c.name, RUNS.c.path, REQUIREMENTS.c.metric, REQUIREMENTS.c.better)
         .join(RUNS, RUNS.c.id == REQUIREMENTS.c.run)
@@ -168,7 +172,7 @@ def declared_directions(connection: Connection) -> dict[tuple[str, str, str], st
 
 
 def gate_limits(connection: Connection) -> dict[tuple[str, str, str], float]:
-    """The limit of the newest `max_regression` by name, path and metric."""
+    """The newest `max_regression` limit, by name, path and metric."""
     statement = (
         select(RUNS.c.name, RUNS.c.path, REQUIREMENTS.c.metric, REQUIREMENTS.c.limit)
         .join(RUNS, RUNS.c.id == REQUIREMENTS.c.run)
@@ -179,7 +183,7 @@ def gate_limits(connection: Connection) -> dict[tuple[str, str, str], float]:
 
 
 def required_metrics(connection: Connection) -> dict[tuple[str, str], list[str]]:
-    """The metrics that the newest run of each entry has requirements on, in their order; by name and path."""
+    """Required metrics of each entry's newest run, in the order of its requirements, by name and path."""
     statement = (
         select(RUNS.c.id, RUNS.c.name, RUNS.c.path, REQUIREMENTS.c.metric)
         .join(RUNS, RUNS.c.id == REQUIREMENTS.c.run)
@@ -201,7 +205,7 @@ def commits_of(connection: Connection) -> dict[int, str]:
 
 
 def places_of(connection: Connection, runs: Collection[int]) -> dict[int, RunPlace]:
-    """Of these few runs."""
+    """Place of each of these runs, by run id. Meant for a few runs."""
     columns = (SESSIONS.c.name, RUNS.c.session, SESSIONS.c.commit, SESSIONS.c.branch, RUNS.c.start)
     statement = select(RUNS.c.id, *columns).join(SESSIONS, SESSIONS.c.id == RUNS.c.session)
     found = connection.execute(statement.where(RUNS.c.id.in_(runs)))
@@ -209,7 +213,7 @@ def places_of(connection: Connection, runs: Collection[int]) -> dict[int, RunPla
 
 
 def subject_commits(connection: Connection, sessions: Collection[int]) -> dict[int, dict[str, str]]:
-    """By session the packages under test, with the commit, else the version, that was found last."""
+    """Packages under test by session, each with the newest commit recorded, or the version if there is no commit."""
     statement = select(SUBJECTS).where(SUBJECTS.c.session.in_(sessions)).order_by(SUBJECTS.c.id)
     found: dict[int, dict[str, str]] = {}
     for row in connection.execute(statement):

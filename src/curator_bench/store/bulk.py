@@ -1,6 +1,6 @@
-"""Rows by the thousand: read a batch at a time, and written the fastest way there is.
+"""Bulk reads and writes: rows are read in batches and written by the fastest way the database offers.
 
-What is written here was read from a database, so nothing in it is left to be put right.
+All rows written here were read from a database, so they need no cleaning.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from sqlalchemy.exc import IntegrityError, OperationalError
 from curator_bench.store.column_types import Document, Moment
 
 PARTS_AT_ONCE = 10_000
-"""How many parts of runs are held in memory."""
+"""Number of parts of runs held in memory at a time."""
 
 
 def by_id(connection: Connection, table: Table, size: int) -> Iterator[Sequence[Row[Any]]]:
-    """All rows of the table in the order of their numbers, in lists of `size`; in between no cursor is open."""
+    """Yield all rows of the table ordered by id, in lists of `size`. No cursor stays open between lists."""
     last = -1
     statement = select(table).order_by(table.c.id).limit(size)
     while found := connection.execute(statement.where(table.c.id > last)).fetchall():
@@ -28,10 +28,10 @@ def by_id(connection: Connection, table: Table, size: int) -> Iterator[Sequence[
 
 
 def parts_between(connection: Connection, table: Table, first: int, last: int) -> Iterator[list[tuple[Any, ...]]]:
-    """What belongs to the runs of these numbers: texts and numbers, one list at a time, however many there are."""
+    """Yield the parts of the runs with these ids, as plain texts and numbers, one list at a time."""
     columns = ", ".join(map(_read, table.columns))
     text = f"SELECT {columns} FROM {table.name} WHERE run BETWEEN {first:d} AND {last:d} ORDER BY run"
-    is_server = connection.dialect.name == "postgresql"  # which would send all at once but for a cursor with a name
+    is_server = connection.dialect.name == "postgresql"  # a named cursor, or it sends all rows at once
     named = {"name": "parts"} if is_server else {}
     with _driver(connection) as driver, closing(driver.cursor(**named)) as cursor:
         cursor.execute(text)
@@ -40,7 +40,7 @@ def parts_between(connection: Connection, table: Table, first: int, last: int) -
 
 
 def parts_of(connection: Connection, table: Table, runs: Collection[int]) -> list[tuple[Any, ...]]:
-    """What belongs to these few runs."""
+    """Read the parts of these runs. Meant for a few runs."""
     columns = ", ".join(map(_read, table.columns))
     numbers = ", ".join(f"{run:d}" for run in runs)
     with _driver(connection) as driver, closing(driver.cursor()) as cursor:
@@ -50,13 +50,13 @@ def parts_of(connection: Connection, table: Table, runs: Collection[int]) -> lis
 
 
 def write(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Adds rows that were read as such."""
+    """Insert rows that were read from the same table."""
     if rows:
         _write(connection, table, list(rows[0]), [tuple(row.values()) for row in rows])
 
 
 def write_parts(connection: Connection, table: Table, rows: Sequence[tuple[Any, ...]]) -> None:
-    """Adds what `parts_between` or `parts_of` gave."""
+    """Insert parts that `parts_between` or `parts_of` returned."""
     if rows:
         _write(connection, table, table.columns.keys(), rows)
 
@@ -75,7 +75,7 @@ def _write(connection: Connection, table: Table, names: Sequence[str], rows: Seq
 
 
 def _as_stored(connection: Connection, columns: list[Column[Any]], rows: Sequence[Sequence[Any]]) -> Any:
-    """SQLite has no type for a point in time, nor for JSON."""
+    """Convert times and JSON to text for SQLite, which has no type for either."""
     processors = [
         (position, column.type.dialect_impl(connection.dialect).bind_processor(connection.dialect))
         for position, column in enumerate(columns)
@@ -91,13 +91,16 @@ def _as_stored(connection: Connection, columns: list[Column[Any]], rows: Sequenc
 
 
 def _read(column: Column[Any]) -> str:
-    """Truth values as numbers, as SQLite has them; PostgreSQL takes these for truth values."""
+    """SQL that reads a column. Booleans are read as integers, as SQLite stores them; PostgreSQL accepts these too."""
     return f'CAST("{column.name}" AS INTEGER)' if isinstance(column.type, Boolean) else f'"{column.name}"'
 
 
 @contextmanager
 def _driver(connection: Connection) -> Iterator[Any]:
-    """Without what SQLAlchemy does for each row: for millions of them it would take longer than the database does."""
+    """Yield the driver's own connection.
+
+    SQLAlchemy's work per row would take longer than the database does for millions of rows.
+    """
     dbapi: Any = connection.dialect.loaded_dbapi
     try:
         yield connection.connection.driver_connection
@@ -107,7 +110,7 @@ def _driver(connection: Connection) -> Iterator[Any]:
 
 
 def figures(connection: Connection) -> Iterator[list[tuple[int, str, float]]]:
-    """Run, metric and value of all that is a plain number, one list at a time, in no order."""
+    """Yield run, metric and value of all plain numbers, one list at a time, in no order."""
     is_server = connection.dialect.name == "postgresql"
     named = {"name": "figures"} if is_server else {}
     with _driver(connection) as driver, closing(driver.cursor(**named)) as cursor:

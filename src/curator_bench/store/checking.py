@@ -1,4 +1,4 @@
-"""Whether what a file said can be recorded: each value of a record is of the type the record says it is."""
+"""Type checks for records read from files: each value must have the type its field declares."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 _MOST = 2**63 - 1
-"""What a column of whole numbers can hold."""
+"""Largest integer a column can hold."""
 _NAMES = {
     str: "a text",
     int: "a whole number",
@@ -23,7 +23,7 @@ _NAMES = {
 
 
 def wrong_values(record: object, where: str = "") -> Iterator[str]:
-    """What stands in the record and in those inside it where it cannot."""
+    """Yield one message per value whose type does not match its field, in the record and the records inside it."""
     kind: Any = type(record)
     for name, kinds in _fields(kind).items():
         value = getattr(record, name)
@@ -50,7 +50,7 @@ def _kinds(hint: Any) -> Iterator[type]:
 
 
 def _fits(value: object, kinds: tuple[type, ...]) -> bool:
-    """A truth value is none of Python's whole numbers here, and a whole number will do for any number."""
+    """True if the value fits one of the types. A bool is not an int here; an int is accepted as a float."""
     if isinstance(value, bool):
         return bool in kinds or object in kinds
     if isinstance(value, int) and float not in kinds and object not in kinds:

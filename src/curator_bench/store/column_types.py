@@ -1,5 +1,7 @@
-"""The types columns are made of. They see to it that every text and number a script can think of is stored, and that
-SQLite and PostgreSQL give back the same."""
+"""Column types.
+
+They store any text or number a script can produce, and make SQLite and PostgreSQL return the same value.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,12 @@ from sqlalchemy.engine import Dialect
 from curator_bench.codec import strict
 
 _MOST_KEY_BYTES = 800
-"""PostgreSQL refuses an index row of more than about 2,700 bytes, and three keys stand side by side in one."""
+"""Limit for one key. PostgreSQL refuses an index row over about 2,700 bytes, and an index has up to three keys."""
 _DIGEST_LENGTH = 16
 
 
 class Words(sa.TypeDecorator[str]):
-    """Text of any length. What UTF-8 or PostgreSQL cannot hold (lone surrogates, NUL) is replaced."""
+    """Text of any length. Characters that UTF-8 or PostgreSQL cannot hold (lone surrogates, NUL) are replaced."""
 
     impl = sa.Text
     cache_ok = True
@@ -29,7 +31,7 @@ class Words(sa.TypeDecorator[str]):
 
 
 class Key(sa.TypeDecorator[str]):
-    """Text that stands in an index: one that is too long for that is cut, and told from others by a digest."""
+    """Text in an index. A text that is too long is cut, and a digest keeps it unique."""
 
     impl = sa.Text
     cache_ok = True
@@ -39,7 +41,7 @@ class Key(sa.TypeDecorator[str]):
 
 
 class Number(sa.TypeDecorator[float]):
-    """A figure. What is not a number, or not a finite one, is unknown."""
+    """A float. Values that are not finite numbers are stored as NULL."""
 
     impl = sa.Double
     cache_ok = True
@@ -49,7 +51,7 @@ class Number(sa.TypeDecorator[float]):
 
 
 class Moment(sa.TypeDecorator[datetime]):
-    """A point in time: aware, in UTC. SQLite keeps it as text that sorts and that its date functions understand."""
+    """An aware time in UTC. SQLite stores it as text that sorts, and that its date functions understand."""
 
     impl = sa.DateTime(timezone=True)
     cache_ok = True
@@ -64,7 +66,7 @@ class Moment(sa.TypeDecorator[datetime]):
 
 
 class Document(sa.TypeDecorator[Any]):
-    """Strict JSON: NaN and the infinities become texts, what JSON does not know becomes what it prints as."""
+    """Strict JSON. NaN and the infinities become texts; objects unknown to JSON become their `str`."""
 
     impl = sa.JSON(none_as_null=True)
     cache_ok = True
@@ -74,14 +76,14 @@ class Document(sa.TypeDecorator[Any]):
 
 
 def key(text: str) -> str:
-    """The text as it stands in a column of keys."""
+    """Convert a text to the form it has in a key column."""
     if _is_plain(text) and len(text) <= _MOST_KEY_BYTES:
         return text
     return _shortened(_cleaned(text))
 
 
 def finite(value: float) -> float | None:
-    """The number as a double; None where there is none for it."""
+    """Convert to a finite float; None if that is not possible."""
     try:
         number = float(value)
     except (OverflowError, TypeError, ValueError):
@@ -90,7 +92,7 @@ def finite(value: float) -> float | None:
 
 
 def _is_plain(text: str) -> bool:
-    """Quick, and true of nearly all there is."""
+    """True if the text needs no cleaning. A quick test that nearly all texts pass."""
     return text.isascii() and "\0" not in text
 
 

@@ -18,7 +18,7 @@ _LINKS = {"CI run": "ci_run_url", "cluster": "cluster_details_url", "performance
 
 
 def subjects_by_session(connection: Connection, sessions: Sequence[PastSession]) -> dict[int, list[Subject]]:
-    """The packages under test of each session, by its id."""
+    """Packages under test, by session id."""
     names = [column.name for column in fields(Subject)]
     statement = select(SUBJECTS.c.session, *(SUBJECTS.c[name] for name in names)).order_by(SUBJECTS.c.id)
     found: dict[int, list[Subject]] = defaultdict(list)
@@ -30,7 +30,7 @@ def subjects_by_session(connection: Connection, sessions: Sequence[PastSession])
 def invocations_by_session(
     connection: Connection, sessions: Sequence[PastSession]
 ) -> dict[int, list[InvocationRecord]]:
-    """The invocations of each session, by its id, the first one first."""
+    """Invocations by session id, oldest first."""
     names = [column.name for column in fields(InvocationRecord)]
     statement = select(INVOCATIONS.c.session, *(INVOCATIONS.c[name] for name in names)).order_by(INVOCATIONS.c.start)
     found: dict[int, list[InvocationRecord]] = defaultdict(list)
@@ -40,7 +40,7 @@ def invocations_by_session(
 
 
 def missed_by_run(connection: Connection) -> dict[str, list[MissedRequirement]]:
-    """The requirements that were not met and the gates that are inconclusive, by the uid of the run."""
+    """Requirements not met and inconclusive gates, by uid of the run."""
     missed = (
         select(RUNS.c.uid, *(REQUIREMENTS.c[name] for name in MISSED_COLUMNS))
         .join(RUNS, RUNS.c.id == REQUIREMENTS.c.run)
@@ -54,7 +54,7 @@ def missed_by_run(connection: Connection) -> dict[str, list[MissedRequirement]]:
 
 
 def links_by_run(connection: Connection) -> dict[str, Mapping[str, Any]]:
-    """Links to other places that show a run, by its uid and by name."""
+    """Links to pages about each run, by uid of the run and by name of the link."""
     columns = [RUNS.c[name] for name in (*_LINKS.values(), "sink_urls")]
     statement = select(RUNS.c.uid, *columns).where(or_(*(column.is_not(None) for column in columns)))
     found: dict[str, Mapping[str, Any]] = {}

@@ -1,5 +1,4 @@
-"""Opening a benchmark database: it is made where it is missing, and brought to the schema of this code; a newer one is
-refused."""
+"""Open a benchmark database. A missing one is created, an older one migrated, a newer one refused."""
 
 from __future__ import annotations
 
@@ -33,7 +32,7 @@ WRITE_PATIENCE_S = 10.0
 
 
 class Database:
-    """An open database at the schema of this code. Connections are made when needed, and made again when lost."""
+    """An open database at the schema of this code. Connections are made on first use, and again after a loss."""
 
     def __init__(self, engine: Engine, storage: Storage, shown: str = "", cleanup: ExitStack | None = None) -> None:
         self.engine = engine
@@ -43,9 +42,10 @@ class Database:
 
     @contextmanager
     def writing(self, patience_s: float = WRITE_PATIENCE_S, limit_s: float | None = None) -> Iterator[Connection]:
-        """One transaction that writes: all of it is kept when the block ends, none of it when the block raises.
+        """Run one write transaction: commit at the end of the block, roll back if the block raises.
 
-        Waits up to `patience_s` for others that write. With `limit_s`, a server that has fallen silent is given up.
+        Waits up to `patience_s` for other writers. With `limit_s`, the connection to a server that stops answering is
+        cut.
         """
         with self.engine.connect() as connection:
             connection.execution_options(**{WRITE_PATIENCE: patience_s})
@@ -54,21 +54,21 @@ class Database:
                 yield connection
 
     def reading(self) -> AbstractContextManager[Connection]:
-        """One transaction that reads: all it sees is of the same moment. It keeps nobody from writing."""
+        """Run one read transaction, which sees one consistent state. It blocks no writer."""
         return self.engine.begin()
 
     def session(self) -> Session:
-        """For those who would rather have objects than rows. The caller closes it."""
+        """Open an ORM session, for objects instead of rows. The caller closes it."""
         from sqlalchemy.orm import Session
 
         return Session(self.engine)
 
     def reconnect(self) -> None:
-        """Lets go of connections that may be broken; the next use makes new ones."""
+        """Drop connections that may be broken. The next use opens new ones."""
         self.engine.dispose()
 
     def close(self) -> None:
-        """The last to close a file of SQLite leaves it complete, with nothing beside it."""
+        """Close all connections. The last process to close an SQLite file leaves no log file beside it."""
         self.engine.dispose()
         self._cleanup.close()
 
@@ -80,10 +80,10 @@ class Database:
 
 
 def open_for_writing(url: URL, here: Here | None = None, migrations: Migrations | None = None) -> Database:
-    """Makes the database or brings it up to date where needed, once, however many processes ask at the same moment.
+    """Open the database; create or migrate it if needed. Safe if many processes call it at once.
 
-    Given `here`, runs whose process is gone are marked interrupted. Raises BenchError for what cannot be opened, and
-    then has changed nothing.
+    With `here`, runs whose process is gone are marked interrupted. Raises BenchError if the database cannot be opened,
+    and leaves it unchanged.
     """
     storage = _storage_of(url)
     with _said_in_one_line(storage.shown):
@@ -102,10 +102,10 @@ def open_for_writing(url: URL, here: Here | None = None, migrations: Migrations 
 
 
 def open_for_reading(url: URL, migrations: Migrations | None = None) -> Database | None:
-    """Never makes and never changes a database; None where there is none yet.
+    """Open the database read-only; None if it does not exist.
 
-    A file with an older schema is read through a copy that is brought up to date, and thrown away when closed. On a
-    server nothing can be copied so: there, the next to record brings the schema up to date.
+    An SQLite file with an older schema is read through a temporary copy that is migrated. On a server there is no such
+    copy, so an older schema raises BenchError until the next recording migrates it.
     """
     storage, migrations = _storage_of(url), migrations or Migrations()
     if not storage.is_there():
@@ -125,7 +125,7 @@ def open_for_reading(url: URL, migrations: Migrations | None = None) -> Database
 
 @contextmanager
 def migrating(url: URL) -> Iterator[Connection]:
-    """For the `alembic` command: the same transaction, under the same lock, as when we migrate by ourselves."""
+    """Open the transaction for the `alembic` command, under the same lock as our own migrations."""
     storage = _storage_of(url)
     storage.create()
     with storage.migrating() as connection:
@@ -133,7 +133,7 @@ def migrating(url: URL) -> Iterator[Connection]:
 
 
 def reason_of(error: BaseException) -> str:
-    """What went wrong, in one line without secrets: what the database said, not the SQL that led to it."""
+    """Describe the error in one line without secrets: the database's own message, not the SQL."""
     said = getattr(error, "orig", None) or error
     lines = [line.strip() for line in str(said).splitlines() if line.strip()]
     return Mask().hide(lines[0]) if lines else type(said).__name__
@@ -155,7 +155,7 @@ def _make_current(engine: Engine, storage: Storage, migrations: Migrations) -> N
 
 
 def _known_revision(engine: Engine, storage: Storage, migrations: Migrations) -> str | None:
-    """Where the database is; refuses what is not ours, and what this code is too old for."""
+    """Read the database's revision. Raises BenchError if the database is not ours or newer than this code."""
     with engine.begin() as connection:
         current = migrations.current(connection)
         if current is None and not is_ours(connection) and storage.is_foreign(connection):
@@ -177,7 +177,7 @@ def _too_new(connection: Connection, storage: Storage, current: str | None) -> s
 def _migrate(storage: Storage, migrations: Migrations, *, keep_copy: bool = True) -> None:
     with storage.migrating() as connection:
         current = migrations.current(connection)
-        if current == migrations.head:  # another process has done it while we waited
+        if current == migrations.head:  # another process migrated while we waited
             return
         copy = storage.keep_copy(connection, migrations.head) if keep_copy else None
         logger.info("bringing %s from schema %s to %s", storage.shown, current, migrations.head)
@@ -187,7 +187,7 @@ def _migrate(storage: Storage, migrations: Migrations, *, keep_copy: bool = True
 
 @contextmanager
 def _failing_as_migration(shown: str, copy: Path | None) -> Iterator[None]:
-    """Scripts may raise anything; the transaction around them is undone."""
+    """Turn any exception of a migration into a BenchError. The caller's transaction is rolled back."""
     try:
         yield
     except Exception as error:

@@ -1,7 +1,7 @@
-"""Everything a database holds of runs that have ended, for other programs: a batch at a time, however much there is.
+"""Export all ended runs, one batch at a time.
 
-`jsonl` is a whole run per line, which `curator-bench import` takes in again. `csv` and `parquet` are tables with a row
-per metric of each run; a run without any has one row.
+`jsonl` has one line per run, which `curator-bench import` reads back. `csv` and `parquet` are tables with one row per
+metric of each run; a run without metrics has one row.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from curator_bench.words import csv_cells
 
 Progress = Callable[[int, int], None]
 Parts = Mapping[int, list[tuple[Any, ...]]]
-"""What belongs to runs, by their numbers; each without that number."""
+"""Parts of runs by run id; the parts themselves omit the id."""
 
 _RUNS_AT_ONCE = 200
 _ROWS_IN_A_GROUP = 50_000
@@ -39,11 +39,11 @@ _RUN_COLUMNS = (
     *("gpu", "start", "end", "duration", "exit_code", "error", "python_version", "platform", "ray_version"),
 )
 COLUMNS = (*(f"session_{name}" for name in _SESSION_COLUMNS), *_RUN_COLUMNS, "metric", "value", "text")
-"""Of the tables. `text` is what a metric is that is no number."""
+"""Columns of the tables. `text` holds metrics that are not numbers."""
 
 
 def count_runs(connection: Connection) -> tuple[int, int]:
-    """How many runs have ended, and how many are under way, which are not exported."""
+    """Count the runs that have ended, and the running ones, which are not exported."""
     running = select(func.count()).select_from(RUNS).where(RUNS.c.verdict == RUNNING)
     total, under_way = connection.scalar(select(func.count()).select_from(RUNS)), connection.scalar(running)
     return (total or 0) - (under_way or 0), under_way or 0
@@ -93,7 +93,7 @@ def _arrow_type(pa: Any, name: str) -> Any:
 
 
 def _table(connection: Connection, progress: Progress) -> Iterator[tuple[tuple[Any, ...], list[tuple[Any, ...]]]]:
-    """The rows of `COLUMNS`: what is the same in all rows of a run, and for each row its metric, value and text."""
+    """Yield the table run by run: the columns all its rows share, and metric, value and text of each row."""
     for runs, sessions in _runs(connection, progress):
         metrics = _parts(connection, METRICS, runs)
         for run in runs:
@@ -113,7 +113,7 @@ def _records(connection: Connection, progress: Progress) -> Iterator[list[Stored
 def _runs(
     connection: Connection, progress: Progress
 ) -> Iterator[tuple[list[Row[Any]], Mapping[int, Mapping[str, Any]]]]:
-    """Those that have ended, with their sessions."""
+    """Yield batches of ended runs with their sessions."""
     total, _ = count_runs(connection)
     done = 0
     for batch in bulk.by_id(connection, RUNS, _RUNS_AT_ONCE):
@@ -132,7 +132,7 @@ def _parts(connection: Connection, table: Table, runs: list[Row[Any]]) -> Parts:
 
 
 def _sessions(connection: Connection, numbers: Iterable[int]) -> Mapping[int, Mapping[str, Any]]:
-    """With their subjects."""
+    """Read the sessions with these ids, with their subjects."""
     found = connection.execute(select(SESSIONS).where(SESSIONS.c.id.in_(numbers)))
     sessions = {row.id: {**row._mapping, "subjects": ()} for row in found}
     for row in connection.execute(select(SUBJECTS).where(SUBJECTS.c.session.in_(sessions)).order_by(SUBJECTS.c.id)):
@@ -141,7 +141,10 @@ def _sessions(connection: Connection, numbers: Iterable[int]) -> Mapping[int, Ma
 
 
 def _invocations(connection: Connection, runs: list[Row[Any]], told: set[int]) -> Mapping[int, InvocationRecord]:
-    """The environment is told with the first run of each: it is long, and read once."""
+    """Read the invocations of these runs.
+
+    The environment is long, so it is exported only with the first batch of runs of its invocation.
+    """
     numbers = {run.invocation for run in runs if run.invocation is not None}
     names = [field.name for field in fields(InvocationRecord)]
     found: dict[int, InvocationRecord] = {}

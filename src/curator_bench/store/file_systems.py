@@ -1,4 +1,4 @@
-"""Which file systems are reached over a network."""
+"""Detection of file systems that are reached over a network."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _ESCAPES = {r"\040": " ", r"\011": "\t", r"\012": "\n", r"\134": "\\"}
 
 
 def is_on_network(path: Path, mounts: Path = _MOUNTS) -> bool:
-    """Whether other machines may have the file open too; not so where there is no list of mounts (macOS)."""
+    """True if other machines may have the file open too. False where there is no list of mounts (macOS)."""
     return file_system_of(path, mounts) in _NETWORK
 
 
 def file_system_of(path: Path, mounts: Path = _MOUNTS) -> str:
-    """The file system's type, from the last mount of the longest of the path's folders; "" if that is not known."""
+    """Type of the file system at the path, from the last mount at its longest mounted parent; "" if unknown."""
     try:
         lines = mounts.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""The history a gate compares a run with: earlier values of its entry, read if there is a database."""
+"""The earlier values that a gate compares a run with."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from curator_bench.store.tables import RUNS
 from curator_bench.values import Verdict
 
 MEASURED = (str(Verdict.PASSED), str(Verdict.FAILED))
-"""Verdicts of runs whose numbers count: they ended well, whatever was required of them."""
+"""Verdicts of runs whose numbers count: the run completed, whether or not its requirements were met."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +26,13 @@ class GateHistory:
     values: Mapping[str, Sequence[PastValue]] = field(default_factory=dict)
     kinds: Mapping[tuple[str | None, str | None], int] = field(default_factory=dict)
     level_since: Mapping[str, datetime] = field(default_factory=dict)
-    """Where a shift of the metric was accepted: when its present level began."""
+    """Start of the present level, by metric, where a change was accepted."""
 
 
 def read_gate_history(
     named: str, entry: EntryKey, metrics: Sequence[str], machine_id: str | None, *, last: int
 ) -> GateHistory:
-    """Read the history; empty without a database. Raises BenchError where it cannot be read."""
+    """Read the history; empty if there is no database. Raises BenchError if it cannot be read."""
     with to_read_if_there(named) as database:
         if database is None:
             return GateHistory()

@@ -1,4 +1,4 @@
-"""What a hunt has measured: all of one subject is in one session, whose name says which hunt and subject."""
+"""Results of bisecting and A/B comparisons. All runs of one subject are in one session, which is named after both."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class HuntedRun:
 
 
 def hunted_runs(connection: Connection, session: str, named: str | None = None) -> list[HuntedRun]:
-    """All ended runs of the session, of this entry (by id, by name, or by node id), oldest first."""
+    """Read the session's ended runs, oldest first; with `named`, only those of the entry with that name or node id."""
     statement: Select[Any] = (
         select(
             RUNS.c.id,
@@ -55,7 +55,10 @@ def hunted_runs(connection: Connection, session: str, named: str | None = None) 
 
 
 def _run(row: Row[Any]) -> HuntedRun:
-    """What fixtures measure of a benchmark written in Python stands in columns; a script has it among its metrics."""
+    """Convert a row.
+
+    Fixtures write what they measure of a Python benchmark into columns; a script has it among its metrics.
+    """
     key = EntryKey(row.name, row.path, row.originalname)
     columns = {name: value for name in _COLUMNS if (value := getattr(row, name)) is not None}
     is_script = row.command is not None
@@ -63,13 +66,13 @@ def _run(row: Row[Any]) -> HuntedRun:
 
 
 def hunts_of(connection: Connection, prefix: str) -> list[str]:
-    """The names of the sessions that begin so."""
+    """Names of the sessions that begin with the prefix."""
     statement = select(SESSIONS.c.name).distinct().where(SESSIONS.c.name.startswith(prefix, autoescape=True))
     return sorted(connection.scalars(statement))
 
 
 def ended_in_order(connection: Connection, prefix: str, exit_codes: Collection[int]) -> set[str]:
-    """Those of these sessions that a pytest has run through: one of its exit codes says so."""
+    """Names of sessions with the prefix that have an invocation with one of these exit codes."""
     statement = (
         select(SESSIONS.c.name)
         .join(INVOCATIONS, INVOCATIONS.c.session == SESSIONS.c.id)

@@ -8,7 +8,7 @@ from curator_bench.store.tables import RUNS, SESSIONS
 
 
 def latest_of_session(connection: Connection, session_uid: str) -> dict[tuple[str, str], tuple[str, str, str | None]]:
-    """Uid, verdict and definition hash by path and name."""
+    """Uid, verdict and definition hash of the newest runs, by path and name."""
     columns = [RUNS.c[name] for name in ("path", "name", "uid", "verdict", "definition_hash")]
     of_session = select(*columns).join(SESSIONS, SESSIONS.c.id == RUNS.c.session).where(SESSIONS.c.uid == session_uid)
     found = connection.execute(of_session.order_by(RUNS.c.start, RUNS.c.id))

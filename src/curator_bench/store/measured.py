@@ -1,4 +1,4 @@
-"""What was measured in some sessions, by entry, metric and kind of run; for comparing two of anything."""
+"""Values of chosen sessions by entry, metric and kind of run, for comparing any two sets of sessions."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from curator_bench.store.queries import nearest
 from curator_bench.store.tables import RUNS, SESSIONS
 
 _SHORTEST = 6
-"""Of a uid or a commit so many letters tell which is meant."""
+"""Shortest prefix of a uid or a commit that is accepted."""
 
 
 class Kind(NamedTuple):
-    """Runs of one kind compare."""
+    """Machine and definition. Only runs of the same kind are compared."""
 
     machine_id: str | None
     definition_hash: str | None
@@ -35,7 +35,7 @@ class Measure(NamedTuple):
 
 
 class Values(NamedTuple):
-    """The values of runs of one kind with the session of each, oldest first."""
+    """Values of runs of one kind and their session ids, oldest first."""
 
     sessions: Integers
     values: Floats
@@ -45,7 +45,7 @@ Measured: TypeAlias = dict[Measure, dict[Kind, Values]]
 
 
 def sessions_meant(connection: Connection, named: str) -> list[int]:
-    """The sessions of this name, uid, branch or commit. Raises BenchError where there is none."""
+    """Find the sessions with this name, branch, uid or commit. Raises BenchError if there is none."""
     for condition in (SESSIONS.c.name == named, SESSIONS.c.branch == named, _begins(named)):
         found = connection.scalars(select(SESSIONS.c.id).where(condition).order_by(SESSIONS.c.id)).all()
         if found:
@@ -63,7 +63,7 @@ def _begins(named: str) -> ColumnElement[bool]:
 
 
 def measured(connection: Connection, metric: str | None = None) -> Measured:
-    """All values of one metric, or of all. Raises BenchError for a metric that nothing has measured."""
+    """Read all values of one metric or of every metric. Raises BenchError if no run measured the metric."""
     names = ("id", "session", "name", "path", "machine_id", "definition_hash")
     statement = select(*(RUNS.c[name] for name in names)).where(RUNS.c.verdict.in_(MEASURED))
     runs = connection.execute(statement.order_by(RUNS.c.start, RUNS.c.id)).fetchall()
@@ -79,7 +79,7 @@ def measured(connection: Connection, metric: str | None = None) -> Measured:
 
 
 def only(everything: Measured, sessions: Collection[int]) -> Measured:
-    """The values of these sessions."""
+    """Keep only the values of these sessions."""
     found: Measured = defaultdict(dict)
     for measure, kinds in everything.items():
         for kind, (of, values) in kinds.items():
@@ -89,14 +89,15 @@ def only(everything: Measured, sessions: Collection[int]) -> Measured:
     return found
 
 
-def beside(everything: Measured, sessions: Collection[int]) -> Measured:
-    """The values beside those of these sessions, without any that is newer than all of them."""
+def beside(everything: Measured, sessions: Collection[int], others: Collection[int]) -> Measured:
+    """Keep the values of other sessions, without any that is newer than all of `sessions` and `others`."""
     found: Measured = defaultdict(dict)
     for measure, kinds in everything.items():
         for kind, (of, values) in kinds.items():
             own = np.isin(of, list(sessions))
-            newest = int(np.flatnonzero(own)[-1]) if own.any() else len(of)
-            kept = ~own & (np.arange(len(of)) < newest)
+            either = np.flatnonzero(own | np.isin(of, list(others)))
+            newest = int(either[-1]) if len(either) else len(of)
+            kept = ~own & (np.arange(len(of)) <= newest)
             if kept.any():
                 found[measure][kind] = Values(of[kept], values[kept])
     return found

@@ -1,7 +1,7 @@
-"""Putting databases together: what one holds and another lacks is added, run by run; merging twice changes nothing.
+"""Merge databases: runs and rows missing in the target are added. Merging twice changes nothing.
 
-Rows are the same when their uids are. Where two databases know different things of one run, `store.accounts` says what
-counts, so the outcome is the same whichever comes first.
+Rows with the same uid are the same row. Where two databases differ about a run, `store.accounts` decides, so the order
+of merging does not matter.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _Answer = TypeVar("_Answer")
 _Given = ParamSpec("_Given")
 _Values: TypeAlias = dict[str, Any]
 Progress = Callable[[int, int], None]
-"""Told now and then how many of how many runs have been gone through."""
+"""Called from time to time with the number of runs processed and the total."""
 
 MERGED = (SESSIONS, INVOCATIONS, SUBJECTS, RUNS, *PARTS, ACCEPTANCES)
 _AT_ONCE = 5000
@@ -33,12 +33,12 @@ _COMPARED_AT_ONCE = 100
 _PATIENCE_S = 60.0
 _TRIES = 5
 _RACES = frozenset({"40001", "40P01"})
-"""What PostgreSQL says of two that held each other up; one of them is to try again."""
+"""SQLSTATE codes for serialization failure and deadlock. The transaction is tried again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """Runs that were added, runs of which the target knew less, and runs it knew as well."""
+    """Number of runs added, updated in the target, and already known."""
 
     added: int = 0
     renewed: int = 0
@@ -49,23 +49,24 @@ class Merged:
 
 
 def merge(source: Database, target: Database, progress: Progress = lambda done, total: None) -> Merged:
-    """Adds what `source` holds to `target`; each batch of runs is a transaction, so others can write in between.
+    """Add the contents of `source` to `target`.
 
-    What was done stays when it is interrupted, and is not done again.
+    Each batch of runs is its own transaction, so others can write in between. After an interruption the finished
+    batches stay and are not repeated.
     """
     with _snapshot(source) as connection:
         return _Merge(connection, target, progress).run()
 
 
 class _Merge:
-    """One source on its way into one target."""
+    """The merge of one source into one target."""
 
     def __init__(self, source: Connection, target: Database, progress: Progress) -> None:
         self._source = source
         self._target = target
         self._progress = progress
         self._ids: dict[str, dict[int, int]] = {SESSIONS.name: {}, INVOCATIONS.name: {}}
-        """Which row of the target stands for which of the source."""
+        """Row id in the target by row id in the source, for each table."""
 
     def run(self) -> Merged:
         for table in (SESSIONS, INVOCATIONS):
@@ -92,7 +93,7 @@ class _Merge:
         *given: _Given.args,
         **named: _Given.kwargs,
     ) -> _Answer:
-        """Once more, where another has written the same rows at the same moment."""
+        """Run `work` in a transaction. Try again if another process wrote the same rows at the same moment."""
         for tried in range(1, _TRIES + 1):
             try:
                 with self._target.writing(_PATIENCE_S) as connection:
@@ -103,7 +104,7 @@ class _Merge:
         raise AssertionError("unreachable")
 
     def _join(self, target: Connection, table: Table, batch: Sequence[Row[Any]]) -> dict[int, int]:
-        """Sessions or invocations; the numbers they have in the target, by those they have in the source."""
+        """Merge rows that have a uid; return their ids in the target by their ids in the source."""
         known = _known(target, table, batch)
         _insert(target, table, [self._moved(row) for row in batch if row.uid not in known])
         _rewrite(target, table, self._said_better(batch, known))
@@ -131,7 +132,7 @@ class _Merge:
         return Merged(len(new), renewed, len(batch) - len(new) - renewed)
 
     def _renew(self, target: Connection, rows: Sequence[Row[Any]], known: Mapping[str, _Values]) -> int:
-        """Both know these runs; how many the target knows better now."""
+        """Merge runs that both databases hold; return how many changed in the target."""
         states = {row.id: (state_of(dict(row._mapping)), state_of(known[row.uid])) for row in rows}
         further = [row for row in rows if states[row.id][0] > states[row.id][1]]
         alike = [row for row in rows if states[row.id][0] == states[row.id][1]]
@@ -144,7 +145,7 @@ class _Merge:
         return len(further) + len(added | {values["the_id"] for values in better})
 
     def _said_better(self, rows: Iterable[Row[Any]], known: Mapping[str, _Values]) -> list[_Values]:
-        """The rows of the source that say more than those the target has."""
+        """Updates from source rows that say more than the target's rows."""
         both = ((self._moved(row), known[row.uid]) for row in rows if row.uid in known)
         return [
             {**moved, "the_id": there["id"]} for moved, there in both if says_more({**moved, "id": there["id"]}, there)
@@ -159,7 +160,7 @@ class _Merge:
                 bulk.write_parts(target, table, [(ids[part[0]], *part[1:]) for part in parts if part[0] in ids])
 
     def _add_parts(self, target: Connection, ids: Mapping[int, int]) -> set[int]:
-        """What the target lacks of runs that are alike; the runs that lacked anything."""
+        """Add the parts the target lacks of runs with equal progress; return the ids of the runs that changed."""
         changed: set[int] = set()
         for table in PARTS if ids else ():
             key = slice(len(table.primary_key))
@@ -171,7 +172,7 @@ class _Merge:
         return changed
 
     def _moved(self, row: Row[Any]) -> _Values:
-        """The row as it belongs into the target, without its number."""
+        """The row's values with the target's ids for session and invocation, without its own id."""
         values = dict(row._mapping)
         del values["id"]
         if "session" in values:
@@ -183,7 +184,7 @@ class _Merge:
 
 @contextmanager
 def _snapshot(database: Database) -> Iterator[Connection]:
-    """Everything as it is at one moment, whatever others write meanwhile."""
+    """Read one consistent state, whatever others write meanwhile."""
     with database.reading() as connection:
         if connection.dialect.name == "postgresql":
             connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")

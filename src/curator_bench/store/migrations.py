@@ -1,6 +1,6 @@
-"""The revisions of the schema: which a database is at, which this code wants, and the way from one to the other.
+"""Schema revisions: the one a database has, the one this code needs, and the upgrade between them.
 
-Alembic itself is imported only when there is a way to go: a look at the first lines of its scripts tells the newest.
+Alembic is imported only for an upgrade. The newest revision is read from the first lines of the scripts.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Migrations:
 
     @property
     def head(self) -> str:
-        """The revision this code is written for."""
+        """Newest revision, for which this code is written. Raises BenchError unless there is exactly one."""
         parents = {parent for parents in self.revisions.values() for parent in parents}
         heads = sorted(self.revisions.keys() - parents)
         if len(heads) != 1:
@@ -36,12 +36,12 @@ class Migrations:
 
     @cached_property
     def revisions(self) -> dict[str, tuple[str, ...]]:
-        """Each with those it follows."""
+        """Each revision with its parents."""
         scripts = sorted((self.folder / "versions").glob("*.py"))
         return dict(_revision_of(script) for script in scripts)
 
     def current(self, connection: Connection) -> str | None:
-        """What the database is at; None where nothing of ours has been made yet."""
+        """Revision of the database; None if it has no schema of ours yet."""
         if not connection.dialect.has_table(connection, _VERSIONS):
             return None
         rows = connection.exec_driver_sql(f"SELECT version_num FROM {_VERSIONS}").fetchall()
@@ -53,7 +53,7 @@ class Migrations:
         return revision is None or revision in self.revisions
 
     def upgrade(self, connection: Connection, revision: str = "head") -> None:
-        """Goes there within the transaction of the connection."""
+        """Upgrade to the revision within the connection's transaction."""
         from alembic import command
         from alembic.config import Config
 
@@ -65,14 +65,14 @@ class Migrations:
 
 
 def shipped_folder() -> Path:
-    """Inside of an installed package; in a clone, at the top of it."""
+    """Folder of the migrations: inside an installed package, or at the top of a clone."""
     package = Path(__file__).resolve().parents[1]
     installed = package / "alembic"
     return installed if installed.is_dir() else package.parents[1] / "alembic"
 
 
 def is_ours(connection: Connection) -> bool:
-    """Whether a schema of ours was ever made there, whatever its revision."""
+    """True if the database has a schema of ours, of any revision."""
     return connection.dialect.has_table(connection, _OUR_TABLE)
 
 
@@ -82,8 +82,11 @@ def _revision_of(script: Path) -> tuple[str, tuple[str, ...]]:
 
 
 def _assignments(script: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """What the script sets its revision and its parents to; read, not run. Not by `ast` either: Python 3.11 gets that
-    wrong where two threads use it at once, and a thread that looks back would trip pytest up."""
+    """Yield the revision and its parents as the script sets them.
+
+    The script is read as text, not run. `ast` is not used either: on Python 3.11 it fails when two threads use it at
+    once, and a background thread here would break pytest's own use.
+    """
     for line in script.read_text(encoding="utf-8").splitlines():
         name = line.partition(":")[0].partition("=")[0].strip()
         if name in ("revision", "down_revision"):

@@ -1,4 +1,4 @@
-"""A database as commands open it: by what the user named it, and every failure in one line."""
+"""Open a database for a command. The user's name for it is resolved, and every failure is one line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from curator_bench.store.urls import shown
 
 @contextmanager
 def to_read(named: str) -> Iterator[Database]:
-    """Raises BenchError where there is none, and for what fails in the block."""
+    """Open for reading. Raises BenchError if there is no database, or for a database error in the block."""
     with to_read_if_there(named) as database:
         if database is None:
             file = shown(database_url(named))
@@ -27,7 +27,7 @@ def to_read(named: str) -> Iterator[Database]:
 
 @contextmanager
 def to_read_if_there(named: str) -> Iterator[Database | None]:
-    """None where there is none yet; it is never made. Raises BenchError for what fails in the block."""
+    """Open for reading; None if there is no database. Raises BenchError for a database error in the block."""
     database = open_for_reading(database_url(named))
     if database is None:
         yield None
@@ -38,7 +38,7 @@ def to_read_if_there(named: str) -> Iterator[Database | None]:
 
 @contextmanager
 def to_write(named: str, here: Here) -> Iterator[Database]:
-    """Makes it where there is none. Raises BenchError for what fails in the block."""
+    """Open for writing; create the database if it is missing. Raises BenchError for a database error in the block."""
     with open_for_writing(database_url(named), here) as database, _failing_in_one_line(database):
         yield database
 

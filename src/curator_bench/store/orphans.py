@@ -1,4 +1,4 @@
-"""Runs whose process is gone: they are marked interrupted when the database is next opened for writing."""
+"""Dead runs: a run whose process is gone is marked interrupted when the database is next opened for writing."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ if TYPE_CHECKING:
     from curator_bench.store.database import Database
 
 SILENCE = timedelta(minutes=5)
-"""How old the last sign of life from elsewhere may be."""
+"""Longest silence of a run on another host before it counts as gone."""
 _ANY = text(f"SELECT 1 FROM {RUNS} WHERE {IS_RUNNING} LIMIT 1")
 
 
 @dataclass(frozen=True, slots=True)
 class Here:
-    """Where this process is, and how it looks up others: what was written when a run started, by the same means.
+    """Identity of this machine, and how it looks up processes.
 
-    `process_start` answers when the process of that number started; None where there is none.
+    Use the same means as when the run started. `process_start` returns the start time of the process with that pid;
+    None if there is none.
     """
 
     host: str
@@ -33,7 +34,7 @@ class Here:
 
 
 def mark_interrupted(database: Database, here: Here, now: datetime | None = None) -> int:
-    """How many runs were. A run that was taken for gone and is not is put right when it ends."""
+    """Mark runs whose process is gone; return how many. A run that is alive after all is corrected when it ends."""
     with database.reading() as connection:
         if connection.execute(_ANY).first() is None:
             return 0
@@ -62,5 +63,5 @@ def _why_gone(run: Any, here: Here, now: datetime) -> str | None:
         silent = run.heartbeat_at is None or now - run.heartbeat_at > SILENCE
         return f"no sign of life from {run.host} for {SILENCE.seconds // 60} minutes" if silent else None
     if run.boot_id != here.boot_id:
-        return "the machine was started anew while it ran"
+        return "the machine was restarted during the run"
     return None if here.process_start(run.pid) == run.process_start else f"process {run.pid} that ran it is gone"

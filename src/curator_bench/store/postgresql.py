@@ -1,4 +1,4 @@
-"""A database on a PostgreSQL server, for teams and many machines: how it is reached, and how long it is waited for."""
+"""A database on a PostgreSQL server, for teams and many machines. Owns its connection settings and time limits."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     import psycopg
 
 _MIGRATION_LOCK = 0x6375_7261_746F_7221
-"""Any number will do that all of us use and nobody else does."""
+"""Key of the advisory lock. Any number works that all versions of curator-bench share."""
 _LOCK_PATIENCE_S = 3.0
 _PATIENCE = {
-    # A server that does not answer must not hold up a run: seconds until a connection is given up, and until a network
-    # that has gone silent is noticed.
+    # Seconds until a connection attempt is given up, and until a silent network is noticed. A server that does not
+    # answer must not hold up a run.
     "connect_timeout": "2",
     "tcp_user_timeout": "5000",
     "keepalives_idle": "5",
@@ -34,7 +34,7 @@ _PATIENCE = {
 
 
 class PostgresStorage:
-    """A database that an administrator has made; its tables are ours."""
+    """A database that an administrator created. Only its tables are ours."""
 
     def __init__(self, url: URL) -> None:
         self._url = _with_patience(url)
@@ -44,7 +44,7 @@ class PostgresStorage:
         return True
 
     def create(self) -> None:
-        """A user of a server cannot always make databases there; that ours is missing is said when it is opened."""
+        """No-op: users of a server often may not create databases. Opening a missing one fails with a message."""
 
     def engine(self) -> Engine:
         engine = create_engine(self._url)
@@ -62,11 +62,11 @@ class PostgresStorage:
         return create_engine(self._url, connect_args={"options": options})
 
     def prepare(self, engine: Engine) -> None:
-        """A server is made for many writers."""
+        """No-op: a server handles many writers."""
 
     @contextmanager
     def limited(self, connection: Connection, limit_s: float) -> Iterator[None]:
-        """A server whose disk hangs keeps its connections open and says nothing. Then the connection is cut here."""
+        """Cut the connection after `limit_s`. A server whose disk hangs keeps its connections open and stays silent."""
         driver: psycopg.Connection | None = connection.connection.driver_connection
         assert driver is not None
         timer = threading.Timer(limit_s, _cut, [driver.fileno()])
@@ -78,7 +78,7 @@ class PostgresStorage:
             timer.cancel()
 
     def is_foreign(self, connection: Connection) -> bool:
-        """Others may have tables in the same database; ours stand beside them."""
+        """False: other programs may have tables in the same database, beside ours."""
         return False
 
     @contextmanager
@@ -90,7 +90,7 @@ class PostgresStorage:
             yield connection
 
     def keep_copy(self, connection: Connection, revision: str) -> Path | None:
-        """Copies of servers are made by those who run them; what fails here is undone by the server."""
+        """None: backups of a server are its administrator's. A failed migration is rolled back by the server."""
         return None
 
     def copy_for_reading(self, directory: Path) -> Storage | None:
@@ -98,13 +98,13 @@ class PostgresStorage:
 
 
 def _cut(descriptor: int) -> None:
-    """The thread that waits for the server is told that there is nothing more to come."""
+    """Shut the socket down, so that the thread waiting for the server stops."""
     with suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as end:
         end.shutdown(socket.SHUT_RDWR)
 
 
 def _with_patience(url: URL) -> URL:
-    """What the user said in the URL holds."""
+    """Add our time limits to the URL. Options in the user's URL take precedence."""
     said = {name: value if isinstance(value, str) else value[-1] for name, value in url.query.items()}
     options = f"-c lock_timeout={_LOCK_PATIENCE_S * 1000:.0f} {said.get('options', '')}".strip()
     return url.set(query={**_PATIENCE, **said, "options": options})

@@ -1,7 +1,6 @@
-"""Forgetting what is old: runs that started before a day, and the sessions that hold nothing after that.
+"""Delete runs that started before a given day, and sessions left empty.
 
-What is open or was put on record stays, however old: a run that is under way, and any run or session that another table
-refers to without being a part of it.
+Runs under way stay, and so do runs and sessions that another table refers to without being part of them.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from curator_bench.store.running import IS_RUNNING, RUNNING
 from curator_bench.store.tables import INVOCATIONS, RUNS, SESSIONS
 
 Progress = Callable[[int, int], None]
-"""Told now and then how many of how many runs are gone."""
+"""Called from time to time with the number of runs deleted and the total."""
 
 _AT_ONCE = 500
 _PATIENCE_S = 60.0
@@ -28,7 +27,7 @@ _PATIENCE_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Prunable:
-    """What is old enough to be forgotten."""
+    """Runs and entries that `prune` would remove, with the start of the oldest run."""
 
     runs: int
     entries: int
@@ -42,7 +41,7 @@ class Pruned:
 
 
 def prunable(database: Database, before: datetime) -> Prunable:
-    """What `prune` would remove."""
+    """Count what `prune` would remove."""
     with database.reading() as connection:
         entries = select(RUNS.c.name, RUNS.c.path).where(_is_old(before)).distinct().subquery()
         runs, oldest = connection.execute(select(func.count(), func.min(RUNS.c.start)).where(_is_old(before))).one()
@@ -50,7 +49,7 @@ def prunable(database: Database, before: datetime) -> Prunable:
 
 
 def prune(database: Database, before: datetime, progress: Progress = lambda done, total: None) -> Pruned:
-    """Removes runs that started before then, a few at a time, so that those who record need not wait for long."""
+    """Remove runs that started before `before`, a few per transaction, so that recorders wait only briefly."""
     with database.reading() as connection:
         runs = connection.scalars(select(RUNS.c.id).where(_is_old(before)).order_by(RUNS.c.id)).all()
     gone = 0
@@ -63,9 +62,9 @@ def prune(database: Database, before: datetime, progress: Progress = lambda done
 
 
 def compact(database: Database) -> str | None:
-    """Gives the space of what was removed back to the file system; why that was not possible, where it was not.
+    """Return freed space to the file system; return the reason if that is not possible.
 
-    A server does so by itself, in its own time.
+    No-op on a server, which does so by itself.
     """
     if database.engine.dialect.name != "sqlite":
         return None
@@ -82,12 +81,15 @@ def compact(database: Database) -> str | None:
 
 
 def _forget(connection: Connection, runs: Sequence[int], before: datetime) -> int:
-    """Their metrics and all else that belongs to them goes with them."""
+    """Delete these runs; return how many. Their metrics and other parts are deleted with them."""
     return connection.execute(delete(RUNS).where(RUNS.c.id.in_(runs), _is_old(before))).rowcount
 
 
 def _forget_empty(connection: Connection, before: datetime) -> int:
-    """A session whose invocation is not old may just have begun."""
+    """Delete old invocations without runs, then sessions without invocations; return the number of sessions.
+
+    A session with a recent invocation stays: it may just have begun.
+    """
     unused = ~exists().where(RUNS.c.invocation == INVOCATIONS.c.id)
     connection.execute(delete(INVOCATIONS).where(INVOCATIONS.c.start < before, unused, *_on_record(INVOCATIONS)))
     empty = ~exists().where(INVOCATIONS.c.session == SESSIONS.c.id)
@@ -99,7 +101,7 @@ def _is_old(before: datetime) -> ColumnElement[bool]:
 
 
 def _on_record(table: Table) -> list[ColumnElement[bool]]:
-    """For every table that refers to this one and does not go with it: that it does not refer to the row."""
+    """Conditions that no row of another table refers to the row. Tables whose rows are deleted with it do not count."""
     return [
         ~exists().where(key.parent == key.column)
         for other in table.metadata.sorted_tables

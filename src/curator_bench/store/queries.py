@@ -1,4 +1,4 @@
-"""Questions to the database: which entries there are, what was measured of them, what a session ran."""
+"""Queries: the recorded entries, their values, and the runs of a session."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MEASURED_TIME = "exec_time_s"
 
 @dataclass(frozen=True, slots=True, order=True)
 class EntryKey:
-    """What history is kept by: the id of an entry, or the name of a Python benchmark, in one file."""
+    """Key of a history: the entry's id (or the name of a Python benchmark) and its file."""
 
     name: str
     path: str
@@ -34,7 +34,7 @@ class EntryKey:
 
 @dataclass(frozen=True, slots=True)
 class KnownEntry:
-    """An entry of which there are runs."""
+    """A recorded entry with its number of runs."""
 
     key: EntryKey
     runs: int
@@ -43,7 +43,7 @@ class KnownEntry:
 
 @dataclass(frozen=True, slots=True)
 class PastRun:
-    """A run as those want it who look back."""
+    """A recorded run, for reports on the past."""
 
     uid: str
     entry: EntryKey
@@ -65,14 +65,14 @@ class PastRun:
 
     @property
     def measured_s(self) -> float | None:
-        """How long the script ran, without cluster and warm-up; the whole run where nobody measured that."""
+        """Duration of the script without cluster and warm-up; the whole run's duration if that was not measured."""
         measured = self.metrics.get(_MEASURED_TIME)
         return float(measured) if isinstance(measured, int | float) else self.duration
 
 
 @dataclass(frozen=True, slots=True)
 class PastValue:
-    """What one run measured, with what it takes to compare it: only like is compared with like."""
+    """One run's value, with what decides which runs it is compared with."""
 
     value: Scalar
     start: datetime
@@ -87,7 +87,7 @@ class PastValue:
 
 @dataclass(frozen=True, slots=True)
 class PastSession:
-    """A session, and how many of its runs came to what."""
+    """A session with the number of its runs by verdict."""
 
     id: int
     uid: str
@@ -100,13 +100,13 @@ class PastSession:
     branch: str | None
     viewer_url: str | None
     sink_urls: Mapping[str, str] | None = None
-    """Where sinks show it, by their name."""
+    """Links to the session in sinks, by name of the sink."""
     verdicts: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class MissedRequirement:
-    """A bound that a run did not keep, or a gate that is inconclusive."""
+    """A requirement a run did not meet, or an inconclusive gate."""
 
     run_uid: str
     metric: str
@@ -114,7 +114,7 @@ class MissedRequirement:
     limit: str | None
     actual: str | None
     met: bool | None = False
-    """None of a gate that is inconclusive; `note` says what would decide it."""
+    """None if the gate is inconclusive; `note` then says what would decide it."""
     note: str | None = None
 
     @property
@@ -141,7 +141,10 @@ def last_values(
     last: int,
     verdicts: Collection[str] | None = None,
 ) -> list[PastValue]:
-    """The newest values of a metric of an entry on one machine, oldest first. Runs that name no machine are of None."""
+    """Read the newest values of an entry's metric on one machine, oldest first.
+
+    `machine_id` None selects the runs recorded without a machine.
+    """
     statement = (
         select(
             METRICS.c.value,
@@ -167,7 +170,7 @@ def last_values(
 def history(
     connection: Connection, entry: EntryKey, last: int | None = None, metric: str | None = None
 ) -> list[PastRun]:
-    """The newest runs of an entry on whatever machine, oldest first, with all they measured or with one metric only."""
+    """Read the newest runs of an entry on any machine, oldest first, with all metrics or only one."""
     newest = select(RUNS.c.id).where(*_is(entry)).order_by(RUNS.c.start.desc(), RUNS.c.id.desc()).limit(last)
     chosen = _runs().where(RUNS.c.id.in_(newest.scalar_subquery())).order_by(RUNS.c.start, RUNS.c.id)
     metrics = _metrics_by_run(connection, newest, metric)
@@ -177,7 +180,7 @@ def history(
 def _metrics_by_run(
     connection: Connection, runs: Select[tuple[int]], metric: str | None = None
 ) -> Mapping[int, Mapping[str, Scalar]]:
-    """All that these runs measured, or one metric."""
+    """Read all metrics of these runs, or one."""
     measured = select(METRICS).where(METRICS.c.run.in_(runs.scalar_subquery())).order_by(METRICS.c.run, METRICS.c.name)
     if metric is not None:
         measured = measured.where(METRICS.c.name == metric)
@@ -188,21 +191,21 @@ def _metrics_by_run(
 
 
 def latest_runs(connection: Connection, entry: EntryKey, last: int) -> list[PastRun]:
-    """The newest runs of an entry, oldest first, with the time they measured and no other metrics."""
+    """Read the newest runs of an entry, oldest first. Of the metrics, only the measured time is read."""
     return history(connection, entry, last, _MEASURED_TIME)
 
 
 def known_entries(connection: Connection) -> list[KnownEntry]:
-    """Every entry there are runs of, by name."""
+    """Read every recorded entry, by name."""
     grouped = select(RUNS.c.name, RUNS.c.path, func.max(RUNS.c.originalname), func.count(), func.max(RUNS.c.start))
     found = connection.execute(grouped.group_by(RUNS.c.name, RUNS.c.path).order_by(RUNS.c.name, RUNS.c.path))
     return [KnownEntry(EntryKey(name, path, original), count, latest) for name, path, original, count, latest in found]
 
 
 def find_entries(connection: Connection, named: str) -> list[EntryKey]:
-    """The entries that are meant: by id, by the name that all combinations of an entry share, or by node id.
+    """Find entries by id, by the name shared by all combinations of an entry, or by node id.
 
-    Raises BenchError where there is none, with the nearest names.
+    Raises BenchError with the nearest names if there is none.
     """
     path, _, name = named.partition("::")
     meant = [RUNS.c.name == named, RUNS.c.originalname == named]
@@ -222,7 +225,7 @@ def find_entries(connection: Connection, named: str) -> list[EntryKey]:
 
 
 def metric_names(connection: Connection, entries: Iterable[EntryKey]) -> list[str]:
-    """What runs of these entries have measured."""
+    """Read the names of the metrics that runs of these entries measured."""
     keys = [(entry.name, entry.path) for entry in entries]
     of_runs = select(RUNS.c.id).where(tuple_(RUNS.c.name, RUNS.c.path).in_(keys))
     found = connection.scalars(select(METRICS.c.name).distinct().where(METRICS.c.run.in_(of_runs)))
@@ -230,15 +233,15 @@ def metric_names(connection: Connection, entries: Iterable[EntryKey]) -> list[st
 
 
 def sessions(connection: Connection, last: int) -> list[PastSession]:
-    """The newest sessions, oldest first."""
+    """Read the newest sessions, oldest first."""
     found = connection.execute(_sessions().order_by(_STARTED.desc(), SESSIONS.c.id.desc()).limit(last)).fetchall()
     return _with_verdicts(connection, found[::-1])
 
 
 def find_sessions(connection: Connection, named: str | None) -> list[PastSession]:
-    """The sessions of this name or uid, newest last; without either the newest of all.
+    """Find sessions by name or uid, newest last; without a name, the newest session.
 
-    Raises BenchError where there is none, with the nearest names.
+    Raises BenchError with the nearest names if there is none.
     """
     if named is None:
         found = sessions(connection, 1)
@@ -256,14 +259,14 @@ def find_sessions(connection: Connection, named: str | None) -> list[PastSession
 
 
 def runs_of(connection: Connection, session: PastSession) -> list[PastRun]:
-    """What a session ran, in the order it began, with all it measured."""
+    """Read the session's runs in the order they began, with all metrics."""
     chosen = _runs().where(RUNS.c.session == session.id).order_by(RUNS.c.start, RUNS.c.id)
     metrics = _metrics_by_run(connection, select(RUNS.c.id).where(RUNS.c.session == session.id))
     return [_past_run(row, metrics[row.id]) for row in connection.execute(chosen)]
 
 
 def missed_requirements(connection: Connection, session: PastSession) -> list[MissedRequirement]:
-    """The requirements of its runs that were not met, and the gates that are inconclusive."""
+    """Read the requirements its runs did not meet, and the inconclusive gates."""
     missed = (
         select(RUNS.c.uid, *(REQUIREMENTS.c[name] for name in MISSED_COLUMNS))
         .join(RUNS, RUNS.c.id == REQUIREMENTS.c.run)
@@ -274,21 +277,21 @@ def missed_requirements(connection: Connection, session: PastSession) -> list[Mi
 
 
 def subjects_of(connection: Connection, session: PastSession) -> list[Subject]:
-    """The packages under test."""
+    """Read the packages under test of a session."""
     columns = [SUBJECTS.c[field.name] for field in fields(Subject)]
     found = select(*columns).where(SUBJECTS.c.session == session.id).order_by(SUBJECTS.c.package, SUBJECTS.c.id)
     return [Subject(*row) for row in connection.execute(found)]
 
 
 def invocations_of(connection: Connection, session: PastSession) -> list[InvocationRecord]:
-    """Who ran it, from where; the first one first."""
+    """Read the invocations of a session, oldest first."""
     columns = [INVOCATIONS.c[field.name] for field in fields(InvocationRecord)]
     found = select(*columns).where(INVOCATIONS.c.session == session.id).order_by(INVOCATIONS.c.start)
     return [InvocationRecord(*row) for row in connection.execute(found)]
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """What to add to a message about a name that is not known."""
+    """Text for a message about an unknown name: the nearest known ones; "" if none is near."""
     close = get_close_matches(name, set(known), n=_NAMES_SHOWN, cutoff=0.6)
     return f"; did you mean {', '.join(map(repr, close))}?" if close else ""
 

@@ -1,5 +1,8 @@
-"""Writes runs into the database as they start and end. What the database cannot take never stops a run: it is kept in
-SESSION/unrecorded.jsonl, and the end of the session says so."""
+"""Write runs into the database as they start and end.
+
+A database failure never stops a run. The run is kept in SESSION/unrecorded.jsonl, and the end of the session reports
+it.
+"""
 
 from __future__ import annotations
 
@@ -25,15 +28,15 @@ logger = logging.getLogger(__name__)
 _Answer = TypeVar("_Answer")
 
 _SHORT_PATIENCE_S = 1.0
-"""For a database that has just failed: runs are not to wait for it again and again."""
+"""Wait after a failed write, so that runs do not wait for a failing database again and again."""
 _SILENCE_S = 5.0
-"""How long a server may take for the few statements of a run."""
+"""Longest time a server may take for the few statements of a run."""
 _AT_ONCE_S = 1.0
 
 
 @dataclass
 class _Losses:
-    """What did not get into the database, for the end of the session."""
+    """Runs that did not reach the database, reported at the end of the session."""
 
     kept: set[str] = field(default_factory=set)
     lost: dict[str, str] = field(default_factory=dict)
@@ -43,7 +46,7 @@ class _Losses:
     def told(self, shown: str, file: Path) -> Iterator[str]:
         why = f"not recorded in {shown} ({'; '.join(self.reasons)})"
         if self.kept:
-            yield f"{_runs(len(self.kept))} {why}, kept in {file}: `curator-bench import {file}` takes them in"
+            yield f"{_runs(len(self.kept))} {why}, kept in {file}: `curator-bench import {file}` imports them"
         if self.lost:
             yield f"{_runs(len(self.lost))} {why} and lost, as nothing else took them: {_few(self.lost.values())}"
         if self.end_missing:
@@ -51,9 +54,9 @@ class _Losses:
 
 
 class Recorder:
-    """Records the runs of this process. What `finish_run` was told is in the database, or in the file, when it returns.
+    """Record the runs of this process. Thread-safe; database errors are never raised.
 
-    Its methods never raise what the database raises, and may be called from several threads.
+    When `finish_run` returns, the run is in the database or in the file.
     """
 
     def __init__(self, database: Database, session: SessionRecord, invocation: InvocationRecord) -> None:
@@ -64,9 +67,9 @@ class Recorder:
         self._place: Place | None = None
         self._under_way: dict[str, tuple[RunStart, int | None]] = {}
         self.patience_s = WRITE_PATIENCE_S
-        """How long the next write waits for others; short after one that failed."""
+        """Longest wait of the next write for other writers. Short after a failed write."""
         self._losses = _Losses()
-        self._reasons: dict[str, None] = {}  # since something was written
+        self._reasons: dict[str, None] = {}  # since the last successful write
 
     @property
     def session(self) -> SessionRecord:
@@ -78,53 +81,53 @@ class Recorder:
         return self._invocation
 
     def start_invocation(self) -> None:
-        """Writes the session and the invocation, which otherwise the first run does."""
+        """Write the session and the invocation now, instead of with the first run."""
         self._write(lambda connection, place: True)
 
     def start_run(self, start: RunStart) -> str:
-        """Writes the row of a run that starts now."""
+        """Write the row of a run that starts now."""
         self._under_way[start.uid] = (start, None)
         run = self._write(lambda connection, place: rows.add_start(connection, place, start))
         self._under_way[start.uid] = (start, run)
         return start.uid
 
     def finish_run(self, uid: str, end: RunEnd) -> None:
-        """Completes the row, with all the run has measured; called again, it replaces what it was told before."""
+        """Complete the row with all the run measured. A second call replaces the first."""
         start, run = self._under_way[uid]
         if self._write(lambda connection, place: rows.complete(connection, place, start, end, run)) is None:
             self._keep(StoredRun(self._session, self._invocation, start, end))
 
     def note_teardown(self, uid: str, outcome: str) -> None:
-        """What became of the fixtures of a run that is recorded already."""
+        """Write the outcome of the fixtures' teardown for a recorded run."""
         self._write(lambda connection, place: rows.note_teardown(connection, uid, outcome))
 
     def note_links(self, links: Mapping[str, Mapping[str, str]]) -> None:
-        """Where sinks show the session (under the empty uid) and its runs, by the name of the sink."""
+        """Write the links to the session (under the empty uid) and to its runs, by name of the sink."""
         self._write(lambda connection, place: rows.note_links(connection, place, links))
 
     def heartbeat(self, uids: Iterable[str]) -> None:
-        """Says that these runs are under way still; every 30 s, from a thread of the caller's."""
+        """Refresh the heartbeat of running runs. A thread of the caller calls this every 30 s."""
         if alive := list(uids):
             self._write(lambda connection, place: rows.beat(connection, alive, datetime.now(UTC)))
 
     def finish_invocation(self, exit_status: int) -> None:
-        """Says how the invocation ended; called by the one process that knows."""
+        """Write the end of the invocation. Only the process that knows the exit status calls this."""
         end = datetime.now(UTC)
         if self._write(lambda connection, place: rows.end_invocation(connection, place, end, exit_status)) is None:
             self._losses.reasons |= self._reasons
             self._losses.end_missing = True
 
     def problems(self) -> tuple[str, ...]:
-        """What could not be recorded, for people; nothing where all was."""
+        """Messages about runs that were not recorded; empty if all were."""
         return tuple(self._losses.told(self._database.shown, self.session_dir / unrecorded.FILE_NAME))
 
     def _write(self, work: Callable[[Connection, Place], _Answer]) -> _Answer | None:
-        """One transaction; None where it failed. A connection that was lost meanwhile is made anew once."""
+        """Run one transaction; None if it failed. A lost connection is tried once more."""
         started = time.monotonic()
         for _ in range(2):
             try:
                 return self._transact(work)
-            except Exception as error:  # whatever it is, the run goes on
+            except Exception as error:  # the run goes on after any error
                 self._note(error)
                 if not _was_lost(error) or time.monotonic() - started > _AT_ONCE_S:
                     break
@@ -162,7 +165,7 @@ class Recorder:
 
 
 def _was_lost(error: Exception) -> bool:
-    """Whether the connection failed, not what was asked of it: a server that was restarted is there again."""
+    """True if the connection failed rather than the statement. A restarted server accepts a new connection."""
     return isinstance(error, DBAPIError) and error.connection_invalidated
 
 

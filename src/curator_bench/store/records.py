@@ -1,4 +1,4 @@
-"""What is recorded, as values: picklable, and to and from the JSON of `unrecorded.jsonl`. Texts come masked."""
+"""Values to record. They are picklable, and convert to and from the JSON of `unrecorded.jsonl`. Texts arrive masked."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from curator_bench.values import Check, Repeat, Run, RunRecord, Scalar, Session,
 
 
 def new_uid() -> str:
-    """Random, so that what different databases hold can be put together."""
+    """A random uid, so that different databases can be merged."""
     return uuid.uuid4().hex
 
 
 @dataclass(frozen=True, slots=True)
 class SessionRecord:
-    """The session an invocation belongs to. `uid` is found in its directory where it is not given."""
+    """The session an invocation belongs to. An empty `uid` is read from the session's directory."""
 
     name: str
     results_directory: str
@@ -66,7 +66,7 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class RunStart:
-    """What is known of a run when it starts. An empty `originalname` is the name."""
+    """A run as known at its start. An empty `originalname` means that it equals `name`."""
 
     name: str
     path: str
@@ -92,7 +92,7 @@ class RunStart:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What has a column of its own in the row of a run; None where it was not measured."""
+    """Figures with their own column in a run's row; None if not measured."""
 
     ray_version: str | None = None
     ray_num_cpus: float | None = None
@@ -113,7 +113,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class RunEnd:
-    """What is known of a run that has ended. What the start said too (node, gpu, command, log) may be said better."""
+    """A run as known at its end. Fields that the start has too (node, gpu, command, log) replace the start's value."""
 
     verdict: Verdict
     end: datetime
@@ -131,7 +131,7 @@ class RunEnd:
     metrics: Mapping[str, Scalar] = field(default_factory=dict)
     params: Mapping[str, Any] = field(default_factory=dict)
     repeats: tuple[Repeat, ...] = ()
-    """Their metrics are kept as samples when there are several."""
+    """Metrics of each repeat; stored as samples if there are several repeats."""
     checks: tuple[Check, ...] = ()
 
 
@@ -145,13 +145,13 @@ _MEASURED = {
     "peak_gpu_memory": "peak_gpu_memory_bytes",
     "average_gpu_utilization": "average_gpu_utilization",
 }
-"""The columns that have the value of a metric, by the metric's name."""
+"""Columns that repeat a metric's value, with the metric's name."""
 _OUTCOMES = {Verdict.PASSED: "passed", Verdict.SKIPPED: "skipped"}
 FIGURES = frozenset(field.name for field in dataclasses.fields(Figures))
 
 
 def start_of(run: Run, process: Process) -> RunStart:
-    """The row of a run that starts in this process, or in a fleet on behalf of it."""
+    """Build the row of a run that starts in this process, or in a fleet on its behalf."""
     own = {field.name: getattr(process, field.name) for field in dataclasses.fields(Process)}
     return RunStart(
         **{**own, "machine_id": run.machine_id or process.machine_id},
@@ -169,7 +169,7 @@ def start_of(run: Run, process: Process) -> RunStart:
 
 
 def session_record(session: Session) -> SessionRecord:
-    """The row of the session an invocation joins; its uid stands in its folder."""
+    """Build the row of the session an invocation joins. Its uid is in the session's folder."""
     directory = Path(session.directory)
     return SessionRecord(
         name=directory.name,
@@ -184,7 +184,7 @@ def session_record(session: Session) -> SessionRecord:
 
 
 def end_of(run: RunRecord) -> RunEnd:
-    """What the row says of a run that has been judged. What a benchmark set on its row counts above all."""
+    """Build the end of a judged run's row. Columns that the benchmark set itself take precedence."""
     was_called = not run.phases or "call" in run.phases
     measured = {column: _number(run.metrics.get(metric)) for column, metric in _MEASURED.items()}
     ray = {"ray_version": run.ray_version or None, "ray_num_cpus": run.ray_num_cpus, "ray_num_gpus": run.ray_num_gpus}
@@ -222,7 +222,7 @@ def _number(value: Scalar) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class StoredRun:
-    """All there is to record of one run that has ended, in the form of the files that runs are kept and exported in."""
+    """Everything to record of one ended run, as written to `unrecorded.jsonl` and exports."""
 
     session: SessionRecord
     invocation: InvocationRecord | None
@@ -231,12 +231,12 @@ class StoredRun:
 
 
 def from_document(document: Mapping[str, Any]) -> StoredRun:
-    """The record that a line of such a file holds, also a later version's. Raises ValueError."""
+    """Parse the record of one line, also of a later version. Raises ValueError."""
     try:
         record = codec.from_document(StoredRun, document)
     except ValueError as error:
-        raise ValueError(f"this is no run: {error}") from error
+        raise ValueError(f"this is not a run: {error}") from error
     wrong = ", ".join(wrong_values(record))
     if wrong:
-        raise ValueError(f"this is no run: {wrong}")
+        raise ValueError(f"this is not a run: {wrong}")
     return record

@@ -1,4 +1,4 @@
-"""Writing the rows of a session, an invocation and a run, within a transaction of the caller."""
+"""Write the rows of a session, an invocation and a run, within a transaction of the caller."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ _OPEN = (RUNNING, str(Verdict.INTERRUPTED))
 
 
 class Place(NamedTuple):
-    """The rows a run belongs to."""
+    """Row ids of the session and the invocation a run belongs to."""
 
     session: int
     invocation: int | None
 
 
 def join_session(connection: Connection, record: SessionRecord) -> int:
-    """The row of the session, made by the first to come; its subjects are those anyone has found."""
+    """Find or create the session's row, and add the subjects that are new."""
     values = {name: value for name, value in asdict(record).items() if name != "subjects"}
     session = _join(connection, _SESSIONS, values)
     if record.subjects:
@@ -53,7 +53,7 @@ def join_session(connection: Connection, record: SessionRecord) -> int:
 
 
 def join_invocation(connection: Connection, session: int, record: InvocationRecord) -> int:
-    """The row of the invocation, made by the first of its processes."""
+    """Find or create the invocation's row."""
     values = {name: getattr(record, name) for name in InvocationRecord.__slots__}
     return _join(connection, _INVOCATIONS, {**values, "session": session})
 
@@ -65,7 +65,7 @@ def end_invocation(connection: Connection, place: Place, end: datetime, exit_sta
 
 
 def note_links(connection: Connection, place: Place, links: Mapping[str, Mapping[str, str]]) -> int:
-    """Beside those of sinks that other invocations had."""
+    """Add links; those of other invocations' sinks stay."""
     for uid, urls in links.items():
         table, which = (_RUNS, _RUNS.c.uid == uid) if uid else (_SESSIONS, _SESSIONS.c.id == place.session)
         known = connection.scalar(select(table.c.sink_urls).where(which)) or {}
@@ -74,14 +74,17 @@ def note_links(connection: Connection, place: Place, links: Mapping[str, Mapping
 
 
 def add_start(connection: Connection, place: Place, start: RunStart) -> int:
-    """The row of a run that starts; what it has from its end is not there yet."""
+    """Insert the row of a starting run; return its id."""
     made = connection.execute(_INSERT_RUN, {**_of_start(place, start), "verdict": RUNNING, "heartbeat_at": start.start})
     assert made.inserted_primary_key is not None
     return int(made.inserted_primary_key[0])
 
 
 def complete(connection: Connection, place: Place, start: RunStart, end: RunEnd, run: int | None) -> int:
-    """The row of a run that has ended, and all that belongs to it. `run` is its row, where the caller knows it."""
+    """Complete the row of an ended run and add its parts; return its id.
+
+    `run` is the row's id, if the caller knows it.
+    """
     if run is not None:
         told = {"the_id": run, "the_uid": start.uid, **_of_end(start, end)}
         if connection.execute(_FINISH, told).rowcount == 1:
@@ -91,7 +94,7 @@ def complete(connection: Connection, place: Place, start: RunStart, end: RunEnd,
 
 
 def take_in(connection: Connection, place: Place, record: StoredRun) -> bool:
-    """Adds a run that was kept elsewhere, or what is missing of it. False where nothing was missing."""
+    """Add a run from a file, or complete its row. False if nothing was missing."""
     found = connection.execute(_FIND, {"the_uid": record.start.uid}).first()
     if found is not None and (found.verdict not in _OPEN or record.end.verdict == found.verdict):
         return False
@@ -100,13 +103,13 @@ def take_in(connection: Connection, place: Place, record: StoredRun) -> bool:
 
 
 def beat(connection: Connection, uids: Iterable[str], now: datetime) -> None:
-    """Says that the runs are still under way."""
+    """Refresh the heartbeat of running runs."""
     still = update(_RUNS).where(_RUNS.c.uid.in_(list(uids)), _RUNS.c.verdict == RUNNING)
     connection.execute(still, {"heartbeat_at": now})
 
 
 def note_teardown(connection: Connection, uid: str, outcome: str) -> None:
-    """What is known only after the run has been recorded."""
+    """Write the teardown's outcome, which is known only after the run was recorded."""
     connection.execute(update(_RUNS).where(_RUNS.c.uid == uid), {"teardown_outcome": outcome})
 
 
@@ -121,7 +124,10 @@ def _join(connection: Connection, table: Table, values: Mapping[str, Any]) -> in
 
 
 def _insert_unless_there(connection: Connection, table: Table, values: Mapping[str, Any]) -> None:
-    """The dialects spell it alike but are told apart; importing the one that is not used would cost 20 ms."""
+    """Insert unless the uid exists.
+
+    Both dialects have the same call in different modules; importing the unused one would cost 20 ms.
+    """
     if connection.dialect.name == "postgresql":
         from sqlalchemy.dialects import postgresql
 
@@ -140,7 +146,7 @@ def _note_subject(connection: Connection, session: int, subject: Subject) -> Non
 
 
 def _overwrite(connection: Connection, place: Place, start: RunStart, end: RunEnd) -> int:
-    """The long way, for a run whose start was not recorded, or that was taken for ended before."""
+    """Write the whole row, for a run whose start was not recorded or that was already marked ended."""
     found = connection.execute(_FIND, {"the_uid": start.uid}).first()
     values = values_of(place, start, end)
     if found is None:
@@ -157,12 +163,12 @@ def _overwrite(connection: Connection, place: Place, start: RunStart, end: RunEn
 
 
 def values_of(place: Place, start: RunStart, end: RunEnd) -> dict[str, Any]:
-    """The row of a run that has ended, without what belongs to it."""
+    """Values of an ended run's row, without its parts."""
     return {**_of_start(place, start), **_of_end(start, end)}
 
 
 def parts_of(run: int, end: RunEnd) -> Iterator[tuple[Table, list[dict[str, Any]]]]:
-    """What belongs to a run, by table."""
+    """Yield the parts of a run, by table."""
     yield _METRICS, _metric_rows(run, end)
     yield _SAMPLES, _sample_rows(run, end)
     yield _PARAMS, _param_rows(run, end)
@@ -196,7 +202,7 @@ def _add_parts(connection: Connection, run: int, end: RunEnd) -> None:
 
 
 def _metric_rows(run: int, end: RunEnd) -> list[dict[str, Any]]:
-    # By key: two names that differ only in what a key cannot hold are one.
+    # Two names with the same key are one metric: they differ only in characters that a key cannot hold.
     stored = {key(name): value_and_text(scalar) for name, scalar in end.metrics.items()}
     return [{"run": run, "name": name, "value": value, "text": text} for name, (value, text) in stored.items()]
 

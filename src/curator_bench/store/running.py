@@ -1,8 +1,10 @@
-"""What tells a run that has not ended. Apart from the models, which need the ORM: opening a database asks this first,
-and nearly always learns that there is no such run."""
+"""Constants that identify a run under way.
+
+They are apart from the models, which need the ORM: opening a database looks for such runs first, and rarely finds any.
+"""
 
 RUNNING = "running"
-"""What stands in place of a verdict until there is one."""
+"""Stored in place of the verdict until the run ends."""
 
 RUNS = "test_run"
 IS_RUNNING = f"verdict = '{RUNNING}'"

@@ -1,8 +1,7 @@
-"""How values of any kind stand in columns of numbers and of text, and how they come back.
+"""Conversion of any value to a number column and a text column, and back.
 
-A number stands in `value`. Where that does not say all, `text` says the rest: a truth value (1 and `true`), a whole
-number with more digits than a double has, NaN and the infinities (no value, and their names), a text (no value, and
-itself).
+Numbers are in `value`. `text` adds what a double cannot say: a boolean (1 and `true`), an integer with more digits than
+a double has, NaN and the infinities (no value, and their names), a text (no value, and itself).
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _STARTS_OF_JSON = frozenset('"{[-0123456789tfnNI')
 
 
 def value_and_text(scalar: Scalar) -> tuple[float | None, str | None]:
-    """What stands in the two columns of a metric."""
+    """Convert a metric to its two columns."""
     if isinstance(scalar, float):
         return (scalar, None) if math.isfinite(scalar) else (None, text_of(scalar))
     if scalar is None:
@@ -32,13 +31,13 @@ def value_and_text(scalar: Scalar) -> tuple[float | None, str | None]:
 
 
 def scalar_of(value: float | None, text: str | None) -> Scalar:
-    """What `value_and_text` was given; a whole number comes back as a float where a double can hold it."""
+    """Inverse of `value_and_text`. An integer that a double can hold comes back as a float."""
     found = value if text is None else value_of(text)
     return found if isinstance(found, str | int | float | bool | None) else text
 
 
 def text_of(value: Any) -> str | None:
-    """A text is itself unless it could be taken for something else; anything else is JSON."""
+    """Convert to text. A string stays as it is unless it looks like JSON; everything else becomes JSON."""
     if value is None:
         return None
     if isinstance(value, str) and (value in NOT_FINITE or not _is_json(value)):
@@ -50,7 +49,7 @@ def text_of(value: Any) -> str | None:
 
 
 def value_of(text: str | None) -> Any:
-    """What `text_of` was given."""
+    """Inverse of `text_of`."""
     if text is None:
         return None
     return json.loads(text) if _is_json(text) else text

@@ -1,4 +1,4 @@
-"""The tables, and the only place that names a column. A change here needs a migration: docs/database.md says how."""
+"""The tables, and the only definition of their columns. A change here needs a migration: see docs/database.md."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from curator_bench.store.records import new_uid
 from curator_bench.store.running import IS_RUNNING, RUNNING, RUNS
 
 _ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
-"""SQLite numbers the rows of a table by itself, and well, where the type is spelt just so."""
+"""Row id. SQLite assigns ids automatically only to a column of type INTEGER."""
 _PARTS_OF_A_RUN: Any = {"sqlite_with_rowid": False}
-"""Kept in the order of their key: the parts of one run lie side by side, and the key is not stored twice."""
+"""Store rows in key order, so that the parts of one run are adjacent and the key is stored once."""
 
 
 class Base(DeclarativeBase):
@@ -37,12 +37,12 @@ class Base(DeclarativeBase):
 
 
 def _owned_by(column: str, *, index: bool = False, **options: Any) -> Mapped[Any]:
-    """A row that goes when the row it belongs to goes."""
+    """Foreign key to the owner's row. Deleting the owner deletes this row."""
     return mapped_column(sa.ForeignKey(column, ondelete="CASCADE"), index=index, **options)
 
 
 class BenchSession(Base):
-    """A name in one results directory; every invocation that uses the name there joins it."""
+    """A session: a name in one results directory. Every invocation that uses the name joins it."""
 
     __tablename__ = "bench_session"
 
@@ -76,7 +76,7 @@ class Invocation(Base):
 
 
 class Subject(Base):
-    """A package under test, as a session found it; several rows of one package where it changed in mid-session."""
+    """A package under test in a session. A package that changed during the session has several rows."""
 
     __tablename__ = "subject"
 
@@ -92,11 +92,11 @@ class TestRun(Base):
     """One attempt at an entry, or at a Python benchmark. Written when it starts, completed when it ends."""
 
     __tablename__ = RUNS
-    __test__: ClassVar[bool] = False  # pytest would take the class for tests, by its name
+    __test__: ClassVar[bool] = False  # or pytest would collect the class because of its name
     __table_args__ = (
         sa.Index(None, "name", "path", "machine_id", "start"),  # the history of an entry, newest last
-        # Few rows at any time, looked for whenever a database is opened for writing. To ask the same of PostgreSQL
-        # would load its dialect, 20 ms at every import; there it is an index of few values, each of them stored once.
+        # Few rows match, and every opening for writing looks for them. A partial index on PostgreSQL would need its
+        # dialect, 20 ms at every import; there it is a plain index of few values, each stored once.
         sa.Index("ix_test_run_running", "verdict", sqlite_where=sa.text(IS_RUNNING)),
     )
 
@@ -151,7 +151,7 @@ class TestRun(Base):
 
 
 class Metric(Base):
-    """One figure of a run. `store.scalars` says what stands in `value` and what in `text`."""
+    """One metric of a run. `store.scalars` defines `value` and `text`."""
 
     __tablename__ = "metric"
     __table_args__ = _PARTS_OF_A_RUN
@@ -163,7 +163,7 @@ class Metric(Base):
 
 
 class Sample(Base):
-    """A number one repeat of a run measured; kept where there were several, for the metric is then their median."""
+    """A metric of one repeat. Stored if there are several repeats, whose median is the metric."""
 
     __tablename__ = "sample"
     __table_args__ = _PARTS_OF_A_RUN
@@ -175,7 +175,7 @@ class Sample(Base):
 
 
 class Param(Base):
-    """What a run was told, as its script wrote it down."""
+    """One parameter of a run, as its script wrote it."""
 
     __tablename__ = "param"
     __table_args__ = _PARTS_OF_A_RUN
@@ -186,7 +186,7 @@ class Param(Base):
 
 
 class Requirement(Base):
-    """What came of one bound of one requirement of a run."""
+    """Result of one bound of a requirement."""
 
     __tablename__ = "requirement"
     __table_args__ = _PARTS_OF_A_RUN
@@ -198,17 +198,17 @@ class Requirement(Base):
     limit: Mapped[str | None]
     actual: Mapped[str | None]
     met: Mapped[bool | None]
-    """NULL is inconclusive: beyond its limit, but not certainly so."""
+    """NULL if inconclusive: beyond the limit, but not certainly so."""
     better: Mapped[str | None]
-    """Which direction is good, where the requirement declares it: `less` or `more`."""
+    """`less` or `more`, if the requirement declares which is better."""
     note: Mapped[str | None]
-    """Why it could not be compared, or what would decide where it is inconclusive."""
+    """Reason why it could not be compared, or what would decide an inconclusive result."""
 
 
 class Acceptance(Base):
-    """A shift of a metric that somebody has taken note of: the level since then is the new normal.
+    """An accepted change of a metric: the level since then is the new normal.
 
-    It names no run, for it holds in every copy of the history, whatever has been pruned there.
+    It refers to no run, so that it holds in every copy of the history, also after pruning.
     """
 
     __tablename__ = "acceptance"
@@ -220,8 +220,8 @@ class Acceptance(Base):
     path: Mapped[str] = mapped_column(Key())
     metric: Mapped[str] = mapped_column(Key())
     since: Mapped[datetime]
-    """The start of the first run at the new level."""
+    """Start of the first run at the new level."""
     until: Mapped[datetime]
-    """The start of the newest run when it was accepted: what shifted up to then is closed."""
+    """Start of the newest run at acceptance. Changes up to then are closed."""
     at: Mapped[datetime]
     why: Mapped[str]

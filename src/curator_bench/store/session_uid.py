@@ -1,7 +1,7 @@
-"""Which session this is: the first invocation that uses its directory leaves a uid there, the others read it.
+"""The uid of a session. The first invocation that uses the directory writes a uid file there, the others read it.
 
-So everyone who joins finds the same session, and a name used again in another directory, or after the directory was
-removed (as on CI machines that start empty each night), is another one, also when their databases are merged.
+So all who join find the same session. A name used again in another directory, or after the directory was removed (as on
+CI machines that start empty), is a new session, also when databases are merged.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _UID = re.compile(r"[0-9A-Za-z_-]{8,64}")
 
 
 def session_uid(session_dir: Path) -> str:
-    """The uid of the session in this directory, made on first use; however many ask at once, all get the same."""
+    """Read the session's uid from its directory; create it on first use. Concurrent callers get the same uid."""
     file = session_dir / FILE_NAME
     try:
         return _read(file) or _leave(file)
@@ -39,12 +39,12 @@ def _read(file: Path) -> str | None:
 
 
 def _leave(file: Path) -> str:
-    """The file is made by one only, and complete when it appears."""
+    """Create the uid file and read it back. Only one process creates it, and it is complete when it appears."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with suppress(FileExistsError):
         safe_files.create_exclusively(file, new_uid() + "\n")
     found = _read(file)
-    if found is None:  # it was there, and broken
+    if found is None:  # the file exists but is broken
         safe_files.write_text(file, new_uid() + "\n")
         found = _read(file)
     return found or new_uid()

@@ -1,4 +1,4 @@
-"""A database in a file: how SQLite is opened, takes turns in writing, survives power loss, and is copied."""
+"""A database in an SQLite file: opening it, taking turns to write, surviving power loss, copying it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from curator_bench.store.storage import WRITE_PATIENCE, Storage
 logger = logging.getLogger(__name__)
 
 _PATIENCE_S = 10.0
-"""For what SQLite waits for by itself: other readers of a file without a write-ahead log, recovery after a crash."""
+"""Longest wait inside SQLite: for readers of a file without a write-ahead log, or for recovery after a crash."""
 _MIGRATION_PATIENCE_S = 900.0
 _TURN_MS = 20
 _WRITING = {"mode": "rw"}
@@ -33,7 +33,7 @@ _FILE = "curator_bench_file"
 
 
 class SqliteStorage:
-    """A file, in the place the URL says."""
+    """Storage in the SQLite file that the URL names."""
 
     def __init__(self, url: URL) -> None:
         self._parameters = {name: value for name, value in url.query.items() if name not in ("uri", "mode")}
@@ -48,7 +48,8 @@ class SqliteStorage:
 
     def create(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        # Empty, as a new database is. One that is there is not even opened: closing it would undo this process's locks.
+        # Create an empty file, which SQLite takes for a new database. Never open an existing one: closing it would
+        # release this process's locks.
         with suppress(FileExistsError):
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666))
 
@@ -59,8 +60,10 @@ class SqliteStorage:
         return self._engine(self._for_reading(), "PRAGMA query_only = ON")
 
     def prepare(self, engine: Engine) -> None:
-        """Readers and writers do not wait for each other with a write-ahead log. It lives in shared memory, so a file
-        that several machines reach over a network must do without."""
+        """Switch to the write-ahead log, with which readers and writers do not block each other.
+
+        The log needs shared memory, so a file on a network file system goes without.
+        """
         if is_on_network(self.path):
             return
         with engine.connect() as connection:
@@ -70,7 +73,7 @@ class SqliteStorage:
                 _switch_to_log(driver, time.monotonic() + _PATIENCE_S)
 
     def limited(self, connection: Connection, limit_s: float) -> AbstractContextManager[None]:
-        """A disk that hangs would hang all else too."""
+        """No-op: a disk that hangs blocks the whole process anyway."""
         return nullcontext()
 
     def is_foreign(self, connection: Connection) -> bool:
@@ -78,7 +81,10 @@ class SqliteStorage:
 
     @contextmanager
     def migrating(self) -> Iterator[Connection]:
-        """The turn to write is the lock. Foreign keys are checked at the end: tables are made anew on the way."""
+        """Run one transaction that changes the schema. The write lock serialises migrations.
+
+        Foreign keys are checked at the end, because migrations recreate tables.
+        """
         engine = self._engine(_WRITING, "PRAGMA foreign_keys = OFF")
         try:
             with engine.execution_options(**{WRITE_PATIENCE: _MIGRATION_PATIENCE_S}).begin() as connection:
@@ -88,7 +94,7 @@ class SqliteStorage:
             engine.dispose()
 
     def keep_copy(self, connection: Connection, revision: str) -> Path | None:
-        """Called inside of `migrating`: nobody else writes, and what we have not committed the copy does not see."""
+        """Copy the file within `migrating`. Nobody else writes then, and the copy omits our uncommitted changes."""
         if not _holds_rows(connection):
             return None
         copy = self.path.with_name(f"{self.path.name}.before-{revision}")
@@ -112,8 +118,10 @@ class SqliteStorage:
             source.backup(target)
 
     def _for_reading(self) -> Mapping[str, str]:
-        """Who may write reads as writers do, and so leaves no log behind. Where nothing can be written beside the file,
-        no log can be read; where there is no log, none is needed.
+        """Choose how to open the file for reading.
+
+        A reader with write access opens it as a writer does, and so leaves no log behind. In a folder without write
+        access a log cannot be read; without a log the file is opened as immutable.
         """
         if os.access(self.path.parent, os.W_OK):
             return _WRITING if os.access(self.path, os.W_OK) else _READING
@@ -145,7 +153,7 @@ class SqliteStorage:
 
 
 def _path_of(url: URL) -> Path:
-    """A URL with `uri=true` holds what SQLite itself calls a URI."""
+    """Path of the database file. With `uri=true` the URL holds an SQLite `file:` URI."""
     named = str(url.database)
     if url.query.get("uri") == "true" and named.startswith("file:"):
         text = named.removeprefix("file:")
@@ -154,15 +162,15 @@ def _path_of(url: URL) -> Path:
 
 
 def _uri(path: Path, parameters: Mapping[str, Any]) -> str:
-    """Safe for names with ? # % and for those that are no text."""
+    """SQLite URI of the file. Paths with ? # % and undecodable bytes are escaped."""
     query = "&".join(f"{name}={quote(str(value))}" for name, value in parameters.items())
     return f"file:{quote(os.fsencode(path))}" + (f"?{query}" if query else "")
 
 
 def _set_up(connection: sqlite3.Connection, pragmas: Iterable[str]) -> None:
-    connection.isolation_level = None  # transactions begin where SQLAlchemy says so, not where sqlite3 guesses
+    connection.isolation_level = None  # SQLAlchemy begins transactions, not sqlite3
     connection.execute("PRAGMA foreign_keys = ON")
-    # NORMAL would be a little faster, but a power loss could take runs whose end was already reported.
+    # NORMAL is a little faster, but a power loss could lose runs that were already reported.
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute(f"PRAGMA busy_timeout = {_PATIENCE_S * 1000:.0f}")
     for pragma in pragmas:
@@ -178,9 +186,9 @@ def _as_sqlalchemy_would(statement: str) -> Iterator[None]:
 
 
 def _begin_to_write(connection: sqlite3.Connection, deadline: float) -> None:
-    """Takes the turn at once: a transaction that begins by reading may find that it can no longer write.
+    """Take the write lock at the start. A transaction that begins by reading may be unable to write later.
 
-    SQLite's own waiting looks ever more rarely and can miss its turn for long among many writers; so it is kept short.
+    SQLite's own waiting polls ever more rarely and can starve among many writers, so it is kept short.
     """
     connection.execute(f"PRAGMA busy_timeout = {_TURN_MS}")
     try:
@@ -205,7 +213,10 @@ def _is_busy(error: sqlite3.OperationalError) -> bool:
 
 
 def _switch_to_log(connection: sqlite3.Connection, deadline: float) -> None:
-    """SQLite does not wait for others by itself here. Where the file system does not do it, the file stays as it is."""
+    """Switch the journal to a write-ahead log, and wait for others, which SQLite does not do here.
+
+    If the file system does not support it, the file stays as it is.
+    """
     while connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
         try:
             (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
@@ -243,6 +254,6 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def _refuse_another_file(path: Path, opened: tuple[int, int] | None) -> None:
-    """What is written into a file that was removed is lost, and nothing says so."""
+    """Raise if the path now names another file. Writes into a removed file would be lost silently."""
     if opened != _identity(path):
         raise FileNotFoundError(errno.ENOENT, "the database was removed or replaced while it was open", str(path))

@@ -1,4 +1,4 @@
-"""What the database needs of the system that keeps it; `sqlite` and `postgresql` each know one such system."""
+"""Interface to the system that keeps a database; `sqlite` and `postgresql` implement it."""
 
 from __future__ import annotations
 
@@ -9,42 +9,42 @@ from typing import Protocol
 from sqlalchemy import Connection, Engine
 
 WRITE_PATIENCE = "curator_bench_write_patience_s"
-"""The execution option that makes a transaction one that writes, and says how long it may wait for its turn."""
+"""Execution option that makes a transaction a write transaction; its value is the longest wait for its turn."""
 
 
 class Storage(Protocol):
-    """One database, before anything is known of what is in it."""
+    """One database, whose contents are not known yet."""
 
     @property
     def shown(self) -> str:
-        """What people are told it is; never with a password."""
+        """Name for messages; never contains a password."""
 
     def is_there(self) -> bool:
-        """Whether there is something to read."""
+        """True if the database exists."""
 
     def create(self) -> None:
-        """Make it, empty, where it is not there."""
+        """Create it, empty, if it does not exist."""
 
     def engine(self) -> Engine:
-        """For reading and writing what is there; connects when first used, and never makes anything."""
+        """Engine for reading and writing. It connects on first use and never creates the database."""
 
     def reading_engine(self) -> Engine:
-        """For reading only: nothing is changed, whatever is asked."""
+        """Engine for reading only; every write fails."""
 
     def prepare(self, engine: Engine) -> None:
-        """Set up for many writers what is known to be ours."""
+        """Prepare a database known to be ours for many writers."""
 
     def limited(self, connection: Connection, limit_s: float) -> AbstractContextManager[None]:
-        """Ends what is asked of the connection when it takes longer, with an error, whatever the other end does."""
+        """Fail statements in the block that take longer than the limit, even if the other end is silent."""
 
     def is_foreign(self, connection: Connection) -> bool:
-        """Whether what holds no schema of ours holds something else, which is to be left alone."""
+        """True if a database without our schema holds another program's tables, which are left alone."""
 
     def migrating(self) -> AbstractContextManager[Connection]:
-        """One transaction that changes the schema: all of it or none, by one process at a time."""
+        """Run one transaction that changes the schema, in one process at a time."""
 
     def keep_copy(self, connection: Connection, revision: str) -> Path | None:
-        """A copy of the data as it was before the migration to `revision`; None where that is not ours to make."""
+        """Copy the data before the migration to `revision`; None if a copy is not ours to make."""
 
     def copy_for_reading(self, directory: Path) -> Storage | None:
-        """A copy that may be migrated and thrown away; None where there cannot be one."""
+        """Make a copy to migrate and throw away; None if that is impossible."""

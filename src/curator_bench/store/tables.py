@@ -1,4 +1,4 @@
-"""The tables of the schema, for those who write statements rather than objects."""
+"""The tables of the schema, for SQL statements instead of objects."""
 
 from __future__ import annotations
 
@@ -26,4 +26,4 @@ SESSIONS, INVOCATIONS, SUBJECTS, RUNS = map(_table, (BenchSession, Invocation, S
 METRICS, SAMPLES, PARAMS, REQUIREMENTS = map(_table, (Metric, Sample, Param, Requirement))
 ACCEPTANCES = _table(Acceptance)
 PARTS = (METRICS, SAMPLES, PARAMS, REQUIREMENTS)
-"""What belongs to a run; the first column says to which."""
+"""Tables of the parts of a run; their first column is the run's id."""

@@ -1,4 +1,4 @@
-"""SESSION/unrecorded.jsonl: runs the database could not take, one JSON line each, until `curator-bench import` does."""
+"""SESSION/unrecorded.jsonl: runs that could not be recorded, one JSON line each, for `curator-bench import`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _KIND = "run"
 
 
 def keep(session_dir: Path, record: StoredRun) -> Path:
-    """Adds the run to the file: all of its line, on disk, or none of it. Raises OSError."""
+    """Append the run's line to the file on disk, whole or not at all. Raises OSError."""
     session_dir.mkdir(parents=True, exist_ok=True)
     path = session_dir / FILE_NAME
     with locked(path) as file:
@@ -23,5 +23,5 @@ def keep(session_dir: Path, record: StoredRun) -> Path:
 
 
 def line_of(record: StoredRun) -> bytes:
-    """The run as such a file has it."""
+    """The run as a line of the file."""
     return json_line({"schema_version": SCHEMA_VERSION, "kind": _KIND, **to_document(record)})

@@ -1,4 +1,4 @@
-"""What a user may name a database by: a path or an SQLAlchemy URL; and how it is shown again, without its password."""
+"""The names a user may give a database: a path or an SQLAlchemy URL. Passwords are never shown."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _OWN_DRIVERS = ("sqlite", "sqlite+pysqlite", "postgresql", "postgresql+psycopg",
 
 
 def database_url(named: str | os.PathLike[str], directory: Path | None = None) -> URL:
-    """The database that is meant. Relative paths start at `directory`, or else at the working directory."""
+    """Parse the name of a database. Relative paths start at `directory`, by default the working directory."""
     text = os.fspath(named)
     if not text:
         raise BenchError(f"no database is named: {_EXPECTED}")
@@ -27,12 +27,12 @@ def database_url(named: str | os.PathLike[str], directory: Path | None = None) -
         return _of_path(text, directory)
     url = _parsed(text)
     if url.drivername not in _OWN_DRIVERS:
-        raise BenchError(f"{shown(url)}: {url.drivername} is no database that curator-bench knows: {_EXPECTED}")
+        raise BenchError(f"{shown(url)}: {url.drivername} is not a database that curator-bench supports: {_EXPECTED}")
     return _of_sqlite(url, directory) if url.drivername.startswith("sqlite") else _of_postgresql(url)
 
 
 def shown(url: URL) -> str:
-    """A path as a path; a URL without its password, also where that stands among the parameters."""
+    """Name of the database for messages: a path, or a URL without any password."""
     if url.drivername == "sqlite" and not url.query:
         return str(url.database)
     return Mask().hide(url.render_as_string(hide_password=True))
@@ -42,7 +42,7 @@ def _parsed(text: str) -> URL:
     try:
         return make_url(text)
     except (ArgumentError, ValueError):
-        raise BenchError(f"{Mask().hide(text)} is no URL of a database: {_EXPECTED}") from None
+        raise BenchError(f"{Mask().hide(text)} is not a database URL: {_EXPECTED}") from None
 
 
 def _of_path(text: str, directory: Path | None) -> URL:
@@ -50,7 +50,7 @@ def _of_path(text: str, directory: Path | None) -> URL:
 
 
 def _of_sqlite(url: URL, directory: Path | None) -> URL:
-    if url.query.get("uri") == "true":  # the user speaks to SQLite directly, and knows how
+    if url.query.get("uri") == "true":  # an SQLite URI is passed on as it is
         return url.set(drivername="sqlite")
     if url.database in (None, "", ":memory:"):
         raise BenchError(

@@ -1,4 +1,4 @@
-"""How long runs usually take, for whoever waits for one."""
+"""Usual durations of runs, for estimates of the time left."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ _NEWEST = text(
 
 
 def usual_durations(named: str) -> dict[str, dict[str | None, float]]:
-    """Seconds by `PATH::NAME` and the hash of the definition, the newest first: the median of the last few runs that
-    passed. Nothing where there is no database.
+    """Usual seconds by `PATH::NAME` and definition hash, newest first; empty if there is no database.
+
+    Each is the median of the last few runs that passed.
     """
     database = open_for_reading(database_url(named))
     if database is None:

@@ -20,6 +20,10 @@ Import from these modules; the room's other modules are its own.
 `requirements`, `gates`, `failure_table`       bounds, which metrics are gated, and how checks are told
 `direction`, `comparable`, `false_discovery`   which way is better, which runs are comparable, what of many is believed
 
+How they decide: `levels` cuts histories into levels, `noise` says how runs scatter within them, `newest` weighs the newest
+runs of a history against its last level, `ends` does so for all histories and all numbers of newest runs, and `drifting`
+compares the level now with marks. `tails` holds the probabilities, as scores: minus their logarithm.
+
 One question through all of it: forty runs at about 1.0 s, and now two at 1.3 s.
 
     rules = Rules(better_of("sort_time_s"), min_effect=0.10)

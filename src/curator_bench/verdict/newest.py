@@ -117,6 +117,8 @@ def _as_outliers(noise: Noise, count: Floats, past: Floats, distances: Floats, c
     runs = known(past)
     newest = distances.shape[1]
     highest = distances[:, 0] + noise.spread / 2
+    variance, freedom = noise.variance, noise.freedom
+    of_level = variance_of_mean(count, noise.correlation)
     best = np.full(len(past), np.inf)
     for outliers in range(1, min(newest, _FEW_OUTLIERS) + 1):
         low = distances[:, outliers - 1] - noise.spread / 2
@@ -125,9 +127,8 @@ def _as_outliers(noise: Noise, count: Floats, past: Floats, distances: Floats, c
         same = _score_of_rate(here + _ELSEWHERE * alike, runs)
         if outliers < newest:
             rest = newest - outliers
-            variance = variance_of_mean(float(rest), noise.correlation)
-            variance = noise.variance * (variance + variance_of_mean(count, noise.correlation))
-            others = t_score(np.mean(clipped[:, outliers:], axis=1) / np.sqrt(variance), noise.freedom)
+            error = np.sqrt(variance * (variance_of_mean(float(rest), noise.correlation) + of_level))
+            others = t_score(np.mean(clipped[:, outliers:], axis=1) / error, freedom)
             score = outliers * same - math.log(math.comb(newest, outliers)) + others
         else:
             # The first may be anywhere, the others where the first is.
