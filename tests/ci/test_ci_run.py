@@ -16,6 +16,11 @@ case "$*" in
     *.installed*) echo $$ >installer; [ -z "$HANGS" ] || exec sleep 600 ;;
     *) while [ ! -s installer ]; do sleep 0.01; done; echo "$*" >>made ;;
 esac
+[ "$*" = test ] && [ "$DOUBTFUL" -gt 0 ] && {
+    mkdir -p .pytest_cache/v/cache
+    { echo "{"; seq -f '  "tests/test_%g.py::test_it": true,' "$DOUBTFUL"; echo "}"; } >.pytest_cache/v/cache/lastfailed
+    exit 2
+}
 case "$*" in
     "$AFTER") while ! grep -qx "$AWAITS" made; do sleep 0.01; done ;;
     *"$FAILS"*) echo "the disk is full"; exit 2 ;;
@@ -38,7 +43,7 @@ def clone(tmp_path: Path) -> Path:
 
 def run(clone: Path, fails: str = "nothing", hangs: str = "", **more: str) -> subprocess.CompletedProcess[str]:
     path = f"{clone / 'bin'}:{os.environ['PATH']}"
-    own = {"PATH": path, "FAILS": fails, "HANGS": hangs, "AFTER": "", "AWAITS": "", **more}
+    own = {"PATH": path, "FAILS": fails, "HANGS": hangs, "AFTER": "", "AWAITS": "", "DOUBTFUL": "0", **more}
     return subprocess.run([clone / ".ci" / "run"], env=own, capture_output=True, text=True, timeout=60, check=False)
 
 
@@ -57,11 +62,20 @@ def test_what_needs_most_of_the_time_is_made_side_by_side(clone: Path) -> None:
     assert run(clone, AFTER="test-attention", AWAITS="dist").returncode == 0
 
 
-def test_a_test_that_fails_is_not_tried_again(clone: Path) -> None:
-    outcome = run(clone, fails="test")
+def test_a_few_tests_that_fail_are_tried_once_more_alone_and_named(clone: Path) -> None:
+    outcome = run(clone, DOUBTFUL="5")
+    assert outcome.returncode == 0
+    assert '"tests/test_5.py::test_it": true' in outcome.stdout
+    again = "test TEST_WORKERS=0 PYTEST_ARGS=--last-failed --last-failed-no-failures none"
+    assert (clone / "made").read_text().splitlines()[1:4] == ["test", again, "test-proofs"]
+
+
+@pytest.mark.parametrize(("fails", "doubtful"), [("--last-failed", "1"), ("nothing", "6"), ("test", "0")])
+def test_tests_that_fail_again_or_are_many_end_it(clone: Path, fails: str, doubtful: str) -> None:
+    outcome = run(clone, fails=fails, DOUBTFUL=doubtful)
     assert outcome.returncode == 1
     assert "== make test failed" in outcome.stderr
-    assert made(clone) == ["check", "test"]
+    assert "test-proofs" not in made(clone)
 
 
 @pytest.mark.parametrize("target", TOGETHER)

@@ -20,18 +20,7 @@ Import from these modules; the room's other modules are its own.
 `requirements`, `gates`, `failure_table`       bounds, which metrics are gated, and how checks are told
 `direction`, `comparable`, `false_discovery`   which way is better, which runs are comparable, what of many is believed
 
-How they decide: `levels` cuts histories into levels, `noise` says how runs scatter within them, `newest` weighs the newest
-runs of a history against its last level, `ends` does so for all histories and all numbers of newest runs, and `drifting`
-compares the level now with marks. `tails` holds the probabilities, as scores: minus their logarithm.
-
-One question through all of it: forty runs at about 1.0 s, and now two at 1.3 s.
-
-    rules = Rules(better_of("sort_time_s"), min_effect=0.10)
-    (answer,) = judge([Question(history, np.array([1.31, 1.29]), rules)])
-
-The history is cut into levels; what is left within them is the noise. The two newest runs are held against the last
-level: with 2 % of noise they are far more than chance explains, and more than 10 % away. So `answer.word` is
-`regression`, `answer.change` 0.3, `answer.began` 40, and `answer.p_value` tiny. One run at 1.3 could be an outlier:
-`inconclusive`, and `answer.decides` says that measuring again decides. With runs at 1.02 it is `no change`.
-With three runs before, `answer.word` is None and `answer.says` is `no history`.
+How they decide: `levels` cuts histories into levels, `noise` says how runs scatter within them, `newest` weighs the
+newest runs of a history against its last level, `ends` does so for all histories and all numbers of newest runs, and
+`drifting` compares the level now with marks. `tails` holds the probabilities, as scores: minus their logarithm.
 """
