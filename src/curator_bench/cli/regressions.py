@@ -35,7 +35,8 @@ _NAMED = 5
 )
 @click.option("--all", "everything", is_flag=True, help="also what was accepted, and all that is blind")
 @click.option("--repo", type=click.Path(path_type=Path), help="where commits and tags are looked up; otherwise here")
-@click.option("--json", "as_json", is_flag=True, help="print JSON instead of tables")
+@click.option("--json", "as_json", is_flag=True, help="print JSON instead of tables: regressions and improvements")
+@click.option("--drift", "with_drift", is_flag=True, help="in JSON, drift too; tables always show it")
 def command(
     database: str,
     since: datetime | None,
@@ -47,6 +48,7 @@ def command(
     everything: bool,
     repo: Path | None,
     as_json: bool,
+    with_drift: bool,
 ) -> None:
     """Print regressions, improvements and drift of all metrics by machine, and the metrics that are blind.
 
@@ -62,7 +64,8 @@ def command(
         found = judge_history(connection, query)
     shown = [one for one in found.steps if everything or one.state is not State.ACCEPTED]
     if as_json:
-        click.echo(json_text([*map(_document, shown), *map(_drift_document, found.drifts)]), nl=False)
+        drifts = found.drifts if with_drift else ()
+        click.echo(json_text([*map(_document, shown), *map(_drift_document, drifts)]), nl=False)
     else:
         _print(found, shown, repo, named=None if everything else _NAMED)
     if any(one.state is State.OPEN for one in shown):

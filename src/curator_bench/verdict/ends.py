@@ -26,7 +26,7 @@ from curator_bench.verdict.tails import Bools, Floats, Ints, t_value
 
 STRETCHES = (1, 2, 3, 4, 5, 6, 8)
 """So many newest runs are held against those before them: a small change shows only after some runs."""
-_OF_YOUNG = (10, 12)
+_OF_YOUNG = (10, 11, 12)
 """And so many where there are fewer than `FEW` before: too few to tell levels apart there."""
 FEWEST_BEFORE = 5
 _OLDEST_BEGINNING = 14

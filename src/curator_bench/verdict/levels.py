@@ -39,14 +39,12 @@ _NEIGHBOURS = 7
 _STANDS_OUT = 3.0
 """In noises from its neighbours: a run further away counts as one that far away when levels are looked for."""
 _MOVES = sorted(range(-5, 6), key=abs)
-_SIDE = 20
+_SIDE = 25
 """As many runs on each side say how certain a cut is."""
 _CERTAIN = 11.0
 """A score: one in 60,000, as there are many places for a cut."""
 _CLEAR = 0.93
 """Of the pairs of one of the ten runs before and one of the ten since, this share must be in order."""
-_NEARER = 0.75
-"""It is drift where a line leaves this part of the squares that two levels leave."""
 _AS_CLEAR = 0.001
 """What being further apart weighs at the end, where two places are equally clear."""
 
@@ -211,5 +209,5 @@ def _is_drift(first: Floats, second: Floats) -> Bools:
     time = np.where(np.isnan(runs), np.nan, np.arange(runs.shape[1]))
     time = time - mean(time)[:, None]
     line = np.nansum(rest**2, axis=1) - np.nansum(time * rest, axis=1) ** 2 / np.nansum(time**2, axis=1)
-    nearer: Bools = line < _NEARER * (squares[0] + squares[1])
+    nearer: Bools = line < squares[0] + squares[1]
     return nearer

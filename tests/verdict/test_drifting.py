@@ -1,0 +1,72 @@
+"""Drift: what becomes worse bit by bit is called drift, since a mark or the best level; a step and noise are none."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from curator_bench.verdict.cases import Rules
+from curator_bench.verdict.direction import Better
+from curator_bench.verdict.judgement import Drift, Mark, Word
+from curator_bench.verdict.judging import History, courses, drifts
+from curator_bench.verdict.tails import Floats
+
+LESS = Rules(Better.LESS)
+
+
+def noisy(places: Floats, noise: float = 0.01, seed: int = 0) -> Floats:
+    values: Floats = places * (1 + noise * np.random.default_rng(seed).standard_normal(len(places)))
+    return values
+
+
+def drift(values: Floats, *marks: Mark, rules: Rules = LESS, least: float = 0.03) -> Drift | None:
+    return drifts([(History(values, rules), marks)], least=least)[0]
+
+
+@pytest.mark.parametrize("sessions", [60, 120])
+def test_a_little_more_each_session_is_drift_and_no_regression(sessions: int) -> None:
+    many = [noisy(1.003 ** np.clip(np.arange(20 + sessions) - 20, 0, None), seed=seed) for seed in range(20)]
+    assert all(drift(values) for values in many)
+    steps = [course.steps for course in courses([History(values, LESS) for values in many])]
+    assert sum(any(step.word is Word.REGRESSION for step in own) for own in steps) <= 2
+
+
+@pytest.mark.parametrize("apart", [10, 20, 30])
+def test_five_losses_of_two_percent_are_drift(apart: int) -> None:
+    many = [noisy(np.repeat(1.02 ** np.arange(6), apart), seed=seed) for seed in range(20)]
+    found = [one for values in many if (one := drift(values))]
+    assert len(found) >= 19
+    assert np.mean([one.change for one in found]) == pytest.approx(0.09, abs=0.025)
+
+
+def test_hardly_one_of_a_thousand_series_that_do_not_change_has_drifted() -> None:
+    random = np.random.default_rng(8)
+    clean = [1 + random.uniform(0.01, 0.1) * random.standard_normal(int(random.integers(30, 200))) for _ in range(1000)]
+    assert sum(one is not None for one in drifts([(History(values, LESS), ()) for values in clean])) <= 1
+
+
+def test_a_mark_is_named_before_the_best_level() -> None:
+    values = noisy(1.002 ** np.arange(120.0))
+    found = drift(values, Mark("release 1.2", 40))
+    assert found is not None
+    assert found.since == "release 1.2"
+    assert found.change == pytest.approx(1.002**70 - 1, abs=0.03)
+    assert found.interval[0] < found.change < found.interval[1]
+    at_best = drift(values)
+    assert at_best is not None
+    assert at_best.since == "its best"
+
+
+def test_a_step_is_no_drift_and_what_is_too_little_is_none() -> None:
+    assert drift(noisy(np.repeat([1.0, 1.2], 40))) is None
+    assert drift(noisy(1.002 ** np.arange(120.0)), least=0.5) is None
+
+
+def test_getting_better_bit_by_bit_is_none() -> None:
+    assert drift(noisy(0.998 ** np.arange(120.0))) is None
+    assert drift(noisy(0.998 ** np.arange(120.0)), rules=Rules(Better.MORE)) is not None
+
+
+@pytest.mark.parametrize("runs", range(16))
+def test_few_runs_show_nothing(runs: int) -> None:
+    assert drift(np.full(runs, 2.0)) is None
