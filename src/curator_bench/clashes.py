@@ -1,4 +1,4 @@
-"""A conftest or a plugin that has an option of ours: a message that says what to do."""
+"""Advice for a conftest or plugin that defines an option of curator-bench."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _OURS = re.compile(r"--bench(?:mark(?:-db)?|-[\w-]+)(?![\w-])")
 
 
 def clash_in(error: ValueError) -> str | None:
-    """What to do about an option that is defined twice; None where the error is another, or none of ours is."""
+    """Return advice for an option of ours that is defined twice; None for any other error."""
     frames = traceback.extract_tb(error.__traceback__)
     places = [frame.filename for frame in frames if frame.name == "pytest_addoption" and frame.filename != _PLUGIN]
     return _advice(f"ValueError: {error}", places[-1] if places else "")
 
 
 def clash_told_in(text: str) -> str | None:
-    """The same, of an error as pytest shows it."""
+    """Return the same advice from the text of an error."""
     places = re.findall(r"^(\S+):[0-9]+: in pytest_addoption", text, re.MULTILINE)
     return _advice(text, places[-1] if places else "")
 

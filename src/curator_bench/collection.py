@@ -1,6 +1,7 @@
-"""Entry to pytest item: which files are matrices, the items with their ids and marks, the backstop timeout.
+"""Collects matrices: which files they are, items with their ids and marks, and the backstop timeout.
 
-Every pytest start imports this module, and most have no matrix; so what only a matrix needs is imported in functions.
+Every pytest start imports this module, and most have no matrix. So modules that only a matrix needs are imported in
+functions.
 """
 
 from __future__ import annotations
@@ -29,31 +30,31 @@ if TYPE_CHECKING:
 _WORKER_INPUT = "curator_bench"
 REPORT = "curator_bench_report"
 """The name of the plugin that shows runs, in the controller."""
-# What a run may take beside its script: starting and stopping a cluster for each execution, and making datasets.
+# The time a run may take beside its script: starting and stopping a cluster per execution, and making datasets.
 _SLACK_PER_EXECUTION_S = 60
 _SET_UP_S = 600
 _MANY_ENTRIES = 1_000
 
 
 class Benchmarks:
-    """What one pytest process knows of its benchmarks: the settings, and the matrix its controller loaded."""
+    """The benchmarks of one pytest process: the settings, and the matrix its controller loaded."""
 
     def __init__(self, settings: Settings, matrix: Matrix | None) -> None:
         self.settings = settings
         self.loaded = matrix
-        """None where the arguments name no matrix, as in every project that does not use this plugin."""
+        """None if the arguments name no matrix, as in projects that do not use this plugin."""
         self.files = matrix.files if matrix else ()
-        """Also of matrices whose entries are left out: Python benchmarks use their datasets."""
+        """The matrix files, also those whose entries are left out: Python benchmarks use their datasets."""
         self.is_asked_for = True
-        """False where nothing asks for the entries: they run only where nothing else was collected."""
+        """False if nothing asks for the entries. They then run only if nothing else was collected."""
         self.mistakes = ""
-        """Of matrices that nothing asks for, which are then not loaded."""
+        """Mistakes in matrices that nothing asks for. Such matrices are not loaded."""
         self.problems: list[str] = []
-        """Found while collecting, by Python benchmarks that name a matrix; a usage error when collection is done."""
+        """Problems of Python benchmarks that name a matrix. They become a usage error after collection."""
         self.done: frozenset[str] = frozenset()
-        """With --bench-resume: the ids of entries that are not run again."""
+        """Ids of entries that --bench-resume skips."""
         self.doubted: frozenset[str] = frozenset()
-        """The uids of runs that look done and are not taken to be."""
+        """Uids of runs that look done but are run again."""
         self._others: dict[Path, Matrix] = {}
         self._by_file: dict[str, list[Entry]] = {file.file: [] for file in matrix.files} if matrix else {}
         for entry in matrix.entries if matrix else ():
@@ -61,7 +62,7 @@ class Benchmarks:
 
     @property
     def matrix(self) -> Matrix:
-        """What was loaded; empty where nothing was."""
+        """The loaded matrix; an empty one if none was loaded."""
         if self.loaded is None:
             from curator_bench.values import Matrix
 
@@ -69,7 +70,7 @@ class Benchmarks:
         return self.loaded
 
     def entries_of(self, path: Path) -> list[Entry]:
-        """The entries of a collected file, or of one that only a Python benchmark names."""
+        """Return the entries of a collected file, or of a file that only a Python benchmark names."""
         if str(path) in self._by_file:
             return self._by_file[str(path)]
         if path not in self._others:
@@ -78,7 +79,7 @@ class Benchmarks:
 
     @functools.cached_property
     def mask(self) -> Mask:
-        """The secrets that this process knows: of the matrix and of its environment."""
+        """The secrets that this process knows, from the matrix and its environment."""
         from curator_bench.masking import Mask, secrets_in
 
         named = self.loaded.mask if self.loaded else Mask()
@@ -86,7 +87,7 @@ class Benchmarks:
 
     @property
     def session_dir(self) -> Path:
-        """RESULTS/SESSION: --bench-results, else what the matrices say, else ./results."""
+        """RESULTS/SESSION. RESULTS is --bench-results, or that of the matrices, or ./results."""
         said = [file.results_dir for file in self.matrix.files if file.results_dir]
         results = self.settings.results_dir or (said[0] if said else self.settings.working_dir / "results")
         return Path(results) / self.settings.session
@@ -99,7 +100,7 @@ BENCHMARKS = pytest.StashKey[Benchmarks]()
 
 
 def load_benchmarks(session: pytest.Session) -> None:
-    """In the controller: reads and checks every matrix the arguments name. In a worker: takes what it was handed."""
+    """Load every matrix the arguments name, in the controller. A worker takes over what the controller loaded."""
     config = session.config
     handed = getattr(config, "workerinput", {}).get(_WORKER_INPUT)
     benchmarks = _handed_over(handed) if handed is not None else _read_benchmarks(session)
@@ -129,7 +130,7 @@ def _read_benchmarks(session: pytest.Session) -> Benchmarks:
 
 
 def is_chosen(config: pytest.Config, entry: Entry) -> bool:
-    """True where -m or -k is about this entry: it holds for its marks or name, and not for a test without any."""
+    """True if -m or -k selects this entry by its marks or name. An expression such as `not slow` does not count."""
     names = (entry.name.lower(), entry.id.lower())
     return _holds_only_for(config.option.markexpr, lambda word: word in entry.marks) or _holds_only_for(
         config.option.keyword, lambda word: any(word.lower() in name for name in names)
@@ -143,7 +144,7 @@ def _holds_only_for(text: str, matches: Callable[[str], bool]) -> bool:
 
     try:
         expression = Expression.compile(text)
-    except SyntaxError:  # which is pytest's to say
+    except SyntaxError:  # pytest itself reports it
         return False
     is_about_all = expression.evaluate(lambda word, /, **_: False)
     return not is_about_all and expression.evaluate(lambda word, /, **_: matches(word))
@@ -155,12 +156,12 @@ def has_matrix(config: pytest.Config) -> bool:
 
 
 def is_plain(config: pytest.Config) -> bool:
-    """True where matrices were found that nothing asks for."""
+    """True if matrices were found but nothing asks for them."""
     return not config.stash[BENCHMARKS].is_asked_for
 
 
 def needs_session(config: pytest.Config) -> bool:
-    """Whether there is a session of which something is shown or recorded before its first run."""
+    """True if a session is shown or recorded before its first run."""
     return has_matrix(config) or is_recording(config) or resumes(config)
 
 
@@ -177,7 +178,7 @@ def has_fleet(config: pytest.Config) -> bool:
 
 
 def may_report(config: pytest.Config) -> bool:
-    """Whether this process may have sinks to tell: only a controller, and only where some are named."""
+    """True if this process may have sinks: a controller with at least one named sink."""
     benchmarks = config.stash[BENCHMARKS]
     files = benchmarks.loaded.files if benchmarks.loaded else ()
     wanted = benchmarks.settings.sinks or benchmarks.settings.copy_to or any(file.sinks for file in files)
@@ -185,7 +186,7 @@ def may_report(config: pytest.Config) -> bool:
 
 
 def hand_over(config: pytest.Config) -> dict[str, bytes]:
-    """What a worker needs of its controller, as bytes: so that mistakes are found once and all share one session."""
+    """Return what a worker needs of its controller, so that mistakes are found once and all share one session."""
     import pickle
 
     benchmarks = config.stash[BENCHMARKS]
@@ -237,7 +238,7 @@ def _check_names(wanted: tuple[str, ...], entries: tuple[Entry, ...]) -> None:
 
 @contextmanager
 def _garbage_may_wait() -> Iterator[None]:
-    """Python looks for garbage again and again in all there is; while there is ever more, and none of it garbage."""
+    """Switch the garbage collector off. It would search more and more objects again and again, for nothing."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -249,9 +250,9 @@ def _garbage_may_wait() -> Iterator[None]:
 
 @contextmanager
 def collecting(config: pytest.Config) -> Iterator[None]:
-    """Around pytest's collection: with ten thousand entries a third of the time would go into looking for garbage.
+    """Speed up pytest's collection: of ten thousand entries a third of the time would be garbage collection.
 
-    What was collected is there until the end, so it is not looked through later either.
+    Collected items live until the end, so the collector is told to ignore them afterwards.
     """
     loaded = config.stash[BENCHMARKS].loaded
     if loaded is None or len(loaded.entries) < _MANY_ENTRIES or not gc.isenabled():
@@ -263,7 +264,7 @@ def collecting(config: pytest.Config) -> Iterator[None]:
 
 
 def find_matrices(session: pytest.Session, settings: Settings) -> list[Path]:
-    """The matrix files that collecting the command line's arguments will come to, each once."""
+    """Return the matrix files that pytest will collect for the command line's arguments, each once."""
     found: dict[Path, None] = {}
     config = session.config
     for argument in config.args:
@@ -278,7 +279,7 @@ def find_matrices(session: pytest.Session, settings: Settings) -> list[Path]:
 
 
 def _is_ignored(session: pytest.Session, file: Path, top: Path) -> bool:
-    """Whether pytest's own rules (--ignore, collect_ignore, other plugins) leave the file or a folder above it out."""
+    """True if pytest's own rules (--ignore, collect_ignore, other plugins) skip the file or a folder above it."""
     below = file.relative_to(top).parts
     paths = [top.joinpath(*below[: count + 1]) for count in range(len(below))]
     return any(
@@ -288,7 +289,7 @@ def _is_ignored(session: pytest.Session, file: Path, top: Path) -> bool:
 
 
 def collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """A matrix file as a collector, anything else as None."""
+    """Return a matrix file as a collector; None for any other file."""
     if file_path.suffix not in SUFFIXES:
         return None
     benchmarks = parent.config.stash.get(BENCHMARKS, None)
@@ -298,7 +299,7 @@ def collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector 
 
 
 def benchmark(entry: Entry, run_result: RunResult, judge_run: Callable[[Entry, RunResult], None]) -> None:
-    """What the item of an entry does: `run_result` has run it; here it is judged."""
+    """Test function of an entry: the fixture `run_result` has run the entry, and this judges the run."""
     judge_run(entry, run_result)
 
 
@@ -311,7 +312,7 @@ class MatrixModule(pytest.Module):
         self._variants: dict[str, list[Entry]] = {}
 
     def variants(self, name: str) -> list[Entry]:
-        """One Entry per combination of the axes of the entry with this name."""
+        """Return the entry of this name once per combination of its axes."""
         return self._variants[name]
 
     def istestfunction(self, obj: object, name: str) -> bool:
@@ -332,16 +333,16 @@ class MatrixModule(pytest.Module):
 
 
 def _function(entry: Entry, file: str, module: str, signature: inspect.Signature) -> types.FunctionType:
-    """A function of its own for an entry. It says that it stands in the matrix, for junit and IDEs."""
+    """Return a test function for an entry, located in the matrix file for junit and IDEs."""
     code = benchmark.__code__.replace(co_filename=file, co_firstlineno=entry.place.line, co_name=entry.name)
     function = types.FunctionType(code, benchmark.__globals__, entry.name)
-    vars(function)["__signature__"] = signature  # else pytest works it out ten thousand times
+    vars(function)["__signature__"] = signature  # otherwise pytest would work it out for each of ten thousand items
     function.__module__ = module
     return function
 
 
 class _Marks:
-    """The marks of entries; equal lists are one object, since a matrix may have ten thousand entries."""
+    """The marks of entries. Equal lists are one object, because a matrix may have ten thousand entries."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._has_timeout = config.pluginmanager.hasplugin("timeout")
@@ -364,13 +365,13 @@ class _Marks:
 
 
 def has_gates(entry: Entry, settings: Settings) -> bool:
-    """True where runs of the entry are held against its history."""
+    """True if runs of the entry are compared with its history."""
     gated = (one.max_regression is not None or one.max_drift is not None for one in entry.requirements)
     return settings.fail_on_regression or any(gated)
 
 
 def backstop_s(entry: Entry, confirm: int = 0, runs: int = 1) -> float:
-    """When pytest-timeout ends the item: well after its own `timeout_s`, which is what normally acts."""
+    """Return the seconds until pytest-timeout ends the item, well after the entry's own `timeout_s`."""
     executions = (entry.warmup + entry.repeat) * (entry.retries + runs) * (1 + confirm)
     set_up = sum(setup.timeout_s for setup in entry.file.data_setups)
     generated = {dataset.generate for dataset in entry.file.datasets.values() if dataset.generate}
@@ -379,7 +380,7 @@ def backstop_s(entry: Entry, confirm: int = 0, runs: int = 1) -> float:
 
 
 def generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Parametrizes the item of an entry by its axes, and a Python benchmark by the entries of `bench_matrix`."""
+    """Parametrize the item of an entry by its axes, and a Python benchmark by the entries of `bench_matrix`."""
     parent = metafunc.definition.parent
     if isinstance(parent, MatrixModule):
         variants = parent.variants(metafunc.definition.name)
@@ -400,7 +401,7 @@ def _parametrize(metafunc: pytest.Metafunc, entries: list[Entry], ids: list[str]
 
 
 def _note_problem(metafunc: pytest.Metafunc, problem: str) -> None:
-    """In a worker a usage error would be a crash, so there it fails the collection of this one file."""
+    """Note a usage error. In a worker it would be a crash, so there it fails the collection of this file."""
     if hasattr(metafunc.config, "workerinput"):
         pytest.fail(problem, pytrace=False)
     metafunc.config.stash[BENCHMARKS].problems.append(problem)
@@ -422,7 +423,7 @@ def _marked_entries(metafunc: pytest.Metafunc, mark: pytest.Mark) -> list[Entry]
 
 
 def entry_of(item: pytest.Item) -> Entry | None:
-    """The entry an item runs; None for any other item."""
+    """Return the entry an item runs, or None for any other item."""
     parameters = item.callspec.params if hasattr(item, "callspec") else {}
     if "entry" in parameters:
         from curator_bench.values import Entry
@@ -433,7 +434,7 @@ def entry_of(item: pytest.Item) -> Entry | None:
 
 
 def deselect(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """`--bench-entries`: of the entries only the named ones stay. Other tests stay as they are."""
+    """Deselect entries not named by `--bench-entries`. Other tests stay."""
     benchmarks = config.stash.get(BENCHMARKS, None)
     if benchmarks is None or not benchmarks.settings.entries:
         return
@@ -450,13 +451,13 @@ def deselect(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 
 RUN: pytest.StashKey[RunRecord] = pytest.StashKey()
-"""The run of an item that counts; those before it are its `earlier`."""
+"""The run that counts for an item. Its `earlier` holds the runs before it."""
 UNJUDGED = pytest.StashKey["tuple[Entry, RunResult]"]()
-"""A run that nobody has judged yet."""
+"""A run that is not judged yet."""
 
 
 def attach_run(item: pytest.Item, report: pytest.TestReport) -> None:
-    """Results travel on the report of the phase that judged them: builtin values, which pytest-xdist carries too."""
+    """Attach the run to the report of the phase that judged it, in builtin types, which pytest-xdist can transfer."""
     if report.when == "call" and RUN in item.stash:
         from curator_bench.codec import to_document
 

@@ -1,7 +1,7 @@
-"""Ctrl-C in a process that runs benchmarks: the first stops them, a second one only hurries what puts things in order.
+"""Ctrl-C in a process that runs benchmarks. The first one stops the runs, a second one hurries the clean-up.
 
-What must not be left half done is held: Ctrl-C then takes effect at its end. Where nothing is `heeded`, Ctrl-C
-is Python's, and holding is a no-op.
+Work that must not be left half done is held: Ctrl-C then takes effect at its end. Without `heeded`, Ctrl-C is Python's
+own, and holding is a no-op.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _AT_ONCE = 3
-"""The Ctrl-C that breaks whatever is held: something hangs."""
+"""The number of Ctrl-C that also breaks work that is held, because it seems to hang."""
 
 
 class _State:
-    """Of the signal's handler, of which a process has one."""
+    """The state of the signal handler, of which a process has one."""
 
     def __init__(self) -> None:
         self.asked = 0
@@ -33,9 +33,9 @@ _state = _State()
 
 @contextmanager
 def heeded(*, is_worker: bool = False) -> Iterator[None]:
-    """Take Ctrl-C over from Python; a no-op where somebody else has it, as with nohup.
+    """Handle Ctrl-C instead of Python. No-op if another handler is set or the signal is ignored, as with nohup.
 
-    Where the process ends with pytest, nobody heeds it any more afterwards.
+    If the process ends with pytest, Ctrl-C is ignored after the block.
     """
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler or not _is_main_thread():
         yield
@@ -53,19 +53,19 @@ def heeded(*, is_worker: bool = False) -> Iterator[None]:
 
 
 def give_back() -> None:
-    """Ctrl-C is Python's again, unless it was pressed already."""
+    """Restore Python's handler, unless Ctrl-C was pressed already."""
     if signal.getsignal(signal.SIGINT) is _take and not _state.asked:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def block_while_workers_start() -> None:
-    """A worker that is being started hears of Ctrl-C when it can heed it, and not in the middle of its imports."""
+    """Block Ctrl-C for workers that start, until they can handle it: their imports must not be interrupted."""
     if signal.getsignal(signal.SIGINT) is _take:
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
 
 
 def unblock() -> None:
-    """What was pressed meanwhile takes effect now."""
+    """Unblock Ctrl-C. If it was pressed in the meantime, it takes effect now."""
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
@@ -87,7 +87,7 @@ def _take(number: int, frame: object) -> None:
 
 
 def end() -> None:
-    """From here on all that is left is to put things in order: Ctrl-C only hurries it."""
+    """Note that only the clean-up is left, which Ctrl-C hurries but does not stop."""
     _state.is_ending = True
 
 
@@ -96,12 +96,12 @@ def was_asked() -> bool:
 
 
 def is_hurried() -> bool:
-    """True when there is no patience left for what could be waited for."""
+    """True if there should be no more waiting."""
     return _state.is_hurried
 
 
 def hold() -> None:
-    """Ctrl-C takes effect at the `release` that belongs to this."""
+    """Hold Ctrl-C back until the matching `release`."""
     _state.held += 1
 
 
@@ -112,7 +112,7 @@ def release() -> None:
 
 
 def raise_held_back() -> None:
-    """Let a Ctrl-C that was held back take effect now, at a moment that suits."""
+    """Let a Ctrl-C that was held back take effect now."""
     if _state.is_pending:
         _state.is_pending = False
         raise KeyboardInterrupt
@@ -120,7 +120,7 @@ def raise_held_back() -> None:
 
 @contextmanager
 def held() -> Iterator[None]:
-    """Ctrl-C takes effect at the end of the block."""
+    """Hold Ctrl-C back until the end of the block."""
     hold()
     try:
         yield
@@ -130,7 +130,7 @@ def held() -> Iterator[None]:
 
 @contextmanager
 def open_to_ctrl_c() -> Iterator[None]:
-    """Ctrl-C takes effect within the block, whatever holds it around that."""
+    """Let Ctrl-C take effect within the block, even if it is held around it."""
     before, _state.held = _state.held, 0
     try:
         raise_held_back()
@@ -140,7 +140,7 @@ def open_to_ctrl_c() -> Iterator[None]:
 
 
 def _ends_with_pytest() -> bool:
-    """True under the command line's `pytest`; false where a program calls `pytest.main` and goes on."""
+    """True under the command line's `pytest`, false if a program calls `pytest.main` and goes on."""
     frame = sys._getframe()
     while frame is not None:
         if frame.f_code.co_name.endswith("console_main") and frame.f_globals.get("__name__") == "_pytest.config":

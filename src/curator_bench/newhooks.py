@@ -15,24 +15,24 @@ if TYPE_CHECKING:
 def pytest_bench_plan(item: pytest.Item, plan: Plan) -> Plan | None:
     """Look at the plan of a run that is about to start, or return another one (`dataclasses.replace(plan, …)`).
 
-    So a run gets samplers of your own (`samplers`) or a cluster from elsewhere (`cluster_provider`); see
+    Use it to give a run your own samplers (`samplers`) or a cluster from elsewhere (`cluster_provider`); see
     docs/extending.md.
     """
 
 
 def pytest_bench_run_started(item: pytest.Item, plan: Plan) -> None:
-    """A run has started. Called in the process that runs the item, with a fleet in the controller."""
+    """A run has started. Called in the process that runs the item; with a fleet in the controller."""
 
 
 def pytest_bench_run_finished(item: pytest.Item, result: RunResult) -> None:
-    """A run has ended; its requirements are judged afterwards. Called where `pytest_bench_run_started` is."""
+    """A run has ended and is judged next. Called in the same process as `pytest_bench_run_started`."""
 
 
 def pytest_bench_session_summary(
     config: pytest.Config, session: Session, runs: Sequence[RunRecord]
 ) -> str | list[str] | None:
-    """The invocation has ended. Return lines for the end of its summary, if there is something to say.
+    """The invocation has ended. Return lines for the end of its summary, or None.
 
-    Called in the controller, once, with the last run of each entry and Python benchmark of this invocation. Runs that
-    --bench-resume found done are not among them. An exception is shown as a warning.
+    Called once in the controller, with the last run of each entry and Python benchmark of this invocation. Runs that
+    --bench-resume skipped are not included. An exception is shown as a warning.
     """

@@ -27,7 +27,7 @@ _INCONCLUSIVE = ("pass", "fail")
 
 @dataclass(frozen=True)
 class FleetOptions:
-    """How many runs there are at once, and where; only with --bench-fleet."""
+    """The options of --bench-fleet: its address, and how many runs may run at once."""
 
     address: str
     cpus: float | None = None
@@ -39,16 +39,16 @@ class FleetOptions:
 
 @dataclass(frozen=True)
 class Settings:
-    """What the user asked for, wherever it was said. Paths are absolute."""
+    """The user's choices from the command line and ini file. Paths are absolute."""
 
     benchmark: bool
     patterns: tuple[str, ...]
     asks: bool
-    """The command line is about benchmarks: it names files or folders, or has an option of ours."""
+    """True if the command line names files or folders, or has an option of ours."""
     overlays: tuple[Path, ...]
     datasets_file: Path | None
     session: str
-    """Where nobody named it: unique by itself until its folder is claimed, which gives it a short name."""
+    """The session's name. One nobody chose is long and unique; its folder gets a short name when it is claimed."""
     invocation: str
     database: str
     """A path or an SQLAlchemy URL."""
@@ -61,24 +61,24 @@ class Settings:
     entries: tuple[str, ...]
     fail_on_regression: bool
     confirm: int
-    """How often an entry is measured again whose gate fails or is inconclusive."""
+    """How often an entry is measured again if its gate fails or is inconclusive."""
     curator_repo: str | None
     working_dir: Path
     progress_every_s: float = 30.0
-    """How often a line tells how far it is, where lines cannot be redrawn; 0 for never."""
+    """Seconds between lines of progress where lines cannot be redrawn; 0 for never."""
     fleet: FleetOptions | None = None
     resume: str | None = None
-    """`passed` or `finished`: what is not run again."""
+    """Which entries are not run again: `passed` or `finished`."""
     names_session: bool = False
-    """Whether the user said which session."""
+    """True if the user chose the session."""
     runs: int = 1
-    """How often each entry is run; each time is a run of its own."""
+    """How often each entry is run, each time as a run of its own."""
     confirm_budget_s: float | None = None
-    """How long measuring again may take in all; None leaves it to the length of the session."""
+    """The longest time in seconds for all repeated measurements; None derives it from the session's length."""
     inconclusive_fails: bool = False
-    """A run fails for a gate that could not be decided."""
+    """True if a run fails when a gate is inconclusive."""
     copy_to: str | None = None
-    """Where the folders of runs are copied to: a folder, or the URL of one."""
+    """The folder or URL that the runs' folders are copied to."""
 
     def with_session(self, session: str) -> Settings:
         return replace(self, session=session)
@@ -144,7 +144,7 @@ def _add_matrix_options(group: pytest.OptionGroup) -> None:
 
 def _add_session_options(group: pytest.OptionGroup) -> None:
     group.addoption("--bench-session", metavar="NAME", help="name of the session; an existing one is joined")
-    # The value is part of the name: with a value of its own the option would take a path that follows it for one.
+    # The value is part of the option's name. An option with a separate value would swallow a path that follows it.
     for spelling, kept in (("", "passed"), ("=passed", "passed"), ("=finished", "finished")):
         group.addoption(
             f"--bench-resume{spelling}",
@@ -232,7 +232,7 @@ def _add_gate_options(group: pytest.OptionGroup) -> None:
 
 
 def _asks(config: pytest.Config) -> bool:
-    """Options in addopts count; what pytest finds by itself, or below `testpaths`, is not named."""
+    """True if the user asks for benchmarks. Options in addopts count; files that pytest finds by itself do not."""
     said = {name: value for name, value in vars(config.option).items() if name.startswith("bench_")}
     return (
         _collect(config) == "always"
@@ -251,7 +251,7 @@ def _collect(config: pytest.Config) -> str:
 
 
 def read_settings(config: pytest.Config) -> Settings:
-    """Settings from command line and ini; raises BenchError for what cannot be meant."""
+    """Return the settings from command line and ini file. Raises BenchError for values without meaning."""
     refuse_unread_ini(config)
     working_dir = config.invocation_params.dir
 
@@ -352,7 +352,7 @@ def _count(config: pytest.Config, option: str) -> int | None:
 def _number(
     config: pytest.Config, option: str, expected: str, *, whole: bool = False, at_least: float = 0
 ) -> float | None:
-    """The number that an option says, or else its ini key, if it has one; None where neither says any."""
+    """Return the number of an option, or else of its ini key; None if neither is set."""
     name, said = option, config.getoption(option)
     if said is None and (key := option.removeprefix("--").replace("-", "_")) in _NUMBERS_IN_INI:
         name, said = key, str(config.getini(key))
@@ -365,7 +365,7 @@ def _number(
 
 
 def _gpus(said: str | None) -> tuple[str, ...] | None:
-    """As in CUDA_VISIBLE_DEVICES: numbers, or ids as `nvidia-smi -L` shows them."""
+    """Return the GPUs as in CUDA_VISIBLE_DEVICES: numbers, or ids as `nvidia-smi -L` shows them."""
     if said is None:
         return None
     words = tuple(word.strip() for word in said.split(",") if word.strip())
@@ -376,7 +376,7 @@ def _gpus(said: str | None) -> tuple[str, ...] | None:
 
 
 def _database(config: pytest.Config) -> str:
-    """--benchmark-db, else what `curator-bench` finds by the same rule."""
+    """Return the database of --benchmark-db, or else the one `curator-bench` finds by the same rule."""
     working_dir = config.invocation_params.dir
     said: str | None = config.getoption("--benchmark-db")
     if said:
@@ -403,7 +403,7 @@ def _split_names(given: list[str]) -> tuple[str, ...]:
 
 
 def session_name_now() -> str:
-    """The name of a session that nobody named; of several that begin in one minute each has a number besides."""
+    """Return a session name from the current time. Sessions that begin in the same minute also get a number."""
     return f"{datetime.now(UTC):%Y-%m-%d_%H%M}"
 
 

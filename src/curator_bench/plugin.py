@@ -1,7 +1,7 @@
 """The pytest hooks, and nothing but hooks: each is a few lines that call a room.
 
-This module is imported by every pytest run of every project that has curator-bench installed, so at its top stand
-only the standard library, pytest and modules that themselves import no more.
+Every pytest run of every project that has curator-bench installed imports this module. So it imports only the standard
+library, pytest, and modules that import no more than these.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def pytest_cmdline_main(config: pytest.Config) -> Generator[None, object, object
     with interrupts.heeded(is_worker=hasattr(config, "workerinput")):
         found = yield
         if interrupts.was_asked() and not config.pluginmanager.hasplugin("terminalreporter"):
-            sys.stderr.write("!!! KeyboardInterrupt !!!\n")  # so early that nobody else could say it
+            sys.stderr.write("!!! KeyboardInterrupt !!!\n")  # too early for pytest to report it
         return found
 
 

@@ -1,7 +1,7 @@
-"""The folder of a project, which its names start from and its database stands in, wherever in it one works.
+"""The folder of a project: names of benchmarks start from it, and its database is there by default.
 
-It is pytest's rootdir where an ini file or setup.py says so. Where none does, pytest takes the folder one works in;
-here it is the top of the git checkout, so that a benchmark has one name and one database.
+It is pytest's rootdir where an ini file or setup.py says so. Without one, pytest takes the working folder. Here it is
+the top of the git checkout instead, so that a benchmark has one name and one database.
 """
 
 from __future__ import annotations
@@ -26,15 +26,18 @@ _INI_FILES = {
     "tox.ini": "[pytest]",
     "setup.cfg": "[tool:pytest]",
 }
-"""With what must stand in it to be one."""
+"""Names of ini files, each with the text that makes it an ini file of pytest."""
 DATABASE = "benchmark.db"
 _ROOTDIR = pytest.StashKey[Path]()
 
 
 def rootdir(config: pytest.Config) -> Path:
-    """Where there is no ini file, pytest looks at all words for the files that are meant, before it knows our options:
-    the value of `--benchmark-db ../runs.db` moves its rootdir, in the controller of xdist only. A benchmark would have
-    two names, and each a history of its own."""
+    """Return the project's folder.
+
+    Without an ini file, pytest derives its rootdir from all words that are paths, before it knows our options. The
+    value of `--benchmark-db ../runs.db` then moves it, but only in the controller of xdist. A benchmark would have two
+    names, and a history for each.
+    """
     if _ROOTDIR not in config.stash:
         is_said = config.inipath is not None or config.getoption("rootdir")
         config.stash[_ROOTDIR] = config.rootpath if is_said else _of_the_files(config)
@@ -42,7 +45,7 @@ def rootdir(config: pytest.Config) -> Path:
 
 
 def refuse_unread_ini(config: pytest.Config) -> None:
-    """Without it all would be as by default, and nobody told: marks, other databases, other matrices."""
+    """Raise BenchError if pytest skipped the project's ini file. Marks, database and matrices would be wrong."""
     if config.inipath is not None or config.getoption("rootdir") or rootdir(config) == config.rootpath:
         return
     unread = next(_ini_files(rootdir(config)), None)
@@ -56,12 +59,12 @@ def refuse_unread_ini(config: pytest.Config) -> None:
 
 
 def name_in_project(file: str | Path, config: pytest.Config) -> str:
-    """The same on every machine."""
+    """Return the file's path within the project, which is the same on every machine."""
     return Path(os.path.relpath(file, rootdir(config))).as_posix()
 
 
 def _of_the_files(config: pytest.Config) -> Path:
-    """As pytest would have it."""
+    """Return the folder by pytest's rules, applied to the files on the command line."""
     working_dir = config.invocation_params.dir
     ancestor = _common([*_folders(config)] or [working_dir])
     for folder in (ancestor, *ancestor.parents):
@@ -72,20 +75,20 @@ def _of_the_files(config: pytest.Config) -> Path:
 
 
 def _checkout(folder: Path) -> Path:
-    """The top of the git checkout that holds the folder, else the folder. A home in version control is no project."""
+    """Return the top of the git checkout around the folder, or the folder. A home under git is no project."""
     inside = itertools.takewhile(lambda each: each != Path.home(), (folder, *folder.parents))
     return next((each for each in inside if (each / ".git").exists()), folder)
 
 
 def database_of(root: Path, ini: str, environ: Mapping[str, str], working_dir: Path) -> str:
-    """The database where no option names it: CURATOR_BENCH_DB, DB_NAME (as in Coiled's suite), else the ini key."""
+    """Return the database without an option: CURATOR_BENCH_DB, DB_NAME (as in Coiled's suite), or the ini key."""
     said = environ.get("CURATOR_BENCH_DB") or environ.get("DB_NAME")
     folder, name = (working_dir, said) if said else (root, ini)
     return name if "://" in name else os.path.normpath(folder / os.path.expanduser(name))
 
 
 def database_from(working_dir: Path, environ: Mapping[str, str]) -> str:
-    """The database that `pytest --benchmark` in this folder would record in, without starting pytest."""
+    """Return the database that `pytest --benchmark` in this folder would record in, without starting pytest."""
     ini = ini_of(working_dir)
     words = [*ini.words("addopts"), *shlex.split(environ.get("PYTEST_ADDOPTS", ""))]
     if said := _last_value(words, "--benchmark-db"):
@@ -95,7 +98,7 @@ def database_from(working_dir: Path, environ: Mapping[str, str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Ini:
-    """What pytest would read in a folder, without starting it."""
+    """The ini file of a folder, read without starting pytest."""
 
     root: Path
     values: Mapping[str, object] = field(default_factory=dict)
@@ -106,7 +109,7 @@ class Ini:
 
 
 def ini_of(folder: Path) -> Ini:
-    """The ini file that pytest would find there, and its project's folder."""
+    """Return the ini file that pytest would find there, and its project's folder."""
     from _pytest.config.findpaths import determine_setup
 
     folder = Path(os.path.abspath(folder))
@@ -114,7 +117,7 @@ def ini_of(folder: Path) -> Ini:
         root, file, found, _ = determine_setup(
             inifile=None, override_ini=None, args=[str(folder)], rootdir_cmd_arg=None, invocation_dir=folder
         )
-    except pytest.UsageError:  # an ini file with mistakes, which are pytest's to say
+    except pytest.UsageError:  # pytest itself reports mistakes in ini files
         return Ini(folder)
     is_said = file is not None or (root / "setup.py").is_file()
     return Ini(root if is_said else _checkout(root), {name: value.value for name, value in found.items()})

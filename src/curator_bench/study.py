@@ -1,6 +1,6 @@
-"""`run_matrix`: a matrix run from Python or a notebook, for people who study something and do not think in pytest.
+"""`run_matrix`: runs a matrix from Python or a notebook, without knowledge of pytest.
 
-It is pytest underneath, in a child process; what it leaves is the same, and is read from there.
+pytest does the work in a child process and leaves the same files, from which the results are read.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ _RESUMES = ("passed", "finished")
 _RAN = (_ALL_PASSED, _SOME_FAILED)
 _OPENED_TO_HOLD = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _FOR_US_ALONE = 0o600
-"""It may hold secrets; and who can open it could hold it for ever."""
+"""Readable by the owner only, because the file may hold secrets, and whoever can open it could lock it for ever."""
 
 
 @dataclass(frozen=True, slots=True)
 class MatrixResults:
-    """What a session has come to, earlier invocations of it included."""
+    """The results of a session, including its earlier invocations."""
 
     session: str
     directory: Path
     runs: tuple[RunRecord, ...] = field(repr=False)
     """The last run of each entry."""
     exit_code: int
-    """Of pytest: 0 when everything that ran passed."""
+    """The exit code of pytest: 0 when everything that ran passed."""
 
     @property
     def passed(self) -> bool:
@@ -59,11 +59,11 @@ class MatrixResults:
         return [run for run in self.runs if run.category is not None]
 
     def pivot(self, metric: str, *, rows: str | Sequence[str], columns: str | Sequence[str] = ()) -> Pivot:
-        """One metric by axes; a notebook shows it as a table."""
+        """Return one metric as a table of axes, which a notebook can show."""
         return pivot(self.runs, metric=metric, rows=_listed(rows), columns=_listed(columns))
 
     def records(self) -> list[dict[str, Any]]:
-        """One flat mapping per run, axes and metrics side by side: `pandas.DataFrame(results.records())`."""
+        """Return a flat mapping per run, with axes and metrics side by side: `pandas.DataFrame(results.records())`."""
         return [
             {"name": run.name, "entry": run.entry, "verdict": str(run.verdict), **run.axes, **run.metrics}
             for run in self.runs
@@ -84,13 +84,13 @@ def run_matrix(
     quiet: bool = False,
     pytest_args: Sequence[str] = (),
 ) -> MatrixResults:
-    """Runs a matrix (a file, a folder with matrices, or what such a file says as a dict) and answers its results.
+    """Run a matrix (a file, a folder with matrices, or the content of such a file as a dict) and return its results.
 
     `fleet="local"`, `gpus=[0, 1]`, `max_runs` and `resume` are the options `--bench-fleet`, `--bench-gpus`,
     `--bench-max-runs` and `--bench-resume`. `record=True` is `--benchmark`: the runs go into the database.
-    `resume=True` (or `"finished"`) without a `session` goes on with the newest one of this matrix.
-    A dict is written to `.NAME.matrix.json` in the working folder, whose relative paths it means; its history goes by
-    that name. A run that fails is in the results; a matrix that cannot be run is a BenchError.
+    `resume=True` (or `"finished"`) without a `session` resumes the newest one of this matrix.
+    A dict is written to `.NAME.matrix.json` in the working folder. Its paths are relative to that, and its history has
+    that name. A failed run is part of the results; a matrix that cannot be run raises BenchError.
     """
     if isinstance(pytest_args, str):
         raise BenchError(f"run_matrix: pytest_args: found a text, expected a list of words: {pytest_args.split()}")
@@ -112,7 +112,7 @@ def _new_session() -> str:
 
 @contextmanager
 def _as_file(source: Source, name: str) -> Iterator[Path]:
-    """While the block lasts nobody else puts another matrix of this name into the folder."""
+    """Yield the path of a matrix. A dict is written to a file, which no other matrix may replace during the block."""
     if not isinstance(source, Mapping):
         if not isinstance(source, str | os.PathLike):
             raise BenchError(f"run_matrix: found {source!r}, expected a path, or a dict that says what a matrix says")
@@ -131,7 +131,7 @@ def _as_file(source: Source, name: str) -> Iterator[Path]:
 
 
 def _hold(file: IO[str], text: str, path: Path) -> None:
-    """The file with this text, locked against whoever wants another one there; with the same others may run it, too."""
+    """Write the text and lock the file against other texts. Others may run the same text at the same time."""
     with suppress(BlockingIOError):
         lock(file, wait=False)
         if _content(file) != text:
@@ -167,7 +167,9 @@ def fleet_options(
 
 
 def _run_pytest(words: Sequence[str], *, quiet: bool) -> tuple[int, str]:
-    """Its exit code and what it printed, which is shown while it comes: a notebook has no terminal to print to."""
+    """Run pytest. Returns its exit code and output, which is also printed as it comes, since a notebook has no
+    terminal.
+    """
     child = subprocess.Popen(
         [sys.executable, "-m", "pytest", *words],
         stdout=subprocess.PIPE,
@@ -193,7 +195,7 @@ def _run_pytest(words: Sequence[str], *, quiet: bool) -> tuple[int, str]:
 
 
 def _stop(child: subprocess.Popen[str]) -> None:
-    """Ctrl-C, handed on: pytest notes what was interrupted and ends what it runs."""
+    """Interrupt pytest, which records interrupted runs and ends what it started."""
     child.send_signal(signal.SIGINT)
     assert child.stdout is not None
     child.stdout.read()
@@ -210,7 +212,7 @@ def _raise_for(exit_code: int, output: str, *, may_be_empty: bool) -> None:
 
 
 def _session_dir(output: str, results: Path | None, session: str) -> Path:
-    """Where --results says; else where the matrix says, which pytest has printed in its last lines."""
+    """Return the session's folder: from pytest's last lines, or else from `results`."""
     said = [line.removeprefix("Session: ") for line in output.splitlines() if line.startswith("Session: ")]
     if not said and not session:
         raise BenchError(f"run_matrix: there is nothing to go on with:\n{output.strip()}")

@@ -1,4 +1,4 @@
-"""Numbers as people read them, names as Markdown shows them, cells as spreadsheets read them."""
+"""Text for people: numbers, times, requirements; and safe cells for terminals, Markdown and spreadsheets."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _BYTES = ("_bytes",)
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _LONGEST_TEXT = 200
 _BEGINS_A_FORMULA = ("=", "+", "-", "@", "\t", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-_MARKUP = re.compile(r"[\\|`*\[\]~]|(?<![^\W_])_|_(?![^\W_])")  # an underscore within a word is none
+_MARKUP = re.compile(r"[\\|`*\[\]~]|(?<![^\W_])_|_(?![^\W_])")  # an underscore within a word is no markup
 
 
 def csv_cells(row: Iterable[Any]) -> list[Any]:
-    """The cells of a line of CSV. A text that a spreadsheet would take for a formula has a ' before it."""
+    """Return the cells of a CSV line. A text that a spreadsheet would take for a formula gets a ' in front."""
     return [_csv_text(cell) if isinstance(cell, str) else cell for cell in row]
 
 
 def _csv_text(text: str) -> str:
-    """A line ends with \\n only: Python's csv leaves a lone \\r unquoted, and whoever reads it begins a new row."""
+    """Return the text with \\n as its only line end: a lone \\r is left unquoted, and readers begin a row there."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     return f"'{text}" if _is_formula(text) else text
 
@@ -39,7 +39,7 @@ def _is_formula(text: str) -> bool:
 
 
 def readable_seconds(seconds: float) -> str:
-    """`23 µs`, `2.3 ms`, `0.42 s`, `4.20 s`, `45.2 s`, `3 min 05 s`, `1 h 02 min`: three digits tell times apart."""
+    """Return seconds as `23 µs`, `2.3 ms`, `0.42 s`, `4.20 s`, `45.2 s`, `3 min 05 s`, `1 h 02 min`."""
     for unit, size in (("µs", 1e-6), ("ms", 1e-3)):
         if 0 < seconds < 100 * size and seconds < 0.1:
             return f"{seconds / size:.3g} {unit}"
@@ -57,7 +57,7 @@ def readable_seconds(seconds: float) -> str:
 
 
 def readable_bytes(size: float) -> str:
-    """`512 B`, `1.50 GiB`."""
+    """Return a size such as `512 B` or `1.50 GiB`."""
     for unit in _UNITS:
         if abs(size) < 1024 or unit == _UNITS[-1]:
             return f"{size:,.0f} B" if unit == "B" else f"{size:,.2f} {unit}"
@@ -66,7 +66,7 @@ def readable_bytes(size: float) -> str:
 
 
 def readable(metric: str, value: Scalar) -> str:
-    """The value of a metric, by what its name says it is."""
+    """Return the value of a metric as text. The name tells whether it is seconds or bytes."""
     if isinstance(value, bool) or value is None:
         return {True: "yes", False: "no", None: "–"}[value]
     if isinstance(value, str):
@@ -83,12 +83,12 @@ def readable(metric: str, value: Scalar) -> str:
 
 
 def printable(text: str) -> str:
-    """The text without anything a terminal, or who reads what it shows, would act on: on one line."""
+    """Return the text on one line, with control characters escaped."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def markdown_cell(text: str) -> str:
-    """Names come from anywhere: they must not end a cell, begin markup, or call anybody by name."""
+    """Return the text as a Markdown cell, with markup and mentions escaped, since names come from anywhere."""
     line = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
     line = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return _MARKUP.sub(r"\\\g<0>", line).replace("@", "&#64;")
@@ -98,14 +98,14 @@ _GATES = ("max_regression", "max_drift")
 
 
 def bound_of(check: Check) -> str:
-    """`max_value 60 s`, `max_regression 10 %`."""
+    """Return the bound of a requirement, such as `max_value 60 s` or `max_regression 10 %`."""
     is_share = check.bound in _GATES and isinstance(check.limit, int | float)
     limit = f"{100 * float(check.limit or 0):.3g} %" if is_share else readable(check.metric, check.limit)
     return f"{check.bound} {limit}"
 
 
 def check_line(check: Check) -> str:
-    """A requirement that is not met, or a gate: `sort_time_s is 4.21 s: regression (max_regression 10 %)`."""
+    """Return a check in one line, such as `sort_time_s is 4.21 s: regression (max_regression 10 %)`."""
     actual = "missing" if check.missing else readable(check.metric, check.actual)
     says = check.says or ("inconclusive" if check.is_inconclusive else "")
     if not says:

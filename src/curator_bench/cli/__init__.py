@@ -46,7 +46,7 @@ _SUBCOMMANDS = [name for commands in _GROUPS.values() for name in commands]
 
 
 class _Lazy(click.Group):
-    """A group that knows its subcommands by name, so that `curator-bench matrix` imports no more than it needs."""
+    """A group that imports a subcommand only when it is used, so that each one starts quickly."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return _SUBCOMMANDS
@@ -72,7 +72,7 @@ def group() -> None:
 
 
 def main() -> None:
-    """Run the console script; a mistake of the user is one message, not a traceback."""
+    """Run the console script. A mistake of the user is shown as one message, without a traceback."""
     try:
         group()
     except BenchError as error:

@@ -28,7 +28,7 @@ _FEWEST = 3
 
 
 class _Command(QuestionCommand, WithPytestArgs):
-    """Runs pytest, and answers a question by its exit code."""
+    """A command that answers a question by its exit code, and passes arguments to pytest."""
 
 
 @click.command("ab", cls=_Command)
@@ -53,14 +53,14 @@ def command(
     database: str,
     pytest_args: tuple[str, ...],
 ) -> None:
-    """Run the same benchmarks in environments A, B, … in turns (A B B A …), and say in what they differ from A.
+    """Run the same benchmarks in environments A, B, … in turns (A B B A …), and show how each differs from A.
 
     A file has `python` (an interpreter) or `requirements` (a file or a list, installed into a venv of its own), `env`
-    and `matrix` (overlays). A is measured twice as often as the others: A against A is the null test. What follows --
-    is for pytest. What was interrupted goes on with the same command: all that was measured is in the database.
+    and `matrix` (overlays). A is measured twice as often as the others: A against A is the null test. Arguments after
+    -- are for pytest. All measurements are in the database, so the same command continues after an interruption.
 
-    The exit code is 1 with --fail when there is a regression, and 2 for what could not be compared: with --fail also
-    for a metric that A has measured and another environment has not.
+    The exit code is 1 with --fail when there is a regression, and 2 if nothing could be compared. With --fail it is
+    also 2 for a metric that A measured and another environment did not.
     """
     from curator_bench.hunting.children import Stopped, stoppable
     from curator_bench.hunting.environments import read, ready
@@ -97,7 +97,7 @@ def _refuse_namesakes(environments: Sequence[Environment]) -> None:
 
 
 def _begun(asked: Comparison, rounds: int, *, fresh: bool) -> Comparison:
-    """The newest one that asked the same and was interrupted, or a new one."""
+    """Return the newest interrupted comparison with the same question, or a new one."""
     from curator_bench.hunting.in_turns import comparison_key
     from curator_bench.hunting.known_hunts import newest_number
 
@@ -111,9 +111,9 @@ def _begun(asked: Comparison, rounds: int, *, fresh: bool) -> Comparison:
 class _Found:
     answers: Sequence[Answer]
     missing: Sequence[tuple[Series, str]]
-    """What there is no answer about, with the environment that cannot be compared in it."""
+    """Series that could not be compared, each with its environment."""
     is_broken: bool
-    """Something of it A did measure."""
+    """True if A measured one of the missing series."""
 
 
 def _found(
@@ -152,7 +152,7 @@ _NULL = "A differs from A in this metric, so its rounds tell nothing of other en
 
 
 def _without_null(sides: Sequence[Sequence[Answer]]) -> list[Answer]:
-    """The answers of all environments; those of a metric that differs between A and A are inconclusive."""
+    """Return the answers of all environments. A metric that differs between A and A is inconclusive."""
     found = [answer for side in sides for answer in side]
     null = {one.series for one in found if _is_null(one) and _differs(one)}
     return [_open(one) if one.series in null and _differs(one) else one for one in found]

@@ -1,4 +1,4 @@
-"""`curator-bench accept`: closes the open regressions of a metric; the level since then is the new one."""
+"""`curator-bench accept`: closes the open regressions of a metric, and takes its level since then as normal."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ def _said(_context: click.Context, _option: click.Parameter, why: str) -> str:
 def command(
     entry: str, metric: str, why: str, better: str | None, branch: str | None, min_effect: float, database: str
 ) -> None:
-    """Accept what METRIC of ENTRY is now: its regressions and its drift are closed, and gates hold it against this
-    level."""
+    """Accept the current level of METRIC of ENTRY. This closes its regressions and its drift, and gates compare with
+    this level from now on.
+    """
     from curator_bench.cli.judged_history import Query, judge_history
     from curator_bench.store import queries
     from curator_bench.store.acceptances import Accepted, accept

@@ -1,4 +1,4 @@
-"""Commands that run pytest: what follows `--` on their command line is pytest's, untouched."""
+"""Commands that run pytest. The arguments after `--` are passed to pytest as they are."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _DASHES = "--"
 
 
 class WithPytestArgs(click.Command):
-    """Hands the words after `--` to the function as `pytest_args`."""
+    """A command that gets the words after `--` as `pytest_args`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         place = args.index(_DASHES) if _DASHES in args else len(args)

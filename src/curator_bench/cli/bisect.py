@@ -1,4 +1,4 @@
-"""`curator-bench bisect`: which commit made a metric of a benchmark worse."""
+"""`curator-bench bisect`: finds the commit that made a metric of a benchmark worse."""
 
 from __future__ import annotations
 
@@ -57,13 +57,14 @@ def command(
     database: str,
     pytest_args: tuple[str, ...],
 ) -> None:
-    """Find the commit between --good and --bad with which --metric of --entry got worse.
+    """Find the commit between --good and --bad that made --metric of --entry worse.
 
-    Good and bad are measured in turns until it is sure that they differ; then `git bisect` leads from commit to commit,
-    each measured until it is sure. The checkout is afterwards as it was. What was measured is in the database: the same
-    command goes on where it was stopped. PYTEST_ARGS say what pytest runs: else the matrices in benchmarks/ or here.
+    Good and bad are measured in turns until it is certain that they differ. Then `git bisect` leads from commit to
+    commit, and each is measured until it can be judged. The checkout is restored afterwards. All measurements are in
+    the database, so the same command continues after an interruption. PYTEST_ARGS are the files pytest runs; without
+    them, the matrices in benchmarks/ or in this folder.
 
-    The exit code is 0 with a culprit, 3 where good and bad do not differ, 4 where too many commits cannot be judged.
+    The exit code is 0 with a culprit, 3 if good and bad do not differ, 4 if too many commits cannot be judged.
     """
     from curator_bench.hunting.bench import Bench
     from curator_bench.hunting.bisecting import Bisection, Wish
@@ -107,7 +108,7 @@ def _tell(text: str) -> None:
 
 
 def _session(bench: Bench, wish: Any, ends: Any, *, fresh: bool) -> str:
-    """The name that begins the sessions of this hunt: that of the newest one of its kind, or a new one."""
+    """Return the prefix of the session names: that of the newest bisect of the same question, or a new one."""
     from curator_bench.hunting.bisecting import hunt_key
     from curator_bench.hunting.known_hunts import newest_number
 
@@ -189,7 +190,7 @@ def _said(outcome: Outcome, tried: Sequence[Tried], bench: Bench, hunt: Hunt, re
 
 
 def _at_the_culprit(outcome: Outcome, tried: Sequence[Tried]) -> Any:
-    """From the commit tried last before the culprit to the culprit."""
+    """Return the change from the last measured commit before the culprit to the culprit."""
     measured = [one for one in tried if one.runs.values]
     place = next((n for n, one in enumerate(measured) if one.commit == outcome.culprit), 0)
     return _change(measured[place - 1], measured[place]) if place else None

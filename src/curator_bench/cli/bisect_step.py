@@ -1,4 +1,4 @@
-"""`curator-bench bisect-step`: one commit of `git bisect run`, told by its exit code."""
+"""`curator-bench bisect-step`: judges one commit for `git bisect run` by its exit code."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from curator_bench.cli.after_dashes import WithPytestArgs
 from curator_bench.errors import BenchError
 
 _STOP, _USAGE = 128, 4
-"""As in `hunting.bisect_codes`, which would take the time of an import before the arguments are looked at."""
+"""As in `hunting.bisect_codes`, which is not imported before the arguments are checked."""
 
 
 class _NeverBad(WithPytestArgs):
-    """A mistake of ours or of the user must not end with 1, which git takes for a bad commit."""
+    """A command that ends errors with 128 or more, because git takes 1 for a bad commit."""
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
@@ -37,7 +37,7 @@ class _NeverBad(WithPytestArgs):
             sys.exit(_STOP + _USAGE)
         except BenchError as error:
             click.echo(str(error), err=True)
-        except Exception:  # a mistake of ours: told in full, and git stops
+        except Exception:  # an error in our code: show all of it, and let git stop
             click.echo(traceback.format_exc(), err=True)
         sys.exit(_STOP + 3)
 
@@ -47,10 +47,10 @@ class _NeverBad(WithPytestArgs):
     "--skip-broken", is_flag=True, help="commits whose benchmark crashes or times out cannot be judged; otherwise bad"
 )
 def command(skip_broken: bool, pytest_args: tuple[str, ...]) -> None:
-    """Run pytest and say what it says of the commit: `git bisect run curator-bench bisect-step -- benchmarks -k NAME`.
+    """Run pytest and judge the commit: `git bisect run curator-bench bisect-step -- benchmarks -k NAME`.
 
-    The exit code is 0 for good, 1 for bad (a failed requirement or a regression), 125 for what cannot be judged (also a
-    gate that is inconclusive), and 128 or more for what has nothing to do with the commit, on which git stops.
+    The exit code is 0 for good and 1 for bad (a failed requirement or a regression). It is 125 if the commit cannot be
+    judged, also because a gate is inconclusive. It is 128 or more for errors unrelated to the commit, and git stops.
     """
     from curator_bench.hunting import junit
     from curator_bench.hunting.bisect_codes import code_of

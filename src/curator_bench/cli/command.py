@@ -1,4 +1,4 @@
-"""`curator-bench command`: the command line of one entry, to run by hand."""
+"""`curator-bench command`: prints the command line of an entry, to run by hand."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RESULTS_OPTION = "--benchmark-results-path"
 def command(
     file: Path, entry: str, overlays: tuple[Path, ...], datasets: Path | None, curator_repo: str | None, directory: str
 ) -> None:
-    """Print the command line of ENTRY of FILE, with its secrets masked."""
+    """Print the command line of ENTRY in FILE, with secrets masked."""
     matrix = load_files([file], overlays, datasets, curator_repo)
     found = find_entry(matrix, entry)
     filled = command_of(found, os.environ)

@@ -1,4 +1,4 @@
-"""`curator-bench compare`: two sessions, commits, branches or databases, metric by metric."""
+"""`curator-bench compare`: compares two sessions, commits, branches or databases, metric by metric."""
 
 from __future__ import annotations
 
@@ -49,10 +49,11 @@ def command(
     as_markdown: bool,
     as_json: bool,
 ) -> None:
-    """Compare what was measured in A with what was measured in B: names or uids of sessions, commits, branches, or
-    database files and URLs. How much a metric scatters is learnt from all its runs.
+    """Compare the measurements of A with those of B. Each is the name or uid of a session, a commit, a branch, or a
+    database file or URL. The noise of a metric is learned from all its runs.
 
-    The exit code is 1 with --fail when there is a regression, and 2 for what could not be compared."""
+    The exit code is 1 with --fail when there is a regression, and 2 if nothing could be compared.
+    """
     from curator_bench.cli.comparison import compare_sides
 
     sides = _sides(a, b, database, metric)
@@ -93,7 +94,7 @@ def _sides(a: str, b: str, database: str, metric: str | None) -> Sides:
 
 
 def _side(named: str, database: str, metric: str | None) -> tuple[Measured, Measured, Declared]:
-    """What one side measured, and all that its database knows."""
+    """Return the measurements of one side, all those of its database, and the declared directions."""
     from curator_bench.store.measured import only, sessions_meant
 
     with reading(named if _is_database(named) else database) as opened, opened.reading() as connection:

@@ -1,4 +1,4 @@
-"""Two sets of recorded runs, compared metric by metric and machine by machine; for `compare` and the dashboard."""
+"""Compares two sets of recorded runs by metric and machine, for `compare` and the dashboard."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from curator_bench.verdict.judging import Pair, compare
 from curator_bench.verdict.tails import Floats
 
 Declared: TypeAlias = Mapping[tuple[str, str, str], str]
-"""The direction that requirements declare as better, by name, path and metric."""
+"""The better direction that requirements declare, by name, path and metric."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """The runs of A, the runs of B, and all others that tell how much a metric scatters."""
+    """The runs of A, the runs of B, and all other runs, which show the noise of a metric."""
 
     before: Measured
     after: Measured
@@ -35,7 +35,7 @@ class Sides:
         return better_of(measure.metric, self.declared.get(measure), better)
 
     def only_in_one(self, better: str | None) -> tuple[list[str], list[str]]:
-        """What only A measured, and what only B measured, of all that has a direction."""
+        """Return the names of directed metrics that only A measured, and those that only B measured."""
         first = self._without(self.before, self.after, better)
         return list(first), list(self._without(self.after, self.before, better))
 
@@ -49,13 +49,13 @@ class Sides:
             there = _machines(other[measure])
             here = _machines(one[measure])
             if not here & there:
-                continue  # a row of its own says so
+                continue  # a row in the table says so
             yield from (f"{measure.name} {measure.metric} on machine {name}" for name in sorted(here - there))
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One metric of one entry on one machine; `runs` counts those of A and of B."""
+    """The judgement of one metric of one entry on one machine. `runs` are the counts of A and of B."""
 
     measure: Measure
     machine_id: str | None
@@ -64,7 +64,7 @@ class Compared:
 
 
 def compare_sides(sides: Sides, better: str | None, min_effect: float) -> list[Compared]:
-    """Judge every metric that both sides measured and that has a direction; machines are never mixed."""
+    """Judge every directed metric that both sides measured. Machines are never mixed."""
     pairs: list[Pair] = []
     asked: list[tuple[Measure, str | None]] = []
     unlike: list[Compared] = []
@@ -86,7 +86,7 @@ def compare_sides(sides: Sides, better: str | None, min_effect: float) -> list[C
 
 
 def _own_metrics(measures: Collection[Measure]) -> list[Measure]:
-    """Without those that only tell of another metric, and without bookkeeping."""
+    """Return the measures without statistics of other metrics and without bookkeeping."""
     of_entry: dict[tuple[str, str], set[str]] = defaultdict(set)
     for measure in measures:
         of_entry[measure.name, measure.path].add(measure.metric)
@@ -105,7 +105,7 @@ def _machines(kinds: Collection[Kind]) -> set[str]:
 def _kinds(
     measure: Measure, before: Mapping[Kind, Values], after: Mapping[Kind, Values]
 ) -> tuple[list[Kind], dict[str | None, str]]:
-    """For each machine of both sides the kind of run to compare, or else why there is none."""
+    """Return the kind of run to compare for each machine of both sides, and the reasons for machines without one."""
     by_machine: dict[str | None, list[Kind]] = defaultdict(list)
     for kind in after:
         by_machine[kind.machine_id].append(kind)

@@ -1,4 +1,4 @@
-"""Reads for the dashboard what a database holds: runs, sessions, and the judgements of `curator-bench regressions`."""
+"""Reads runs, sessions and judgements from a database for the dashboard."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 
 
 class RecordedHistory:
-    """The history in one database, while the connection is open."""
+    """The history in one database. Its connection must stay open."""
 
     def __init__(self, connection: Connection, query: Query, sessions: Sequence[PastSession]) -> None:
-        """`sessions` are those that are shown, the oldest first: what began with the last one is new."""
+        """`sessions` are shown, oldest first. Changes that began with the last one are new."""
         self._connection, self._query, self._past = connection, query, sessions
 
     @cached_property
@@ -79,7 +79,7 @@ class RecordedHistory:
 
     @cached_property
     def _newest_that_ran(self) -> int | None:
-        """The newest session with runs: one in which nothing was selected does not count."""
+        """The newest session with runs. A session in which nothing was selected does not count."""
         return next((one.id for one in reversed(self._past) if one.verdicts), None)
 
     def sessions(self) -> Sequence[SessionFacts]:
@@ -114,7 +114,7 @@ class RecordedHistory:
         return [_series(one) for one in self._judged.series]
 
     def compared(self, a: SessionFacts, b: SessionFacts) -> Sequence[ComparedFacts]:
-        """As `curator-bench compare` does."""
+        """Compare two sessions in the same way as `curator-bench compare`."""
         in_a, in_b = {self._ids[a.uid]}, {self._ids[b.uid]}
         after = only(self._measured, in_b)
         known = {measure: self._measured[measure] for measure in after}
@@ -136,7 +136,7 @@ class RecordedHistory:
         ]
 
     def runs_of_last_session(self) -> Sequence[tuple[SiteEntry, RunFacts]]:
-        """In the order they began."""
+        """Return the last session's runs in the order they began."""
         runs = queries.runs_of(self._connection, self._past[-1])
         return [(SiteEntry(run.entry.name, run.entry.path), self._run(run)) for run in runs]
 
@@ -215,7 +215,7 @@ _SAME = (
 _OF_EVERY_CAPTURE = frozenset(
     {"schema_version", "captured_at", "boot_id", "load_average", "session_commit", "subjects"}
 )
-"""What differs between any two, or is shown elsewhere."""
+"""Facts that differ between any two captures, or are shown elsewhere."""
 
 
 def _session(past: PastSession, subjects: Sequence[Subject], invoked: Sequence[InvocationRecord]) -> SessionFacts:
@@ -242,7 +242,7 @@ def _invocation(one: InvocationRecord) -> InvocationFacts:
 
 
 def _environment(subjects: Sequence[Subject], invoked: Sequence[InvocationRecord]) -> Iterator[tuple[str, str]]:
-    """One line per fact, so that two sessions can be laid side by side; of several machines each has its own lines."""
+    """Yield a line per fact, to put two sessions side by side. With several machines, each has its own lines."""
     for one in subjects:
         facts = Subject(one.package, one.version, one.commit, one.dirty)
         yield f"package {one.package}", facts.shown.removeprefix(one.package).strip()

@@ -1,4 +1,4 @@
-"""What the subcommands that look into a database share: which one, and how it is opened."""
+"""The database option of subcommands, and functions to open the database."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 def _default() -> str:
-    """The one that `pytest --benchmark` records in here."""
+    """Return the database that `pytest --benchmark` records into here."""
     from curator_bench.rootdir import database_from
 
     return database_from(Path.cwd(), os.environ)
 
 
 def _named(context: click.Context, parameter: click.Parameter, value: str) -> str:
-    """Say which database it is, where the user did not."""
+    """Show which database is used, unless the user named it."""
     if context.get_parameter_source(str(parameter.name)) is ParameterSource.DEFAULT and not context.resilient_parsing:
         from curator_bench.masking import Mask
 
@@ -42,7 +42,7 @@ db_option = click.option(
 
 
 def absolute(named: str) -> str:
-    """For a process that works in another folder."""
+    """Return the absolute path, for a process that works in another folder. A URL stays as it is."""
     return named if "://" in named else os.path.abspath(os.path.expanduser(named))
 
 
@@ -53,7 +53,7 @@ def reading(named: str) -> AbstractContextManager[Database]:
 
 
 def writing(named: str) -> AbstractContextManager[Database]:
-    """Opened so, a database also learns which of its runs were killed."""
+    """Open a database for writing, which also marks killed runs as interrupted."""
     import socket
 
     from curator_bench.provenance.environment import boot_id

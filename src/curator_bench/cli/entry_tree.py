@@ -1,4 +1,4 @@
-"""The entries of matrices as a tree: how many there are of what, and what came of them in a session."""
+"""The entries of matrices as a tree, with counts, and their verdicts in a session."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from curator_bench.report.session_runs import RESULTS, read_run, why_broken
 from curator_bench.values import Entry, Matrix, RunRecord, Verdict
 
 Mark = Callable[[Entry], str | None]
-"""The verdict of an entry that has run, or why it is none; None for one that has not."""
+"""A function that returns the verdict of an entry, CHANGED or BROKEN, or None if it has not run."""
 CHANGED, BROKEN = "changed", "broken"
 _PASSED, _OTHER, _AGAIN = "✓", "✗", "↻"
 _MOST_CHANGES = 20
 
 
 def newest_session(results: Path, matrix: Matrix) -> Path | None:
-    """The folder, of those in `results`, in which an entry of this matrix was last begun."""
+    """Return the session folder in which an entry of this matrix began last."""
     names = {entry.folder[0] for entry in matrix.entries}
     sessions = [folder for folder in results.iterdir() if folder.is_dir()] if results.is_dir() else []
     begun = [
@@ -34,7 +34,7 @@ def newest_session(results: Path, matrix: Matrix) -> Path | None:
 
 
 def marks_of(session_dir: Path | None) -> Mark:
-    """What the session's folder says of entries."""
+    """Return the marks of entries from a session's folder."""
 
     known: dict[str, str | None] = {}
     definitions = Definitions()
@@ -55,7 +55,7 @@ def _came_of(session_dir: Path, entry: Entry, definitions: Definitions) -> str |
 
 
 def _why_again(entry: Entry, run: RunRecord, definitions: Definitions) -> str | None:
-    """As --bench-resume has it."""
+    """Return why --bench-resume would run the entry again."""
     from curator_bench.runner.kept_runs import KEPT, why_again
 
     return why_again(entry, run, KEPT["finished"], definitions.hash_of(entry))
@@ -67,7 +67,7 @@ def _run_of(session_dir: Path, entry: Entry) -> RunRecord | None:
 
 
 def changes(matrix: Matrix, session_dir: Path, mark: Mark) -> Iterator[str]:
-    """A line for each entry that is not what it was, which --bench-resume runs again."""
+    """Yield a line for each entry that was changed since it ran. --bench-resume runs these again."""
     changed, definitions = [entry for entry in matrix.entries if mark(entry) == CHANGED], Definitions()
     for entry in changed[:_MOST_CHANGES]:
         if (run := _run_of(session_dir, entry)) is not None:
@@ -77,7 +77,7 @@ def changes(matrix: Matrix, session_dir: Path, mark: Mark) -> Iterator[str]:
 
 
 def draw(matrix: Matrix, mark: Mark) -> Iterator[str]:
-    """A line per file and entry, and below an entry one per value of its axes; the last axis shares a line."""
+    """Draw a line per file and entry, and below it one per axis value. Values of the last axis share a line."""
     for file, entries in groupby(matrix.entries, key=lambda entry: entry.file.file):
         in_file = list(entries)
         yield f"{file}: {_count(len(in_file))}{_done(in_file, mark)}"
@@ -116,7 +116,7 @@ def _draw_values(entries: Sequence[tuple[tuple[str, ...], Entry]], mark: Mark) -
 
 
 def product(variants: Sequence[Entry]) -> str:
-    """`12 entries = 2 models × 2 configs × 3 subsets`; what was left out or added is said."""
+    """Return a text such as `12 entries = 2 models × 2 configs × 3 subsets`, and how many were left out."""
     values: dict[str, set[str]] = {}
     for entry in variants:
         for value in entry.axes:
@@ -136,7 +136,7 @@ def _count(count: int) -> str:
 
 
 def _path(entry: Entry) -> tuple[str, ...]:
-    """Texts that would break a line, or are none, in quotes."""
+    """Return the axis values. Empty and unprintable ones are quoted."""
     texts = (value.text for value in entry.axes if value.named)
     return tuple(text if text.strip() and text.isprintable() else repr(text) for text in texts)
 
@@ -151,7 +151,7 @@ def _marked(text: str, entry: Entry, mark: Mark) -> str:
 
 
 def _done(entries: Sequence[Entry], mark: Mark) -> str:
-    """Nothing where none has run."""
+    """Return counts of verdicts in brackets; empty if no entry has run."""
     counts = Counter(verdict for entry in entries if (verdict := mark(entry)) is not None)
     if not counts:
         return ""

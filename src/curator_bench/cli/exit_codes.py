@@ -1,4 +1,4 @@
-"""Commands that answer a question by their exit code: 1 is an answer, so a failure needs another code."""
+"""Commands that answer a question by their exit code. As 1 is an answer, errors need another code."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import click
 from curator_bench.errors import BenchError
 
 TROUBLE = 2
-"""The exit code where there is no answer; click uses the same for wrong arguments."""
+"""The exit code of errors. Click uses the same for wrong arguments."""
 
 
 class QuestionCommand(click.Command):
-    """A command that ends with 2 where its question could not be answered."""
+    """A command that ends with 2 if its question could not be answered."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

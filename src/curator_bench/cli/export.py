@@ -22,10 +22,10 @@ from curator_bench.errors import BenchError
 @click.option("--format", "form", type=click.Choice(["jsonl", "csv", "parquet"]), required=True)
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="a file; otherwise standard output")
 def command(database: str, form: str, out: Path | None) -> None:
-    """Write all runs that have ended.
+    """Write all finished runs.
 
-    jsonl has all there is of each run in a line, which `curator-bench import` takes in again. csv and parquet are
-    tables with a row per metric of each run.
+    jsonl has a line per run with all its data, which `curator-bench import` can read. csv and parquet are tables with a
+    row per metric of each run.
     """
     from curator_bench.store import exports
 
@@ -42,7 +42,7 @@ def command(database: str, form: str, out: Path | None) -> None:
 
 @contextmanager
 def _writable(out: Path | None) -> Iterator[IO[bytes]]:
-    """A file is there when it is complete."""
+    """Open a file or standard output. The file gets its name only when it is complete."""
     if out is None:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()

@@ -1,4 +1,4 @@
-"""`curator-bench history`: what was measured of an entry, run by run; or which entries there are."""
+"""`curator-bench history`: shows the measurements of an entry run by run, or lists the entries."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _SHOWN = 20
 _LETTERS = 40
-"""The longest sparkline."""
+"""The length of the longest sparkline."""
 _CSV = ("name", "path", "session", "started_at", "verdict", "attempt", "commit", "machine_id", "definition_hash")
 
 
@@ -39,18 +39,18 @@ class _History:
     entry: EntryKey
     runs: Sequence[PastRun]
     judged: Mapping[str, Judgement] = field(default_factory=dict)
-    """What the newest runs say, by metric."""
+    """The judgements of the newest runs, by metric."""
     first: Sequence[str] = ()
-    """Metrics with requirements: they stand first."""
+    """Metrics with requirements. They come first."""
 
     @property
     def kinds(self) -> Counter[tuple[str | None, str | None]]:
-        """How many runs there are of each machine and definition: only like is compared with like."""
+        """The number of runs by machine and definition. Only runs of equal ones are compared."""
         return Counter(_kind(run) for run in self.runs)
 
     @property
     def alike(self) -> Sequence[PastRun]:
-        """The runs that the newest one is comparable to."""
+        """The runs that are comparable with the newest one."""
         return [run for run in self.runs if _kind(run) == _kind(self.runs[-1])]
 
 
@@ -66,7 +66,7 @@ def command(
 ) -> None:
     """Print the history of ENTRY: its id, the name all its combinations share, or its node id.
 
-    Without ENTRY, list the entries there are.
+    Without ENTRY, list the recorded entries.
     """
     if entry is None and (metric or as_csv):
         raise click.UsageError("name an ENTRY; `curator-bench history` lists them")
@@ -162,7 +162,7 @@ def _print_values(found: _History, metric: str) -> None:
 
 
 def _warnings(found: _History) -> Iterator[str]:
-    """What keeps the runs from being compared."""
+    """Yield a warning if not all runs are comparable."""
     machines, definitions = ({kind[place] for kind in found.kinds} for place in (0, 1))
     if len(machines) > 1 or len(definitions) > 1:
         kinds = f"{tables.how_many(len(machines), 'machine')} and {tables.how_many(len(definitions), 'definition')}"
@@ -196,7 +196,7 @@ def _of_metric(name: str, runs: Sequence[PastRun]) -> tuple[str, ...]:
 
 
 def _says(judgement: Judgement | None) -> tuple[str, str]:
-    """The smallest change that can be seen, and what the newest runs say; empty where nobody judges the metric."""
+    """Return the smallest visible change and the verdict of the newest runs; empty if not judged."""
     return ("", "") if judgement is None else (judgements.visible(judgement), judgement.says)
 
 
@@ -205,7 +205,7 @@ def _figures(metric: str, runs: Sequence[PastRun]) -> list[float]:
 
 
 def _figure(run: PastRun, metric: str) -> float | None:
-    """The metric where it is a finite number."""
+    """Return the metric if it is a finite number, else None."""
     value = run.metrics.get(metric)
     if isinstance(value, bool | str) or value is None or not abs(value) < float("inf"):
         return None

@@ -1,4 +1,4 @@
-"""`curator-bench import`: takes in runs that were recorded elsewhere."""
+"""`curator-bench import`: adds runs that were recorded elsewhere."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from curator_bench.errors import Mistake
 @click.argument("files", nargs=-1, required=True)
 @db_option
 def command(files: tuple[str, ...], database: str) -> None:
-    """Take in runs from FILES. Taking a file in again adds nothing.
+    """Add the runs in FILES to the database. Importing a file again adds nothing.
 
-    They may be unrecorded.jsonl or results.jsonl of a session, what the sink jsonl or `curator-bench export --format
-    jsonl` wrote, lines with name, metric, value, time and commit, JSON of pytest-benchmark, or a benchmark.db of
-    coiled/benchmarks. A URL of fsspec will do, such as s3://bucket/history/: of a folder, all .jsonl in it.
+    A file may be unrecorded.jsonl or results.jsonl of a session, the output of the sink jsonl or of `curator-bench
+    export --format jsonl`, lines with name, metric, value, time and commit, JSON of pytest-benchmark, or a benchmark.db
+    of coiled/benchmarks. It may also be a URL that fsspec knows, such as s3://bucket/history/; of a folder all .jsonl
+    files are read.
     """
     from curator_bench.importing.taking import Taker
 

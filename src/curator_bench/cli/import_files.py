@@ -1,4 +1,4 @@
-"""Reads files of runs, and prints what came of them, for `import` and `merge`."""
+"""Reads files of runs and prints the results, for `import` and `merge`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MISTAKES_SHOWN = 20
 
 
 def form(path: Path, shown: str) -> Form:
-    """The form of a file. Raises BenchError where it has none that is known."""
+    """Return the form of a file. Raises BenchError for an unknown one."""
     from curator_bench.importing.forms import form_of
     from curator_bench.repeats import combine
 
@@ -34,7 +34,7 @@ def form(path: Path, shown: str) -> Form:
 
 
 def found_in(path: Path, form: Form, shown: str) -> Iterator[Found]:
-    """The runs in a file; mistakes name it as people know it, `shown`."""
+    """Yield the runs in a file. Mistakes name the file as `shown`."""
     with _readable(shown):
         for item in form.read(path):
             yield replace(item, place=item.place._replace(file=shown))
@@ -57,7 +57,7 @@ def print_mistakes(mistakes: Sequence[Mistake]) -> None:
 
 
 def raise_for_mistakes(mistakes: Sequence[Mistake]) -> None:
-    """Raise BenchError where there were any, after they were printed."""
+    """Raise BenchError if there were mistakes. They were printed before."""
     if mistakes:
         raise BenchError(f"{how_many(len(mistakes), 'mistake')}; what was right has been taken in")
 

@@ -1,4 +1,4 @@
-"""`curator-bench init`: a first matrix with its script and its conftest, to be changed into one's own."""
+"""`curator-bench init`: writes a first matrix, script and conftest to start from."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FILES = {
 @click.command("init")
 @click.argument("folder", default=".", type=click.Path(path_type=Path, file_okay=False))
 def command(folder: Path) -> None:
-    """Write a commented matrix, script and conftest into FOLDER. What is there already is never written over."""
+    """Write a commented matrix, script and conftest into FOLDER. Existing files are never overwritten."""
     there = [name for name in _FILES if (folder / name).exists()]
     if there:
         raise BenchError(f"{folder}: {', '.join(there)} is there already; nothing was written. Name an empty folder.")

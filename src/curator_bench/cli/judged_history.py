@@ -1,4 +1,4 @@
-"""The whole recorded history, judged: steps with their places, drift, and metrics whose newest runs decide nothing."""
+"""Judges all recorded history: steps with their runs and commits, drift, and the newest runs of each metric."""
 
 from __future__ import annotations
 
@@ -37,73 +37,73 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
 MUST_SEE = 0.10
-"""A metric without a gate is blind when it would miss a change as large as this."""
+"""The change that a metric without a gate should be able to show. A metric that would miss it is blind."""
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """The part of the history to judge, and how."""
+    """The part of the history to judge, and the rules."""
 
     metric: str | None = None
     since: datetime | None = None
     better: str | None = None
-    """The direction of metrics that tell and declare none."""
+    """The direction of metrics that have none by name or declaration."""
     min_effect: float = MIN_EFFECT
     branch: str | None = None
     """Only sessions of this branch."""
     must_see: float = MUST_SEE
     repo: Path | None = None
-    """The checkout whose tags are marks of drift."""
+    """The checkout whose tags are reference points of drift."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedStep:
-    """A step, the last run before it and the first since."""
+    """A step with the last run before it and the first run after it."""
 
     entry: EntryKey
     metric: str
     machine_id: str | None
     step: Step
     state: State | None
-    """None of an improvement: there is nothing to do."""
+    """None for an improvement, which needs no action."""
     before: RunPlace
     first: RunPlace
     newest: RunPlace
     """The last run of the series."""
     subjects: Sequence[tuple[str, str, str]] = ()
-    """Packages under test that changed with it: name, commit or version before and since."""
+    """Packages under test that changed with it: name, commit or version before and after."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedDrift:
-    """A metric that became worse bit by bit."""
+    """A metric that became worse slowly."""
 
     entry: EntryKey
     metric: str
     machine_id: str | None
     drift: Drift
     since: datetime
-    """The start of the run at the mark."""
+    """The start of the run drift is measured from."""
     recent: datetime
-    """The start of the oldest run of those that show the level now."""
+    """The start of the first of the runs that show the current level."""
     newest: datetime
 
     @property
     def since_text(self) -> str:
-        """The mark, for after "since": a day, a release, or the best level with its day."""
+        """The reference point as text after "since": a day, a release, or the best level with its day."""
         day = day_of(self.since.timestamp())
         return self.drift.since if day in self.drift.since else f"{self.drift.since} ({day})"
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedSeries:
-    """One metric of one entry on one machine: its levels and steps, and what its newest runs say."""
+    """One metric of one entry on one machine: its levels, its steps, and the judgement of its newest runs."""
 
     series: Series
     better: Better
     course: Course
     limit: float
-    """The change it has to be able to show: that of its gate, else of all metrics."""
+    """The change it should be able to show: that of its gate, or the default."""
 
     @property
     def newest(self) -> Judgement:
@@ -116,17 +116,17 @@ class JudgedSeries:
 
 @dataclass(frozen=True, slots=True)
 class JudgedHistory:
-    """All there is to say of a database, oldest first."""
+    """The judgement of a whole database, oldest first."""
 
     steps: Sequence[RecordedStep]
     drifts: Sequence[RecordedDrift]
     series: Sequence[JudgedSeries]
     without_direction: Collection[str] = ()
-    """Metrics that are not judged: nobody says whether less or more of them is better."""
+    """Metrics that are not judged because their better direction is unknown."""
 
     @property
     def ended(self) -> list[Series]:
-        """Series whose newest runs measured no number."""
+        """Series whose newest runs did not measure a number."""
         return [one.series for one in self.series if one.series.runs_without]
 
 
@@ -151,7 +151,7 @@ def judge_history(connection: Connection, query: Query) -> JudgedHistory:
 
 
 def _asked(connection: Connection, query: Query) -> tuple[list[tuple[Series, Rules, float]], set[str]]:
-    """The series that have a direction, with their rules and the change they have to show; metrics that have none."""
+    """Return the directed series with their rules and limits, and the names of metrics without a direction."""
     every = all_series(connection, query.metric, query.branch)
     declared, limits = declared_directions(connection), gate_limits(connection)
     measured: dict[EntryKey, set[str]] = defaultdict(set)
@@ -186,7 +186,7 @@ def _acceptances(connection: Connection) -> _Closed:
 def _drifts(
     connection: Connection, histories: Sequence[History], series: Sequence[Series], closed: _Closed, query: Query
 ) -> list[RecordedDrift]:
-    """Drift of each series since the level that was accepted last, else of all of it."""
+    """Return the drift of each series since its last accepted level, or over all its runs."""
     commits = commits_of(connection)
     releases = [Release(tag.name, tag.commit, tag.time) for tag in tags(query.repo or Path())]
     firsts = [_first_run(one, closed.get(_key(one), ())) for one in series]
@@ -209,7 +209,7 @@ def _marks(one: Series, first: int, commits: Mapping[int, str], releases: Sequen
 
 
 _RECENT = 10
-"""As many of the newest runs stand for the level now where drift is accepted."""
+"""The number of newest runs that show the current level when drift is accepted."""
 
 
 def _recorded(one: Series, first: int, drift: Drift) -> RecordedDrift:
@@ -224,14 +224,14 @@ def _moment(seconds: float) -> datetime:
 
 
 def _around(step: Step) -> tuple[int, int]:
-    """The last run before it, and its first."""
+    """Return the last run before the step, and its first."""
     return step.began - 1, step.began
 
 
 def _placed(
     connection: Connection, pairs: Sequence[tuple[Series, Rules, Sequence[Step]]], closed: _Closed
 ) -> Iterator[RecordedStep]:
-    """Every step with the runs around it, and its state."""
+    """Yield every step with the runs around it and its state."""
     wanted = {int(one.runs[at]) for one, _, steps in pairs for step in steps for at in _around(step)}
     places = places_of(connection, wanted | {int(one.runs[-1]) for one, _, _ in pairs})
     subjects = subject_commits(connection, {places[run].session_id for run in wanted})

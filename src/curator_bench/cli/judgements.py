@@ -1,4 +1,4 @@
-"""Judgements as the subcommands print them: cells of a table, notes below it, and objects in JSON."""
+"""Judgements in the output of subcommands: cells of a table, notes below it, objects in JSON."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ if TYPE_CHECKING:
     from curator_bench.verdict.judgement import Judgement
 
 ORDER = ("regression", "improvement", "inconclusive", "no change", "no history", "not comparable")
-"""The order of rows: what is to be looked at stands first."""
+"""The order of rows, the most important first."""
 _NAMED = 5
 
 
 def place_of(says: str) -> int:
-    """The place of a verdict among rows; for sorting."""
+    """Return the sort key of a verdict."""
     return ORDER.index(says)
 
 
 def visible(one: Judgement) -> str:
-    """The smallest change that would have been found, as a cell of a table."""
+    """Return the smallest change that would have been detected, as a table cell."""
     return tables.NOTHING if one.visible is None else tables.share(float(f"{one.visible:.2g}"))
 
 
 def sight(one: Judgement) -> str:
-    """What a judgement could have seen, in words: `noise of 9% and 6 runs: changes below 34% cannot be seen`."""
+    """Return text such as `noise of 9% and 6 runs: changes below 34% cannot be seen`."""
     runs = tables.how_many(one.history, "run")
     noise = "" if one.noise is None else f"noise of {tables.share(float(f'{one.noise:.2g}'))} and "
     return f"{noise}{runs}: changes below {visible(one)} cannot be seen"
 
 
 def document(one: Judgement) -> dict[str, Any]:
-    """The same keys in every command."""
+    """Return a judgement for JSON, with the same keys in every command."""
     return {
         "verdict": one.says,
         "reason": one.reason,
@@ -50,9 +50,9 @@ def document(one: Judgement) -> dict[str, Any]:
 
 
 def notes(rows: Sequence[tuple[str, Judgement]]) -> Iterator[str]:
-    """Lines below a table of judgements: why metrics have no word, and what would decide the inconclusive ones.
+    """Yield notes below a table: why metrics have no verdict, and what would decide the inconclusive ones.
 
-    `rows` are the judgements with what each is of; of many alike only the first few are named.
+    `rows` are pairs of a name and its judgement. Of many alike only the first few are named.
     """
     for says in ORDER:
         found = [(of, one) for of, one in rows if one.says == says and (one.decides or one.word is None)]

@@ -1,4 +1,4 @@
-"""What several subcommands do: load matrix files as pytest would."""
+"""Options and functions of subcommands that load matrix files as pytest does."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def load_files(
 
 
 def find_entry(matrix: Matrix, name: str) -> Entry:
-    """The entry with this name or id; an entry with axes needs its id, unless it has one combination only."""
+    """Return the entry with this name or id. An entry with several combinations needs its id."""
     found = [entry for entry in matrix.entries if entry.id == name] or [e for e in matrix.entries if e.name == name]
     if len(found) == 1:
         return found[0]

@@ -1,4 +1,4 @@
-"""`curator-bench matrix`: the merged, expanded entries as a table or JSON; or the mistakes."""
+"""`curator-bench matrix`: prints the expanded entries as a table, tree or JSON, or the mistakes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def command(
     session: str | None,
     results: Path | None,
 ) -> None:
-    """Print the merged and expanded entries of FILES. With mistakes: print them all and exit with 1."""
+    """Print the merged and expanded entries of FILES. If there are mistakes, print all of them and exit with 1."""
     matrix = load_files(files, overlays, datasets, curator_repo)
     if any(file.sinks for file in matrix.files):
         from curator_bench.runner import sinks
@@ -82,7 +82,7 @@ def _entry(entry: Entry) -> dict[str, Any]:
 
 
 def _said(requirement: Any) -> dict[str, Any]:
-    """A requirement without the keys that were left at their defaults."""
+    """Return the keys of a requirement that differ from their defaults."""
     return {
         field.name: value
         for field in dataclasses.fields(requirement)

@@ -1,4 +1,4 @@
-"""`curator-bench merge`: puts databases together, and the histories that the sink jsonl writes."""
+"""`curator-bench merge`: combines databases, and files of the jsonl sink, into one database."""
 
 from __future__ import annotations
 
@@ -23,21 +23,22 @@ if TYPE_CHECKING:
     from curator_bench.store.merge import Merged
 
 Merging: TypeAlias = "Callable[[Database, list[Mistake]], Merged]"
-"""Into a database; mistakes in files are added to the list."""
+"""A function that merges into a database, and adds mistakes in files to the list."""
 
 
 @click.command("merge")
 @click.argument("databases", nargs=-1, required=True, metavar="A B …")
 @click.option("--into", "target", required=True, metavar="PATH|URL", help="the database they go into; made if missing")
 def command(databases: tuple[str, ...], target: str) -> None:
-    """Add to --into what it lacks of databases A, B, …: files or URLs, of this or an older curator-bench.
+    """Add the runs of databases A, B, … to --into, as far as they are missing there. They may be files or URLs, and
+    come from older versions.
 
-    One may also be a file that ends in .jsonl, as `import` takes it; or be in a store, such as s3://bucket/history/ for
-    all .jsonl in that folder, or s3://bucket/record.db. They are not changed, and merging them again adds nothing.
+    A source may also be a file that ends in .jsonl, as for `import`, or a store: s3://bucket/history/ for all .jsonl
+    files in that folder, or s3://bucket/record.db. Sources are not changed, and merging them again adds nothing.
     """
     mistakes: list[Mistake] = []
     with ExitStack() as opened:
-        sources = [_open(named, opened) for named in databases]  # all of them, before anything is made
+        sources = [_open(named, opened) for named in databases]  # open all of them before anything is written
         into = opened.enter_context(writing(target))
         for shown, merge in sources:
             merged = merge(into, mistakes)
@@ -47,7 +48,7 @@ def command(databases: tuple[str, ...], target: str) -> None:
 
 
 def _open(named: str, opened: ExitStack) -> tuple[str, Merging]:
-    """How it is shown, and how it is merged. Raises BenchError where it cannot be read."""
+    """Return a source's name for the user, and the function that merges it. Raises BenchError if it cannot be read."""
     if is_store(named):
         stored = find(named)
         if stored.is_lines:

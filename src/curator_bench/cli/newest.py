@@ -1,4 +1,4 @@
-"""What the newest runs of one entry say, metric by metric; the judgement of gates, `regressions` and the dashboard."""
+"""Judges the newest runs of one entry by metric, with the rules of gates, `regressions` and the dashboard."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def newest_judgements(connection: Connection, entry: EntryKey) -> Mapping[str, Judgement]:
-    """The judgement of each metric that has a direction, over the runs that compare with the newest one."""
+    """Return the judgement of each directed metric, over the runs comparable with the newest one."""
     runs = [run for run in history(connection, entry) if run.verdict in MEASURED]
     if not runs:
         return {}

@@ -1,4 +1,4 @@
-"""The kinds of values that options take, and that click has not."""
+"""Types of option values that click does not have."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DAYS = re.compile(r"(\d+) ?d(ays?)?")
 
 
 class Moment(click.ParamType[datetime]):
-    """A day, a time, or so many days ago."""
+    """A day, a time, or a number of days ago."""
 
     name = "DAY"
 
@@ -34,7 +34,7 @@ class Moment(click.ParamType[datetime]):
 
 
 class Share(click.ParamType[float]):
-    """A fraction, as a matrix has it: `3%` or 0.03."""
+    """A fraction, as in a matrix: `3%` or 0.03."""
 
     name = "SHARE"
 
@@ -52,6 +52,6 @@ class Share(click.ParamType[float]):
 
 
 def min_effect_option(what: str) -> Callable[[Any], Any]:
-    """`--min-effect` of all commands that compare; `what` is smaller than it."""
+    """Return the option `--min-effect`. `what` names the values it limits, such as changes."""
     said = f"{what} of less than this do not count"
     return click.option("--min-effect", type=Share(), default="3%", show_default=True, help=said)

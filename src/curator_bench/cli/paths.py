@@ -1,4 +1,4 @@
-"""`curator-bench paths`: directories that matrices name, and where a container has them. `ci/run.sh` mounts them."""
+"""`curator-bench paths`: prints the directories of matrices, here and in a container. `ci/run.sh` mounts them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def command(places: tuple[Path, ...], overlays: tuple[Path, ...], docker: bool) 
 
 
 def _mounts(matrix: Matrix) -> Iterator[tuple[str, str]]:
-    """What is not among `paths` is found under the same name in a container."""
+    """Yield pairs of a directory here and in the container. A directory not among `paths` has the same name in both."""
     for file in matrix.files:
         yield from file.mounts
         for directory in (file.results_dir, file.artifacts_dir):
@@ -53,16 +53,16 @@ def _docker_options(mounts: dict[str, str], files: Iterable[Path]) -> Iterator[s
     for host, container in mounts.items():
         if ":" in host + container:
             raise BenchError(f"{host}: docker cannot mount a path with a colon in it")
-        # Docker would make it for us, as root.
+        # Docker would make the folder as root.
         os.makedirs(host, exist_ok=True)
         yield f"--volume={host}:{container}"
     for name in sorted(set(_variables(files))):
-        # By name: the value stands on no command line.
+        # The name alone, so that the value is on no command line.
         yield f"--env={name}"
 
 
 def _variables(files: Iterable[Path]) -> Iterator[str]:
-    """The variables that are set here, of those the files name, also in defaults."""
+    """Yield the variables the files refer to, also in defaults, that are set here."""
     for file in files:
         for reference in _REFERENCE.finditer(file.read_text("utf-8", errors="replace")):
             yield from (name for name in _NAME.findall(reference[0]) if name in os.environ)

@@ -1,4 +1,4 @@
-"""`curator-bench pivot`: one metric of a session as a table of two or more axes."""
+"""`curator-bench pivot`: prints a metric of a session as a table of two or more axes."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def command(
     results: Path,
     database: str,
 ) -> None:
-    """Print a metric of SESSION (its name, or its folder) by the values of axes.
+    """Print a metric of SESSION (its name or folder) by axis values.
 
-    A session is looked for in --results, then where the database says it was left.
+    The session is looked for in --results, then in the folder the database has recorded.
     """
     folder = find_session(session, results, database)
     runs = runs_of(folder)
@@ -69,7 +69,7 @@ def _print(table: pivots.Pivot, form: str, *, is_one_of_several: bool) -> None:
 
 
 def find_session(said: str, results: Path, database: str) -> Path:
-    """The folder of a session."""
+    """Return the folder of a session. Raises BenchError if there is none."""
     for folder in (Path(said), results / said):
         if any((folder / name).exists() for name in _OF_A_SESSION):
             return folder

@@ -1,4 +1,4 @@
-"""How far a long command is, on a terminal; nothing on a pipe."""
+"""The progress bar of a long command. It is shown on a terminal only."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def progress(what: str) -> Iterator[Callable[[int, int], None]]:
-    """Yields what is to be told how many of how many are done."""
+    """Show a progress bar. Yields a function to call with the done and the total count."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.option("--dry-run", is_flag=True, help="say what would be removed, and remove nothing")
 @click.option("--yes", is_flag=True, help="do not ask")
 def command(database: str, keep_days: float, dry_run: bool, yes: bool) -> None:
-    """Remove runs that are older than --keep-days, and sessions left without any. Runs that are under way stay."""
+    """Remove runs older than --keep-days, and sessions without runs. Runs in progress stay."""
     from curator_bench.store import prune
 
     before = datetime.now(UTC) - timedelta(days=keep_days)

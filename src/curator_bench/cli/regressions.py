@@ -1,4 +1,4 @@
-"""`curator-bench regressions`: steps and drift of every metric, with their commits, and metrics that are blind."""
+"""`curator-bench regressions`: shows steps and drift of every metric, their commits, and blind metrics."""
 
 from __future__ import annotations
 
@@ -50,10 +50,11 @@ def command(
     as_json: bool,
     with_drift: bool,
 ) -> None:
-    """Print regressions, improvements and drift of all metrics, each on its machine, and which metrics are blind.
+    """Print regressions, improvements and drift of all metrics by machine, and the metrics that are blind.
 
-    The exit code is 1 when a regression is open, and 2 where that cannot be said. A regression is open until later runs
-    are as good as before, or `curator-bench accept` closes it. Drift changes no exit code; a gate on it is `max_drift`.
+    The exit code is 1 when a regression is open, and 2 if that cannot be determined. A regression is open until later
+    runs are as good as before, or `curator-bench accept` closes it. Drift does not change the exit code; a gate on it
+    is `max_drift`.
     """
     from curator_bench.cli.judged_history import Query, judge_history
     from curator_bench.verdict.hunting import State
@@ -160,7 +161,7 @@ def _drift_line(one: RecordedDrift) -> str:
 
 
 def _blind(series: Sequence[JudgedSeries], named: int | None) -> Iterator[str]:
-    """The metrics that would miss a change they have to show, the blindest first."""
+    """Yield the metrics that would miss a change of their limit, the least sensitive first."""
     found = sorted((one for one in series if one.is_blind), key=lambda one: -(one.newest.visible or 0))
     if not found:
         return
@@ -195,7 +196,7 @@ def _row(one: RecordedStep, *, has_machine: bool) -> tuple[str, ...]:
 
 
 def _ranges(shown: Sequence[RecordedStep], repo: Path | None) -> Iterator[str]:
-    """The commits between the last run before a regression and the first since; each range once."""
+    """Yield the commits between the last run before a regression and the first after it, each range once."""
     from curator_bench.provenance.git import log_between
     from curator_bench.verdict.hunting import State
 

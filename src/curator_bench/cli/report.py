@@ -1,4 +1,4 @@
-"""`curator-bench report`: the history as a site, or the newest session as Markdown, JSON or JUnit XML."""
+"""`curator-bench report`: writes the dashboard, or one session as Markdown, JSON or JUnit XML."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def command(
 ) -> None:
     """Write a dashboard into the folder --out: pages that need no server and no network; open index.html.
 
-    With --format, what came of one session: for a pull request, another program, or a CI system.
+    With --format, write a report of one session for a pull request, another program, or a CI system.
     """
     from curator_bench.cli.judged_history import Query
 

@@ -31,7 +31,7 @@ _BY_ANOTHER = "another `curator-bench resend` delivers it just now"
 def command(session: Path, only: tuple[str, ...], results: Path, files: tuple[Path, ...], copy_to: str | None) -> None:
     """Deliver what the sinks of SESSION, a folder or a name below --results, could not deliver.
 
-    Settings and secrets come from the matrix the session was run with, and from variables as they are now.
+    Settings come from the matrix the session was run with, and secrets from the current variables.
     """
     from curator_bench.sinks import journal
     from curator_bench.sinks.resending import alone, files_of
@@ -42,7 +42,7 @@ def command(session: Path, only: tuple[str, ...], results: Path, files: tuple[Pa
     _check_names(only)
     problems, is_any = [], False
     for path in files_of(directory):
-        with alone(directory, path) as is_alone:  # what another has delivered is then not read any more
+        with alone(directory, path) as is_alone:  # locked, so that nobody else delivers these messages
             wanted = [one for one in journal.read(path) if not only or one.source["sink"] in only]
             is_any = is_any or bool(wanted)
             for one in wanted:
@@ -74,7 +74,7 @@ def _check_names(sinks: Sequence[str]) -> None:
 
 
 def _resend(path: Path, left: Undelivered, files: tuple[Path, ...], copy_to: str | None) -> list[str]:
-    """What went wrong."""
+    """Deliver the messages of one sink. Returns the problems as text."""
     from curator_bench.runner.sinks import choose_one
     from curator_bench.sinks.child import ChildError
     from curator_bench.sinks.resending import Resending
@@ -88,7 +88,7 @@ def _resend(path: Path, left: Undelivered, files: tuple[Path, ...], copy_to: str
         chosen = choose_one(matrix, name, Path(left.source["working_dir"]), copy_to or _copied_to(left.source))
         resending = Resending(chosen, path, left, mask)
         count = resending.run()
-    except Exception as error:  # whatever a sink raises, the next one is tried
+    except Exception as error:  # whatever a sink raises, continue with the next one
         said = str(error) if isinstance(error, BenchError | ChildError) else f"{type(error).__name__}: {error}"
         return [f"{name}: not delivered: {mask.hide(said)}"]
     for line in resending.lines:
@@ -100,7 +100,7 @@ def _resend(path: Path, left: Undelivered, files: tuple[Path, ...], copy_to: str
 
 
 def _copied_to(source: Mapping[str, Any]) -> str:
-    """What --bench-copy-to said; a password in it was not kept."""
+    """Return the URL of --bench-copy-to. A password in it was not kept."""
     said = str(source.get("copy_to") or "")
     if source["sink"] == "copy" and "***" in said:
         raise BenchError(f"--copy-to URL has to say where to: {said} was kept without its secret")

@@ -1,4 +1,4 @@
-"""`curator-bench run`: the options of the older runners, translated into a pytest invocation, which is printed."""
+"""`curator-bench run`: translates options of the older runners into a pytest command line, prints it and runs it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PATH = click.Path()
 @click.option("--viewer-url", help="where results can be looked at")
 @click.argument("pytest_args", nargs=-1, type=click.UNPROCESSED)
 def command(configs: tuple[str, ...], matrix: str | None, pytest_args: tuple[str, ...], **options: object) -> None:
-    """Run a matrix as the older runners did. Everything else is handed to pytest as it is."""
+    """Run a matrix with the options of the older runners. All other arguments go to pytest as they are."""
     files = [*([matrix] if matrix else []), *configs]
     if not files:
         raise click.UsageError("name a matrix: --config FILE or --matrix FILE")
@@ -37,7 +37,7 @@ def command(configs: tuple[str, ...], matrix: str | None, pytest_args: tuple[str
 
 
 def _translated(files: list[str], options: dict[str, object]) -> list[str]:
-    """The pytest arguments that mean the same."""
+    """Return the equivalent pytest arguments."""
     first, *overlays = files
     words = [first]
     words += [f"--bench-matrix={overlay}" for overlay in overlays]

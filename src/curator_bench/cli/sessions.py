@@ -1,4 +1,4 @@
-"""`curator-bench sessions`: the sessions a database holds, newest last."""
+"""`curator-bench sessions`: lists the sessions of a database, newest last."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.option("--last", type=click.IntRange(1), default=20, show_default=True, help="how many")
 @click.option("--json", "as_json", is_flag=True, help="print JSON instead of a table")
 def command(database: str, last: int, as_json: bool) -> None:
-    """Print the newest sessions: when they began, what came of their runs, and of which commit."""
+    """Print the newest sessions with their start, the verdicts of their runs, and their commit."""
     from curator_bench.store import queries
 
     with reading(database) as opened, opened.reading() as connection:

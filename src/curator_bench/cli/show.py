@@ -1,4 +1,4 @@
-"""`curator-bench show`: one session, with all it ran."""
+"""`curator-bench show`: shows one session with all its runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _BOUND_KEYS = ("metric", "bound", "limit", "actual", "met", "note")
 _GATES = {"max_regression": "regression", "max_drift": "drift"}
-"""What a gate says that is not met."""
+"""The verdict of a gate that is not met."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class _Found:
 @db_option
 @click.option("--json", "as_json", is_flag=True, help="print JSON instead of tables")
 def command(session: str | None, database: str, as_json: bool) -> None:
-    """Print what SESSION (its name or uid; otherwise the newest) ran, and what came of it."""
+    """Print the runs of SESSION (its name or uid; by default the newest) and their verdicts."""
     from curator_bench.store import queries
 
     with reading(database) as opened, opened.reading() as connection:
@@ -102,7 +102,7 @@ def _row(run: PastRun, missed: Sequence[MissedRequirement]) -> tuple[str, ...]:
 
 
 def said(requirement: MissedRequirement) -> str:
-    """The bound that was not kept, or the gate that is inconclusive, in a few words."""
+    """Return in a few words which bound was not met, or which gate is inconclusive."""
     actual, limit = (said and said.removesuffix(".0") for said in (requirement.actual, requirement.limit))
     line = f"{requirement.metric} is {'missing' if actual is None else actual}"
     if requirement.is_inconclusive:
@@ -128,7 +128,7 @@ def _run(run: PastRun, missed: Sequence[MissedRequirement]) -> dict[str, Any]:
 
 
 def run_document(run: PastRun) -> dict[str, Any]:
-    """A run for other programs, without its metrics."""
+    """Return a run for JSON, without its metrics."""
     fields = dataclasses.asdict(run)
     del fields["metrics"]
     return {**fields.pop("entry"), **fields}

@@ -1,4 +1,4 @@
-"""What `import` and `merge` find at a URL that fsspec knows: one file, or the JSON lines many jobs left in a folder."""
+"""Files of `import` and `merge` at a URL that fsspec knows: one file, or all JSON lines in a folder."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ _AT_ONCE = 200
 
 
 def is_store(named: str) -> bool:
-    """Whether this is a URL, and none of a database."""
+    """True for a URL that is not that of a database."""
     scheme, is_url, _ = named.partition("://")
     return bool(is_url) and scheme.partition("+")[0].lower() not in _DATABASES
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """Files in a store; they are fetched some hundred at a time, and gone again when the next ones are."""
+    """Files in a store. They are fetched in batches, and a batch is removed before the next one."""
 
     shown: str
     names: Sequence[str]
     _files: Any
-    """fsspec's file system."""
+    """The file system of fsspec."""
 
     @property
     def is_lines(self) -> bool:
-        """Else it is one file of another kind: a database."""
+        """True for JSON lines. Otherwise it is one database file."""
         return all(name.endswith(_LINES) for name in self.names)
 
     def fetched(self) -> Iterator[tuple[str, Path]]:
-        """What each is called there, and where it is. Raises BenchError."""
+        """Fetch the files. Yields the name of each in the store and its local path. Raises BenchError."""
         for start in range(0, len(self.names), _AT_ONCE):
             names = self.names[start : start + _AT_ONCE]
             with tempfile.TemporaryDirectory() as folder:
@@ -49,7 +49,7 @@ class Stored:
 
 
 def find(url: str) -> Stored:
-    """Looks what is there. Raises BenchError. How to get there is for the variables that fsspec and the store know."""
+    """List the files at a URL. Raises BenchError. Credentials come from variables that fsspec and the store know."""
     from curator_bench.sinks.file_systems import lacking, opened
 
     shown = Mask().hide(url)
@@ -58,7 +58,7 @@ def find(url: str) -> Stored:
     with _failing_in_one_line(shown):
         files, path = opened(url, {})
         if not files.isdir(path):
-            files.info(path)  # raises where there is nothing
+            files.info(path)  # raises if nothing is there
             return Stored(shown, [path], files)
         return Stored(shown, sorted(name for name in files.find(path) if name.endswith(_LINES)), files)
 
@@ -71,5 +71,5 @@ def _failing_in_one_line(shown: str) -> Iterator[None]:
         raise
     except FileNotFoundError as error:
         raise BenchError(f"{shown}: there is nothing") from error
-    except Exception as error:  # each store has errors of its own
+    except Exception as error:  # each kind of store has errors of its own
         raise BenchError(f"{shown} cannot be read: {type(error).__name__}: {Mask().hide(str(error))}") from error

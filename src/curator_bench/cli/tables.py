@@ -1,4 +1,4 @@
-"""What the subcommands print: tables, numbers, times and sparklines. On a pipe all of it is plain aligned text."""
+"""The output of subcommands: tables, numbers, times and sparklines. In a pipe it is plain aligned text."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _STYLES |= {"regression": "red", "improvement": "green", "inconclusive": "yellow
 class Column:
     title: str
     right: bool = False
-    """Numbers stand below each other by their ends."""
+    """Numbers are aligned to the right."""
 
 
 def columns(*titles: str) -> list[Column]:
-    """A title that begins with `>` is that of a column of numbers."""
+    """Return columns of these titles. A title that begins with `>` is right-aligned."""
     return [Column(title.lstrip(">"), right=title.startswith(">")) for title in titles]
 
 
@@ -40,19 +40,19 @@ def print_table(heads: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
 
 
 def say(text: str, *, nl: bool = True) -> None:
-    """Whatever the terminal cannot show is replaced."""
+    """Print a text. Characters the terminal cannot show are replaced."""
     encoding = sys.stdout.encoding or "utf-8"
     click.echo(text.encode(encoding, "replace").decode(encoding), nl=nl)
 
 
 def printable(text: str) -> str:
-    """The first line, without what would steer the terminal: names and errors come from scripts."""
+    """Return the first line without control characters, since names and errors come from scripts."""
     line = next(iter(text.strip().splitlines()), "")
     return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in line)
 
 
 def number(value: Scalar) -> str:
-    """As people read it: 1,614 and 0.2213 and 1.2e-05."""
+    """Return a number as people read it: 1,614 and 0.2213 and 1.2e-05."""
     if value is None:
         return NOTHING
     if isinstance(value, str | bool):
@@ -65,7 +65,7 @@ def number(value: Scalar) -> str:
 
 
 def time(moment: datetime | None) -> str:
-    """To the second, in UTC."""
+    """Return a time to the second, in UTC."""
     return f"{moment:%Y-%m-%d %H:%M:%S}" if moment else NOTHING
 
 
@@ -80,19 +80,19 @@ def commit(sha: str | None, *, dirty: bool | None = False) -> str:
 
 
 def change(fraction: float | None) -> str:
-    """+8.2%; what was zero before cannot be told as a share."""
+    """Return a change such as `+8.2%`, or `from zero` if the value before was zero."""
     if fraction is None or fraction != fraction:
         return NOTHING
     return f"{fraction:+.1%}" if abs(fraction) < float("inf") else "from zero"
 
 
 def share(fraction: float) -> str:
-    """3%, 0.5%."""
+    """Return a share such as `3%` or `0.5%`."""
     return f"{100 * fraction:g}%"
 
 
 def interval(fractions: tuple[float, float]) -> str:
-    """+6.1% to +10.3%; nothing where the value before was zero."""
+    """Return an interval such as `+6.1% to +10.3%`; empty if the value before was zero."""
     if not all(map(math.isfinite, fractions)):
         return NOTHING
     low, high = fractions
@@ -108,7 +108,7 @@ def how_many(count: int, what: str, whats: str | None = None) -> str:
 
 
 def sparkline(values: Sequence[float]) -> str:
-    """One letter per value, from the lowest to the highest of them."""
+    """Return one character per value, scaled from the lowest to the highest."""
     from curator_bench.report.sparkline import BARS, BARS_IN_ASCII, drawn
 
     return drawn(values, BARS if _can_show(BARS) else BARS_IN_ASCII)

@@ -1,1 +1,1 @@
-"""Finds out which commit or which environment is slower: runs pytest in children, moves checkouts, asks `verdict`."""
+"""Finds the commit or environment that is slower: runs pytest in children, moves checkouts, asks `verdict`."""

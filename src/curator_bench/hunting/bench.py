@@ -1,4 +1,4 @@
-"""Measures one benchmark a few times more, in a pytest of its own, and reads from the database what is known."""
+"""Measures one benchmark some more times in a pytest of its own, and reads its values from the database."""
 
 from __future__ import annotations
 
@@ -27,30 +27,32 @@ _FOLDERS = ("benchmarks", ".")
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """What has been measured of one subject."""
+    """The measurements of one subject."""
 
     values: tuple[float, ...] = ()
     origin: Origin | None = None
     problem: str = ""
-    """Why the newest run gave no value; empty when it did."""
+    """Why the newest run gave no value; empty if it gave one."""
     is_final: bool = False
-    """It ended well, and measured no such thing: it would not the next time."""
+    """True if the run finished without the metric, so that another run would not help."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """One metric of one entry, and how pytest is to be started to measure it."""
+    """One metric of one entry, and the arguments of the pytest that measures it."""
 
     entry: str
     metric: str
     database: str
-    """A URL or an absolute path: pytest may be started elsewhere."""
+    """A URL or an absolute path, because pytest may be started in another folder."""
     pytest_args: tuple[str, ...] = ()
     reason: str = ""
     folder: Path = field(default_factory=Path.cwd)
 
     def measure(self, session: str, count: int) -> str:
-        """Up to so many runs more, a benchmark written in Python only once. What went wrong, for people."""
+        """Start pytest for up to `count` more runs, or one of a Python benchmark. Returns an error text, empty if all
+        went well.
+        """
         with tempfile.TemporaryDirectory(prefix="curator-bench-") as scratch:
             log = Path(scratch, "pytest.log")
             with log.open("wb") as output:
@@ -76,7 +78,7 @@ class Bench:
         raise BenchError(f"no matrix in {self.folder}: say after -- what pytest is to run")
 
     def runs(self, session: str) -> Runs:
-        """What the database holds."""
+        """Read the runs of a session from the database."""
         from curator_bench.store.hunts import hunted_runs
         from curator_bench.store.opening import to_read_if_there
 

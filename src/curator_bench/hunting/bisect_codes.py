@@ -1,4 +1,4 @@
-"""What `git bisect run` is told of a commit: an exit code. What says nothing of it must not look like a verdict."""
+"""The exit code for `git bisect run`. A commit that could not be judged must get neither the good nor the bad code."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _OF_PYTEST = {
 
 
 def code_of(told: Told, *, skip_broken: bool) -> tuple[int, str]:
-    """The exit code, and why."""
+    """Return the exit code and the reason."""
     if told.has_broken_conftest:
         return STOP + 4, "a conftest.py cannot be loaded"
     if told.uncollected and told.exit_code in (_FAILED, _INTERRUPTED):
@@ -35,7 +35,7 @@ def code_of(told: Told, *, skip_broken: bool) -> tuple[int, str]:
 
 
 def _of_verdicts(told: Told, *, skip_broken: bool) -> tuple[int, str]:
-    """One benchmark that failed makes the commit bad, whatever the others are."""
+    """Judge by the verdicts. One failed benchmark makes the commit bad, whatever the others are."""
     if Verdict.FAILED in told.verdicts:
         return BAD, "failed"
     if Verdict.ERROR in told.verdicts:

@@ -1,4 +1,4 @@
-"""The hunt for a commit: first the two ends, then one commit after the other as `git bisect` names them."""
+"""Bisecting: measure the good and the bad end first, then the commits that `git bisect` chooses."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from curator_bench.verdict.sequential import Hunt, Side
 
 _TRIES = 2
-"""A commit of which so many pytests in a row give no value cannot be judged."""
+"""A commit cannot be judged if this many pytests in a row give no value."""
 Progress = Callable[[str], None]
 
 
 class BuildFailure(BenchError):
-    """A commit that cannot be installed."""
+    """The install command failed for a commit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What is asked for."""
+    """The user's request: the two ends, and how to install a commit."""
 
     good: str
     bad: str
@@ -47,7 +47,7 @@ class Judgement(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """One commit with its numbers, and what was made of them."""
+    """One commit with its measurements and judgement."""
 
     commit: Commit
     runs: Runs
@@ -57,7 +57,7 @@ class Tried:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a hunt. Without a culprit, `difference` says why there was none, or `suspects` are left."""
+    """The result of bisecting. Without a culprit, `difference` gives the reason, or `suspects` are left."""
 
     difference: Word
     ends: Change
@@ -67,12 +67,12 @@ class Outcome:
 
 
 def hunt_key(bench: Bench, wish: Wish, good: Commit, bad: Commit) -> str:
-    """The same for the same hunt, wherever its repository is; what has been measured for it is found by it again."""
+    """Return a key that is equal for equal questions, in any folder. It finds earlier measurements again."""
     return key_of([good.sha, bad.sha, bench.entry, wish.install or "", *bench.pytest_args])
 
 
 class Bisection:
-    """One hunt in one repository. `session` begins the names of the sessions it measures in."""
+    """Bisecting in one repository. Names of its measuring sessions begin with `session`."""
 
     def __init__(
         self, repository: Repository, bench: Bench, wish: Wish, hunt: Hunt, session: str, tell: Progress
@@ -113,7 +113,9 @@ class Bisection:
         return Outcome(difference, change, tuple(self._tried), None, suspects)
 
     def _ends(self, good: Commit, bad: Commit) -> tuple[Word, Change, tuple[Runs, Runs]]:
-        """Good and bad in turns, so that what drifts meanwhile touches both, until it is known whether they differ."""
+        """Measure good and bad in turns until it is certain whether they differ. Taking turns spreads a drift over
+        both.
+        """
         import numpy as np
 
         from curator_bench.verdict.judgement import Word
@@ -148,7 +150,7 @@ class Bisection:
             )
 
     def _step(self, good: Runs, bad: Runs) -> None:
-        """Judges the commit git has checked out."""
+        """Judge the commit that git has checked out."""
         commit = self._repository.commit("HEAD")
         try:
             tried = self._judge(commit, good, bad)
@@ -184,7 +186,7 @@ class Bisection:
         return self._bench.runs(f"{self._session}-{commit.short}")
 
     def _measure(self, commit: Commit, target: int) -> Runs:
-        """What is known of a commit, with as many runs as it takes to know `target` values."""
+        """Measure a commit until it has `target` values, or too many attempts gave none."""
         runs, failures = self._known(commit), 0
         while len(runs.values) < target and failures < _TRIES:
             self._check_out(commit)
@@ -216,7 +218,7 @@ class Bisection:
         self._installed = sha
 
     def _install_again(self, sha: str) -> None:
-        """What is installed belongs to what is checked out, also after the hunt."""
+        """Install the original commit again, so that checkout and installation agree."""
         if not self._wish.install or self._installed == sha:
             return
         try:

@@ -1,7 +1,7 @@
-"""The program between a hunt and what it runs (see children.py): it ends that when the hunt is gone.
+"""The program between bisecting and a command it runs (see children.py): ends the command when its parent is gone.
 
-Arguments: the read end of a pipe whose write end only the hunt holds, then the command. Both are in one process group,
-so that what reaches one reaches the other. Run by itself, without the packages of anybody: it starts in no time.
+Arguments: the read end of a pipe whose write end only the parent holds, then the command. Both are in one process
+group, so signals reach both. It imports no packages, to start at once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NOT_STARTED = 127
 def main() -> None:
     descriptor, words = int(sys.argv[1]), sys.argv[2:]
     os.set_inheritable(descriptor, False)
-    signal.signal(signal.SIGINT, lambda *_: None)  # the command is told, too, and how it ends is what we say
+    signal.signal(signal.SIGINT, lambda *_: None)  # the command gets the signal too, and its exit code is passed on
     try:
         child = subprocess.Popen(words)
     except OSError as error:
@@ -36,8 +36,8 @@ def _not_started(program: str, error: OSError) -> int:
 
 
 def _end_with_the_hunt(descriptor: int) -> None:
-    """As Ctrl-C would at first, so that pytest records what was interrupted; then whatever is left of the group."""
-    os.read(descriptor, 1)  # nothing is ever written: this returns when the other end is gone
+    """Wait until the parent is gone. Interrupt the group, so that pytest records its runs; later kill what is left."""
+    os.read(descriptor, 1)  # nothing is ever written, so this returns when the other end is closed
     os.killpg(0, signal.SIGINT)
     time.sleep(_GRACE_S)
     os.killpg(0, signal.SIGKILL)

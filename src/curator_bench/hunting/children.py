@@ -1,4 +1,4 @@
-"""Programs that a hunt runs and waits for: pytest, pip, whatever installs the package under test.
+"""Programs that bisecting and A/B comparisons run: pytest, pip, the user's install command.
 
 Each has a session of its own, so that Ctrl-C reaches it once, from us, and it can end its own children in order.
 """
@@ -25,7 +25,7 @@ _TAIL = 15
 
 
 class Stopped(BaseException):
-    """Ctrl-C, SIGTERM or SIGHUP. No Exception: nothing that carries on after a failure may swallow it."""
+    """Ctrl-C, SIGTERM or SIGHUP. A BaseException, so that no handler of failures swallows it."""
 
     def __init__(self, number: int) -> None:
         self.exit_code = 128 + number
@@ -34,7 +34,7 @@ class Stopped(BaseException):
 
 @contextmanager
 def stoppable() -> Iterator[None]:
-    """Within, the signals that ask us to stop raise `Stopped`, once; while we clean up the next ones wait."""
+    """In the block, signals that ask us to stop raise `Stopped` once. Further ones are ignored during the clean-up."""
     before = {number: signal.signal(number, _stop) for number in _STOP_SIGNALS}
     try:
         yield
@@ -50,16 +50,19 @@ def _stop(number: int, _frame: FrameType | None) -> None:
 
 
 def environment(changes: Mapping[str, str] | None = None, python: str = sys.executable) -> dict[str, str]:
-    """Ours, without what a git hook or a pytest that runs us has put there; programs beside the Python come first."""
+    """Return our environment without variables of a git hook or an outer pytest, and with the Python's folder first in
+    PATH.
+    """
     base = without_pytest(elsewhere(os.environ))
     beside = str(Path(python).parent)
     return {**base, "PATH": os.pathsep.join([beside, base.get("PATH", os.defpath)]), **(changes or {})}
 
 
 def run(words: Sequence[str], *, env: Mapping[str, str], cwd: Path, output: IO[bytes] | None = None) -> int:
-    """The exit code; as 128 + its number where a signal ended it. Output goes to ours unless a file is given.
+    """Run a program and return its exit code, or 128 + the number of a signal that ended it.
 
-    What is run ends with us, also when we are killed: child_program.py sees to it.
+    Output goes to ours unless a file is given. The program ends with us even if we are killed; child_program.py does
+    it.
     """
     ours_is_there, held = os.pipe()
     try:
@@ -90,7 +93,7 @@ def _waited_for(child: subprocess.Popen[bytes]) -> int:
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
-    """Pytest stops its benchmarks and records them as interrupted when it is told with SIGINT."""
+    """Interrupt the child, so that pytest records its runs as interrupted. Kill it if it takes too long."""
     for number, patience_s in ((signal.SIGINT, _GRACE_S), (signal.SIGKILL, None)):
         try:
             os.killpg(child.pid, number)
@@ -101,6 +104,6 @@ def _end(child: subprocess.Popen[bytes]) -> None:
 
 
 def tail_of(log: Path) -> str:
-    """The last lines of what a child printed."""
+    """Return the last lines of a child's output."""
     lines = log.read_text("utf-8", errors="replace").rstrip().splitlines()
     return "\n".join(f"  {line}" for line in lines[-_TAIL:])

@@ -1,4 +1,4 @@
-"""What an environment file says: an interpreter or packages, variables, matrix overlays; and the venv made from it."""
+"""Environment files: an interpreter or packages, variables and matrix overlays; and the venv that is made from one."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Environment:
     name: str
     python: str = sys.executable
     requirements: tuple[str, ...] = ()
-    """Lines as pip knows them. They go into a venv of their own, laid over the packages of `python`."""
+    """Arguments for pip. They are installed in a venv on top of the packages of `python`."""
     env: Mapping[str, str] = field(default_factory=dict)
     overlays: tuple[str, ...] = ()
 
@@ -45,7 +45,7 @@ class Environment:
         return bool(self.requirements)
 
     def parts(self) -> list[str]:
-        """All that makes it what it is, with the texts of the files it names."""
+        """Return everything that defines the environment, including the text of the files it names."""
         variables = [f"{name}={value}" for name, value in sorted(self.env.items())]
         files = [Path(word).read_text("utf-8", "replace") for word in self._files()]
         return [self.name, self.python, *self.requirements, *variables, *self.overlays, *files]
@@ -56,7 +56,7 @@ class Environment:
 
 
 def read(file: Path) -> Environment:
-    """Raises BenchError for every mistake at once. Paths are relative to the file."""
+    """Read an environment file. Raises BenchError with all mistakes. Paths are relative to the file."""
     document = _loaded(file)
     problems = [*_unknown(document), *_wrong(document)]
     if problems:
@@ -141,7 +141,7 @@ def _python(said: str | None, base: Path) -> str:
 
 
 def _requirements(said: Any, base: Path) -> tuple[str, ...]:
-    """A file is handed to pip as such, so that what it includes is found beside it."""
+    """Return arguments for pip. A file is passed as a file, so that pip finds what it includes beside it."""
     if isinstance(said, str):
         return (_FILE, str(_existing(base / said)))
     return tuple(said or ())
@@ -154,7 +154,7 @@ def _existing(path: Path) -> Path:
 
 
 def ready(wanted: Environment, folder: Path) -> Environment:
-    """The environment with an interpreter that has curator-bench; its venv, where it needs one, is made in `folder`."""
+    """Return the environment with an interpreter that has curator-bench. A venv is made in `folder` if it needs one."""
     made = replace(wanted, python=_venv(wanted, folder)) if wanted.needs_venv else wanted
     done = _asked(made.python, "import curator_bench, pytest", made.env)
     if done.returncode:
@@ -166,7 +166,7 @@ def ready(wanted: Environment, folder: Path) -> Environment:
 
 
 def _venv(wanted: Environment, folder: Path) -> str:
-    """Laid over the packages of the interpreter it is made with: what is not among the requirements is found there."""
+    """Make a venv on top of the interpreter's packages, which are used for anything that is not a requirement."""
     place, log = folder / wanted.name, folder / f"{wanted.name}.log"
     python = str(place / "bin" / "python")
     layered = _asked(wanted.python, _SITE, {})

@@ -1,7 +1,7 @@
-"""Runs the same benchmarks in several environments in turns, and gathers what each round of each measured.
+"""Runs the same benchmarks in several environments in turns, and collects the values of each round.
 
-Each round of each environment is a session of its own. Those that were run through are not measured again, so what was
-interrupted goes on.
+Each round of each environment is a session of its own. Finished rounds are not measured again, so an interrupted
+comparison can be continued.
 """
 
 from __future__ import annotations
@@ -29,12 +29,14 @@ if TYPE_CHECKING:
     from curator_bench.verdict.judging import Rounds
 
 _ENDS_OF_A_RUN = (0, 1)
-"""Exit codes of a pytest that ran everything; with 1 something did not pass, and the rows say what."""
+"""Exit codes of a pytest that ran everything. With 1 a run did not pass, and the database says which."""
 AGAIN = "again"
 
 
 def comparison_key(environments: Sequence[Environment], pytest_args: Sequence[str], folder: Path) -> str:
-    """The same for the same environments, arguments and code: what is another may not go on with these rounds."""
+    """Return a key that is equal for the same environments, arguments and code. Otherwise earlier rounds cannot be
+    used.
+    """
     from curator_bench.provenance.git import contents
 
     sides = [part for one in environments for part in one.parts()]
@@ -43,19 +45,19 @@ def comparison_key(environments: Sequence[Environment], pytest_args: Sequence[st
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One metric of one benchmark, round by round."""
+    """One metric of one benchmark."""
 
     entry: str
     metric: str
 
 
 Measured: TypeAlias = Mapping[Series, Mapping[int, float]]
-"""By round."""
+"""Values of each series, by round."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """How an environment differs from the first one in a metric."""
+    """The difference of an environment from the first one in a metric."""
 
     series: Series
     environment: str
@@ -64,24 +66,26 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Several environments, of which the first is what the others are compared with; and itself, measured twice."""
+    """Several environments. The others are compared with the first, and so is a second measurement of the first."""
 
     environments: Sequence[Environment]
     session: str
     database: str
     pytest_args: tuple[str, ...]
     metrics: tuple[str, ...] = ()
-    """Those that are asked for by name."""
+    """Metrics the user named."""
     folder: Path = field(default_factory=Path.cwd)
 
     @property
     def sides(self) -> list[Environment]:
-        """With the first one again at the end: what differs there is noise that was not reckoned with."""
+        """All environments, with the first one again at the end. What differs there is noise the judgement did not
+        expect.
+        """
         first = self.environments[0]
         return [*self.environments, replace(first, name=f"{first.name}-{AGAIN}")]
 
     def is_complete(self, rounds: int) -> bool:
-        """Whether nothing is left to measure."""
+        """True if all rounds are measured."""
         return self._missing(rounds) == 0
 
     def _missing(self, rounds: int) -> int:
@@ -89,7 +93,7 @@ class Comparison:
         return len(names - self._ended())
 
     def measure(self, rounds: int, tell: Callable[[str], None]) -> None:
-        """What is not measured yet."""
+        """Run the missing rounds."""
         from curator_bench.verdict.sequential import interleaved
 
         ended, done = self._ended(), defaultdict[int, int](int)
@@ -107,7 +111,7 @@ class Comparison:
                 self._refuse_nothing(self.sides[place])
 
     def _ended(self) -> set[str]:
-        """The sessions of rounds that were run through."""
+        """Return the sessions of finished rounds."""
         from curator_bench.store.hunts import ended_in_order
         from curator_bench.store.opening import to_read_if_there
 
@@ -134,7 +138,7 @@ class Comparison:
                 raise BenchError(f"{side.name}: pytest ended with exit code {code}:\n{tail_of(log)}")
 
     def _refuse_nothing(self, side: Environment) -> None:
-        """Nobody wants to wait for the other rounds to hear that none of them can be used."""
+        """Raise BenchError if the first round gave no usable value, before the other rounds take their time."""
         runs = self._runs(side, 1)
         if not any(one.verdict in MEASURED for one in runs):
             why = "; ".join(f"{one.entry.name}: {one.verdict}: {one.error or ''}" for one in runs) or "no benchmark ran"
@@ -154,7 +158,7 @@ class Comparison:
         return f"{self.session}-{side.name}-{round_number}"
 
     def measured(self, rounds: int) -> list[Measured]:
-        """For each side what its rounds measured."""
+        """Return the values of each side, by round."""
         return [self._measured(side, rounds) for side in self.sides]
 
     def _measured(self, side: Environment, rounds: int) -> Measured:
@@ -180,7 +184,7 @@ def _numbers(one: HuntedRun) -> Iterator[tuple[Series, float]]:
 
 
 def directions(series: Sequence[Series], metrics: Sequence[str], better: Better | None) -> dict[Series, Better | None]:
-    """What is compared: the metrics that are named, otherwise all that tell by their name which direction is good."""
+    """Return the series to compare, with their directions: the named metrics, or all with a direction."""
     from curator_bench.verdict.direction import better_of
 
     if metrics:
@@ -203,7 +207,7 @@ def answers(
     chosen: Mapping[Series, Better | None],
     min_effect: float,
 ) -> list[Answer]:
-    """The judgement of one environment against the first, metric by metric.
+    """Judge one environment against the first, metric by metric.
 
     Metrics that fewer than three rounds of both have measured are left out.
     """
@@ -223,7 +227,7 @@ def answers(
 
 
 def _rounds(first: Mapping[int, float], other: Mapping[int, float], rules: Rules) -> Rounds:
-    """The values of the rounds that both have, so that round is compared with round."""
+    """Return the values of the rounds that both sides have, so that equal rounds are compared."""
     import numpy as np
 
     from curator_bench.verdict.judging import Rounds

@@ -1,4 +1,4 @@
-"""What a pytest said of the benchmarks it ran, in the words of this project; read from the JUnit file it wrote."""
+"""The outcome of a pytest run of benchmarks, read from its JUnit file."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _CONFTEST = "while loading conftest"
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """How one pytest ended."""
+    """The outcome of one pytest."""
 
     exit_code: int
     verdicts: tuple[Verdict, ...] = ()
     uncollected: tuple[str, ...] = ()
-    """Why files could not be collected."""
+    """Reasons why files could not be collected."""
     inconclusive: tuple[str, ...] = ()
     """The gates that are inconclusive."""
 
@@ -30,7 +30,7 @@ class Told:
 
 
 def read(file: Path, exit_code: int) -> Told:
-    """Without the file, or with half of it, only the exit code is known."""
+    """Read the outcome. Without a complete file only the exit code is known."""
     try:
         cases = list(ElementTree.parse(file).getroot().iter("testcase"))
     except (OSError, ElementTree.ParseError):
@@ -53,7 +53,7 @@ def _properties(case: ElementTree.Element) -> dict[str | None, str | None]:
 
 
 def _verdict(case: ElementTree.Element) -> Verdict:
-    """As the run has it; of a test that is no run as far as pytest tells it."""
+    """Return the verdict of a run. For another test it follows from pytest's outcome."""
     said = _properties(case).get("verdict")
     if said in set(Verdict):
         return Verdict(said)

@@ -1,4 +1,4 @@
-"""The names of the sessions in which hunts measure: `KIND-KEY-NUMBER-…`. The same hunt is found again by its key."""
+"""Names of the sessions in which bisecting and A/B measure: `KIND-KEY-NUMBER-…`. The key finds them again."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterable
 
 
 def key_of(asked: Iterable[str]) -> str:
-    """The same for the same question."""
+    """Return a short key that is equal for equal questions."""
     return hashlib.sha256("\0".join(asked).encode("utf-8", "surrogateescape")).hexdigest()[:8]
 
 
 def newest_number(database: str, prefix: str) -> int:
-    """Of all hunts whose sessions begin with `prefix` the newest one's number; 0 where there is none."""
+    """Return the highest number among sessions whose names begin with `prefix`, or 0."""
     from curator_bench.store.hunts import hunts_of
     from curator_bench.store.opening import to_read_if_there
 

@@ -1,6 +1,6 @@
-"""A git checkout that a hunt moves through its commits, and that is afterwards as it was before.
+"""A git checkout that is moved through its commits while bisecting, and restored afterwards.
 
-`git bisect` keeps where it stood, so that after a power cut, too, `git bisect reset` brings that back.
+`git bisect` keeps where it began, so `git bisect reset` restores the checkout even after a power cut.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Commit:
 
 
 class Repository:
-    """One checkout. Only within `hunting()` it is moved."""
+    """One checkout. It is moved only within `hunting()`."""
 
     def __init__(self, path: Path) -> None:
         self.top = path
@@ -48,7 +48,7 @@ class Repository:
         self._directory = Path(self._git("rev-parse", "--absolute-git-dir"))
 
     def commit(self, ref: str) -> Commit:
-        """Raises BenchError for what names no commit here."""
+        """Return a commit. Raises BenchError if the name is unknown here."""
         sha = self._git(
             "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}", problem=f"no commit {ref!r}"
         )
@@ -56,7 +56,7 @@ class Repository:
         return Commit(sha, subject, author, date)
 
     def between(self, good: Commit, bad: Commit) -> list[str]:
-        """The commits after the good one up to the bad one, the oldest first."""
+        """Return the commits after the good one up to the bad one, oldest first."""
         if good.sha == bad.sha:
             raise BenchError(f"good and bad are the same commit: {good}")
         if self._fails("merge-base", "--is-ancestor", good.sha, bad.sha):
@@ -67,7 +67,7 @@ class Repository:
 
     @contextmanager
     def hunting(self) -> Iterator[None]:
-        """Whatever ends the block, the checkout is then on its branch, or on its commit, again."""
+        """Move the checkout within the block. However it ends, the checkout returns to its branch or commit."""
         self._recover()
         self._refuse_changes()
         stood = self._stands()
@@ -88,7 +88,7 @@ class Repository:
         return self._git("rev-parse", "HEAD")
 
     def bisect(self, word: str, sha: str) -> None:
-        """`good`, `bad` or `skip`: git then moves on to the next commit to look at."""
+        """Tell git the judgement: `good`, `bad` or `skip`. Git then checks out the next commit."""
         self._discard()
         before = self.head()
         done = self._run("bisect", word, sha)
@@ -97,12 +97,12 @@ class Repository:
         self._forget_compiled(before, self.head())
 
     def culprit(self) -> str | None:
-        """The first bad commit, once git knows."""
+        """Return the first bad commit once git knows it."""
         found = _FOUND.search(self._git("bisect", "log"))
         return found[1] if found else None
 
     def suspects(self) -> list[str]:
-        """The commits of which one is the first bad one, where all others were skipped."""
+        """Return the possible first bad commits, if all others were skipped."""
         return _POSSIBLE.findall(self._git("bisect", "log"))
 
     def _refuse_changes(self) -> None:
@@ -110,12 +110,12 @@ class Repository:
             raise BenchError(f"{self.top} has changes that are not committed ({changed}): commit or stash them first")
 
     def _changed(self) -> str:
-        """Tracked files that are not as they were committed, the first few of them."""
+        """Return the first few tracked files with uncommitted changes."""
         lines = self._git("status", "--porcelain", "--untracked-files=no").splitlines()
         return ", ".join(line[3:] for line in lines[:5])
 
     def _recover(self) -> None:
-        """Takes back what a hunt left that was killed. A bisect of the user is not touched."""
+        """Undo what a killed process of ours left. A bisect the user started is left alone."""
         if not self._is_bisecting():
             return
         owner = self._owner()
@@ -134,7 +134,7 @@ class Repository:
         return Path(self.top, self._git("rev-parse", "--git-path", "BISECT_START")).exists()
 
     def _owner(self) -> ProcessId | None:
-        """Who began the hunt that is under way; None when it is no hunt of ours."""
+        """Return the process that started the bisect in progress, or None if it is not ours."""
         try:
             said = json.loads((self._directory / _MARKER).read_text("utf-8"))
             return ProcessId(pid=int(said["pid"]), started=float(said["started"]))
@@ -151,7 +151,7 @@ class Repository:
             marker.unlink(missing_ok=True)
 
     def _stands(self) -> tuple[str, str]:
-        """The branch, empty where the head is detached, and the commit."""
+        """Return the branch, which is empty if the head is detached, and the commit."""
         branch = self._run("symbolic-ref", "--quiet", "--short", "HEAD").stdout.strip()
         return branch, self.head()
 
@@ -165,11 +165,11 @@ class Repository:
         self._forget_compiled(before, stood[1])
 
     def _discard(self) -> None:
-        """What builds changed of tracked files: nothing of it is the user's, for nothing was changed at the start."""
+        """Discard changes that builds made to tracked files. The user had none when this began."""
         self._git("reset", "--quiet", "--hard")
 
     def _forget_compiled(self, before: str, after: str) -> None:
-        """Python takes a file for unchanged whose size and time, in seconds, are those of the compiled one."""
+        """Remove compiled files of changed sources. Python uses them if size and time (in seconds) are equal."""
         changed = self._git("diff", "--name-only", "-z", before, after, "--", "*.py")
         for name in changed.split("\0"):
             file = self.top / name
@@ -187,7 +187,7 @@ class Repository:
         return done.stdout.rstrip("\n")
 
     def _run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """Git is never stopped half-way: that would leave its lock, and half a checkout."""
+        """Run git to its end. Stopping it half-way would leave its lock and half a checkout."""
         command = ["git", "-C", str(self.top), *words]
         try:
             child = subprocess.Popen(

@@ -1,1 +1,1 @@
-"""What people see: terminal lines, live progress, summaries. Knows runs only as the builtin values reports carry."""
+"""Output for people: terminal lines, live progress, summaries. Runs come as RunRecord, from test reports."""

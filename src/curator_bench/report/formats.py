@@ -1,4 +1,4 @@
-"""What came of one session, for other places: Markdown for pull requests, JSON for programs, JUnit XML for CI."""
+"""A session's report in other formats: Markdown for pull requests, JSON for programs, JUnit XML for CI."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _FAILED = "failed"
 
 @dataclass(frozen=True, slots=True)
 class SessionReport:
-    """A session, what it ran, and how the history stands."""
+    """A session, its runs, and the state of their history."""
 
     session: SessionFacts
     runs: Sequence[tuple[SiteEntry, RunFacts]]
     regressions: Sequence[StepFacts]
-    """Regressions that are open, the newest first; those that began with this session are new."""
+    """Open regressions, newest first. Those that began with this session are marked as new."""
     improvements: Sequence[StepFacts]
     """Improvements that began with this session."""
     drifts: Sequence[DriftFacts] = ()
@@ -49,7 +49,7 @@ class SessionReport:
 
 
 def as_text(form: str, report: SessionReport) -> str:
-    """The whole file. `form` is one of `markdown`, `json`, `junit`."""
+    """Return the text of the report. `form` is one of `markdown`, `json`, `junit`."""
     write: Mapping[str, Callable[[SessionReport], str]] = {"markdown": _markdown, "json": _json, "junit": _junit}
     return write[form](report)
 
@@ -97,14 +97,14 @@ def _markdown_series(title: str, series: Sequence[SeriesFacts]) -> list[str]:
 
 
 def _why(one: SeriesFacts) -> str:
-    """What would decide it, or what it could not have seen."""
+    """Return why a series is inconclusive and what would decide it, or the smallest change a blind one shows."""
     if one.says == "inconclusive":
         return "; ".join(filter(None, [one.reason, one.decides]))
     return f"{words.sight(one)}; its limit is {words.share(one.limit)}"
 
 
 def drift_line(one: DriftFacts) -> str:
-    """`load time_s has crept by +9.0 % since 2026-05-01 (1.00 s → 1.09 s)`."""
+    """Return a line such as `load time_s has crept by +9.0 % since 2026-05-01 (1.00 s → 1.09 s)`."""
     on = f" on {one.machine}" if one.machine else ""
     levels = f"{words.value(one.level_before, one.metric)} → {words.value(one.level_after, one.metric)}"
     return f"{one.entry.name} {one.metric}{on} has crept by {words.change(one.change)} since {one.since} ({levels})"
@@ -161,7 +161,7 @@ def _run(run: RunFacts) -> dict[str, Any]:
 
 
 def _junit(report: SessionReport) -> str:
-    """A suite of the runs, and one of the regressions that are open: each is a test that failed."""
+    """Return a suite of the runs, and one in which every open regression is a failed test."""
     top = ElementTree.Element("testsuites")
     cases = [_case(entry, run) for entry, run in report.runs]
     _add_suite(top, report.session.name, report.session.start, cases)
@@ -208,5 +208,5 @@ def _regression(one: StepFacts) -> ElementTree.Element:
 
 
 def _in_xml(text: str) -> str:
-    """Without what XML cannot hold at all, escaped or not."""
+    """Replace the characters that XML cannot hold, even escaped."""
     return _NOT_IN_XML.sub("\N{REPLACEMENT CHARACTER}", text)

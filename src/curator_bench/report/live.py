@@ -1,4 +1,4 @@
-"""Lines at the bottom of a terminal that are redrawn once a second: what runs at this moment."""
+"""Live lines at the bottom of a terminal, redrawn once a second: the runs in progress."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _UP_AND_CLEAR = "\x1b[1A\x1b[2K"
 _LIKELY_SIZE = os.terminal_size((80, 24))
 _MOST_LINES = 40
 _MARGIN = 4
-"""Rows of the screen that stay free: what goes over its top could not be taken away again."""
+"""Rows of the screen that stay free, because lines that scroll off the top could not be cleared."""
 _ESCAPE_SEQUENCE = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|[ -/]*[0-~])")
 
 
 class LiveLines:
-    """Draws on a thread of its own, but only between `resume` and `pause`: whoever else writes pauses it first."""
+    """Redraws the lines on a thread of its own, between `resume` and `pause`. Other output must pause it first."""
 
     def __init__(self, out: TextIO, lines: Callable[[], list[str]]) -> None:
         self._out = out
@@ -39,7 +39,7 @@ class LiveLines:
         self._wake.set()
 
     def pause(self) -> None:
-        """Takes the lines away; nothing is drawn until `resume`."""
+        """Clear the lines. Nothing is drawn until `resume`."""
         with self._lock:
             self._paused = True
             self._clear()
@@ -70,12 +70,12 @@ class LiveLines:
 
     def _clear(self) -> None:
         if self._drawn:
-            self._out.write(_CLEAR + _UP_AND_CLEAR * self._drawn)  # where the cursor is, a ^C may have been echoed
+            self._out.write(_CLEAR + _UP_AND_CLEAR * self._drawn)  # a ^C may have been echoed on the cursor's line
             self._out.flush()
             self._drawn = 0
 
     def _size(self) -> os.terminal_size:
-        """Of this very terminal: standard output leads elsewhere meanwhile."""
+        """Return the size of this terminal, because standard output may be redirected."""
         try:
             size = os.get_terminal_size(self._out.fileno())
         except OSError:
@@ -84,19 +84,19 @@ class LiveLines:
 
 
 def _few(lines: list[str], most: int) -> list[str]:
-    """The first of them, of which one at least, and how many there are beside."""
+    """Return the first lines, at least one, and a line with the number of those left out."""
     most = max(2, most)
     return lines if len(lines) <= most else [*lines[: most - 1], f"    … and {len(lines) - most + 1} more"]
 
 
 def plain(text: str) -> str:
-    """Without what would move the cursor or colour the rest: a script may print anything."""
+    """Remove escape sequences and control characters, since a script may print anything."""
     words = " ".join(_ESCAPE_SEQUENCE.sub("", text).split())
     return "".join(letter for letter in words if not unicodedata.category(letter).startswith("C"))
 
 
 def fit(line: str, width: int) -> str:
-    """As much of the line as there is room for: what wraps around could not be taken away again."""
+    """Cut the line to the width, because a wrapped line could not be cleared."""
     from rich.cells import set_cell_size
 
     return set_cell_size(line, width).rstrip()

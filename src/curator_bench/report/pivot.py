@@ -1,4 +1,4 @@
-"""A session as a table: one metric, by the values of the axes that stand for its rows and columns."""
+"""A session as a table of one metric, whose rows and columns are the values of axes."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ Key = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """The runs that share a row and a column."""
+    """The runs of one row and column."""
 
     value: float | None
-    """None where no run has the metric."""
+    """None if no run has the metric."""
     numbers: int
-    """The number of runs it is made of."""
+    """The number of runs in the value."""
     not_passed: tuple[str, ...] = ()
-    """The verdicts of those that did not pass."""
+    """The verdicts of runs that did not pass."""
     not_finite: tuple[str, ...] = ()
-    """NaN and infinities of the other runs, as text."""
+    """NaN and infinite values of runs, as text. They do not count in the value."""
     without: int = 0
-    """Runs that passed and say nothing."""
+    """The number of passed runs without the metric."""
 
     def text(self, number: Callable[[float], str]) -> str:
-        """The number, with a star when not all runs passed with one; without it, what became of the runs instead."""
+        """Return the value, with a star if some runs do not count in it; without a value, the runs' verdicts."""
         return self.words() if self.value is None else number(self.value) + (_NOT_ALL if self.is_of_some else "")
 
     def words(self) -> str:
@@ -61,20 +61,20 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Pivot:
-    """`cells[row, column]`; a pair of which there is no run has no cell."""
+    """A table: `cells[row, column]`. A pair without runs has no cell."""
 
     metric: str
     summary: str
     rows: tuple[str, ...]
-    """The axes that the rows stand for."""
+    """The axes of the rows."""
     columns: tuple[str, ...]
     row_keys: tuple[Key, ...]
     column_keys: tuple[Key, ...]
     cells: Mapping[tuple[Key, Key], Cell]
     merged: tuple[str, ...] = ()
-    """The axes that differ within a cell."""
+    """Axes with several values within a cell."""
     unmeasured: tuple[str, ...] = ()
-    """Entries none of whose runs came as far as to tell whether they measure it."""
+    """Entries without a finished run, so that it is unknown whether they have the metric."""
 
     def heads(self) -> list[str]:
         return [printable(head) for head in self._heads()]
@@ -83,7 +83,7 @@ class Pivot:
         return [*self.rows, *(" / ".join(key) or self.metric for key in self.column_keys)]
 
     def lines(self, number: Callable[[float], str]) -> list[list[str]]:
-        """Below the heads: what the row stands for, and its cells."""
+        """Return the table's rows: the values of the row's axes, then its cells."""
         return [[*map(printable, row), *self._texts(row, number)] for row in self.row_keys]
 
     def _texts(self, row: Key, number: Callable[[float], str]) -> list[str]:
@@ -91,7 +91,7 @@ class Pivot:
         return [cell.text(number) if cell else "" for cell in found]
 
     def notes(self) -> list[str]:
-        """Lines that a reader of the numbers needs."""
+        """Return remarks that help to read the numbers."""
         most = max((cell.numbers for cell in self.cells.values()), default=0)
         notes = [f"{self.metric}, {self.summary} of up to {most} runs in a cell"] if most > 1 else [self.metric]
         if self.merged:
@@ -114,7 +114,9 @@ class Pivot:
         return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
     def as_csv(self) -> str:
-        """Numbers in full and without stars; without one, what became of the runs; empty where there was none."""
+        """Return the table as CSV, with full numbers and no stars. A cell without a value shows verdicts; without runs,
+        nothing.
+        """
         written = io.StringIO()
         writer = csv.writer(written, lineterminator="\n")
         writer.writerow(csv_cells(self._heads()))
@@ -125,7 +127,7 @@ class Pivot:
         return written.getvalue().rstrip("\n")
 
     def _repr_markdown_(self) -> str:
-        """The table as a notebook shows it."""
+        """Show the table and its notes in a notebook."""
         return "\n\n".join([self.as_markdown(), "; ".join(self.notes())])
 
 
@@ -137,9 +139,9 @@ def pivot(
     columns: Sequence[str] = (),
     summary: str = "median",
 ) -> Pivot:
-    """Runs that do not have one of the axes are left out, as are runs of entries that do not measure the metric.
+    """Return the table. Runs without one of the axes, and runs of entries without the metric, are left out.
 
-    Whether an entry measures it is not known when none of its runs came to an end; those stand in cells of their own.
+    If none of an entry's runs finished, it is unknown whether it has the metric. Such runs get cells too.
     """
     asked = [*rows, *columns]
     all_runs = [run for run in runs if run.verdict is not Verdict.SKIPPED]
@@ -169,7 +171,7 @@ def pivot(
 def _grouped(
     runs: Iterable[RunRecord], rows: Sequence[str], columns: Sequence[str]
 ) -> dict[tuple[Key, Key], list[RunRecord]]:
-    """The runs that have all of the axes."""
+    """Group the runs that have all of the axes by row and column."""
     groups: dict[tuple[Key, Key], list[RunRecord]] = defaultdict(list)
     for run in runs:
         if _has(run, [*rows, *columns]):
@@ -178,7 +180,7 @@ def _grouped(
 
 
 def _is_to_have(run: RunRecord, metric: str) -> bool:
-    """It has the metric, or is required to."""
+    """True if the run has the metric or a requirement on it."""
     return metric in run.metrics or any(check.metric == metric for check in run.requirements)
 
 
@@ -197,7 +199,7 @@ def axes_of(runs: Iterable[RunRecord]) -> list[str]:
 
 
 def find_metric(said: str, runs: Iterable[RunRecord]) -> str:
-    """The metric of this name, or the only one that has it as a part."""
+    """Return the metric of this name, or else the only one whose name contains it."""
     measured = (item for run in runs for item in run.metrics.items())
     names = list(dict.fromkeys(name for name, value in measured if isinstance(value, int | float)))
     if said in names:
@@ -232,7 +234,7 @@ def _key(run: RunRecord, axes: Iterable[str]) -> Key:
 
 
 def _cell(group: Sequence[RunRecord], metric: str, summary: str) -> Cell:
-    """One cell. The numbers of a run that crashed or was stopped do not count: it did not do the work."""
+    """Return one cell. Metrics of a run that crashed or was stopped do not count, because its work was not finished."""
     ended = [(run.verdict, run.metrics.get(metric)) for run in group if run.verdict in _HAVE_METRICS]
     figures = [float(value) for _, value in ended if isinstance(value, int | float)]
     numbers = [value for value in figures if math.isfinite(value)]
@@ -255,7 +257,7 @@ def _differing(groups: Iterable[Sequence[RunRecord]], shown: set[str]) -> tuple[
 
 
 def _naturally(key: Key) -> list[list[tuple[int, float, str]]]:
-    """2k before 16k, and numbers before words."""
+    """Sort key that puts 2k before 16k, and numbers before words."""
     return [
         [(0, float(part), "") if number % 2 else (1, 0.0, part) for number, part in enumerate(_DIGITS.split(text))]
         for text in key

@@ -1,4 +1,4 @@
-"""How far an invocation is: what is done, what runs where, how long the rest may take, what GPUs it has cost so far."""
+"""The progress of an invocation: finished and current runs, the time left, GPU-hours so far."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from curator_bench.values import RunRecord
 
 _FINE = frozenset(["passed", "skipped"])
 _TOOK_ITS_TIME = frozenset(["passed", "failed", "timeout"])
-"""Of runs that ended otherwise nobody knows how long they would have taken."""
+"""Verdicts of runs that took as long as they usually would. Others ended early."""
 _HOUR_S = 3600.0
 _CLAIM = "claim.json"
-"""In the folder of an entry while somebody runs it."""
+"""A file in the folder of an entry while it runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """An entry that may run: where it leaves its status, and the GPUs it asks for; None: all its cluster finds."""
+    """An entry that may run: the folder of its status, and its GPUs. None stands for all GPUs of its cluster."""
 
     directory: Path
     num_gpus: float | None = 0.0
@@ -31,17 +31,17 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class Usual:
-    """Earlier durations of an entry, in seconds."""
+    """The earlier durations of an entry, in seconds."""
 
     as_it_is: float | None = None
-    """Those of the same definition."""
+    """The duration with the same definition."""
     otherwise: float | None = None
-    """Those of others it has had."""
+    """The duration with earlier definitions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Underway:
-    """A run at this moment."""
+    """A run in progress."""
 
     name: str
     nodeid: str
@@ -56,19 +56,19 @@ class Underway:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """All of it at one moment. What was asked for is done, skipped by resume, running, waiting or another's."""
+    """The progress at one moment. Each selected entry is done, skipped by resume, running, waiting or run elsewhere."""
 
     skipped_by_resume: int
     done_elsewhere: int
-    """By another invocation of the session, since this one began."""
+    """Entries that another invocation of the session finished since this one began."""
     running_elsewhere: tuple[str, ...]
     waiting: int
     counts: Mapping[str, int]
-    """Verdicts of what is done."""
+    """The number of finished entries by verdict."""
     running: tuple[Underway, ...]
     elapsed_s: float
     left_s: float | None
-    """None where nothing is known of how long some of it takes."""
+    """Seconds left; None if an expected duration is unknown."""
     gpu_hours: float
 
     @property
@@ -91,14 +91,14 @@ class _Begun:
     host: str = ""
     gpus: tuple[str, ...] = ()
     status: Mapping[str, Any] = field(default_factory=dict)
-    """As a fleet tells it; else it is read from the run's folder."""
+    """The status as a fleet sends it. Otherwise it is read from the run's folder."""
 
 
 class Progress:
-    """Told by pytest's main thread of every beginning and end; asked by threads that show it."""
+    """Keeps the progress. The main thread notes what begins and ends; display threads read it."""
 
     def __init__(self, planned: Mapping[str, Planned], usual: Callable[[], Mapping[str, Usual]] = dict) -> None:
-        """Both by node id. `usual`: how long runs took before; asked once, by whoever calls `look_up` first."""
+        """Both arguments are by node id. `usual` returns earlier durations; the first `look_up` calls it once."""
         self._planned = planned
         self._times = _Times(usual)
         self._lock = threading.Lock()
@@ -107,7 +107,7 @@ class Progress:
         self._running: dict[str, _Begun] = {}
         self._verdicts: dict[str, str] = {}
         self._elsewhere: dict[str, bool] = {}
-        """The node ids that another invocation of the session has; True once they are done."""
+        """Node ids that another invocation of the session runs; True once they are done."""
         self._skipped_by_resume = 0
         self._gpu_s = 0.0
 
@@ -117,21 +117,21 @@ class Progress:
             self._expected.update(dict.fromkeys(nodeid for nodeid in nodeids if nodeid in self._planned))
 
     def note_done_before(self, runs: Sequence[RunRecord]) -> None:
-        """With --bench-resume: what is not run again tells at least how long its like takes."""
+        """Note the runs skipped by --bench-resume. Their durations help to estimate others."""
         with self._lock:
             self._skipped_by_resume = len(runs)
             for run in runs:
                 self._times.note(run.nodeid, run.verdict, run.duration_s)
 
     def begin(self, nodeid: str, host: str = "", gpus: Sequence[str] = ()) -> None:
-        """`host`: in a fleet."""
+        """Note that a run has begun. `host` and `gpus` are given in a fleet."""
         with self._lock:
             self._expected[nodeid] = None
             self._verdicts.pop(nodeid, None)
             self._running[nodeid] = _Begun(time.monotonic(), host, tuple(gpus))
 
     def note_elsewhere(self, nodeid: str) -> None:
-        """Another invocation of the session runs it, or has."""
+        """Note that another invocation of the session runs the entry, or has run it."""
         with self._lock:
             self._running.pop(nodeid, None)
             self._elsewhere[nodeid] = False
@@ -142,13 +142,15 @@ class Progress:
                 self._running[nodeid].status = status
 
     def wait_again(self, nodeid: str) -> None:
-        """An attempt has ended, and there will be another."""
+        """Note that an attempt has ended and another will follow."""
         with self._lock:
             if (begun := self._running.pop(nodeid, None)) is not None:
                 self._gpu_s += self._gpus(nodeid) * (time.monotonic() - begun.since)
 
     def end(self, nodeid: str, verdict: str, run: RunRecord | None = None) -> None:
-        """`run`: what its report carries, if there was one. What ends twice is what it was at last."""
+        """Note that an item has ended. `run` is the record its report carries, if any. A second call replaces the
+        verdict.
+        """
         with self._lock:
             begun = self._running.pop(nodeid, None)
             if nodeid in self._expected and (begun or run):
@@ -165,7 +167,7 @@ class Progress:
         return bool(self._expected or self._skipped_by_resume)
 
     def look_up(self) -> None:
-        """Asks history, which may take a second: nothing for the thread that runs entries."""
+        """Read earlier durations from history. This may take a second, so keep it off the thread that runs entries."""
         self._times.look_up()
 
     def now(self) -> Standing:
@@ -190,7 +192,7 @@ class Progress:
             )
 
     def _theirs(self) -> list[str]:
-        """The node ids that others run or have done. Those they gave up wait for somebody."""
+        """Return the node ids that other invocations run or finished. Entries they gave up are waiting again."""
         found = []
         for nodeid, is_done in self._elsewhere.items():
             folder = self._planned[nodeid].directory if nodeid in self._planned else None
@@ -217,7 +219,7 @@ class Progress:
         )
 
     def _left_s(self, waiting: Sequence[str], running: Sequence[Underway]) -> float | None:
-        """As if as many ran side by side as do now."""
+        """Estimate the seconds left, if as many runs as now stay side by side."""
         rest = [(self._times.expected(run.nodeid), run.elapsed_s) for run in running]
         rest += [(self._times.expected(nodeid), 0.0) for nodeid in waiting]
         if any(expected is None for expected, _ in rest):
@@ -232,8 +234,10 @@ class Progress:
 
 
 class _Times:
-    """How long entries take: what history says of them as they are, else the mean of what their like took so far, else
-    what history says of them as they were, else the mean of all.
+    """Expected durations of entries.
+
+    The first known of these counts: the entry's history with its current definition; the mean of its other axis values
+    in this session; its history with earlier definitions; the mean of all entries in this session.
     """
 
     def __init__(self, usual: Callable[[], Mapping[str, Usual]]) -> None:
@@ -241,7 +245,7 @@ class _Times:
         self._asking = threading.Lock()
         self._usual: Mapping[str, Usual] | None = None
         self._took: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
-        """Seconds and runs, of the entries of one name; of all under the empty one."""
+        """Sums of seconds and of runs by entry name, and of all runs under the empty name."""
 
     def look_up(self) -> None:
         with self._asking:
@@ -275,5 +279,5 @@ def _name(nodeid: str) -> str:
 
 
 def _kin(nodeid: str) -> str:
-    """The node id without the values of axes."""
+    """Return the node id without axis values."""
     return nodeid.partition("[")[0]

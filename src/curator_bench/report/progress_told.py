@@ -1,4 +1,4 @@
-"""Progress in words: the lines that live on a terminal, the one line that a pipe gets now and then, progress.json."""
+"""The progress as text: live lines on a terminal, a line now and then in a pipe, and progress.json."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOST_NAMED = 8
 
 
 class ProgressTold:
-    """Tells on threads of its own, from the first run on."""
+    """Publishes the progress on threads of its own, from the first run on."""
 
     def __init__(
         self,
@@ -28,7 +28,7 @@ class ProgressTold:
         facts: Mapping[str, str | int],
         line_every_s: float,
     ) -> None:
-        """`write` puts progress.json in its place; `facts`: what stands in it beside the progress."""
+        """`write` writes progress.json; `facts` are further keys in it."""
         self.progress = progress
         self._write = write
         self._facts = facts
@@ -42,7 +42,7 @@ class ProgressTold:
         self._threads.append(NowAndThen(_FILE_EVERY_S, self._renew_file))
 
     def start_lines(self, out: TextIO, is_amid_a_line: Callable[[], bool]) -> None:
-        """Lines that stay, where they cannot be redrawn. Whoever read them may be gone."""
+        """Print a line of progress now and then, for output that cannot be redrawn. The reader may be gone."""
         self._out = out
 
         def tell() -> None:
@@ -78,7 +78,7 @@ class ProgressTold:
                 self._write_file("running")
 
     def _write_file(self, state: str) -> None:
-        """A disk that is full now may not be so the next time."""
+        """Write progress.json. A failure is only logged, because a full disk may have room the next time."""
         try:
             now = document(self.progress.now())
             over = {"left_s": None} if state == "ended" else {}
@@ -88,7 +88,7 @@ class ProgressTold:
 
 
 class NowAndThen:
-    """Does the same every so many seconds, on a thread of its own."""
+    """Calls a function every few seconds, on a thread of its own."""
 
     def __init__(self, every_s: float, act: Callable[[], None]) -> None:
         self._every_s, self._act = every_s, act
@@ -106,7 +106,7 @@ class NowAndThen:
 
 
 def document(now: Standing) -> dict[str, Any]:
-    """What progress.json says."""
+    """Return the content of progress.json."""
     return {
         "at": datetime.now(UTC).isoformat(timespec="milliseconds"),
         "total": now.total,
@@ -131,12 +131,12 @@ def _run_document(run: Underway) -> dict[str, Any]:
 
 
 def screen(now: Standing) -> list[str]:
-    """What a terminal shows: how far it is, and what runs."""
+    """Return the live lines of a terminal: the totals, and a line for each run in progress."""
     return [f"    {', '.join(_head(now))}", *(f"    ⏱ {_run_line(run)}" for run in now.running)]
 
 
 def line(now: Standing) -> str:
-    """The same in one line."""
+    """Return the progress in one line."""
     named = [_run_words(run) for run in now.running[:_MOST_NAMED]]
     if len(now.running) > _MOST_NAMED:
         named.append(f"{len(now.running) - _MOST_NAMED} more")
@@ -153,7 +153,7 @@ def _head(now: Standing) -> Iterator[str]:
     yield f"{len(now.running)} running"
     if now.running_elsewhere:
         yield f"{len(now.running_elsewhere)} running elsewhere"
-    if now.left_s:  # nothing when all is done, or takes longer than ever
+    if now.left_s:  # zero when all is done, or when a run takes longer than ever
         yield f"about {readable_seconds(now.left_s)} left"
     if now.gpu_hours:
         yield f"{now.gpu_hours:.2f} GPU-hours"
@@ -171,5 +171,5 @@ def _run_words(run: Underway) -> str:
 
 
 def where(host: str, gpus: Sequence[str]) -> str:
-    """` on node7, GPU 3`; nothing for what runs here."""
+    """Return text such as ` on node7, GPU 3`; empty for a run in this process."""
     return (f" on {host}" if host else "") + (f", GPU {','.join(gpus)}" if gpus else "")

@@ -1,4 +1,4 @@
-"""Every run of a session, as its folder has them: results.json of each entry, and what only summary.json knows."""
+"""All runs of a session, read from its folder: results.json of each entry, and summary.json."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _NUMBERED = ("repeat_", "warmup_", "attempt_")
 
 
 def runs_of(session_dir: Path) -> list[RunRecord]:
-    """The last run of every entry. A session that was killed left no summary, so the entries' own files count too."""
+    """Return the last run of every entry. A killed session has no summary, so the entries' own files are read too."""
     written = _runs_in_summary(session_dir / SUMMARY)
     return merged([*written, *_results_below(session_dir)])
 
 
 def merged(runs: Iterable[RunRecord]) -> list[RunRecord]:
-    """One of each entry: that which began last, of those alike the one that stands last."""
+    """Return one run of each entry: the one that began last and, of equal ones, the last in the list."""
     found: dict[tuple[str, str], RunRecord] = {}
     for run in runs:
-        # The name of an entry is unique in a session; that of a Python benchmark in its file.
+        # Entry names are unique in a session; names of Python benchmarks only in their file.
         key = "" if run.matrix else run.file, run.name
         if key not in found or run.started_at >= found[key].started_at:
             found[key] = run
@@ -51,7 +51,7 @@ def _results_below(session_dir: Path) -> Iterator[RunRecord]:
 
 
 def broken_below(session_dir: Path) -> list[str]:
-    """One line for each results.json that is not believed, with the reason."""
+    """Return a line for each results.json that is rejected, with the reason."""
     return [why for path in _files_below(session_dir) if (why := why_broken(path))]
 
 
@@ -71,12 +71,12 @@ def _holds_no_entry(name: str, *, top: bool, in_entry: bool) -> bool:
 
 
 def read_run(path: Path, below: Path | None = None) -> RunRecord | None:
-    """The run that a results.json tells of; None where there is no file, or none that can be believed."""
+    """Return the run in a results.json, or None if the file is missing or rejected."""
     return _run_in(read_object(path, below))
 
 
 def why_broken(path: Path) -> str:
-    """Why a results.json is not believed; empty where there is none, or nothing is wrong with it."""
+    """Return why a results.json is rejected; empty if it is missing or valid."""
     if not os.path.lexists(path) or read_run(path):
         return ""
     version = read_object(path).get("schema_version", _SCHEMA_VERSION)
@@ -86,9 +86,9 @@ def why_broken(path: Path) -> str:
 
 
 def read_object(path: Path, below: Path | None = None) -> dict[str, Any]:
-    """The object in a file of JSON; empty where there is none that can be read: its writer may have been killed.
+    """Read a JSON object from a file. Returns an empty one if the file cannot be read: its writer may have been killed.
 
-    `below`: the folder from which on no link is followed, the file's own where nothing is said.
+    No link is followed from the folder `below` on; the default is the file's own folder.
     """
     try:
         found = json.loads(safe_files.read_text(path, below=below, most_bytes=_LARGEST))
@@ -98,7 +98,7 @@ def read_object(path: Path, below: Path | None = None) -> dict[str, Any]:
 
 
 def _run_in(document: Any) -> RunRecord | None:
-    """The run in a document; None unless all values are of the types we write."""
+    """Return the run in a document, or None unless every value has the type we write."""
     if not isinstance(document, dict) or document.get("schema_version", _SCHEMA_VERSION) != _SCHEMA_VERSION:
         return None
     try:
@@ -108,6 +108,6 @@ def _run_in(document: Any) -> RunRecord | None:
 
 
 def run_on(report: object) -> RunRecord | None:
-    """The run that a test report carries; None on the reports of other tests."""
+    """Return the run that a test report carries, or None for other tests."""
     document = getattr(report, "curator_bench", None)
     return None if document is None else from_document(RunRecord, document)

@@ -9,7 +9,7 @@ BARS_IN_ASCII = "_.-~=+*#"
 
 
 def drawn(values: Sequence[float], bars: str = BARS) -> str:
-    """One letter per value, from the lowest to the highest of them."""
+    """Return one character per value, scaled from the lowest to the highest."""
     if not values:
         return ""
     low, high = min(values), max(values)

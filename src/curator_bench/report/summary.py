@@ -1,4 +1,4 @@
-"""The end of a session: the table people see, and summary.json with everything in it."""
+"""The end of a session: the table on the terminal, and summary.json."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LONGEST_TEXT = 24
 _HUGE = 1e15
 _NOBODY: Mapping[str, Sequence[str]] = {}
 _SAID = ("regression", "improvement", "inconclusive", "drift")
-"""Words of gates that stand beside their metric; of the others nobody has to know."""
+"""Words of gates that are shown beside their metric."""
 _PREFERRED = ("throughput", "per_sec", "per_s", "time", "_s")
 _OWN = frozenset(
     [
@@ -38,9 +38,9 @@ _OWN = frozenset(
 
 
 def summary_table(runs: Sequence[RunRecord], named: Mapping[str, Sequence[str]] = _NOBODY) -> list[str]:
-    """Entry, verdict, measured time and the metrics that matter most, each with the word of its gate.
+    """Return a table of entry, verdict, measured time and the most important metrics, each with the word of its gate.
 
-    Those are the metrics with a requirement, those that sinks name (`named`, by node id), then those that tell a speed.
+    Metrics with a requirement come first, then those sinks name (`named`, by node id), then speeds.
     """
     rows = [("ENTRY", "VERDICT", "TIME", "METRICS")]
     rows += [_row(run, named.get(run.nodeid, ())) for run in runs[:_MOST_ROWS]]
@@ -54,7 +54,7 @@ def summary_table(runs: Sequence[RunRecord], named: Mapping[str, Sequence[str]] 
 
 
 def lost_lines(runs: Sequence[RunRecord]) -> list[str]:
-    """The runs of entries whose files are gone by now: somebody removed their folders, or the whole session's."""
+    """Return a line about runs whose files were removed in the meantime, singly or with the whole session."""
     ran = [run for run in runs if run.matrix and run.verdict != Verdict.SKIPPED]
     lost = [run for run in ran if not safe_files.is_file(Path(run.directory, RESULTS))]
     if not lost:
@@ -65,7 +65,7 @@ def lost_lines(runs: Sequence[RunRecord]) -> list[str]:
 
 
 def warning_lines(runs: Sequence[RunRecord]) -> list[str]:
-    """What runs warn of; and of those that passed with gates that are inconclusive, how many and which."""
+    """Return the warnings of runs, the inconclusive gates of runs that passed, and how many such runs there are."""
     lines = [f"warning: {run.name}: {text}" for run in runs for text in run.warnings]
     open_gates = [(run, check) for run in runs if run.passed for check in run.inconclusive]
     lines += [
@@ -117,14 +117,14 @@ def _short(value: Scalar) -> str:
 
 
 def write_summary(session_dir: Path, runs: Sequence[RunRecord]) -> None:
-    """summary.json: this invocation's runs laid over what earlier ones of the same session left."""
+    """Write summary.json: this invocation's runs, merged with those of earlier ones of the session."""
     path = session_dir / SUMMARY
     document = summary_of(session_dir.name, merged([*runs_of(session_dir), *runs]))
     safe_files.write_text(path, json_text(document))
 
 
 def summary_of(session: str, runs: Sequence[RunRecord]) -> dict[str, Any]:
-    """The counts and times of all runs, and of those that share a value of an axis; what failed, and why; every run."""
+    """Return counts and times of all runs, per entry and per axis value, with the failures and every run."""
     failed = _failures(runs)
     return {
         "schema_version": SCHEMA_VERSION,
@@ -140,7 +140,7 @@ def summary_of(session: str, runs: Sequence[RunRecord]) -> dict[str, Any]:
 
 
 def _failures(runs: Iterable[RunRecord]) -> list[dict[str, Any]]:
-    """Every run that failed, in short, with its category."""
+    """Return every failed run in short, with its category."""
     kept = ("name", "uid", "verdict", "error", "directory", "log_path", "host")
     return [
         {**{key: strict(getattr(run, key)) for key in kept}, "category": run.category, "axes": dict(run.axes)}
@@ -158,7 +158,7 @@ def _total(runs: Sequence[RunRecord]) -> dict[str, Any]:
 
 
 def _by(axis: str, runs: Iterable[RunRecord]) -> dict[str, list[RunRecord]]:
-    """The runs by the value of their axis; those that do not have it are in none of them."""
+    """Group the runs by their value of an axis. Runs without that axis are left out."""
     found: dict[str, list[RunRecord]] = defaultdict(list)
     for run in runs:
         value = run.entry or run.name if axis == "entry" else run.axes.get(axis)
@@ -168,9 +168,9 @@ def _by(axis: str, runs: Iterable[RunRecord]) -> dict[str, list[RunRecord]]:
 
 
 def read_results(directory: Path, since: datetime, below: Path | None = None) -> RunRecord | None:
-    """The run that results.json tells of, when it did not begin before `since`."""
+    """Return the run in results.json if it began at `since` or later."""
     run = read_run(directory / RESULTS, below)
     try:
         return run if run is not None and datetime.fromisoformat(run.started_at) >= since else None
-    except (ValueError, TypeError):  # no time, or one that does not say where
+    except (ValueError, TypeError):  # no time, or one without a time zone
         return None

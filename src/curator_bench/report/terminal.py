@@ -1,4 +1,4 @@
-"""The lines of a session on the terminal: what started, what runs, what came of it, the table at the end."""
+"""The lines of a session on the terminal: runs that start, run and end, and the table at the end."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 _MARKS = {"passed": "✅", "skipped": "⏭ "}
 _LOST = "???"
-"""The phase of the report that pytest-xdist makes for the item of a worker that died."""
+"""The phase of the report pytest-xdist makes for the item of a worker that died."""
 _LETTERS = {"failed": "F", "crashed": "C", "timeout": "T", "error": "E", "interrupted": "I"}
 
 
 class TerminalReport:
-    """A plugin of the controller: collects the runs that reports bring, and shows them.
+    """A plugin of the controller that collects runs from test reports and shows them.
 
-    With -q pytest's letters are enough, and what runs warn of; with -v its own lines say it; in between each run has
-    lines of its own.
+    With -q it leaves progress to pytest's letters and adds warnings; with -v pytest's own lines serve. Otherwise each
+    run gets lines of its own.
     """
 
     def __init__(
@@ -41,10 +41,9 @@ class TerminalReport:
         named: Mapping[str, Sequence[str]],
         database: str | None = None,
     ) -> None:
-        """`entry_dirs`: by node id, the items that are runs of entries, and where each leaves its status.
+        """`entry_dirs` holds the folder of each item that runs an entry, by node id; its status is there.
 
-        `named` are the metrics that sinks name for them: they are shown first.
-        `database`: where runs are recorded, for people.
+        `named` are metrics that sinks name, which are shown first. `database` is shown at the end.
         """
         self._named = named
         self._database = database
@@ -56,11 +55,11 @@ class TerminalReport:
         self._began = datetime.now(UTC)
         self._runs: list[RunRecord] = []
         self.done_before: list[RunRecord] = []
-        """Runs of the session that are not run again."""
+        """Runs of the session that are not repeated."""
         self._elsewhere: dict[str, str] = {}
-        """By node id: why another invocation of the session has them."""
+        """Reasons why another invocation of the session has an item, by node id."""
         self._open: dict[str, datetime] = {}
-        """The runs that have begun and not ended, and when."""
+        """The start time of each run in progress."""
         self._started = False
         self._live: LiveLines | None = None
         self._speaks = bool(entry_dirs) and terminal.verbosity == 0
@@ -83,12 +82,12 @@ class TerminalReport:
             self._begin(nodeid)
 
     def note_started(self, nodeid: str, host: str, gpus: Sequence[str]) -> None:
-        """A run has started in a fleet, long before pytest comes to its item; or another attempt at it."""
+        """Note that a run or another attempt has started in a fleet, before pytest comes to its item."""
         self._pause()
         self._begin(nodeid, host, gpus)
 
     def note_elsewhere(self, nodeid: str, why: str) -> None:
-        """It is left to another invocation, and its item is skipped."""
+        """Note that another invocation runs the item, so it is skipped here."""
         self._elsewhere[nodeid] = why
         self._progress.note_elsewhere(nodeid)
 
@@ -97,7 +96,7 @@ class TerminalReport:
         self._progress.note_status(nodeid, status)
 
     def note_waiting(self, nodeid: str, why: str) -> None:
-        """An attempt in a fleet has ended, and its run waits for another."""
+        """Note that an attempt in a fleet has ended and its run waits for another."""
         self._pause()
         self._progress.wait_again(nodeid)
         if self._speaks_of(nodeid):
@@ -119,7 +118,7 @@ class TerminalReport:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
-        """A run that did not pass is shown by its verdict, as word and letter; what pytest has words for, by those."""
+        """Show a failed run by its verdict, as word and letter. Other outcomes keep pytest's words."""
         run = getattr(report, "curator_bench", None)
         if run is None and report.skipped and report.nodeid in self._elsewhere:
             return "left to others", "" if self._speaks_of(report.nodeid) else "e", "ELSEWHERE"
@@ -154,7 +153,7 @@ class TerminalReport:
             terminalreporter.write_line(f"To go on: the same command with --bench-resume --bench-session {session}")
 
     def _table(self) -> list[str]:
-        """The runs, and how many more the session has."""
+        """Return the table of runs, and how many other runs the session has."""
         from curator_bench.report.summary import summary_table
 
         lines = [*summary_table(self._runs, self._named)] if self._runs else []
@@ -196,22 +195,22 @@ class TerminalReport:
 
     @property
     def runs(self) -> tuple[RunRecord, ...]:
-        """Those that are known so far; at the end of the session also those that were interrupted."""
+        """The runs so far. At the end of the session they include interrupted ones."""
         return tuple(self._runs)
 
     def say(self, text: str) -> None:
-        """A line at once, between two items or while one runs."""
+        """Print a line at once, between two items or during one."""
         self._pause()
         if self._terminal.verbosity >= 0:
             self._line(text)
         self._resume()
 
     def note_interrupted(self, run: RunRecord) -> None:
-        """A run that Ctrl-C ended has no report of its own."""
+        """Note a run ended by Ctrl-C, which gets no test report."""
         self._runs.append(run)
 
     def _interrupted_elsewhere(self) -> list[RunRecord]:
-        """Ctrl-C ends workers without a report; what they wrote of their runs is there."""
+        """Return runs of workers that Ctrl-C ended without a report, from the results files they wrote."""
         from curator_bench.report.summary import read_results
 
         known = {run.nodeid for run in self._runs}
@@ -219,7 +218,7 @@ class TerminalReport:
         return [run for run in found if run is not None and run.nodeid not in known]
 
     def _note_lost(self, report: pytest.TestReport) -> None:
-        """The worker that had the run is gone."""
+        """Make a record for a run whose worker died."""
         from curator_bench.codec import to_document
         from curator_bench.values import RunRecord, Verdict
 
@@ -265,7 +264,7 @@ class TerminalReport:
         self._start_lines()
 
     def _end_progress(self) -> None:
-        """Close the progress, with the runs that were stopped without a report."""
+        """Close the progress, including runs that were stopped without a report."""
         if self._terminal.config.option.collectonly:
             return
         if not self._started:
@@ -277,7 +276,7 @@ class TerminalReport:
     def _end(self, report: pytest.TestReport, run: RunRecord) -> None:
         from curator_bench.words import readable_seconds
 
-        if report.when == "teardown":  # it was thought to have passed
+        if report.when == "teardown":  # until now it counted as passed
             self._runs = [earlier for earlier in self._runs if earlier.nodeid != report.nodeid]
         self._runs.append(run)
         self._progress.end(report.nodeid, run.verdict, run)
@@ -289,12 +288,12 @@ class TerminalReport:
                 self._line(f"        Logs: {run.log_path}")
 
     def _close(self, nodeid: str, verdict: str) -> None:
-        """`verdict`: of an item that had no run."""
+        """Note that an item has ended. `verdict` counts for an item without a run."""
         self._open.pop(nodeid, None)
         self._progress.end(nodeid, verdict)
 
     def _start_lines(self) -> None:
-        """With -q pytest's letters are enough."""
+        """Start the live lines, or the lines of a pipe. Not with -q."""
         if self._terminal.verbosity < 0 or (out := self._own_way_to_the_terminal()) is None:
             return
         if self._speaks and self._may_redraw():
@@ -305,17 +304,17 @@ class TerminalReport:
             self._told.start_lines(out, lambda: bool(self._terminal._tw.width_of_current_line))
 
     def _may_redraw(self) -> bool:
-        """On a terminal that can, and where no test writes to it as well."""
+        """True if the terminal can redraw, and no test writes to it as well."""
         is_terminal = sys.__stdout__ is not None and sys.__stdout__.isatty()
         can = os.environ.get("TERM", "dumb") != "dumb" and self._terminal.config.getoption("capture") != "no"
         return is_terminal and can
 
     def _own_way_to_the_terminal(self) -> TextIO | None:
-        """While an item runs, pytest leads what is written to standard output into its capture."""
+        """Duplicate the terminal's descriptor: while an item runs, pytest captures standard output."""
         theirs = self._terminal._tw._file
         try:
             return open(os.dup(theirs.fileno()), "w", encoding=theirs.encoding, errors="replace")
-        except OSError:  # it leads to no file, as where pytest is called from a program
+        except OSError:  # there is no file, as when a program calls pytest
             return None
 
     def _line(self, text: str) -> None:
@@ -327,12 +326,12 @@ class TerminalReport:
             self._live.pause()
 
     def _resume(self) -> None:
-        """But for where the cursor stands behind letters of other tests. What pytest has written comes first."""
+        """Draw the live lines again, after pytest's output, unless the cursor is behind letters of other tests."""
         self._terminal.flush()
         if self._live is not None and not self._terminal._tw.width_of_current_line:
             self._live.resume()
 
 
 def _is_subtest(report: pytest.TestReport) -> bool:
-    """Pytest makes reports of subtests from a report of their test, with all it carries."""
+    """True for the report of a subtest. Pytest copies it from the test's report, with the run it carries."""
     return isinstance(report, pytest.SubtestReport)

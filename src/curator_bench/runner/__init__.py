@@ -1,9 +1,9 @@
-"""Conducts the runs of a session: decides what runs next, has it carried out, records and judges it.
+"""Conducts the runs of a session: decides what runs next, has it run, records and judges it.
 
-`policy` is the one place that decides: a pure function from what happened so far to what comes next. `conductor` asks
-it after each run. A `runner.Runner` carries runs out: in this process (`local_runner`), in a fleet (`fleet_runner`) or
-in simulated time (`simulated_runner`). `running` and `fleet_session` stand between a conductor and pytest's items.
-`judging` judges a run by its requirements and, with `gates`, by its history; `reporting`, `recorder` and `entry_record`
-write it down. `session` holds the folders and facts of the session; `joining`, `claiming`, `resume` and `kept_runs`
-share it between invocations.
+`policy` decides: a pure function from what happened so far to what comes next. `conductor` asks it after each run. A
+`runner.Runner` executes runs: in this process (`local_runner`), in a fleet (`fleet_runner`) or in simulated time
+(`simulated_runner`). `running` and `fleet_session` connect a conductor with pytest's items. `judging` judges a run by
+its requirements and, with `gates`, by its history; `reporting`, `recorder` and `entry_record` write it down. `session`
+holds the folders and facts of the session; `joining`, `claiming`, `resume` and `kept_runs` share it between
+invocations.
 """

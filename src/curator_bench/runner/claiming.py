@@ -1,4 +1,4 @@
-"""An entry is run by one process at a time, whoever shares the session: claimed before it starts, released after."""
+"""Claims of entries. A process claims an entry before the run and releases it afterwards, so that no two run it."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from curator_bench.execution.claims import Claims, Silence, Taken
 from curator_bench.values import Entry
 
 NOT_HERE = pytest.StashKey[str]()
-"""Why an item's entry is not run by this invocation."""
+"""The reason why an item's entry is not run by this invocation."""
 _LOOK_EVERY_S = 1.0
 _CLAIMS = pytest.StashKey[Claims]()
 
 
 def claim(item: pytest.Item, entry: Entry) -> str | None:
-    """Makes it ours to run; answers why it is not."""
+    """Claim the entry. Returns the reason if that is not possible, else None."""
     benchmarks = item.config.stash[BENCHMARKS]
     if NOT_HERE in item.stash:
         del item.stash[NOT_HERE]
@@ -30,7 +30,7 @@ def claim(item: pytest.Item, entry: Entry) -> str | None:
     except Taken as taken:
         item.stash[NOT_HERE] = f"{entry.id}: {taken}"
         return item.stash[NOT_HERE]
-    except OSError as error:  # nobody can run it where nothing can be written, and the run says so in its own words
+    except OSError as error:  # the disk cannot be written, which the run itself will report
         logging.getLogger(__name__).debug("%s is not claimed: %s", entry.id, error)
     if benchmarks.settings.resume is not None:
         from curator_bench.runner.kept_runs import is_done
@@ -43,12 +43,12 @@ def claim(item: pytest.Item, entry: Entry) -> str | None:
 
 
 def release(item: pytest.Item, entry: Entry) -> None:
-    """What came of it is written, so that others may see it."""
+    """Release the entry. Its results are written, so others can read them."""
     _claims(item.config).release(_folder(item.config, entry))
 
 
 def silence_of(config: pytest.Config, entry: Entry) -> Silence | None:
-    """Whether another machine has claimed it, and may be dead; only who resumes a session shares it with others."""
+    """Return the silence of another machine that claimed the entry and may be dead; None without --bench-resume."""
     if config.stash[BENCHMARKS].settings.resume is None:
         return None
     return _claims(config).silence(_folder(config, entry))
@@ -60,7 +60,7 @@ def in_words(silence: Silence) -> str:
 
 
 def await_a_sign(config: pytest.Config, entry: Entry, say: Callable[[str], None]) -> None:
-    """Waits until it is known whether a claim of another machine holds."""
+    """Wait until it is known whether another machine's claim holds."""
     is_told = False
     while (silence := silence_of(config, entry)) is not None and silence.left_s > 0:
         if not is_told:
@@ -74,7 +74,7 @@ def _folder(config: pytest.Config, entry: Entry) -> Path:
 
 
 def leave_to_others(item: pytest.Item) -> None:
-    """Ends the item. Who resumes a session shares it; else two of one name at one time are a mistake."""
+    """End the item: skip it if the session is shared by --bench-resume, or else fail it."""
     reason = item.stash[NOT_HERE]
     if item.config.stash[BENCHMARKS].settings.resume is not None:
         pytest.skip(reason)

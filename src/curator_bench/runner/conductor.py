@@ -1,7 +1,7 @@
-"""Conducts runs: orders them from a runner, asks policy what comes next, has them recorded and judged.
+"""Conducts runs: submits them to a runner, asks policy what comes next, has them recorded and judged.
 
-The same loop conducts the runs of this process, of a fleet and of a simulated fleet. Each event costs the same, however
-many runs are waiting or under way.
+The same loop conducts the runs of this process, of a fleet and of a simulated fleet. The cost of an event does not grow
+with the number of runs.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _TICK_S = 0.5
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """One entry that is to run, from its first attempt to its judgement."""
+    """One entry to run, from its first attempt to its judgement."""
 
     item: Any
-    """By which the callbacks know it: pytest's item."""
+    """The key of the job for the callbacks: pytest's item."""
     entry: Entry
     allowed: Allowance = field(default_factory=Allowance)
     needs: Slice = field(default_factory=Slice)
@@ -47,26 +47,26 @@ class Job:
     happened: Happened = field(default_factory=Happened)
     not_on: frozenset[str] = frozenset()
     confirms: tuple[RunResult, Where | None] | None = None
-    """The run that this attempt confirms, and its place."""
+    """The run that this attempt confirms, and where it ran."""
     confirming_s: float = 0.0
     reserved_s: float = 0.0
-    """The part of the budget that is kept for the confirming run under way."""
+    """The part of the budget reserved for the confirming run in progress."""
     plan: Plan | None = None
-    """Of the attempt that is under way."""
+    """The plan of the attempt in progress."""
     where: Where | None = None
     submitted: datetime = field(default_factory=lambda: datetime.now(UTC))
     began: datetime | None = None
-    """None while it waits for a place."""
+    """None while the run waits for a place."""
 
 
 class Callbacks(Protocol):
-    """What a conductor tells and asks; pytest's items stand behind it."""
+    """The side of pytest's items, which a conductor asks and informs."""
 
     def claims(self, job: Job) -> bool:
-        """Make the entry ours to run; false where another process has it."""
+        """Claim the entry. Returns false if another process has it."""
 
     def plan(self, job: Job) -> Plan:
-        """The plan of the next attempt."""
+        """Return the plan of the next attempt."""
 
     def began(self, job: Job) -> None: ...
 
@@ -75,29 +75,29 @@ class Callbacks(Protocol):
     def ended(self, job: Job, result: RunResult) -> None: ...
 
     def verdict(self, job: Job, result: RunResult) -> Verdict:
-        """The verdict before gates."""
+        """Return the verdict without gates."""
 
     def gates(self, job: Job, result: RunResult) -> GateState:
-        """Count a run in, and ask the gates about all that were."""
+        """Add a run, and ask the gates about all runs of the job."""
 
     def another(self, job: Job, result: RunResult, decision: Decision) -> None:
-        """Record a run that another one follows."""
+        """Record a run that is followed by another one."""
 
     def judge(self, job: Job, result: RunResult) -> None:
         """Record and judge the last run."""
 
     def interrupted(self, job: Job, result: RunResult | None) -> None:
-        """Record a run that was stopped; None where it never began."""
+        """Record a run that was stopped. `result` is None if it never began."""
 
 
 class Conductor:
-    """Not for several threads."""
+    """Conducts jobs with a runner. Not thread-safe."""
 
     def __init__(self, runner: Runner, callbacks: Callbacks, spent: Spent = NOTHING_SPENT) -> None:
-        """`spent` is the time that earlier runs of this process took."""
+        """`spent` is the time of earlier runs of this process."""
         self._runner, self._callbacks = runner, callbacks
         self._waiting: dict[str, list[Job]] = {}
-        """By what they need; the last of a list is the first to go."""
+        """Waiting jobs by their needs. The last of each list goes first."""
         self._under_way: dict[str, Job] = {}
         self.spent = spent
 
@@ -110,7 +110,7 @@ class Conductor:
         return bool(self._under_way)
 
     def add(self, job: Job) -> None:
-        """It goes first among those that need the same."""
+        """Add a job. It goes first among those with the same needs."""
         self._waiting.setdefault(str(job.needs), []).append(job)
 
     def run(self) -> None:
@@ -119,13 +119,15 @@ class Conductor:
             self.step()
 
     def step(self, within_s: float = _TICK_S) -> None:
-        """Submit what there is room for, and take the next event."""
+        """Submit jobs while there is room, then handle the next event."""
         self._submit_what_there_is_room_for()
         if (event := self._runner.next_event(within_s)) is not None:
             self._take(event)
 
     def stop(self) -> None:
-        """Stop what runs and record it as interrupted, as on Ctrl-C. What never began leaves no trace."""
+        """Stop the runs in progress and record them as interrupted, as on Ctrl-C. Jobs that never began are not
+        recorded.
+        """
         for uid in self._under_way:
             self._runner.stop(uid)
         deadline = time.monotonic() + _STOPS_WITHIN_S
@@ -173,7 +175,7 @@ class Conductor:
             self._callbacks.began(job)
 
     def _refuse(self, job: Job, refused: Refused) -> None:
-        """A run that was to confirm another leaves that one as it was measured."""
+        """Handle a refused run. If it was to confirm another one, that one is judged as it was measured."""
         assert job.plan
         if job.confirms is not None:
             del self._under_way[job.plan.uid]
@@ -205,7 +207,7 @@ class Conductor:
         return next_step(job.happened, allowed, self.spent)
 
     def _note_seconds(self, job: Job, seconds: float) -> None:
-        """What a confirming run took comes in the place of what was reserved for it."""
+        """Add the seconds of a run to the time spent. Those of a confirming run replace the seconds reserved for it."""
         if job.confirms is None:
             self._spend(seconds)
             return
@@ -217,7 +219,7 @@ class Conductor:
         self.spent = Spent(self.spent.runs_s + runs_s, self.spent.confirming_s + confirming_s)
 
     def _go_on(self, job: Job, result: RunResult, step: Next) -> None:
-        """It waits for its next attempt."""
+        """Let the job wait for its next attempt."""
         job.attempt += 1
         if step is Next.RETRY and job.where is not None:
             job.not_on |= {job.where.node}
@@ -227,7 +229,7 @@ class Conductor:
         self.add(job)
 
     def _judge(self, job: Job, result: RunResult) -> None:
-        self._submit_what_there_is_room_for()  # before the judgement takes its time
+        self._submit_what_there_is_room_for()  # first, because the judgement takes some time
         self._callbacks.judge(job, replace(result, confirming_s=job.confirming_s) if job.confirming_s else result)
 
     def _take_stopped(self, event: Event | None) -> None:

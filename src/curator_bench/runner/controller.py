@@ -1,6 +1,6 @@
-"""The controller's side of a session: it says what was noticed in the matrices, and has their runs shown.
+"""The controller's side of a session: shows the warnings of matrices, and their runs.
 
-Most projects never have a run to show: what only a run needs is imported in functions.
+Most projects never have a run to show, so what only a run needs is imported in functions.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NO_ESCAPING = "disable_test_id_escaping_and_forfeit_all_rights_to_community_sup
 
 
 def announce(config: pytest.Config) -> None:
-    """In the controller: passes on what was noticed in the matrices, and has their runs shown."""
+    """Show the warnings of the matrices, and set up the display of runs. Only in the controller."""
     benchmarks = config.stash[BENCHMARKS]
     if hasattr(config, "workerinput") or not config.pluginmanager.hasplugin("terminalreporter"):
         return
@@ -47,7 +47,7 @@ def announce(config: pytest.Config) -> None:
 
 
 class FirstRun:
-    """A plugin of the controller that shows runs from the first one on; without a matrix there may be none."""
+    """A plugin of the controller that shows runs from the first one on. Without a matrix there may be none."""
 
     def __init__(self, plugins: pytest.PytestPluginManager, show_runs: Callable[[str], TerminalReport]) -> None:
         self._plugins = plugins
@@ -61,7 +61,9 @@ class FirstRun:
 
 
 def _show_runs_from(config: pytest.Config, nodeid: str) -> TerminalReport:
-    """From the first run on: of an entry, where a worker found nothing but entries; else of a Python benchmark."""
+    """Show runs from the first one on. It belongs to an entry if only workers found entries, else to a Python
+    benchmark.
+    """
     benchmarks = config.stash[BENCHMARKS]
     if not has_matrix(config) and nodeid not in entry_dirs(config, benchmarks):
         benchmarks.loaded = None
@@ -102,13 +104,13 @@ def _progress(benchmarks: Benchmarks, folders: Mapping[str, Path]) -> ProgressTo
 
 
 def _metrics_of_sinks(entry: Entry) -> list[str]:
-    """The metrics that an entry names for its sinks."""
+    """Return the metrics that an entry names for its sinks."""
     named = [settings.get("additional_metrics") for settings in entry.sink_data.values()]
     return [str(name) for names in named if isinstance(names, list | tuple) for name in names]
 
 
 def _gpus(entry: Entry, settings: Settings) -> float | None:
-    """What a run of it occupies; None: as many as its cluster finds."""
+    """Return the number of GPUs a run occupies; None if it takes all that its cluster finds."""
     if settings.fleet:
         from curator_bench.fleet.slices import slice_of
 
@@ -117,7 +119,7 @@ def _gpus(entry: Entry, settings: Settings) -> float | None:
 
 
 def _usual_durations(database: str, entries: Mapping[str, Entry]) -> Mapping[str, Usual]:
-    """How long runs took before; whatever is wrong with the database, the run that is waited for goes on."""
+    """Return earlier durations. Problems with the database are ignored, because the session must not wait for them."""
     if "://" not in database and not os.path.exists(database):
         return {}
     from curator_bench.matrix import Definitions
@@ -136,7 +138,7 @@ def _usual_durations(database: str, entries: Mapping[str, Entry]) -> Mapping[str
 
 
 def warn(config: pytest.Config, message: str, place: Place | None = None) -> None:
-    """A warning of pytest's that stands where the matrix does, not where our code does; else where it says itself."""
+    """Record a pytest warning at a place in the matrix. Without one, the place is taken from the message."""
     said = re.search(r"(\S+?):([0-9]+): ", message)
     file, line = place or ((said[1], int(said[2])) if said else ("matrix", 0))
     warning = warnings.WarningMessage(pytest.PytestWarning(message), pytest.PytestWarning, file, line)
@@ -146,7 +148,7 @@ def warn(config: pytest.Config, message: str, place: Place | None = None) -> Non
 
 
 def entry_dirs(config: pytest.Config, benchmarks: Benchmarks) -> dict[str, Path]:
-    """The folder of each entry by the node id of its item."""
+    """Return the folder of each entry by the node id of its item."""
     session_dir, matrix = benchmarks.session_dir, benchmarks.matrix
     files = {file.file: Path(os.path.relpath(file.file, config.rootpath)).as_posix() for file in matrix.files}
     is_escaped = not config.getini(_NO_ESCAPING)
@@ -157,7 +159,7 @@ def entry_dirs(config: pytest.Config, benchmarks: Benchmarks) -> dict[str, Path]
 
 
 def _name_of_item(entry: Entry, is_escaped: bool) -> str:
-    """Pytest escapes what is not ASCII in the values of parameters, and backslashes."""
+    """Return the name of an entry's item. Pytest escapes backslashes and characters outside ASCII in parameters."""
     if not entry.axes or not is_escaped:
         return entry.id
     return f"{entry.name}[{entry.variant.encode('unicode_escape').decode()}]"

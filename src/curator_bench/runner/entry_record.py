@@ -1,4 +1,4 @@
-"""The row of an entry's run in the database, from its start to its teardown; nothing without --benchmark."""
+"""The database row of an entry's run, from its start to its teardown. No-op without --benchmark."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from curator_bench.store.records import RunEnd, end_of
 from curator_bench.values import Entry, Plan, Run, RunRecord, Verdict
 
 _UID = pytest.StashKey[str]()
-"""Of the row that is under way or done; only with --benchmark."""
+"""The uid of the item's row; only with --benchmark."""
 
 
 def start(item: pytest.Item, entry: Entry, plan: Plan, where: Where | None = None) -> None:
-    """Writes the row of a run that starts now. `where`: in a fleet."""
+    """Write the row of a run that starts now. `where` is given in a fleet."""
     recording = recording_of(item.config)
     if recording is None:
         return
@@ -40,19 +40,19 @@ def start(item: pytest.Item, entry: Entry, plan: Plan, where: Where | None = Non
 
 
 def path_of(item: pytest.Item, entry: Entry) -> str:
-    """The file of an entry as the database knows it."""
+    """Return the file of an entry as the database knows it."""
     return name_in_project(entry.file.file, item.config)
 
 
 def finish(item: pytest.Item, run: RunRecord) -> None:
-    """Completes the row of a run that has been judged."""
+    """Complete the row of a judged run."""
     recording = recording_of(item.config)
     if recording is not None and _UID in item.stash:
         recording.finish(item.stash[_UID], end_of(run))
 
 
 def note_teardown(item: pytest.Item, outcome: str) -> None:
-    """Notes the outcome of the item's teardown, and completes the row of a run that nobody came to judge."""
+    """Note the outcome of the item's teardown, and complete the row of a run that was never judged."""
     recording = recording_of(item.config)
     if recording is None or _UID not in item.stash:
         return

@@ -1,4 +1,4 @@
-"""The runner of a fleet: orders go to its nodes, and all that may happen there becomes one answer for each order."""
+"""The runner of a fleet: sends orders to its nodes, and turns all that may happen there into one answer per order."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from curator_bench.values import Cause, RunResult, Verdict
 
 _LOOKS_EVERY_S = 0.5
 _QUEUED_FOR_NODES_TO_COME = 64
-"""A cluster that scales itself starts nodes for what is in its queue."""
+"""The longest queue while nodes may join: a cluster that scales itself starts nodes for what is queued."""
 _MOST_FLEETS = 3
-"""A fleet that ends under us is started anew; not for ever."""
+"""The most fleets in a session. A fleet that ends during its runs is started again, but not for ever."""
 _TOO_LATE = "no answer within {seconds:.0f} s, its time with all that belongs to it; its worker was ended"
 
 
@@ -34,15 +34,17 @@ class _Run:
     kind: str
     submitted: datetime = field(default_factory=lambda: datetime.now(UTC))
     where: Where | None = None
-    """None while it waits in Ray's queue."""
+    """None while the run waits in Ray's queue."""
     began: datetime | None = None
     homeless_since: float | None = None
-    """Since when no node is large enough for it."""
+    """The time since when no node is large enough for the run."""
     is_late: bool = False
 
 
 class FleetRunner:
-    """Starts the fleet anew where it ends under its runs; leaves out nodes and GPUs on which entries meet errors."""
+    """Runs orders in a fleet. Starts the fleet again if it ends, and leaves out nodes and GPUs on which entries have
+    errors.
+    """
 
     def __init__(
         self,
@@ -56,26 +58,26 @@ class FleetRunner:
         self._max_runs, self._wait_s = max_runs, wait_s
         self.quarantine = Quarantine()
         self.gone = ""
-        """Why there is no fleet any more, nor a new one to be had."""
+        """The reason why there is no fleet, nor can be."""
         self._fleet = new_fleet()
         self._fleets_started = 0
         self._is_ending = False
-        """Its runs are being told as lost; nothing is submitted to it."""
+        """True while the runs of a fleet that ended are reported as lost. Nothing is submitted then."""
         self._ended_for = ""
-        """Why the last fleet ended; the next run starts another one."""
+        """The reason why the last fleet ended. The next run starts another one."""
         self._runs: dict[str, _Run] = {}
         self._queued: Counter[str] = Counter()
-        """How many runs of each kind of slice wait in Ray's queue."""
+        """The number of runs in Ray's queue by their needs."""
         self._capacities: dict[str, int] = {}
         self._events: deque[Event] = deque()
         self._deadlines: list[tuple[float, str]] = []
         self._machines: dict[str, str] = {}
-        """Of the nodes that have run something, by id."""
+        """The machine ids of nodes that have run something, by node id."""
         self._looks_at = 0.0
         self._is_stopping = False
 
     def start(self) -> Fleet:
-        """Raises ClusterError where there is no fleet to be had."""
+        """Start the fleet. Raises ClusterError if that fails."""
         self._fleets_started += 1
         self._fleet.start(self._request())
         return self._fleet
@@ -84,7 +86,9 @@ class FleetRunner:
         self._fleet.close()
 
     def has_room(self, needs: Slice) -> bool:
-        """Of each kind of slice as many wait in Ray's queue as the fleet holds: so Ray always has what fits."""
+        """True if a run may be submitted. Ray's queue holds as many of each size as the fleet can run, so Ray is never
+        idle.
+        """
         if self.gone:
             return not self._events
         if self._is_ending or (self._max_runs is not None and len(self._runs) >= self._max_runs):
@@ -116,7 +120,7 @@ class FleetRunner:
         return self._events.popleft() if self._events else None
 
     def stop(self, uid: str) -> None:
-        """From now on no fleet is started anew."""
+        """Stop a run. No fleet is started again afterwards."""
         self._is_stopping = True
         if uid in self._runs:
             self._fleet.stop(uid)
@@ -136,14 +140,14 @@ class FleetRunner:
         nodes = self._fleet.nodes
         barred = order.not_on | self.quarantine.nodes
         if not any(fits(order.needs, node) for node in nodes if node.id not in barred):
-            barred = self.quarantine.nodes  # rather where it has failed than nowhere
+            barred = self.quarantine.nodes  # a node on which it failed is better than none
         known = frozenset(node.id for node in nodes) if barred else barred
         only_on = self._like(order.like) if order.like else frozenset[str]()
         shares = order.needs.num_gpus % 1 != 0
         return messages.Order(order.plan, order.needs, barred & known, only_on, shares, self.quarantine.gpus)
 
     def _like(self, where: Where | None) -> frozenset[str]:
-        """The node itself, where it lives and is not left out; else those known to be machines like it."""
+        """Return the node itself if it is alive and not quarantined, else the nodes of the same machine id."""
         nodes = {node.id for node in self._fleet.nodes} - self.quarantine.nodes
         if where is None or where.node in nodes:
             return frozenset({where.node} if where else ())
@@ -156,7 +160,7 @@ class FleetRunner:
         return self._capacities[kind]
 
     def _homes(self, order: Order) -> Iterator[Node]:
-        """The nodes it may run on, however large they are."""
+        """Yield the nodes the order may run on, whatever their size."""
         like, quarantine = self._like(order.like) if order.like else None, self.quarantine.nodes
         for node in self._fleet.nodes:
             if node.id not in quarantine and (like is None or node.id in like):
@@ -213,7 +217,7 @@ class FleetRunner:
         self._events.append(Refused(run.order.uid, reason, cause, is_final))
 
     def _lose(self, run: _Run, reason: str, *, with_all: bool) -> None:
-        """A run that only waited in the queue of a cluster that is gone waits for the next one."""
+        """Answer for a lost run. If it only waited in the queue of a fleet that ended, it waits for the next fleet."""
         if run.where is not None:
             late = _TOO_LATE.format(seconds=run.order.longest_s)
             error = late if run.is_late else _lost_at(run.where, reason)
@@ -240,7 +244,7 @@ class FleetRunner:
             self._look_for_homeless()
 
     def _look_for_homeless(self) -> None:
-        """Runs in the queue that no node is large enough for, at the start or since a node has gone."""
+        """Refuse queued runs for which no node has been large enough for `wait_s`."""
         now = time.monotonic()
         for run in [run for run in self._runs.values() if run.where is None]:
             if not self._is_homeless(run.order):
@@ -252,7 +256,7 @@ class FleetRunner:
                 self._refuse(run, self._too_large(run.order), Cause.CONFIGURATION)
 
     def _end(self, reason: str) -> None:
-        """All runs under way were lost before; those that waited in the queue go to the next fleet."""
+        """Handle the end of the fleet. Runs in its queue go to the next fleet; the others were reported as lost."""
         self._fleet.close()
         self._is_ending, self._ended_for = False, reason
         self._capacities.clear()

@@ -1,6 +1,6 @@
-"""A session with a fleet: entries are conducted side by side; the protocol of each item runs when its result is there.
+"""A session with a fleet: entries run side by side, and the protocol of each item runs when its result is there.
 
-Everything happens in pytest's main thread: submitting, rows, judging.
+Submitting, recording and judging all happen in pytest's main thread.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ _LOOKS_FOR_A_SIGN_EVERY_S = 2.0
 
 
 class FleetHooks:
-    """Registered only with --bench-fleet."""
+    """The hooks of --bench-fleet."""
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
-        """Run entries in the fleet, then all other items as ever, one by one."""
+        """Run entries in the fleet, then all other items one by one as usual."""
         items = Items(session)
         has_errors = session.testsfailed and not session.config.option.continue_on_collection_errors
         if has_errors or session.config.option.collectonly or not items.of_the_fleet:
-            return None  # pytest says itself why nothing runs
+            return None  # pytest itself reports why nothing runs
         try:
             run_in_fleet(session.config, items)
         except BenchError as error:
@@ -59,7 +59,7 @@ class FleetHooks:
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Where it would have been run, its time belongs to set-up too: --durations and junit tell the same."""
+        """Add the run's time to the item's set-up, as if it had run here, for --durations and junit."""
         report = yield
         if call.when == "setup" and RESULT in item.stash:
             report.duration += item.stash[RESULT].duration_s
@@ -72,7 +72,7 @@ class FleetHooks:
 
 
 def run_in_fleet(config: pytest.Config, items: Items) -> None:
-    """Conduct the entries of a session in the fleet that its options ask for."""
+    """Conduct the entries of a session in the fleet of --bench-fleet."""
     options = config.stash[BENCHMARKS].settings.fleet
     assert options is not None
     jobs = [_job(item, options) for item in items.of_the_fleet]
@@ -109,7 +109,7 @@ def _job(item: pytest.Item, options: FleetOptions) -> Job:
 
 
 def _new_fleet(config: pytest.Config, options: FleetOptions, jobs: list[Job]) -> Fleet:
-    """A local one has as much of each resource as the entry that asks for most of it."""
+    """Return the fleet. A local one has each resource in the largest amount that an entry needs."""
     most: dict[str, float] = {}
     for job in jobs:
         for name, amount in job.needs.resources.items():
@@ -123,7 +123,7 @@ def _new_fleet(config: pytest.Config, options: FleetOptions, jobs: list[Job]) ->
 
 
 def _request(config: pytest.Config, options: FleetOptions, jobs: list[Job]) -> Request:
-    """For a fleet of this machine there is nothing to send."""
+    """Return the request to start the fleet. A local fleet needs no code shipped to it."""
     if options.address == LOCAL:
         return Request()
     benchmarks = config.stash[BENCHMARKS]
@@ -140,15 +140,15 @@ def _show(config: pytest.Config, fleet: Fleet) -> None:
 
 
 class FleetCallbacks(ItemCallbacks):
-    """Items whose entries run elsewhere; also those that other invocations of the session have claimed."""
+    """Callbacks of items whose entries run in the fleet, or in other invocations of the session."""
 
     def __init__(self, config: pytest.Config, items: Items, runner: FleetRunner) -> None:
         super().__init__(config)
         self._items, self._runner = items, runner
         self._elsewhere: deque[Job] = deque()
-        """Other invocations run them, or have."""
+        """Jobs that other invocations run or have run."""
         self._silent: dict[Job, float] = {}
-        """Another machine claimed them and may be dead; and when they are looked at again, by the monotonic clock."""
+        """Jobs claimed by another machine that may be dead, and the monotonic time of the next look at each."""
 
     @property
     def is_waiting(self) -> bool:
@@ -194,9 +194,9 @@ class FleetCallbacks(ItemCallbacks):
         release(job.item, job.entry)
 
     def attend(self, conductor: Conductor) -> None:
-        """Skip the items of entries that others run; look for a sign of machines that may be dead."""
+        """Skip the items of entries that others run, and look again at machines that may be dead."""
         now = time.monotonic()
-        if self._runner.gone:  # without a fleet nothing is taken over
+        if self._runner.gone:  # without a fleet no entry can be taken over
             self._elsewhere.extend(self._silent)
             self._silent.clear()
         while self._elsewhere:
@@ -205,7 +205,7 @@ class FleetCallbacks(ItemCallbacks):
             self._look_for_a_sign(job, conductor, now)
 
     def _look_for_a_sign(self, job: Job, conductor: Conductor, now: float) -> None:
-        """Once it is known whether a claim of another machine holds, the entry's turn comes again."""
+        """Add the job again once it is known whether another machine's claim on it holds."""
         silence = silence_of(self._config, job.entry)
         if silence is None or silence.left_s <= 0:
             del self._silent[job]
@@ -221,7 +221,7 @@ class FleetCallbacks(ItemCallbacks):
 
 
 class Items:
-    """An item's fixtures of wider scope stay as long as items that share them wait; no item is left between two."""
+    """Runs the protocols of items. Fixtures of wider scope stay while items that share them wait."""
 
     def __init__(self, session: pytest.Session) -> None:
         self._session = session
@@ -232,7 +232,7 @@ class Items:
         self._last: pytest.Item | None = None
 
     def run(self, item: pytest.Item) -> None:
-        """Set-up, call and teardown; raises what ends the session, as -x does."""
+        """Run set-up, call and teardown of an item. Raises what ends the session, as -x does."""
         del self._waiting[item]
         self._leave_the_last_one(item)
         self._last = item
@@ -256,7 +256,7 @@ class Items:
         return beside or next(iter(self._waiting), None) or next(iter(self.others), None)
 
     def _leave_the_last_one(self, item: pytest.Item) -> None:
-        """Another one came than was thought: fixtures of a scope that this one does not share end before it begins."""
+        """Tear down the last item's fixtures that this one does not share. Pytest was told to expect another item."""
         chain = item.listchain()
         if self._last is not None and any(node not in chain for node in self._session._setupstate.stack):
             report = call_and_report(self._last, "teardown", log=False, nextitem=item)
@@ -265,5 +265,5 @@ class Items:
 
 
 def _is_for_the_fleet(item: pytest.Item) -> bool:
-    """Entries, but for those that a mark skips."""
+    """True for an entry's item that no mark skips."""
     return isinstance(item.parent, MatrixModule) and evaluate_skip_marks(item) is None

@@ -1,7 +1,7 @@
-"""The gates of one entry: the metrics of its runs against its history.
+"""The gates of one entry: the metrics of its runs compared with its history.
 
-The database is read once per item, before anything is measured again; also without --benchmark, where there is one.
-A database that cannot be read fails no run: that is a warning.
+The database is read once per item, before anything is measured again, also without --benchmark. If it cannot be read,
+that is a warning, and no run fails.
 """
 
 from __future__ import annotations
@@ -53,22 +53,22 @@ from curator_bench.verdict.tails import Floats
 
 _LAST = 2 * GATE_RUNS
 _LAST_OF_DRIFT = 1000
-"""So many earlier runs are read where drift is gated: it is slow."""
+"""The number of earlier runs read for a gate on drift, which is slow."""
 _BLIND = "cannot be held to"
 _SHOWN = 40
 _SHORTEST_COMMIT = 6
 _FOUND = pytest.StashKey[int]()
-"""How many regressions this process has found of those that no requirement asks for."""
+"""The number of regressions this process found on metrics without a requirement."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A check for each gate, and texts for those that failed or are inconclusive."""
+    """A check for each gate, with texts for those that failed or are inconclusive."""
 
     checks: tuple[Check, ...] = ()
     texts: tuple[str, ...] = ()
     is_open: bool = False
-    """Measuring again may decide a gate that is inconclusive."""
+    """True if measuring again may decide an inconclusive gate."""
 
     @property
     def state(self) -> GateState:
@@ -83,7 +83,7 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """One metric with the earlier runs it may be held against."""
+    """One gated metric with the earlier runs it is compared with."""
 
     wanted: Wanted
     past: Sequence[PastValue]
@@ -92,7 +92,7 @@ class _Asked:
 
 
 class Gates:
-    """Of one item; asked again when it has been measured again, with the same history."""
+    """The gates of one item. They may be asked again after another run, with the same history."""
 
     def __init__(
         self,
@@ -101,20 +101,20 @@ class Gates:
         requirements: Sequence[Requirement],
         machine: str = "",
     ) -> None:
-        """`origin` is the entry and its definition; it was measured on `machine`, or here."""
+        """`origin` is the entry and its definition. It was measured on `machine`, or here if that is empty."""
         self._config, self._requirements = config, requirements
         self._key, definition = origin
         self._origin = Origin(self._key.name, definition, machine or provenance_of(config).machine_id)
         self._wanted: list[Wanted] = []
         self._wanted_drifts: list[WantedDrift] = []
         self._histories: dict[str, GateHistory] = {}
-        """By metric; read before anything is measured again."""
+        """The history by metric, read before anything is measured again."""
         self.warnings: list[str] = []
 
     def _read(self, metrics: Mapping[str, Scalar]) -> None:
-        """Read the history of each gated metric that is not known yet: a fixture may have added one to the last run."""
+        """Read the missing histories of gated metrics. A fixture may have added a metric to the last run."""
         everything = self._config.stash[BENCHMARKS].settings.fail_on_regression
-        # What is no number is told by the requirement itself.
+        # The requirement itself reports a value that is not a number.
         numbers = {name: value for name, value in metrics.items() if _is_finite(value)}
         found = wanted(self._requirements, numbers, everything=everything)
         new = [one for one in found if one.metric not in self._histories]
@@ -138,13 +138,13 @@ class Gates:
         return history
 
     def _why_not_comparable(self, history: GateHistory) -> str:
-        """Why none of the runs there are may be compared with this one; empty where some may, or there are none."""
+        """Return why no earlier run is comparable with this one; empty if some are, or if there are none."""
         kinds = [Origin(self._key.name, definition, machine) for machine, definition in history.kinds]
         found = comparable_with(self._origin, kinds, list(history.kinds.values()))
         return "" if found.indices else found.reason
 
     def judge(self, measured: Sequence[Mapping[str, Scalar]]) -> Judged:
-        """Decide on all these runs of the item together, the first one first."""
+        """Judge all these runs of the item together, the first one first."""
         self._read(measured[-1])
         asked = [self._ask(one, measured) for one in self._wanted if number(measured[-1].get(one.metric)) is not None]
         decisions = judge([one.question for one in asked])
@@ -159,13 +159,13 @@ class Gates:
         )
 
     def note_discoveries(self, judged: Judged) -> None:
-        """Regressions that were believed; so much the easier is the next one believed."""
+        """Count confirmed regressions. The more there are, the easier the next one is confirmed."""
         declared = {one.metric for one in self._wanted if one.is_declared}
         found = sum(check.is_unmet and check.metric not in declared for check in judged.checks)
         self._config.stash[_FOUND] = self._config.stash.get(_FOUND, 0) + found
 
     def _past(self, metric: str) -> list[PastValue]:
-        """The earlier values that compare with this run, since the level that was accepted last."""
+        """Return the earlier values that are comparable with this run, from the last accepted level on."""
         history = self._histories[metric]
         since = history.level_since.get(metric)
         return [
@@ -190,7 +190,9 @@ class Gates:
         return word_of(decision, bar=self._bar(asked.wanted))
 
     def _is_worth_it(self, asked: _Asked, decision: Judgement) -> bool:
-        """Of many metrics that no requirement names, some are beyond their limit each night by chance alone."""
+        """True if measuring again is worth it. Of many metrics without a requirement, some exceed their limit by
+        chance.
+        """
         return decision.p_value <= self._bar(asked.wanted)
 
     def _bar(self, one: Wanted) -> float:
@@ -206,7 +208,7 @@ class Gates:
     def _warn_of_blindness(
         self, asked: Sequence[_Asked], decisions: Sequence[Judgement], metrics: Mapping[str, Scalar]
     ) -> None:
-        """A gate that a requirement asks for says so where it cannot see its own limit."""
+        """Warn about declared gates that cannot detect a change of their limit."""
         for one, decision in zip(asked, decisions, strict=True):
             name = one.wanted.metric
             repeats = int(number(metrics.get(f"{name}_n")) or 1)
@@ -238,14 +240,14 @@ class Gates:
 
 
 def gates_of(item: pytest.Item, entry: Entry) -> Gates:
-    """The gates of the entry an item runs."""
+    """Return the gates of the entry an item runs."""
     key = EntryKey(entry.id, name_in_project(entry.file.file, item.config), entry.name)
     machine = item.stash.get(MACHINE, "")
     return Gates(item.config, (key, definition_hash(entry)), entry.requirements, machine)
 
 
 def _items(config: pytest.Config) -> int:
-    """How many tests there are in this pytest."""
+    """Return the number of tests in this pytest."""
     session = config.pluginmanager.get_plugin("session")
     return max(getattr(session, "testscollected", 1), 1)
 
@@ -270,7 +272,7 @@ def _figures(values: Sequence[PastValue]) -> Floats:
 
 
 def _is_of(value: PastValue, baseline: str) -> bool:
-    """Whether a run is of this branch, session or commit."""
+    """True if a run is of this branch, session or commit."""
     if baseline in (value.branch, value.session, value.session_uid):
         return True
     return len(baseline) >= _SHORTEST_COMMIT and (value.commit or "").startswith(baseline)

@@ -1,4 +1,4 @@
-"""The beginning of a session of benchmarks: what records, shows and reports its runs, and what puts them in order."""
+"""Registers the hooks of a session of benchmarks: recording, display, sinks, the fleet, resuming, Ctrl-C."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from curator_bench.runner import controller
 
 
 def begin(config: pytest.Config) -> None:
-    """Before anything runs, in the controller and in each worker. Raises BenchError for what makes no sense."""
+    """Set up the session, in the controller and in each worker. Raises BenchError for bad options."""
     if collection.needs_session(config):
         from curator_bench.runner.interrupt_hooks import InterruptHooks
         from curator_bench.runner.joining import join_session

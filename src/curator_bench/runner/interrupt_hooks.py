@@ -1,4 +1,4 @@
-"""The hooks of a session that Ctrl-C may stop: what is written of a run is whole, and the session's end is in order."""
+"""Hooks for Ctrl-C in a session of benchmarks: runs are recorded whole, and the session ends in order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from curator_bench.values import Verdict
 
 
 class InterruptHooks:
-    """Registered where there is a session of benchmarks."""
+    """Hooks of every session of benchmarks."""
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
@@ -45,7 +45,7 @@ class InterruptHooks:
 
 
 def _note_unjudged(item: pytest.Item) -> None:
-    """A run that its test was to judge and did not."""
+    """Record a run that its test did not come to judge."""
     if UNJUDGED in item.stash:
         from curator_bench.runner.running import note_interrupted
 

@@ -1,4 +1,4 @@
-"""An item holds Ctrl-C from the moment its run has a row until it has ended."""
+"""Holds Ctrl-C back from the moment an item's run has a row until the item has ended."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import pytest
 from curator_bench import interrupts
 
 _HELD = pytest.StashKey[bool]()
-"""Set where an item holds Ctrl-C until it has ended."""
+"""True while an item holds Ctrl-C back."""
 
 
 def hold_until_the_end(item: pytest.Item) -> None:
-    """What has a row is judged and written before Ctrl-C takes effect; the run itself may be stopped."""
+    """Hold Ctrl-C back until the row is complete. The run itself may still be stopped."""
     if _HELD not in item.stash:
         item.stash[_HELD] = True
         interrupts.hold()

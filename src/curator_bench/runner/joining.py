@@ -1,4 +1,4 @@
-"""Which session an invocation joins, and the note that it has."""
+"""Chooses the session an invocation joins, and notes the invocation in it."""
 
 from __future__ import annotations
 
@@ -20,20 +20,22 @@ from curator_bench.runner.session_file import (
 
 
 def note_session(session: pytest.Session) -> None:
-    """session.json, in the controller, before anything runs."""
+    """Write session.json in the controller, before anything runs."""
     benchmarks, config = session.config.stash[BENCHMARKS], session.config
     will_run = not config.option.collectonly and (session.testscollected or config.getoption("tx", None))
     if has_matrix(config) and will_run and not hasattr(config, "workerinput"):
         matrices = _matrix_names(benchmarks, config)
         try:
             note_invocation(benchmarks.session_dir, benchmarks.settings.invocation, matrices)
-        except OSError as error:  # whatever it means for the entries, each of them will say
+        except OSError as error:  # each entry reports what this means for it
             warn(config, f"{FILE_NAME} could not be written: {error}")
 
 
 def join_session(config: pytest.Config) -> None:
-    """In the controller: the session that the user named; with --bench-resume the newest of these matrices, where there
-    is one; else a new one, which nobody else has.
+    """Choose the session in the controller.
+
+    It is the one the user named, or with --bench-resume the newest of these matrices. Otherwise it is a new one that
+    nobody else has.
     """
     benchmarks = config.stash[BENCHMARKS]
     if benchmarks.settings.names_session or hasattr(config, "workerinput"):
@@ -52,7 +54,7 @@ def _newest(config: pytest.Config) -> str | None:
 
 
 def _claimed(config: pytest.Config) -> str | None:
-    """None where nothing can be written: each entry will say so."""
+    """Create the folder of a new session and return its name; None if that fails, which each entry will report."""
     benchmarks = config.stash[BENCHMARKS]
     results = benchmarks.session_dir.parent
     artifacts = [Path(file.artifacts_dir) for file in benchmarks.matrix.files if file.artifacts_dir]

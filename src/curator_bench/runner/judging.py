@@ -28,7 +28,7 @@ _LONGEST_ERROR = 4000
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A run with its checks; `texts` say more of those that failed or are inconclusive."""
+    """A run with its checks. `texts` explain those that failed or are inconclusive."""
 
     result: RunResult
     checks: tuple[Check, ...] = ()
@@ -41,7 +41,7 @@ class Outcome:
 
 
 def judge_of(item: pytest.Item, entry: Entry) -> Judge:
-    """The judge of all runs of the item."""
+    """Return the judge of all runs of the item."""
     if _JUDGE not in item.stash:
         new_gates = (
             (lambda: _gates_of(item, entry)) if has_gates(entry, item.config.stash[BENCHMARKS].settings) else None
@@ -57,7 +57,7 @@ def _gates_of(item: pytest.Item, entry: Entry) -> Gates:
 
 
 def forget_judge(item: pytest.Item) -> None:
-    """An item may run again, for plugins that repeat tests: then nothing of before counts."""
+    """Forget earlier runs of the item, for plugins that repeat tests."""
     if _JUDGE in item.stash:
         del item.stash[_JUDGE]
 
@@ -68,18 +68,18 @@ class Judge:
     def __init__(
         self, config: pytest.Config, requirements: Sequence[Requirement], new_gates: Callable[[], Gates] | None
     ) -> None:
-        """`new_gates` is called when the gates are first asked; None where there are none."""
+        """`new_gates` is called when the gates are first needed; None if there are none."""
         self._requirements, self._new_gates = requirements, new_gates
         self._inconclusive_fails = config.stash[BENCHMARKS].settings.inconclusive_fails
         self._checked: tuple[Mapping[str, Scalar], tuple[Check, ...]] | None = None
-        """The metrics that were checked last, and their checks."""
+        """The metrics that were last checked, and their checks."""
         self._gates: Gates | None = None
         self._gated: list[RunResult] = []
-        """The runs that the gates judge together, the last one last."""
+        """The runs that the gates judge together, in order."""
         self._found: Judged | None = None
 
     def by_requirements(self, result: RunResult) -> Outcome:
-        """Judge a run by its requirements, gates apart."""
+        """Judge a run by its requirements, without gates."""
         checks = self._checks_of(result.metrics) if result.verdict is Verdict.PASSED else ()
         return Outcome(result, checks, inconclusive_fails=self._inconclusive_fails)
 
@@ -89,17 +89,17 @@ class Judge:
         return self._checked[1]
 
     def gates(self, result: RunResult) -> GateState:
-        """Ask the gates about this run and those that were asked about before."""
+        """Ask the gates about this run and the earlier ones they know."""
         return self._ask_gates(result).state
 
     def of_another(self, result: RunResult) -> Outcome:
-        """A run that is not the last: with its gates, where they were asked about it."""
+        """Judge a run that is not the last. Gates are included if they were asked about it."""
         outcome = self.by_requirements(result)
         is_gated = self._gated and self._gated[-1] is result and self._found is not None
         return self._with_gates(outcome, self._found) if is_gated and self._found else outcome
 
     def of_last(self, result: RunResult) -> Outcome:
-        """The last run, which a fixture may have changed since it ran, with all there is to say of it."""
+        """Judge the last run by requirements and gates. A fixture may have changed its metrics since it ran."""
         outcome = self.by_requirements(result)
         if result.verdict is not Verdict.PASSED or self._new_gates is None:
             return outcome
@@ -125,14 +125,14 @@ class Judge:
 
 
 def check_run(item: pytest.Item, entry: Entry, result: RunResult) -> None:
-    """Judge the last run of an item; fail the item, in words rather than a traceback, unless it passed."""
+    """Judge the last run of an item. Unless it passed, fail the item with a message instead of a traceback."""
     if UNJUDGED in item.stash:
         del item.stash[UNJUDGED]
     outcome = _masked(judge_of(item, entry).of_last(result), item.config.stash[BENCHMARKS].mask)
     run = note_run(item, entry, outcome.result, outcome.verdict, outcome.checks)
     add_properties(item, outcome.verdict, outcome.result, outcome.checks)
     if outcome.verdict is Verdict.SKIPPED:
-        # Where the entry stands; a place in here would tell nobody anything.
+        # Show where the entry is in the matrix; a place in this file would tell the user nothing.
         raise pytest.skip.Exception(outcome.result.error, _use_item_location=True)
     if outcome.verdict is not Verdict.PASSED:
         pytest.fail(_why(entry, outcome, run.directory), pytrace=False)
@@ -148,9 +148,9 @@ def _masked(outcome: Outcome, mask: Mask) -> Outcome:
 
 
 def settle(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
-    """Judge a run that its test has not given to `judge_run` by how the test ended.
+    """Judge a run by the end of its test, which did not call `judge_run`.
 
-    A run that did not end well stays what it is, whatever its test makes of it.
+    A run that did not pass keeps its verdict, whatever its test does.
     """
     entry, result = item.stash[UNJUDGED]
     verdict = judge(result, ())
@@ -162,11 +162,11 @@ def settle(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestRe
 
 
 def verdict_of(call: pytest.CallInfo[None], report: pytest.TestReport) -> Verdict:
-    """The verdict of a test's phase that did not pass."""
+    """Return the verdict of a phase that did not pass."""
     if report.skipped:
         return Verdict.SKIPPED
     error = call.excinfo.value if call.excinfo else None
-    if isinstance(error, KeyboardInterrupt):  # which --pdb holds back
+    if isinstance(error, KeyboardInterrupt):  # raised under --pdb, too
         return Verdict.INTERRUPTED
     if isinstance(error, pytest.fail.Exception) and _OF_PYTEST_TIMEOUT in str(error.msg):
         return Verdict.TIMEOUT
@@ -176,7 +176,7 @@ def verdict_of(call: pytest.CallInfo[None], report: pytest.TestReport) -> Verdic
 
 
 def error_of(call: pytest.CallInfo[None], report: pytest.TestReport) -> str:
-    """The reason why a phase did not pass, in full; `shown_error` masks and cuts it."""
+    """Return the full reason why a phase did not pass. `shown_error` masks and shortens it."""
     if call.excinfo is None:
         return report.longreprtext
     error = call.excinfo.value
@@ -185,7 +185,7 @@ def error_of(call: pytest.CallInfo[None], report: pytest.TestReport) -> str:
 
 
 def shown_error(error: str, mask: Mask) -> str:
-    """The error for people: without secrets, and not too long."""
+    """Return the error with secrets masked, and not too long."""
     return mask.hide(error)[:_LONGEST_ERROR]
 
 

@@ -1,4 +1,4 @@
-"""The runner of this process: one run at a time, carried out while its end is waited for."""
+"""The runner of this process. It carries out one run at a time, within `next_event`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from curator_bench.values import Cause, Verdict
 
 
 class LocalRunner:
-    """A Ctrl-C ends the run that it carries out, whose `Ended` follows, and is passed on as KeyboardInterrupt."""
+    """Carries out runs here. Ctrl-C ends the current run, whose `Ended` follows, and is raised as KeyboardInterrupt."""
 
     def __init__(self, bench: Workbench) -> None:
         self._bench = bench

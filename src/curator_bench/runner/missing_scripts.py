@@ -1,4 +1,4 @@
-"""A script that is nowhere is a mistake of the matrix, said before anything runs."""
+"""Finds missing scripts before anything runs."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from curator_bench.values import Entry
 
 
 def check_scripts(config: pytest.Config, items: Iterable[pytest.Item]) -> None:
-    """Raise MatrixError with the entries that were selected and have no script.
+    """Raise MatrixError for selected entries without a script.
 
-    Where a script's path has placeholders in it, its run says so. An absolute path may be meant for the
-    machines of a fleet.
+    A path with placeholders is left to the run. An absolute path may exist only on the machines of a fleet.
     """
     fleet = config.stash[BENCHMARKS].settings.fleet
     is_elsewhere = fleet is not None and fleet.address != "local"

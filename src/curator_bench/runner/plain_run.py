@@ -1,4 +1,4 @@
-"""A plain `pytest` in a project with tests of its own: benchmarks that nothing asks for are left out, which is said."""
+"""A plain `pytest` in a project with tests of its own: benchmarks nobody asked for are left out, with a message."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OUTPUT = "curator_bench_left_out"
 
 
 class PlainRun:
-    """Registered where matrices were found that nothing asks for."""
+    """Hooks for matrices that nothing asks for."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._benchmarks = config.stash[BENCHMARKS]
@@ -29,7 +29,7 @@ class PlainRun:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, session: pytest.Session, items: list[pytest.Item]) -> None:
-        """Where nothing else was collected, benchmarks are what is meant."""
+        """Leave benchmarks out, unless nothing else was collected."""
         left_out = [item for item in items if isinstance(item.parent, MatrixModule)]
         if len(left_out) < len(items) or session.testsfailed:
             self._leave_out(items, left_out)
@@ -79,6 +79,6 @@ class PlainRun:
 
     @property
     def _where(self) -> str:
-        """The folder of the matrices, as one may name it here."""
+        """The folder of the matrices, relative to the working folder."""
         folders = {file.directory for file in self._files}
         return os.path.relpath(os.path.commonpath(folders), self._config.invocation_params.dir)

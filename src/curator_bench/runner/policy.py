@@ -1,6 +1,6 @@
-"""What follows a run of an entry: another run, and why, or its judgement.
+"""Decides what follows a run of an entry: another run, with the reason, or its judgement.
 
-Pure: no pytest, no clock, no files. Runs of this process and runs of a fleet ask the same function.
+The functions are pure: no pytest, no clock, no files. Runs of this process and of a fleet use the same ones.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ SHARE_OF_SESSION = 0.2
 
 
 class Next(StrEnum):
-    """What comes next for an entry that has run."""
+    """The next step for an entry after a run."""
 
     RETRY = "retry"
     """The run ended in an `error`, and the entry allows another attempt."""
     RUN_AGAIN = "run again"
     """The user asked for more runs of each entry."""
     CONFIRM = "confirm"
-    """A gate fails or is inconclusive: measuring again may decide it."""
+    """A gate failed or is inconclusive, and another measurement may decide it."""
     JUDGE = "judge"
 
 
 class GateState(StrEnum):
-    """What the gates of an entry say of all its runs together."""
+    """The state of an entry's gates over all its runs."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -36,22 +36,22 @@ class GateState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """How often an entry may run, by the reason for another run."""
+    """How often an entry may run, by reason."""
 
     retries: int = 0
     runs: int = 1
     confirm: int = 0
     confirm_budget_s: float | None = None
-    """The longest time for confirming in all; None leaves it to the session: ten minutes or a fifth of it."""
+    """The longest time for all confirming runs; None means ten minutes or a fifth of the session."""
     shares: int = 1
-    """The number of processes that share that time."""
+    """The number of processes that share this time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """How long the runs of all entries took so far, and how much of it was spent on confirming.
+    """The time of all runs so far, and the part of it spent on confirming.
 
-    `confirming_s` holds the expected seconds of those that are still under way.
+    `confirming_s` includes the expected seconds of confirming runs in progress.
     """
 
     runs_s: float = 0.0
@@ -67,18 +67,18 @@ class Happened:
 
     errors: int = 0
     measured: int = 0
-    """Runs that passed or failed their requirements, gates apart."""
+    """Runs that passed or failed their requirements, regardless of gates."""
     verdict: Verdict = Verdict.PASSED
     """The verdict of the last run, before its gates."""
     seconds: float = 0.0
     """The duration of the last run."""
     is_hopeless: bool = False
-    """Another attempt would end in the same error."""
+    """True if another attempt would end in the same error."""
     gates: GateState | None = None
-    """None where nobody asked the gates, or there are none."""
+    """None if the gates were not asked, or if there are none."""
 
     def after(self, verdict: Verdict, seconds: float, *, is_hopeless: bool = False) -> Happened:
-        """Count one more run in."""
+        """Return the state after one more run."""
         return replace(
             self,
             errors=self.errors + (verdict is Verdict.ERROR),
@@ -94,7 +94,7 @@ class Happened:
 class Decision:
     next: Next
     reason: str = ""
-    """For people: why it runs again, or why it was not measured again. Empty where there is nothing to explain."""
+    """Text for the user: why the entry runs again, or why it does not. Empty if that needs no explanation."""
 
 
 _JUDGE = Decision(Next.JUDGE)
@@ -113,25 +113,25 @@ def next_step(happened: Happened, allowed: Allowance, spent: Spent = NOTHING_SPE
 
 
 def asks_gates(happened: Happened, allowed: Allowance) -> bool:
-    """True where the gates decide what comes next; until then they need not be asked."""
+    """True if the next step depends on the gates."""
     is_last = happened.measured >= allowed.runs
     return happened.verdict is Verdict.PASSED and is_last and happened.measured - allowed.runs < allowed.confirm
 
 
 def is_confirming(happened: Happened, allowed: Allowance) -> bool:
-    """True of a run that is only there to confirm what the gates said of the runs before it."""
+    """True if the last run was only there to confirm the gates of the runs before it."""
     return happened.measured > allowed.runs
 
 
 def budget_s(allowed: Allowance, spent: Spent) -> float:
-    """The seconds that confirming may take of this process, from its start until now."""
+    """Return the seconds that confirming may take in this process, from its start until now."""
     if allowed.confirm_budget_s is not None:
         return allowed.confirm_budget_s / allowed.shares
     return max(LEAST_BUDGET_S / allowed.shares, SHARE_OF_SESSION * spent.runs_s)
 
 
 def _confirm(happened: Happened, allowed: Allowance, spent: Spent) -> Decision:
-    """One run that fails is always worth another; several that fail together are certain."""
+    """Confirm inconclusive gates, and a first failure. Several runs that fail together are certain."""
     is_first = happened.measured == allowed.runs
     is_open = happened.gates is GateState.INCONCLUSIVE or (happened.gates is GateState.FAILED and is_first)
     if not is_open:

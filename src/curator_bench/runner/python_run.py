@@ -1,4 +1,4 @@
-"""The run of a benchmark written in Python: what its fixtures measured and how it ended, as a row and as a report."""
+"""The run of a Python benchmark, from its fixtures' measurements to its row and test report."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ COLUMNS = {
     "peak_gpu_memory_bytes": "peak_gpu_memory",
     "average_gpu_utilization": "average_gpu_utilization",
 }
-"""The metrics that have a column of their own as well."""
+"""Metrics that also have a column of their own."""
 _OF_THE_END = ("duration", "error", "exit_code", "node", "gpu", "command", "log_path")
 SETTABLE = (*sorted(FIGURES), *_OF_THE_END)
-"""The attributes of `test_run_benchmark` that are written when the test ends."""
+"""Attributes of `test_run_benchmark` that are written when the test ends."""
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _PLAIN = (str, int, float, bool, type(None))
 
 
 class PythonRun:
-    """Begins, and writes its row, when it is made."""
+    """A run in progress. Its row is written when the object is made."""
 
     def __init__(self, item: pytest.Function, recording: Recording) -> None:
         self.recording = recording
@@ -70,14 +70,14 @@ class PythonRun:
         self._start = recording.start(self._run)
 
     def take(self, metrics: Mapping[str, Scalar]) -> None:
-        """Keeps what was measured, each where it belongs."""
+        """Keep metrics, and set their columns."""
         self.metrics.update(metrics)
         for metric, column in COLUMNS.items():
             if metric in metrics:
                 self._set(column, metrics[metric])
 
     def note_cluster(self, cluster: Cluster, *, details: bool = False) -> None:
-        """What the row says of the cluster; with `details`, also which one it was."""
+        """Note the cluster's size in the row; with `details` also its name, id and dashboard."""
         self._set("ray_version", cluster.ray_version or self._columns["ray_version"])
         self._set("ray_num_cpus", cluster.resources.get("CPU"))
         self._set("ray_num_gpus", cluster.resources.get("GPU", 0.0) if cluster.resources else None)
@@ -89,12 +89,12 @@ class PythonRun:
 
     @property
     def origin(self) -> tuple[EntryKey, str | None]:
-        """What its history is kept by, and its definition."""
+        """The entry's key in the history, and its definition."""
         return EntryKey(self._run.name, self._run.file), self._run.definition_hash or None
 
     @property
     def row(self) -> TestRun:
-        """The row as an object of its own; what is set on it is written when the run ends."""
+        """The row as an object. Attributes that are set on it are written when the run ends."""
         if self._row is None:
             from curator_bench.store.schema import TestRun
 
@@ -108,25 +108,25 @@ class PythonRun:
             self._call_s = seconds
 
     def note_verdict(self, verdict: Verdict, error: str) -> None:
-        """The first that is not `passed` stays."""
+        """Set the verdict. The first one other than `passed` stays."""
         if self.verdict is Verdict.PASSED:
             self.verdict, self.error = verdict, error
 
     def result(self) -> RunResult:
-        """What was measured, for whoever judges it."""
+        """Return the measurements as a result, for a judge."""
         run, now = self._run, datetime.now(UTC).isoformat()
         return RunResult(
             run.name, self.verdict, run.started_at, now, 0.0, metrics=self.metrics, warnings=tuple(self.warnings)
         )
 
     def record(self) -> None:
-        """Completes the row."""
+        """Complete the row."""
         if "call" not in self._outcomes:
             self.note_verdict(Verdict.ERROR, "its test was not called")
         self.recording.finish(self._run.uid, end_of(self.so_far()))
 
     def so_far(self) -> RunRecord:
-        """The run as it is now; at its end, what came of it."""
+        """Return the record of the run in its present state. At its end it is complete."""
         columns, directory = self._settled(), item_dir(self._item)
         return RunRecord(
             **{name: getattr(self._run, name) for name in Run.__dataclass_fields__ if name != "directory"},
@@ -155,7 +155,7 @@ class PythonRun:
             setattr(self._row, column, value)
 
     def _settled(self) -> dict[str, Any]:
-        """The columns as they are now, with what was set on the row."""
+        """Return the present columns, including attributes set on the row."""
         if self._row is not None:
             said = {name: getattr(self._row, name) for name in SETTABLE}
             self._columns.update({name: value for name, value in said.items() if value is not None})
@@ -184,7 +184,7 @@ def run_of(item: pytest.Function) -> Run:
 
 
 def _words(command: str | None) -> tuple[str, ...]:
-    """The words of a command as somebody has set it."""
+    """Split a command that a fixture set on the row."""
     try:
         return tuple(shlex.split(command or ""))
     except ValueError:
@@ -192,7 +192,7 @@ def _words(command: str | None) -> tuple[str, ...]:
 
 
 def parameters_of(item: pytest.Function) -> dict[str, Any]:
-    """What the test was parametrized with, told without what differs from run to run and from machine to machine."""
+    """Return the test's parameters, without parts that differ between runs or machines."""
     callspec = getattr(item, "callspec", None)
     return {name: _told(value) for name, value in callspec.params.items()} if callspec else {}
 
@@ -211,5 +211,5 @@ def _definition(item: pytest.Function) -> str | None:
     parameters = {**parameters_of(item), **{f"entry {entry.id}": definition_hash(entry) for entry in entries}}
     try:
         return function_hash(textwrap.dedent(inspect.getsource(item.function)), parameters)
-    except (OSError, TypeError):  # made by a program, which leaves no source
+    except (OSError, TypeError):  # code made by a program has no source
         return None

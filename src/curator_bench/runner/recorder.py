@@ -1,4 +1,4 @@
-"""The recorder of one pytest process: opened when it is first needed, told of runs, closed with the process."""
+"""The recorder of one pytest process. It is opened on first use and closed with the process."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _RECORDING = pytest.StashKey["Recording"]()
 
 
 class Recording:
-    """The recorder of this process, and the heartbeat of its runs under way."""
+    """The recorder of this process, with the heartbeat of its runs in progress."""
 
     def __init__(self, config: pytest.Config, database: Database) -> None:
         self.database = database
@@ -46,7 +46,7 @@ class Recording:
         self._heart: threading.Thread | None = None
 
     def start(self, run: Run) -> RunStart:
-        """Records that a run starts now, in this process, or in a fleet on behalf of it."""
+        """Record that a run starts now, in this process or in a fleet."""
         start = start_of(run, self._process)
         self.recorder.start_run(start)
         self._under_way.add(run.uid)
@@ -74,7 +74,7 @@ class Recording:
 
 
 def recording_of(config: pytest.Config) -> Recording | None:
-    """The recording of this process; None without --benchmark."""
+    """Return the recording of this process, or None without --benchmark."""
     settings = config.stash[BENCHMARKS].settings
     if not settings.benchmark:
         return None
@@ -91,20 +91,20 @@ def recorder_of(config: pytest.Config) -> Recorder | None:
 
 
 def begin(config: pytest.Config) -> None:
-    """In the controller, before anything runs: what is wrong with the database is said now and not by every worker."""
+    """Record the invocation before anything runs. Database problems then show once, not in every worker."""
     recorder = recorder_of(config)
     if recorder is not None:
         recorder.start_invocation()
 
 
 def finish(config: pytest.Config, exit_status: int) -> None:
-    """In the controller, when all has run."""
+    """Record the end of the invocation, in the controller."""
     if _RECORDING in config.stash:
         config.stash[_RECORDING].recorder.finish_invocation(exit_status)
 
 
 def problems(config: pytest.Config) -> tuple[str, ...]:
-    """One line for each kind of thing that this process could not record."""
+    """Return a line for each kind of thing that could not be recorded."""
     return config.stash[_RECORDING].recorder.problems() if _RECORDING in config.stash else ()
 
 
@@ -131,7 +131,7 @@ def _this_process(machine_id: str) -> Process:
 
 
 def note_links(config: pytest.Config, links: Mapping[str, Mapping[str, str]]) -> None:
-    """Keeps where sinks show the session (under the empty uid) and its runs, by sink; nothing without --benchmark."""
+    """Record the URLs of sinks by run (the session has the empty uid). No-op without --benchmark."""
     recorder = recorder_of(config)
     if recorder is not None and links:
         recorder.note_links(links)

@@ -1,4 +1,4 @@
-"""The hooks of recording, registered only with --benchmark: the ends of runs, of workers and of the invocation."""
+"""The hooks of recording, registered only with --benchmark: they note the ends of runs, workers and the invocation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OUTPUT = "curator_bench_problems"
 
 
 class RecordingHooks:
-    """In the controller it opens the database at once, so that what is wrong with it is said before anything runs."""
+    """Hooks of recording. In the controller they open the database at once, to report problems before anything runs."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config

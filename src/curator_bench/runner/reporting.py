@@ -1,4 +1,4 @@
-"""RunResult to RunRecord: what leaves the process that ran it, as results.json and on the test report."""
+"""Turns a RunResult into a RunRecord, and publishes it as results.json and on the test report."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from curator_bench.values import Check, Entry, RunRecord, RunResult, Verdict
 
 _MOST_PROPERTIES = 200
 _MEASURED = tuple(field.name for field in fields(RunResult) if field.name != "verdict")
-"""The fields that a record takes over from the result."""
+"""Fields that a record takes over from the result."""
 
 
 def note_run(
@@ -32,8 +32,8 @@ def note_run(
 ) -> RunRecord:
     """Complete the row of a judged run, write results.json and results.jsonl, and keep the run for the test report.
 
-    The files come after the row, so that none says `passed` before it is so. Whoever resumes a session that was killed
-    in between finds results.json beside its place (`take_pending`).
+    The files come after the row, so that no file says `passed` before the row does. After a kill in between, a resumed
+    session finds results.json beside its place (`take_pending`).
     """
     session_dir = item.config.stash[BENCHMARKS].session_dir
     run = record_of(item, entry, result, verdict, checks)
@@ -50,7 +50,7 @@ def note_run(
 def record_of(
     item: pytest.Item, entry: Entry, result: RunResult, verdict: Verdict, checks: Sequence[Check]
 ) -> RunRecord:
-    """The record of a judged run, with those of the same item before it."""
+    """Return the record of a judged run, including the item's earlier runs."""
     benchmarks = item.config.stash[BENCHMARKS]
     definition = item.stash.get(DEFINITION, None) or definition_of(entry)
     shown = masked_result(result, benchmarks.mask)
@@ -78,7 +78,7 @@ def record_of(
 
 
 def _earlier(item: pytest.Item, uid: str) -> tuple[RunRecord, ...]:
-    """One run of an item counts, the last; sinks are told of the others too, wherever it is read."""
+    """Return the item's earlier runs. Only the last run counts, but sinks also get the others."""
     before = item.stash.get(RUN, None)
     if before is None:
         return ()
@@ -88,7 +88,7 @@ def _earlier(item: pytest.Item, uid: str) -> tuple[RunRecord, ...]:
 
 
 def _after(write: Callable[[], None], run: RunRecord) -> RunRecord:
-    """The run after it was written; where it cannot be, with a warning that says so."""
+    """Write the run. If that fails, return it with a warning."""
     try:
         write()
     except OSError as error:
@@ -109,7 +109,7 @@ def _publish(session_dir: Path, run: RunRecord) -> None:
 
 
 def add_properties(item: pytest.Item, verdict: Verdict, result: RunResult, checks: Sequence[Check] = ()) -> None:
-    """For junit XML and whoever reads reports: of the attempt that counts."""
+    """Add properties of the run to the item, for junit XML and other readers of reports."""
     item.user_properties.append(("verdict", str(verdict)))
     if inconclusive := [f"{check.metric} {check.bound}" for check in checks if check.is_inconclusive]:
         item.user_properties.append(("inconclusive", ", ".join(inconclusive)))

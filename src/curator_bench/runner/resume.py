@@ -1,6 +1,6 @@
-"""--bench-resume: which entries of a session are done already, by its directory and, with --benchmark, its database.
+"""--bench-resume: finds finished entries of a session in its folder and, with --benchmark, in its database.
 
-Where the two do not agree, or the entry is not what it was, it runs again, and that is said.
+If the two disagree, or the entry has changed, it runs again, and the reason is shown.
 """
 
 from __future__ import annotations
@@ -37,24 +37,24 @@ _MOST_NAMES = 3
 
 @dataclass(slots=True)
 class Done:
-    """What need not run, and what must run although something is there."""
+    """The entries that need not run, and those that run again in spite of earlier results."""
 
     runs: dict[str, RunRecord] = field(default_factory=dict)
-    """By the entry's id: its results.json."""
+    """The finished runs by entry id."""
     again: dict[str, str] = field(default_factory=dict)
-    """By the entry's id: why it runs again."""
+    """The reasons to run again, by entry id."""
     doubted: set[str] = field(default_factory=set)
-    """The uids of those."""
+    """The uids of runs that are not trusted."""
 
 
 class ResumeHooks:
-    """Registered with --bench-resume. In a worker of pytest-xdist the controller has said what is done."""
+    """The hooks of --bench-resume. A worker of pytest-xdist takes over what the controller found."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._benchmarks = config.stash[BENCHMARKS]
         self._found = Done()
         self._silent: dict[pytest.Item, str] = {}
-        """Why they come last."""
+        """Items claimed by a machine that may be dead, with the reason why they come last."""
         self._is_worker = hasattr(config, "workerinput")
         if not self._is_worker:
             self._found = find_done(config)
@@ -74,7 +74,7 @@ class ResumeHooks:
             self._put_off(config, items)
 
     def _put_off(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        """Entries that another machine claimed, and may have died with, come last: by then it is known."""
+        """Move entries claimed by a machine that may be dead to the end. By then its state is known."""
         for item in items:
             if (entry := entry_of(item)) and (silence := silence_of(config, entry)):
                 self._silent[item] = f"{entry.id} is {in_words(silence)}"
@@ -82,15 +82,15 @@ class ResumeHooks:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
-        """Before the item, and so no part of its time: whether it is ours to run is known when it is said to run."""
+        """Claim the entry before its item, so that waiting does not count as the item's time."""
         entry = entry_of(item) if isinstance(item.parent, MatrixModule) and not self._is_worker else None
         if entry is None:
             return (yield)
         report = item.config.pluginmanager.get_plugin(REPORT)
-        if self._benchmarks.settings.fleet is None:  # which has claimed it, and something better to do than to wait
+        if self._benchmarks.settings.fleet is None:  # a fleet has claimed it and does not wait
             if item in self._silent:
                 await_a_sign(item.config, entry, report.say if report is not None else lambda _: None)
-            with suppress(BenchError):  # which the item raises in its turn
+            with suppress(BenchError):  # raised again when the item runs
                 claim(item, entry)
         if report is not None and NOT_HERE in item.stash:
             report.note_elsewhere(item.nodeid, item.stash[NOT_HERE])
@@ -101,7 +101,7 @@ class ResumeHooks:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """The controller of pytest-xdist hears by it that the entry is another invocation's."""
+        """Tell the controller of pytest-xdist that another invocation has the entry."""
         report = yield
         if report.skipped and NOT_HERE in item.stash:
             vars(report)["curator_bench_elsewhere"] = item.stash[NOT_HERE]
@@ -110,7 +110,7 @@ class ResumeHooks:
     def pytest_report_collectionfinish(
         self, config: pytest.Config, items: Sequence[pytest.Item] | None = None
     ) -> list[str]:
-        """What runs again is told of `items`, where there are any."""
+        """Show what is done and what runs again. If `items` are given, only they are listed."""
         verbose = config.get_verbosity() > 0
         found = self._found
         if items is not None:
@@ -124,14 +124,14 @@ class ResumeHooks:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_setupnodes(self, config: pytest.Config) -> None:
-        """Where workers collect, the controller reports no collection."""
+        """Show the same with workers, when pytest does not report the collection."""
         if (terminal := config.pluginmanager.get_plugin("terminalreporter")) is not None:
             for line in self.pytest_report_collectionfinish(config):
                 terminal.write_line(line)
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        """Nothing left to run is what one resumes for; what is kept and did not pass stays a failure."""
+        """Correct the exit code: 0 if nothing was left to run, 1 if a kept run did not pass."""
         if hasattr(session.config, "workerinput") or exitstatus not in (pytest.ExitCode.NO_TESTS_COLLECTED, 0):
             return
         if any(not run.passed for run in self._found.runs.values()):
@@ -141,7 +141,7 @@ class ResumeHooks:
 
 
 def find_done(config: pytest.Config) -> Done:
-    """Looks at every entry of the matrices."""
+    """Find the finished runs of all entries."""
     benchmarks = config.stash[BENCHMARKS]
     kept = KEPT[benchmarks.settings.resume or "passed"]
     recorded = recorded_runs(config)
@@ -163,7 +163,7 @@ def find_done(config: pytest.Config) -> Done:
 
 
 def recorded_runs(config: pytest.Config) -> dict[tuple[str, str], RecordedRun] | None:
-    """By path and name; None without --benchmark."""
+    """Return the newest recorded runs by file and entry id, or None without --benchmark."""
     recording = recording_of(config)
     if recording is None:
         return None
@@ -175,7 +175,7 @@ def recorded_runs(config: pytest.Config) -> dict[tuple[str, str], RecordedRun] |
 
 
 def told(found: Done, directory: Path, total: int, verbose: bool) -> Iterator[str]:
-    """For people: what is done, when and where; what runs again and why."""
+    """Yield lines for the user: the finished runs with time and host, and the reasons to run again."""
     if not found.runs and not found.again:
         yield f"resume: nothing of {directory} is done"
         return
@@ -197,7 +197,7 @@ def told(found: Done, directory: Path, total: int, verbose: bool) -> Iterator[st
 
 
 def _told_again(again: Mapping[str, str], verbose: bool) -> Iterator[str]:
-    """A line for each reason; with -v for each entry."""
+    """Yield a line for each reason, or with -v for each entry."""
     by_reason: dict[str, list[str]] = {}
     for name, why in again.items():
         by_reason.setdefault(why, []).append(name)

@@ -1,4 +1,4 @@
-"""The seam between conducting and running: what is ordered, what is heard, and who carries it out."""
+"""The interface of runners: orders go in, events come out."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from curator_bench.values import Cause, Plan, RunResult
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """One run of an entry that is to be carried out."""
+    """An order to run an entry once."""
 
     plan: Plan
     needs: Slice = field(default_factory=Slice)
     not_on: frozenset[str] = frozenset()
-    """Nodes on which an earlier attempt failed: avoided where there are others."""
+    """Nodes on which an earlier attempt failed. They are avoided if there are others."""
     like: Where | None = None
-    """The place of the run that this one confirms: it runs there, or on a machine of the same kind."""
+    """The place of the run that this one confirms. The order runs there, or on a machine of the same kind."""
     longest_s: float = math.inf
-    """A run that has not answered after so many seconds is ended."""
+    """Seconds after which a run without an answer is ended."""
 
     @property
     def uid(self) -> str:
@@ -33,12 +33,12 @@ class Order:
 class Began:
     uid: str
     where: Where | None = None
-    """None is this process."""
+    """None stands for this process."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progressed:
-    """`status` is what the run says of itself at this moment: the content of its status.json."""
+    """News of a run. `status` is the content of its status.json."""
 
     uid: str
     status: Mapping[str, Any]
@@ -53,32 +53,32 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A run never began, and never will."""
+    """The run never began, and never will."""
 
     uid: str
     reason: str
     cause: Cause
     is_final: bool = False
-    """Another attempt would be refused, too."""
+    """True if another attempt would be refused as well."""
 
 
 Event: TypeAlias = Began | Progressed | Ended | Refused
 
 
 class Runner(Protocol):
-    """Carries out runs, one after the other or side by side. Each order is answered by one `Ended` or `Refused`."""
+    """Carries out runs, one by one or side by side. Each order is answered by one `Ended` or `Refused`."""
 
     def has_room(self, needs: Slice) -> bool:
-        """True where one more run with these needs may be submitted now."""
+        """True if another run with these needs may be submitted now."""
 
     def submit(self, order: Order) -> None:
-        """Carry it out as soon as there is a place for it."""
+        """Run the order as soon as there is room."""
 
     def next_event(self, within_s: float) -> Event | None:
-        """Wait for what happens next; None where nothing did in that time."""
+        """Return the next event, or None if there was none in that time."""
 
     def stop(self, uid: str) -> None:
-        """End a run, in good order; its last event follows."""
+        """End a run in order. Its last event follows."""
 
     def can_repeat(self, where: Where | None) -> bool:
-        """True where a run can be measured again on the machine it was on, or on one like it."""
+        """True if a run can be repeated on the same machine, or on one of its kind."""

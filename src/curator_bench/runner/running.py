@@ -1,4 +1,4 @@
-"""Entries as pytest items: what a conductor tells and asks of them, and the run of one in this process."""
+"""Entries as pytest items: the callbacks of a conductor, and the run of an entry in this process."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from curator_bench.runner.session import provenance_of
 from curator_bench.values import Entry, Plan, RunResult, Verdict
 
 RESULT = pytest.StashKey[RunResult]()
-"""The last run of an item, where it is there before the item asks for it."""
+"""The last run of an item, if it is known before the item asks for it."""
 _WORKBENCH = pytest.StashKey[Workbench]()
 _SPENT = pytest.StashKey[Spent]()
 
 
 def run_here(item: pytest.Item, entry: Entry) -> RunResult:
-    """Run an entry in this process, as often as policy says; what a fleet has run already is there."""
+    """Run an entry in this process, as often as policy says. If a fleet has run it, return that result."""
     if RESULT in item.stash:
         return item.stash[RESULT]
     if NOT_HERE in item.stash or claim(item, entry):
@@ -55,7 +55,7 @@ def run_here(item: pytest.Item, entry: Entry) -> RunResult:
 
 
 class ItemCallbacks:
-    """The pytest side of a conductor."""
+    """The callbacks for items that run in this process."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -64,7 +64,7 @@ class ItemCallbacks:
         return True
 
     def plan(self, job: Job) -> Plan:
-        """The plan as hooks want it."""
+        """Return the plan, as changed by the hook `pytest_bench_plan`."""
         plan = plan_of(job.entry, self._config.stash[BENCHMARKS])
         plan = replace(plan, attempt=job.attempt, uid=uuid.uuid4().hex)
         return job.item.ihook.pytest_bench_plan(item=job.item, plan=plan) or plan
@@ -81,7 +81,7 @@ class ItemCallbacks:
             entry_record.start(item, job.entry, job.plan, where)
 
     def progressed(self, job: Job, status: Mapping[str, Any]) -> None:
-        """The controller polls the status file of what runs here."""
+        """No-op: the controller reads the status file of local runs."""
 
     def ended(self, job: Job, result: RunResult) -> None:
         job.item.ihook.pytest_bench_run_finished(item=job.item, result=result)
@@ -97,17 +97,17 @@ class ItemCallbacks:
         note_run(job.item, job.entry, outcome.result, outcome.verdict, outcome.checks)
 
     def judge(self, job: Job, result: RunResult) -> None:
-        """The item itself judges it, once fixtures have seen it."""
+        """Keep the result. The item itself judges it after its fixtures."""
         job.item.stash[RESULT] = result
 
     def interrupted(self, job: Job, result: RunResult | None) -> None:
-        """Nobody will judge it."""
+        """Record the stopped run, which its item will not judge."""
         if result is not None:
             note_interrupted(job.item, job.entry, result)
 
 
 def note_interrupted(item: pytest.Item, entry: Entry, result: RunResult) -> None:
-    """Record a run that was stopped from outside, and show it."""
+    """Record and show a run that was stopped from outside."""
     run = note_run(item, entry, result, result.verdict, ())
     if (report := item.config.pluginmanager.get_plugin(REPORT)) is not None:
         report.note_interrupted(run)
@@ -115,7 +115,7 @@ def note_interrupted(item: pytest.Item, entry: Entry, result: RunResult) -> None
 
 
 def allowance(item: pytest.Item, entry: Entry) -> Allowance:
-    """How often the entry of an item may run; only runs that the item has judged are measured again."""
+    """Return how often the entry may run. Runs are confirmed only if the item uses `judge_run`."""
     settings = item.config.stash[BENCHMARKS].settings
     is_judged = "judge_run" in getattr(item, "fixturenames", ())
     return Allowance(
@@ -128,7 +128,7 @@ def allowance(item: pytest.Item, entry: Entry) -> Allowance:
 
 
 def workbench(config: pytest.Config) -> Workbench:
-    """What the runs of this process share; made by the first of them."""
+    """Return the workbench that the runs of this process share. The first run makes it."""
     if _WORKBENCH not in config.stash:
         controller = os.getppid() if hasattr(config, "workerinput") else None
         config.stash[_WORKBENCH] = Workbench(
@@ -139,12 +139,12 @@ def workbench(config: pytest.Config) -> Workbench:
 
 
 def plan_of(entry: Entry, benchmarks: Benchmarks) -> Plan:
-    """All there is to know of a run of this entry in this session."""
+    """Return the plan of a run of this entry in this session."""
     settings = benchmarks.settings
     command = command_of(entry, os.environ)
     artifacts = entry.file.artifacts_dir
     fleet = settings.fleet
-    # Other machines are told of no more secrets than they need: scripts there do not have our environment.
+    # Other machines get only the secrets they need, because scripts there do not inherit our environment.
     known = benchmarks.matrix.mask if fleet and fleet.address != "local" else benchmarks.mask
     return Plan(
         name=entry.id,

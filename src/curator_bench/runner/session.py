@@ -1,4 +1,4 @@
-"""The session of this invocation: its folders, where it can be looked at, and its facts, looked up once for all."""
+"""The session of this invocation: its folders, its addresses and its facts, which are looked up once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PLACEHOLDER = re.compile(r"\{(results_path|session_name|session_path)(_url)?\}"
 
 @dataclass(frozen=True, slots=True)
 class BenchSession:
-    """The session this invocation runs in."""
+    """The session of this invocation."""
 
     name: str
     directory: Path
@@ -38,7 +38,7 @@ def bench_session(config: pytest.Config) -> BenchSession:
 
 
 def item_dir(item: pytest.Item) -> Path:
-    """The folder of an item: its entry's, or one named after its node id."""
+    """Return the folder of an item: that of its entry, or one named after its node id."""
     session = bench_session(item.config).directory
     entry = entry_of(item)
     if entry is not None and entry.folder:
@@ -47,14 +47,14 @@ def item_dir(item: pytest.Item) -> Path:
 
 
 def provenance_of(config: pytest.Config) -> Provenance:
-    """The provenance of the runs of this process."""
+    """Return the provenance of the runs of this process."""
     if _PROVENANCE not in config.stash:
         config.stash[_PROVENANCE] = Provenance(rootdir(config))
     return config.stash[_PROVENANCE]
 
 
 def session_of(config: pytest.Config) -> Session:
-    """The session this invocation joins, without its environment, which takes longer to look up."""
+    """Return the session without its environment, which takes longer to find."""
     if _SESSION not in config.stash:
         config.stash[_SESSION] = _session(config, config.stash[BENCHMARKS])
     return config.stash[_SESSION]
@@ -82,12 +82,12 @@ def _session(config: pytest.Config, benchmarks: Benchmarks) -> Session:
 
 
 def subjects_of(benchmarks: Benchmarks) -> list[str]:
-    """The names of all packages under test."""
+    """Return the names of all packages under test."""
     return list(dict.fromkeys(subject.package for file in benchmarks.matrix.files for subject in file.subjects))
 
 
 def ci_run_url() -> str | None:
-    """The page of the CI job we run in, where its system tells."""
+    """Return the page of the current CI job, if the CI system provides it."""
     env = os.environ
     if "GITHUB_RUN_ID" in env:
         return (
@@ -97,7 +97,7 @@ def ci_run_url() -> str | None:
 
 
 def viewer_url(benchmarks: Benchmarks) -> str:
-    """--bench-viewer-url, else what a matrix says, with its placeholders filled in; empty where nobody says."""
+    """Return --bench-viewer-url or the matrix's, with placeholders filled in; empty if there is none."""
     files = benchmarks.matrix.files
     said = [benchmarks.settings.viewer_url]
     said += [url for file in files for url in (file.viewer_url, file.viewer_url_template)]
@@ -117,12 +117,12 @@ def viewer_url(benchmarks: Benchmarks) -> str:
 
 
 def shown_path(path: str, benchmarks: Benchmarks) -> str:
-    """A path of ours as those who read of it know it."""
+    """Return a path as its readers know it: outside of a container."""
     return host_path(path, _mounts(benchmarks)) if path else path
 
 
 def host_path(path: str, mounts: Iterable[tuple[str, str]]) -> str:
-    """A path inside the container on the host; `mounts` are pairs of the two, of which the longest that fits counts."""
+    """Translate a path in the container to the host. `mounts` are pairs of host and container path."""
     for host, container in sorted(mounts, key=lambda mount: len(mount[1]), reverse=True):
         if path == container or path.startswith(container.rstrip("/") + "/"):
             return host.rstrip("/") + path[len(container.rstrip("/")) :]

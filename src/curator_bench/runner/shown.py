@@ -1,4 +1,4 @@
-"""Results and checks as they may be written: without a secret in any of their texts."""
+"""Results and checks for output, with secrets masked."""
 
 from __future__ import annotations
 

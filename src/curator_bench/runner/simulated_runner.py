@@ -1,4 +1,4 @@
-"""A fleet in simulated time: thousands of nodes and runs in seconds, to see how runs are conducted."""
+"""A fleet in simulated time. It conducts thousands of runs on thousands of nodes in seconds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from curator_bench.runner.runner import Began, Ended, Event, Order, Refused
 from curator_bench.values import Cause, RunResult, Verdict
 
 Script = Callable[[Order, Where], RunResult]
-"""The result of a run, on the node it is on; it ends when its duration has passed."""
+"""A function that returns the result of a run on a node. The run ends when its duration has passed."""
 
 
 @dataclass(slots=True)
@@ -23,7 +23,7 @@ class _Node:
     name: str
     free: int
     queue: deque[Order] = field(default_factory=deque)
-    """Runs that must be on this node."""
+    """Runs that must run on this node."""
     under_way: dict[str, Order] = field(default_factory=dict)
 
     @property
@@ -32,17 +32,17 @@ class _Node:
 
 
 class SimulatedRunner:
-    """Nodes with so many slots each, of which a run takes one; as many runs may wait as there are slots."""
+    """Nodes with a number of slots each. A run takes a slot, and as many runs may wait as there are slots."""
 
     def __init__(self, nodes: int, slots: int, script: Script) -> None:
         self.now = 0.0
-        """Seconds since the start, as simulated."""
+        """Simulated seconds since the start."""
         self.refuse_next = ""
-        """The reason why the next order is refused; empty where it is not."""
+        """The reason to refuse the next order; empty to accept it."""
         self._script = script
         self._nodes = {name: _Node(name, slots) for name in (f"node{number}" for number in range(nodes))}
         self._free = deque(name for _ in range(slots) for name in self._nodes)
-        """A name for each slot that may be free."""
+        """A node name for each slot that may be free."""
         self._room = nodes * slots
         self._queue: deque[Order] = deque()
         self._unanswered: dict[str, _Node | None] = {}
@@ -84,7 +84,7 @@ class SimulatedRunner:
         return where is None or where.node in self._nodes
 
     def lose(self, name: str) -> None:
-        """A node dies, and what runs on it ends in an `error`."""
+        """Let a node die. Its runs end in an `error`."""
         node = self._nodes.pop(name)
         for uid, order in node.under_way.items():
             died = answer_for(order.plan, Verdict.ERROR, f"{name} died", Cause.NODE, datetime.now(UTC), name)
@@ -107,7 +107,7 @@ class SimulatedRunner:
         self._note(Ended(order.uid, result, node.where), result.duration_s)
 
     def _answered(self, uid: str) -> None:
-        """Its slot goes to who waits for this node, else to the next of all."""
+        """Free a run's slot. The next run on it is one that must be on this node, or else the next in the queue."""
         node = self._unanswered.pop(uid)
         if node is None or node.name not in self._nodes:
             return

@@ -1,4 +1,4 @@
-"""The hooks that tell sinks, registered only in the controller and only where there are sinks to be told."""
+"""The hooks that report to sinks, registered only in the controller and only if there are sinks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def sink_hooks(config: pytest.Config) -> SinkHooks | None:
-    """None where nobody is to be told. Raises BenchError for mistakes in the blocks of sinks."""
+    """Return the hooks, or None without sinks. Raises BenchError for mistakes in sinks' blocks."""
     benchmarks = config.stash[BENCHMARKS]
     warnings: list[Mistake] = []
     chosen = choose(benchmarks.matrix, benchmarks.settings, warnings)
@@ -45,7 +45,7 @@ def sink_hooks(config: pytest.Config) -> SinkHooks | None:
 
 
 class SinkHooks:
-    """Results come here as they come to the terminal: on test reports, from wherever they were run."""
+    """Passes results to sinks. They arrive on test reports, wherever they were run."""
 
     def __init__(self, config: pytest.Config, chosen: list[Chosen]) -> None:
         self._config = config
@@ -56,7 +56,7 @@ class SinkHooks:
         self._expected = 0
         self._began = datetime.now(UTC)
         self._verdicts: dict[str, str] = {}
-        """The verdict of each run that sinks were given, by node id."""
+        """The verdict of each run passed to sinks, by node id."""
         self._dispatcher: Dispatcher | None = None
         self._links: dict[str, dict[str, str]] = {}
 
@@ -85,7 +85,7 @@ class SinkHooks:
 
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_sessionfinish(self, exitstatus: int) -> Generator[None, object, object]:
-        """When what was interrupted elsewhere is known, and before pytest writes its summary."""
+        """End the session of the sinks, after interrupted runs are known and before pytest's summary."""
         try:
             return (yield)
         finally:
@@ -102,7 +102,7 @@ class SinkHooks:
                 terminalreporter.write_line(line, yellow=line.startswith("warning:"))
 
     def _told(self) -> Dispatcher:
-        """Sinks are told of a session when its first run starts."""
+        """Return the dispatcher. Sinks hear of a session when its first run starts."""
         if self._dispatcher is None:
             session = self._session()
             source = source_of(self._benchmarks)
@@ -150,9 +150,9 @@ class SinkHooks:
 
 
 def shown_to_sinks(run: RunRecord, entry: Entry | None, benchmarks: Benchmarks) -> RunRecord:
-    """The record with its secrets masked and its log's path as people know it.
+    """Return the record for sinks: secrets masked, and the log's path as its readers know it.
 
-    A run whose process was lost does not say itself what it was; its entry does.
+    The record of a lost process lacks facts, which its entry supplies.
     """
     run = dataclasses.replace(
         run,
@@ -166,7 +166,9 @@ def shown_to_sinks(run: RunRecord, entry: Entry | None, benchmarks: Benchmarks) 
 
 
 def source_of(benchmarks: Benchmarks) -> dict[str, Any]:
-    """The facts for `curator-bench resend`: the matrix files, whose variables are read again, and this process."""
+    """Return what `curator-bench resend` needs: the matrix files and options, and this process. Variables are read
+    again.
+    """
     settings = benchmarks.settings
     here = identify(os.getpid())
     return {

@@ -1,4 +1,4 @@
-"""Calls `pytest_bench_session_summary` where somebody implements it, and shows the lines it returns."""
+"""Calls the hook `pytest_bench_session_summary` if it is implemented, and shows the lines it returns."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class SummaryHook:
-    """A plugin of the controller. It comes after the table of runs."""
+    """A plugin of the controller. Its lines follow the table of runs."""
 
     def __init__(self, config: pytest.Config, report: TerminalReport) -> None:
         self._config, self._report = config, report
@@ -31,7 +31,7 @@ class SummaryHook:
             answers = self._config.hook.pytest_bench_session_summary(
                 config=self._config, session=session_of(self._config), runs=self._report.runs
             )
-            for said in reversed(answers):  # pytest calls the last one registered first
+            for said in reversed(answers):  # pytest calls the last registered one first
                 yield from [said] if isinstance(said, str) else map(str, said)
-        except Exception as error:  # a report that fails is a warning, whatever it raises
+        except Exception as error:  # a failing report is a warning, whatever it raises
             yield f"warning: pytest_bench_session_summary: {type(error).__name__}: {error}"

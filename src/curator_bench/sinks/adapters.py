@@ -1,4 +1,4 @@
-"""Sinks written for the older runners, as sinks of ours: two interfaces, told apart by their methods."""
+"""Adapters for sinks written for the older runners. The methods of a sink tell which of two interfaces it has."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from curator_bench.values import Check, RunRecord, Scalar, Session, Summary, Ver
 
 
 class OpenConfig(SinkConfig):
-    """Settings whose names only the sink itself knows."""
+    """The settings of an older sink. Any key is accepted, because only the sink knows its own."""
 
     model_config = ConfigDict(extra="allow")
 
 
 def adapted(found: Any, name: str) -> type[Sink[Any]]:
-    """A class of ours that speaks to `found`: a sink's class, or a class or an object of an older interface.
+    """Return a Sink class for `found`: a Sink class itself, or a class or object of an older interface.
 
-    Older interfaces know one result of an entry: they are told of its last run.
+    Older interfaces know one result per entry, so an adapter reports the last run only.
     """
     if isinstance(found, type) and issubclass(found, Sink):
         if not (isinstance(found.config_model, type) and issubclass(found.config_model, SinkConfig)):
@@ -38,7 +38,7 @@ def adapted(found: Any, name: str) -> type[Sink[Any]]:
 
 
 class _Adapter(Sink[OpenConfig]):
-    """Makes their object when the session starts, on the sink's own thread."""
+    """Base class of the adapters. The older object is made when the session starts, on the sink's thread."""
 
     config_model = OpenConfig
     theirs: ClassVar[Any]
@@ -55,13 +55,13 @@ class _Adapter(Sink[OpenConfig]):
         return self._object
 
     def _tell(self, method: str, *given: Any) -> None:
-        """Calls one of their methods, if there is one, with as many arguments as it takes."""
+        """Call a method of the older object, if it has one, with as many arguments as it takes."""
         if (found := getattr(self._object, method, None)) is not None:
             _call_with(found, *given)
 
 
 class _ProcessingSink(_Adapter):
-    """`__init__(config)`, `initialize(session_name, env_data)`, `process_result(result)`, `finalize()`."""
+    """Adapter for `__init__(config)`, `initialize(session_name, env_data)`, `process_result(result)`, `finalize()`."""
 
     def start_session(self, session: Session) -> None:
         self._make()
@@ -76,7 +76,9 @@ class _ProcessingSink(_Adapter):
 
 
 class _LoggingSink(_Adapter):
-    """`start_session`; for each run `start_run, log_params, log_metrics, log_artifact, end_run`; `end_session`."""
+    """Adapter for `start_session`, then `start_run, log_params, log_metrics, log_artifact, end_run`, then
+    `end_session`.
+    """
 
     def start_session(self, session: Session) -> None:
         self._make()
@@ -97,7 +99,7 @@ class _LoggingSink(_Adapter):
 
 
 def _call_with(call: Any, *given: Any) -> Any:
-    """Older sinks differ in how much they want to be given."""
+    """Call with as many of the arguments as are accepted. Parameters beyond them without a default get None."""
     try:
         parameters = inspect.signature(call).parameters.values()
     except (TypeError, ValueError):
@@ -122,7 +124,7 @@ def _result_of_old(result: RunRecord) -> dict[str, Any]:
         "timeout": result.verdict is Verdict.TIMEOUT,
         "script_params": dict(result.params),
         "script_metrics": dict(result.metrics),
-        "tasks": [],  # a pickle is opened by nobody but the short-lived child that sums it up into metrics
+        "tasks": [],  # the pickle is opened only by a short-lived child process, which turns it into metrics
         "command": " ".join(result.command),
         "returncode": result.exit_code,
         "stdouterr_file": result.log_path,

@@ -1,7 +1,7 @@
-"""Sinks whose library works in a process of its own, which this one starts, speaks to and ends.
+"""Sinks whose library runs in a child process: start it, talk to it, end it.
 
-What such a library imports, prints, and reads from its environment stays there; its computing yields to the benchmarks;
-and a call that hangs can be ended.
+The library's imports, output and environment stay in the child. It runs at a lower priority than the benchmarks, and a
+call that hangs can be ended.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ _PATIENCE_S = 5
 
 
 class ChildSink(Sink[Config]):
-    """Hands all it is told to a sink of the same settings in a child process."""
+    """A sink that passes every call on to the `worker` sink, which has the same settings, in a child process."""
 
     worker: ClassVar[str]
-    """`module:Class` of that sink."""
+    """The sink class in the child, as `module:Class`."""
 
     _child: _Child | None = None
     _session: Session | None = None
 
     def environment(self) -> Mapping[str, str]:
-        """Variables for the child, which go before those there are."""
+        """Return environment variables for the child. They override the inherited ones."""
         return {}
 
     def start_session(self, session: Session) -> None:
@@ -65,7 +65,7 @@ class ChildSink(Sink[Config]):
             self._child.end()
 
     def _ask(self, method: str, told: Sequence[Message]) -> None:
-        """A child that is gone is replaced, and hears of the session first."""
+        """Send a call to the child. If the child has ended, start another and repeat `start_session` first."""
         if self._child is None or not self._child.is_alive:
             self._child = self._new_child()
             if method != "start_session" and self._session is not None:
@@ -101,11 +101,11 @@ def _error(error: Mapping[str, Any]) -> Exception:
 
 
 class ChildError(BenchError):
-    """What went wrong in the child, in its words."""
+    """An error in the child, with its message."""
 
 
 class _Child:
-    """The process, and the lines of JSON that go back and forth."""
+    """The child process, and the lines of JSON exchanged with it."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._was_ended = False
@@ -125,13 +125,13 @@ class _Child:
 
     def ask(self, question: Mapping[str, Any]) -> dict[str, Any]:
         assert self._process.stdin is not None
-        with suppress(OSError):  # that it is gone is seen when it does not answer
+        with suppress(OSError):  # `answer` reports a child that is gone
             self._process.stdin.write(json_line(question))
             self._process.stdin.flush()
         return self.answer()
 
     def answer(self) -> dict[str, Any]:
-        """Its next line. Raises ChildError where there will be none."""
+        """Read the next line of the child. Raises ChildError if the child has ended."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
@@ -143,7 +143,7 @@ class _Child:
         return answer
 
     def end(self) -> None:
-        """Asked to end by the end of its input; a moment later made to."""
+        """Close the child's input, which ends it. Kill it if it is still alive after a few seconds."""
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
                 with suppress(OSError):
@@ -154,7 +154,7 @@ class _Child:
         self._printed.close()
 
     def kill(self) -> None:
-        """With all it has started. Its number is its own until it is waited for."""
+        """Kill the process group of the child. This is safe: a process id is not reused before it was waited for."""
         if self._process.poll() is None:
             self._was_ended = True
             with suppress(ProcessLookupError):

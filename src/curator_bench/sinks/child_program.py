@@ -1,6 +1,6 @@
-"""The child process of a sink: reads what it is told from standard input, line by line, and answers each line.
+"""The child process of a sink: reads calls from standard input, one line each, and answers each with a line.
 
-It ends with its parent, however that ends: the input ends then too.
+It ends when its input ends, which also happens when the parent is killed.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from curator_bench.sinks.messages import from_message
 from curator_bench.sinks.sink import Context, Refused, Sink, TryLater
 
 _YIELDS = 10
-"""How nice it is: benchmarks run at the same time."""
+"""The niceness of this process, because benchmarks run at the same time."""
 
 
 class _Answers:
-    """What the sink tells while it works on one line."""
+    """Collects the links and lines of the sink during one call, and writes the answers."""
 
     def __init__(self, out: IO[bytes]) -> None:
         self._out = out
@@ -58,7 +58,7 @@ def main() -> None:
 
 
 def _own_way_out() -> IO[bytes]:
-    """What libraries print must not get between the answers."""
+    """Return the real standard output, and send what libraries print to standard error instead."""
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     return out
@@ -92,7 +92,7 @@ def _error_of(call: Callable[..., None], told: list[Any]) -> dict[str, Any] | No
         return {"kind": "refused", "text": str(error)}
     except TryLater as error:
         return {"kind": "later", "text": str(error), "after_s": error.after_s}
-    except Exception as error:  # the parent decides what becomes of it
+    except Exception as error:  # the parent decides how to go on
         return {"kind": "failed", "text": f"{type(error).__name__}: {error}"}
     return None
 

@@ -1,4 +1,4 @@
-"""Files as they leave the machine: a log may hold secrets that a script printed."""
+"""Masked copies of files for sinks. A log may hold secrets that a script printed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PIECE = 1 << 20
 
 
 def copy_masked(path: Path, target: Path, mask: Mask, most: int) -> None:
-    """The last bytes of a file, at most so many, with its secrets masked. Raises OSError, also for a link."""
+    """Copy the last `most` bytes of a file with its secrets masked. Raises OSError, also for a link."""
     with safe_files.open_file(path) as source, target.open("wb") as copy:
         if (size := os.fstat(source.fileno()).st_size) > most:
             source.seek(size - most)

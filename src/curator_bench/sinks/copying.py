@@ -1,4 +1,4 @@
-"""Copies of what a session leaves, at any URL that fsspec knows: `--bench-copy-to`. Done in a child process."""
+"""The copy sink: copies a session's files to any URL fsspec knows (`--bench-copy-to`), in a child process."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class CopyConfig(SinkConfig):
         return lacking(self.to) if self.to else "to know where to: `to`, or --bench-copy-to"
 
     def is_within(self, session_dir: Path, base: Path) -> bool:
-        """Whether the session would be copied onto, or into, itself."""
+        """True if the copy would be written onto the session or inside it."""
         folder = local_folder(self.to, base)
         return folder is not None and (folder / session_dir.name).resolve().is_relative_to(session_dir.resolve())
 
@@ -35,4 +35,4 @@ class CopySink(ChildSink[CopyConfig]):
     worker = "curator_bench.sinks.copying_files:FileCopies"
 
     def run_started(self, run: Run) -> None:
-        """There is nothing to copy yet."""
+        """No-op: there are no files to copy yet."""

@@ -1,4 +1,4 @@
-"""Copies the folders of runs that have ended, and the session's own files. Runs in the child process of the sink."""
+"""Copies the folders of finished runs, and the session's own files. Runs in the child process of the copy sink."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _RESULTS = "results.json"
 _OF_THE_MOMENT = "claim.json"
 _LEFT_OUT = "scratch"
 _LINKED = ("logs", "ray_cluster", "artifacts")
-"""What `artifacts_dir` puts elsewhere, with a link in place."""
+"""Folders that `artifacts_dir` keeps elsewhere, with a link in the session."""
 _OF_THE_SESSION = ("env", "data_setup")
 _KNOWN_BY = ".session-uid"
 _AT_ONCE = 8
@@ -48,7 +48,7 @@ class FileCopies(Sink[CopyConfig]):
         self._copy(files_of_session(self.context.session_dir))
 
     def _copy(self, files: Iterable[Path]) -> None:
-        """Those that have changed since. The results come last: where they are, all else is."""
+        """Copy the files that have changed. results.json comes last: where it is, the rest of the run is complete."""
         found = list(files)
         unreadable = self._copy_all([file for file in found if file.name != _RESULTS])
         unreadable += self._copy_all([file for file in found if file.name == _RESULTS])
@@ -57,7 +57,7 @@ class FileCopies(Sink[CopyConfig]):
             raise Refused(f"cannot be read: {', '.join(unreadable[:_MOST_NAMED])}{more}")
 
     def _copy_all(self, files: list[Path]) -> list[str]:
-        """What cannot be read, and why."""
+        """Copy files in parallel. Returns a message for each file that cannot be read."""
         pool = ThreadPoolExecutor(_AT_ONCE if getattr(self._files, "async_impl", False) else 1)
         try:
             return [problem for problem in pool.map(self._copy_one, files) if problem]
@@ -93,7 +93,7 @@ def _put(file_system: Any, source: str, target: str, get_on: Any) -> None:
     from fsspec.implementations.local import LocalFileSystem
 
     callback = Callback(hooks={"alive": get_on})
-    if isinstance(file_system, LocalFileSystem):  # whose own way copies in one go, and nobody hears how far it is
+    if isinstance(file_system, LocalFileSystem):  # its own method copies in one go and reports no progress
         AbstractFileSystem.put_file(file_system, source, target, callback=callback)
     else:
         file_system.put_file(source, target, callback=callback)
@@ -107,7 +107,7 @@ def files_of_run(folder: Path, session_dir: Path) -> Iterator[Path]:
 
 
 def files_below(folder: Path, session_dir: Path, left_out: Collection[str] = (_LEFT_OUT,)) -> Iterator[Path]:
-    """Without what links of a script lead to; those of `artifacts_dir` are followed."""
+    """List the files below a folder. Links that a script made are not followed, those of `artifacts_dir` are."""
     inside = [os.path.realpath(folder)]
     for top, folders, names in os.walk(folder, followlinks=True):
         folders[:] = sorted(
@@ -131,7 +131,7 @@ def _is_file_of(path: Path, inside: Iterable[str]) -> bool:
 
 
 def files_of_session(session_dir: Path) -> Iterator[Path]:
-    """What belongs to no run: its files, and the folders of what was noted once."""
+    """List the files that belong to no run: those at the top of the session, its env and its data_setup folders."""
     found = [*session_dir.iterdir(), *(path for name in _OF_THE_SESSION for path in (session_dir / name).rglob("*"))]
     for path in sorted(found):
         is_shown = not path.name.startswith(".") or path.name == _KNOWN_BY

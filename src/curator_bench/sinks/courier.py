@@ -1,4 +1,4 @@
-"""Takes what one sink is told to it: in order, on a thread of its own, again after a failure, holding up nobody."""
+"""Delivers messages to one sink, in order, on a thread of its own, with retries. No caller waits for it."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ _LONGEST_PAUSE_S = 30.0
 _TRIES_AT_THE_END = 3
 _LAST_WORDS_S = 0.5
 UNKEPT = "unkept "
-"""So begin the keys of what the journal did not take."""
+"""Prefix of the keys of messages that could not be written to the journal."""
 _LONGEST_REASON = 300
 
 
 @dataclass(frozen=True, slots=True)
 class _Letter:
     key: str
-    """In the journal; empty for what nobody will miss."""
+    """The message's id in the journal; empty for messages that need not be delivered."""
     told: Message
 
 
 _Bundle = list[_Letter]
-"""Letters that are delivered together: one, or several results."""
+"""Letters that are delivered in one call: a single message, or several results."""
 
 
 class Stopping(Exception):
-    """A BaseException that is no Exception, such as SystemExit, in words."""
+    """A BaseException that is not an Exception, such as SystemExit, with its type and text as the message."""
 
 
 class _GivenUp(Exception):
@@ -57,15 +57,15 @@ class Account:
 
     delivered: int = 0
     left: set[str] = field(default_factory=set)
-    """Keys of what has not been delivered."""
+    """Keys of undelivered messages."""
     reasons: dict[str, None] = field(default_factory=dict)
     links: dict[str, str] = field(default_factory=dict)
-    """By the uid of the run, the session's by the empty one."""
+    """URLs by the uid of the run; the session's URL has the empty uid."""
     said: list[str] = field(default_factory=list)
 
 
 class Courier:
-    """One sink's thread, its queue and its journal."""
+    """The thread, the queue and the journal of one sink."""
 
     def __init__(
         self, name: str, make: Callable[[Courier], Sink[Any]], journal: Journal, call_timeout_s: float, mask: Mask
@@ -78,7 +78,7 @@ class Courier:
         self._mask = mask
         self._waiting: queue.Queue[_Letter | None] = queue.Queue(_MOST_WAITING)
         self._ended: set[str] = set()
-        """Node ids of runs whose results are told: that they have started is no news."""
+        """Node ids of runs whose results were sent. A `run_started` for one of these is stale."""
         self._numbers = itertools.count()
         self._sink: Sink[Any] | None = None
         self._call_began: float | None = None
@@ -89,12 +89,12 @@ class Courier:
         self._last_delivery = time.monotonic()
         self._stale_since: float | None = None
         self._held: _Letter | None = None
-        """Taken from the queue, but not fit for the bundle that was made."""
+        """A letter taken from the queue that could not join the last bundle."""
         self._is_last = False
         self._thread = threading.Thread(target=self._work, name=f"curator-bench sink {name}", daemon=True)
 
     def start(self, session: Session, source: Mapping[str, Any]) -> None:
-        """`source` goes into the journal: what it takes to make the sink again."""
+        """Begin the journal and start the thread. The journal keeps `source`, to make the sink again."""
         try:
             self.journal.begin(session, source)
         except OSError as error:
@@ -103,7 +103,7 @@ class Courier:
         self._thread.start()
 
     def tell(self, told: Message) -> None:
-        """Queues it; neither waits nor raises."""
+        """Queue a message. Neither waits nor raises."""
         if isinstance(told, RunRecord):
             self._ended.add(told.nodeid)
         elif isinstance(told, Run):
@@ -124,7 +124,7 @@ class Courier:
             self.note(f"more than {_MOST_WAITING:,} messages are waiting; further ones are left for later")
 
     def finish(self, summary: Summary) -> None:
-        """The session ends: what waits is still delivered, as long as that succeeds. `is_done` tells when."""
+        """Queue the summary as the last message. Delivery goes on as long as it succeeds; see `is_done`."""
         self.tell(summary)
         self._last_delivery = time.monotonic()
         self._closing.set()
@@ -138,11 +138,11 @@ class Courier:
         return not self._thread.is_alive()
 
     def has_until(self, grace_s: float) -> float:
-        """When it is given up on, by the monotonic clock: a while after its last success, at once where it hangs."""
+        """Return the monotonic time to give up: `grace_s` after the last delivery, or at once if a call hangs."""
         return 0.0 if self._hangs else self._last_delivery + grace_s
 
     def leave(self) -> None:
-        """Gives up; what is left stays in the journal."""
+        """Stop delivering. Undelivered messages stay in the journal."""
         self._left.set()
         if self._thread.is_alive():
             self.note("took too long to finish")
@@ -155,11 +155,11 @@ class Courier:
             self.note(f"what is undelivered cannot be kept: {error}")
 
     def note_progress(self) -> None:
-        """A call that takes long gets on."""
+        """Note that a long call makes progress, which restarts its time limit."""
         self._last_delivery = self._call_began = time.monotonic()
 
     def watch(self) -> None:
-        """Looked in on now and then: a call that takes too long is ended, where there is a way."""
+        """Abandon a call that takes too long. Called twice a second by the dispatcher."""
         began = self._call_began
         if began is not None and not self._hangs and time.monotonic() - began > self._call_timeout_s:
             self._hangs = True
@@ -167,7 +167,7 @@ class Courier:
             self._abandon()
 
     def note(self, reason: str) -> None:
-        """Each reason once."""
+        """Keep a reason for the user; each different reason is kept once."""
         shown = "".join(letter if letter.isprintable() else " " for letter in self._mask.hide(reason))
         shown = " ".join(shown.split())
         shown = shown if len(shown) <= _LONGEST_REASON else f"{shown[:_LONGEST_REASON]} …"
@@ -188,13 +188,13 @@ class Courier:
                 self._deliver(bundle)
         except _GivenUp:
             pass
-        except Exception as error:  # a sink never fails a run, nor does what is around it
+        except Exception as error:  # nor does the code around a sink
             self.note(_said(error))
         finally:
             self._close_sink()
 
     def _next_bundle(self) -> _Bundle:
-        """Empty at the end."""
+        """Return the next letters to deliver together, or an empty list at the end."""
         first = self._held or self._next()
         self._held = None
         bundle = [first] if first is not None else []
@@ -215,12 +215,14 @@ class Courier:
         return isinstance(bundle[-1].told, RunRecord) and len(bundle) < at_once
 
     def _is_stale(self, letter: _Letter) -> bool:
-        """That a run has started is no news when its result is there."""
+        """True for a `run_started` message whose result is already queued."""
         told = letter.told
         return isinstance(told, Run) and not isinstance(told, RunRecord) and told.nodeid in self._ended
 
     def _next(self) -> _Letter | None:
-        """The next that is worth delivering; between two of them, and while there is none, the sink may catch up."""
+        """Wait for the next letter that is not stale, or None at the end. While the queue is empty, the sink may catch
+        up.
+        """
         while not self._is_last:
             try:
                 letter = self._waiting.get(timeout=self._until_catching_up())
@@ -249,7 +251,7 @@ class Courier:
             self.note(_said(error))
 
     def _deliver(self, bundle: _Bundle) -> None:
-        """Until it is delivered, refused, or there is no more time."""
+        """Deliver a bundle, with retries. Raises _GivenUp when no tries or no time are left."""
         pause_s, tries_left = _FIRST_PAUSE_S, _TRIES_AT_THE_END
         while True:
             was_closing = self._closing.is_set()
@@ -276,7 +278,7 @@ class Courier:
                 raise _GivenUp
 
     def _wait(self, seconds: float, unless: threading.Event) -> None:
-        """A pause that the end of the session cuts short; once it is there only being given up on does."""
+        """Pause until the event is set. If it is set already, only `leave` cuts the pause short."""
         (self._left if unless.is_set() else unless).wait(seconds)
 
     def _hand_over(self, bundle: _Bundle) -> None:
@@ -316,7 +318,7 @@ class Courier:
             self.note(f"what is delivered cannot be noted: {error}")
 
     def _refused(self, bundle: _Bundle, refusal: Refused) -> None:
-        """Of several, one may be at fault; then each is delivered by itself."""
+        """Note a refusal. If a bundle of several was refused, deliver its letters one by one: one may be at fault."""
         if len(bundle) > 1:
             for letter in bundle:
                 self._deliver([letter])
@@ -349,7 +351,9 @@ def _call_for(bundle: _Bundle, sink: Sink[Any]) -> Callable[[], None]:
 
 @contextmanager
 def _stopping_nobody() -> Iterator[None]:
-    """A library that calls sys.exit ends neither the thread of its sink nor, by pytest's warning of that, a run."""
+    """Turn SystemExit and the like into an Exception, so that a library's sys.exit ends no thread and causes no
+    warning.
+    """
     try:
         yield
     except Exception:

@@ -1,4 +1,4 @@
-"""All sinks of one invocation: tells each what happens, gives them time at the end, and says what became of it."""
+"""All sinks of one invocation: passes events on to each, waits for them at the end, and reports the outcome."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SinkData = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """A sink that is to be told: its class, and its block of the matrix, validated."""
+    """A sink in use: its class, and its validated block of the matrix."""
 
     name: str
     kind: type[Sink[Any]]
@@ -35,10 +35,10 @@ class Chosen:
 
 
 class Dispatcher:
-    """Of the controller's main thread; nothing here waits but `finish`."""
+    """Distributes events to the sinks. Used by the controller's main thread; only `finish` waits."""
 
     def __init__(self, chosen: Iterable[Chosen], session: Session, source: Mapping[str, Any], mask: Mask) -> None:
-        """`source`: for the journals, what it takes to make the sinks again. `mask`: for what people are told."""
+        """Start a courier for each sink. `source` is what the journals keep to make the sinks again."""
         self._session = session
         self._couriers = [_courier(one, session, mask) for one in chosen]
         self._ended = threading.Event()
@@ -51,18 +51,18 @@ class Dispatcher:
             courier.tell(run)
 
     def run_finished(self, result: RunRecord, sink_data: _SinkData) -> None:
-        """`sink_data`: what the entry has for each sink."""
+        """Report a run. `sink_data` holds the entry's settings for each sink."""
         for courier in self._couriers:
             courier.tell(replace(result, sink_data=sink_data.get(courier.name, {})))
 
     def finish(self, summary: Summary, grace_s: float, say: Callable[[str], None] = lambda _: None) -> None:
-        """The end: waits for each sink as long as its deliveries succeed, and as Ctrl-C does not end that.
+        """End the session: wait for each sink while its deliveries succeed, or until Ctrl-C.
 
-        `say`: shows people a line at once.
+        `say` shows the user a line at once.
         """
         for courier in self._couriers:
             courier.finish(summary)
-        with suppress(KeyboardInterrupt):  # whoever does not want to wait still wants to be told what was left
+        with suppress(KeyboardInterrupt):  # after Ctrl-C the rest of this still reports undelivered messages
             self._wait(grace_s, say)
         for courier in self._couriers:
             courier.leave()
@@ -90,7 +90,7 @@ class Dispatcher:
         return sum(len(courier.account.left) for courier in self._couriers)
 
     def links(self) -> dict[str, dict[str, str]]:
-        """Sink to URL, by the uid of the run; the session's by the empty one."""
+        """Return the URL of each sink by the uid of the run. The session's URLs have the empty uid."""
         found: dict[str, dict[str, str]] = {}
         for courier in self._couriers:
             for uid, url in courier.account.links.items():
@@ -98,7 +98,7 @@ class Dispatcher:
         return found
 
     def told(self) -> Iterator[str]:
-        """What people should know: where to look, and what was not delivered."""
+        """Yield lines for the user: the sinks' own lines and links, and what was not delivered."""
         for courier in self._couriers:
             account = courier.account
             yield from account.said

@@ -1,4 +1,4 @@
-"""Places that fsspec knows, by their URL. What one of them needs is told without importing it."""
+"""File systems of fsspec, chosen by URL. Missing libraries are found without importing fsspec's file systems."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any
 
 _EXTRAS = {"fsspec": "s3", "s3fs": "s3"}
-"""Libraries that come with an extra of ours."""
+"""Modules that come with an extra of curator-bench."""
 
 
 def scheme_of(url: str) -> str:
-    """`file` where it is a path."""
+    """Return the scheme of a URL, or `file` for a path."""
     return url.rpartition("::")[2].partition("://")[0] if "://" in url else "file"
 
 
 def lacking(url: str) -> str:
-    """What a URL needs that is not there; empty where all is."""
+    """Return what is missing to use a URL, as text for the user; empty if nothing is."""
     if find_spec("fsspec") is None:
         return _install("fsspec", url)
     from fsspec.registry import get_filesystem_class, known_implementations
@@ -42,7 +42,7 @@ def _install(module: str, url: str) -> str:
 
 
 def opened(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
-    """Its file system, and the path there."""
+    """Return the file system of a URL, and the path within it."""
     import fsspec
 
     file_system, path = fsspec.url_to_fs(url, skip_instance_cache=True, **options)
@@ -50,7 +50,7 @@ def opened(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
 
 
 def local_folder(url: str, base: Path) -> Path | None:
-    """Where it is on this machine; None for any other place. A path is relative to `base`."""
+    """Return the local folder of a URL or path, or None for a remote one. Relative paths are relative to `base`."""
     if scheme_of(url) not in ("file", "local") or "::" in url:
         return None
     return base / os.path.expanduser(url.partition("://")[2] if "://" in url else url)

@@ -1,4 +1,4 @@
-"""From the name of a sink in a matrix to its class: built in, of another package, of a module, or of a file."""
+"""Resolves the name of a sink to its class: built in, from another package, from a module, or from a file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BUILT_IN = {
 
 
 class UnknownSink(BenchError):
-    """A name that no sink has; `known` are those there are."""
+    """The name of no known sink. `known` lists the names there are."""
 
     def __init__(self, name: str, known: list[str]) -> None:
         super().__init__(f"unknown sink {name!r}")
@@ -37,14 +37,14 @@ def is_built_in(name: str) -> bool:
 
 
 def check_known(name: str) -> None:
-    """Raises UnknownSink for a name nobody has; nothing is imported, nor is a module looked for that is named."""
+    """Raise UnknownSink for an unknown name. Nothing is imported; `module:Class` names are not checked."""
     known = [*BUILT_IN, *extensions.offered_as(_WHAT)]
     if ":" not in name and name not in known:
         raise UnknownSink(name, known)
 
 
 def find(name: str, folder: Path) -> type[Sink[Any]]:
-    """The class of a sink; files are looked for in `folder`. Raises BenchError with what is wrong with the name."""
+    """Return the class of a sink. Files are looked for in `folder`. Raises BenchError if the name does not resolve."""
     if name in BUILT_IN:
         return adapted(extensions.load(_WHAT, BUILT_IN[name], folder), name)
     if ":" in name:
@@ -54,13 +54,13 @@ def find(name: str, folder: Path) -> type[Sink[Any]]:
 
 
 def check_extra(kind: type[Sink[Any]], name: str) -> None:
-    """Raises MissingExtra where the library of a sink is not installed; it is not imported here."""
+    """Raise MissingExtra if the library of a sink is not installed. The library is not imported."""
     if kind.needs is not None and importlib.util.find_spec(kind.needs[0]) is None:
         raise MissingExtra(f"the sink {name}", kind.needs[1])
 
 
 def check_ready(kind: type[Sink[Any]], name: str, config: SinkConfig) -> None:
-    """Raises BenchError where the library of a sink, or what it has to know, is missing."""
+    """Raise BenchError if the library or a required setting of a sink is missing."""
     check_extra(kind, name)
     if missing := config.lacks():
         raise BenchError(f"the sink {name} needs {missing}")

@@ -1,4 +1,4 @@
-"""Google Drive: the session's folder as an archive, uploaded at its end. The work is done in a child process."""
+"""The Google Drive sink: uploads the session's folder as an archive when it ends. A child process does the work."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class GdriveConfig(SinkConfig):
 
 
 class GdriveData(BaseModel):
-    """Entries may say anything to it; it makes no use of that."""
+    """Any `sink_data` is accepted and ignored."""
 
     model_config = ConfigDict(extra="allow")
 

@@ -1,6 +1,6 @@
 """Archives a session and uploads it piece by piece. Runs in the child process of the Google Drive sink.
 
-Where an upload was interrupted, the next one, of the same archive, goes on where Drive says it was.
+An interrupted upload is continued by the next one, with the same archive, where Drive says it stopped.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LEFT_OUT = ("scratch", "ray_cluster")
 _PAUSES_S = (1.0, 2.0, 4.0, 8.0)
 _SIGN_OF_LIFE_S = 5.0
 _GRANULE = 256 * 1024
-"""Pieces of an upload are multiples of this."""
+"""The size of each piece of an upload is a multiple of this."""
 
 
 class GdriveUpload(Sink[GdriveConfig]):
@@ -33,7 +33,7 @@ class GdriveUpload(Sink[GdriveConfig]):
         self._session = session
 
     def run_finished(self, result: RunRecord) -> None:
-        """It is in the session's folder."""
+        """No-op: the result is in the session's folder, which is uploaded at the end."""
 
     def end_session(self, summary: Summary) -> None:
         archive = self.context.state.path.with_name(f"{self.context.name}.tar.gz")
@@ -52,7 +52,7 @@ class GdriveUpload(Sink[GdriveConfig]):
         self.context.link("", found.get("webViewLink") or f"https://drive.google.com/file/d/{found['id']}/view")
 
     def _archive(self, path: Path) -> None:
-        """On the disk of the session; what is neither file nor folder, and what is still being packed, is left out."""
+        """Pack the session's files into `path`. Special files and the archive itself are left out."""
         path.parent.mkdir(parents=True, exist_ok=True)
         seen = time.monotonic()
         with tarfile.open(path, "w:gz", dereference=True) as archive:
@@ -80,7 +80,7 @@ class GdriveUpload(Sink[GdriveConfig]):
         )
         if unfinished:
             request.resumable_uri = unfinished
-            request._in_error_state = True  # it asks first how much is there
+            request._in_error_state = True  # the client then asks Drive first how much has arrived
         answer = None
         while answer is None:
             answer = self._next_piece(request)
@@ -88,7 +88,7 @@ class GdriveUpload(Sink[GdriveConfig]):
         return dict(answer)
 
     def _next_piece(self, request: Any) -> Any:
-        """The answer, once all is there. What is sent after a failure begins where Drive says."""
+        """Send the next piece. Return the answer if the file is complete. After a failure Drive says where to go on."""
         from googleapiclient.errors import HttpError
 
         for pause_s in (*_PAUSES_S, None):
@@ -123,7 +123,7 @@ class GdriveUpload(Sink[GdriveConfig]):
 
 
 def _explained(error: Exception) -> Exception:
-    """What Drive refuses for good is not tried again."""
+    """Turn Drive's final refusals into Refused, which is not tried again."""
     from googleapiclient.errors import HttpError
 
     if isinstance(error, HttpError) and error.status_code in (400, 401, 403, 404):

@@ -1,4 +1,4 @@
-"""GitHub Actions: a summary of the job in Markdown, and an annotation for each run that did not pass."""
+"""The GitHub Actions sink: a Markdown summary of the job, and an annotation for each run that did not pass."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MARKS = {Verdict.PASSED: "✅", Verdict.SKIPPED: "⏭"}
 _MOST_ROWS = 500
 _MOST_METRICS = 4
 _LARGEST = 1_000_000
-"""GitHub takes no summary of more than a mebibyte."""
+"""The longest summary in bytes: GitHub takes at most a mebibyte."""
 
 
 class GithubConfig(SinkConfig):
@@ -37,7 +37,7 @@ class GithubConfig(SinkConfig):
 
 
 class GithubSink(Sink[GithubConfig]):
-    """Outside of GitHub Actions it writes the summary only."""
+    """Writes the job summary, and prints annotations. Outside of GitHub Actions only the summary is written."""
 
     config_model = GithubConfig
     _session: Session
@@ -69,7 +69,7 @@ def _is_in_actions() -> bool:
 
 
 def annotation(result: RunRecord) -> str:
-    """One workflow command; what would end it early is written as GitHub wants it."""
+    """Return a workflow command for a run, with special characters escaped."""
     why = _why(result)
     kind = "warning" if result.passed else "error"
     file = result.nodeid.partition("::")[0]
@@ -108,7 +108,7 @@ def _row(result: RunRecord, metrics: list[str]) -> str:
 
 
 def _why(result: RunRecord) -> str:
-    """What was not met, and which gates could not be decided; else the error."""
+    """Return the unmet and inconclusive requirements of a run; if there are none, its error."""
     return "; ".join(map(check_line, (*result.unmet, *result.inconclusive))) or result.error
 
 

@@ -1,9 +1,9 @@
-"""SESSION/undelivered/SINK.jsonl: what a sink has been told and not yet delivered, whatever becomes of this process.
+"""SESSION/undelivered/SINK.jsonl: the messages for a sink that are not yet delivered.
 
-An invocation that begins writes a line with itself and the session; then comes a line for each thing told, before
-anyone tries to deliver it, and one when it is delivered. An invocation whose end is delivered is taken out, and a file
-without invocations goes. So what is left by a kill at any moment is what `curator-bench resend` has to deliver;
-at worst what was being delivered just then, a second time.
+An invocation writes a line with itself and the session when it begins, a line for each message before it is delivered,
+and another one after. A closed invocation with nothing left is removed, and a file without invocations is deleted. So
+after a kill at any moment the file holds what `curator-bench resend` has to deliver. At worst, a message that was being
+delivered at that moment is delivered twice.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ _FOR_US_ALONE = 0o600
 
 @dataclass(slots=True)
 class Undelivered:
-    """The messages that one invocation has left in a file. `source` is the argument of `Journal.begin`."""
+    """The undelivered messages of one invocation. `source` is the argument of `Journal.begin`."""
 
     invocation: str
     session: Session
     source: Mapping[str, Any]
     told: dict[str, Message] = field(default_factory=dict)
-    """By the id it has in the file, oldest first."""
+    """Messages by their id in the file, oldest first."""
     closed: bool = False
 
 
 class Journal:
-    """The lines of one invocation in the file of one sink. Raises OSError."""
+    """The lines of one invocation in the file of one sink. Its methods raise OSError."""
 
     def __init__(self, path: Path, invocation: str) -> None:
         self.path = path
@@ -52,13 +52,13 @@ class Journal:
         self._count = 0
 
     def begin(self, session: Session, source: Mapping[str, Any]) -> None:
-        """`source`: what it takes to make the sink again, which never is a secret."""
+        """Write the first line. `source` is what is needed to make the sink again; it holds no secrets."""
         _make_folder(self.path.parent)
         head = {"schema_version": SCHEMA_VERSION, "what": "invocation", "source": dict(source)}
         self._append({**head, "session": to_message(session)})
 
     def keep(self, told: Message) -> str:
-        """Answers the id it has in the file."""
+        """Write a message. Returns its id in the file."""
         self._count += 1
         key = f"{self._invocation}-{self._count}"
         self._append({"what": "told", "id": key, "told": to_message(told)})
@@ -68,7 +68,7 @@ class Journal:
         self._append({"what": "delivered", "id": key})
 
     def close(self) -> None:
-        """All that is left of this invocation is to be resent; nothing, if all was delivered."""
+        """Mark the invocation as ended. Its undelivered messages stay in the file to be resent."""
         self._append({"what": "closed"})
         tidy(self.path)
 
@@ -79,7 +79,7 @@ class Journal:
 
 
 def read(path: Path) -> list[Undelivered]:
-    """The undelivered messages, by invocation; broken lines are passed over with a warning."""
+    """Return the undelivered messages by invocation. Broken lines are skipped with a warning."""
     found: dict[str, Undelivered] = {}
     for number, document in _documents(path):
         try:
@@ -90,12 +90,12 @@ def read(path: Path) -> list[Undelivered]:
 
 
 def forget(path: Path, invocation: str) -> None:
-    """All of this invocation has been delivered elsewhere."""
+    """Remove an invocation from the file, because everything in it was delivered."""
     _rewrite(path, lambda left: left.invocation != invocation)
 
 
 def tidy(path: Path) -> None:
-    """Takes out what is delivered; a file with nothing left in it goes."""
+    """Remove delivered messages from the file. A file that becomes empty is deleted."""
     _rewrite(path, lambda left: bool(left.told) or not left.closed)
 
 
@@ -112,7 +112,7 @@ def _rewrite(path: Path, keeps: Any) -> None:
 
 
 def _make_folder(folder: Path) -> None:
-    """Make the folder for us alone: messages may be meant for a few eyes only."""
+    """Make the folder, readable by its owner only, because messages may be confidential."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with suppress(FileExistsError):
         folder.mkdir(0o700)
@@ -158,7 +158,7 @@ def _take(found: dict[str, Undelivered], document: Mapping[str, Any]) -> None:
 
 @contextmanager
 def _locked(path: Path, flags: int) -> Iterator[int]:
-    """The file, open and nobody else's. Who waited may hold one that has been replaced meanwhile, and opens it anew."""
+    """Open and lock the file. If it was replaced while waiting for the lock, open the new one."""
     while True:
         descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, _FOR_US_ALONE)
         try:

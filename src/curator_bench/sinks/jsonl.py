@@ -1,4 +1,4 @@
-"""One JSON line per run, in a file or at any URL that fsspec knows, in the form that `curator-bench import` reads."""
+"""The jsonl sink: one JSON line per run, in a file or at a URL fsspec knows. `curator-bench import` reads them."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ class JsonlConfig(SinkConfig):
 
 
 class JsonlSink(Sink[JsonlConfig]):
-    """A file is added to. In a folder at a URL each invocation has an object of its own, which is written anew."""
+    """Appends to a file. At a URL each invocation has an object of its own, which is rewritten each time."""
 
     config_model = JsonlConfig
     at_once: ClassVar[int] = 200
     _session: Session
     _object = ""
     _lines: dict[str, bytes]
-    """Of this invocation's object, by the uid of the run."""
+    """Lines of this invocation's object, by the uid of the run."""
 
     def start_session(self, session: Session) -> None:
         self._session = session
@@ -73,7 +73,7 @@ class JsonlSink(Sink[JsonlConfig]):
             self._append(b"".join(lines.values()))
 
     def _append(self, lines: bytes) -> None:
-        """All of them or, where the disk is full, none; many jobs may come at once."""
+        """Append all lines or, if the disk is full, none. Several processes may append at once."""
         path = self.context.matrix_dir / Path(self.config.path).expanduser()
         path.parent.mkdir(parents=True, exist_ok=True)
         with safe_files.open_to_append(Path(os.path.realpath(path))) as file:
@@ -90,7 +90,7 @@ class JsonlSink(Sink[JsonlConfig]):
 
 
 def _document(result: RunRecord, session: Session) -> dict[str, Any]:
-    """A run as `curator-bench export` writes one."""
+    """Return a run in the form that `curator-bench export` writes."""
     parent = Path(session.directory).parent
     file, _, name = result.nodeid.partition("::")
     return {
@@ -149,7 +149,7 @@ def _end(result: RunRecord) -> dict[str, Any]:
 
 
 def _session_uid(directory: Path) -> str:
-    """As databases know the session; its folder where it has none."""
+    """Return the uid by which databases know the session, or its name and folder if it has none."""
     try:
         return safe_files.read_text(directory / ".session-uid").strip()
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Messages for sinks: lines of JSON in a sink's journal, and to a sink that works in a child process."""
+"""Messages for sinks as JSON: lines of a sink's journal, and calls to a sink in a child process."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _KINDS: Mapping[str, type[Message]] = {
 
 
 def to_message(value: Message) -> dict[str, Any]:
-    """The value with its kind, in builtin types."""
+    """Return the message with its kind, in builtin types."""
     return {"kind": type(value).__name__, **to_document(value)}
 
 
 def from_message(document: Any) -> Message:
-    """The value that `to_message` was given. Raises ValueError."""
+    """Inverse of `to_message`. Raises ValueError."""
     kind = _KINDS.get(document.get("kind", "")) if isinstance(document, Mapping) else None
     if kind is None:
         raise ValueError(f"found {str(document)[:60]!r}, expected a message for a sink")

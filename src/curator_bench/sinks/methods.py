@@ -1,4 +1,4 @@
-"""Whether a class has the methods that sinks are called by: under a name nobody calls, nothing would be reported."""
+"""Checks that a sink class has methods with the right names. A misspelt method would never be called."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from curator_bench.sinks.sink import Sink
 
 _CALLED = ("start_session", "run_started", "run_finished", "end_session")
 _IN_TURN = "runs_finished"
-"""What `run_finished` is the rest of; a sink may have it alone."""
+"""A sink may define this method instead of `run_finished`."""
 _NEAR = 0.85
 
 
 def wrong_with(kind: type[Sink[Any]]) -> str:
-    """What keeps the sink from being told; empty where nothing does."""
+    """Return what is wrong with the methods of a sink; empty if nothing is."""
     has = [name for name in (*_CALLED, _IN_TURN) if getattr(kind, name) is not getattr(Sink, name)]
     found = [*_misnamed(kind, [name for name in _CALLED if name not in has]), *_uncallable(kind, has)]
     if not has and not found:
@@ -27,7 +27,7 @@ def wrong_with(kind: type[Sink[Any]]) -> str:
 
 
 def _misnamed(kind: type[Sink[Any]], missing: list[str]) -> Iterator[str]:
-    """What a class has beside one of ours is its own, however near."""
+    """Yield methods whose names resemble a missing one. A sink that has the right method may have similar ones too."""
     words = {_in_words(name): name for name in missing}
     for name in _own_methods(kind):
         for near in get_close_matches(_in_words(name), words, 1, _NEAR):
@@ -44,7 +44,7 @@ def _own_methods(kind: type[Sink[Any]]) -> Iterator[str]:
 
 
 def _in_words(name: str) -> str:
-    """`onRunFinished`, `on_run_finished` and `finished_run` say the same."""
+    """Return the sorted words of a name, so that `onRunFinished`, `on_run_finished` and `finished_run` are equal."""
     words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower().split("_")
     return " ".join(sorted(word for word in words if word not in ("", "on")))
 

@@ -1,4 +1,4 @@
-"""MLflow: a parent run per session, a nested run per run. The logging itself is in a child process."""
+"""The MLflow sink: a parent run per session, a nested run per run. A child process does the logging."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ class MlflowSink(ChildSink[MlflowConfig]):
     at_once: ClassVar[int] = 8
 
     def environment(self) -> Mapping[str, str]:
-        """MLflow itself would try for minutes, and wait two for an answer; trying again is ours."""
+        """Return short time limits for MLflow's client, because the courier retries. The user's variables override
+        them.
+        """
         ours = {
             "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
             "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",

@@ -1,7 +1,7 @@
-"""Logs into MLflow by its client. Runs in the child process of the MLflow sink.
+"""Logs into MLflow with its client. Runs in the child process of the MLflow sink.
 
-What was made is written down in the session's folder, so that another invocation, another child or `resend` goes on
-with the same runs; what is told twice is logged into the run it was logged into before.
+The ids of MLflow runs are kept in the session's folder, so that another invocation, another child or `resend` continues
+the same runs. A message that is delivered twice is logged into the same run.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from mlflow.entities import Run as MlflowRun
 
 _KEY = "curator_bench.key"
-"""The tag that says which of ours a run is."""
+"""The tag with the key by which we find a run again."""
 _PARENT = ""
-"""The key of the session's own run among those that were made."""
+"""The key of the session's own run."""
 _CONNECT_S = 5
 _METRICS_AT_ONCE = 800
 _TAGS_AT_ONCE = 90
@@ -59,7 +59,7 @@ class MlflowLogging(Sink[MlflowConfig]):
 
     def start_session(self, session: Session) -> None:
         self._check_server()
-        with _explained(), self.context.state.alone():  # one invocation makes the run, and others find it
+        with _explained(), self.context.state.alone():  # one invocation makes the parent run, the others find it
             self._session = session
             self._experiment = self._find_experiment()
             tags = {**session_tags(session), **self.config.tags, "curator_bench.session": session.directory}
@@ -82,7 +82,7 @@ class MlflowLogging(Sink[MlflowConfig]):
                 work += [together.submit(self._log_repeat, run, result, index) for index in self._repeats(result)]
                 for done in work:
                     done.result()
-                    self.context.alive()  # where each answer takes long, all of them together may
+                    self.context.alive()  # a slow server may need longer for all answers together than a call may take
             for name, text in found.long_texts.items():
                 self.client.log_text(run, text, f"full/{name}.txt")
             self.client.set_terminated(run, status_of(result.verdict), milliseconds(result.ended_at))
@@ -92,7 +92,7 @@ class MlflowLogging(Sink[MlflowConfig]):
             self._tell_link(result.uid, run)
 
     def runs_finished(self, results: Sequence[RunRecord]) -> None:
-        """Several at once: where an answer takes half a second, one after the other would lag behind the benchmarks."""
+        """Log several runs in parallel. One after the other, a slow server could not keep up with the benchmarks."""
         with ThreadPoolExecutor(_AT_ONCE) as together:
             work = [together.submit(self.run_finished, result) for result in results]
         for done in work:
@@ -115,13 +115,13 @@ class MlflowLogging(Sink[MlflowConfig]):
 
     @cached_property
     def client(self) -> MlflowClient:
-        """Talks to the server; imported with MLflow when it is first needed."""
+        """The client for the server. MLflow is imported when it is first used."""
         import mlflow
 
         return mlflow.MlflowClient(self.config.tracking_uri)
 
     def _check_server(self) -> None:
-        """Before seconds of importing: whether anyone listens. A proxy would, whatever is behind it."""
+        """Raise ConnectionError if the server cannot be reached, before MLflow is imported. A proxy is not checked."""
         server = urlsplit(self.config.tracking_uri)
         if server.scheme not in ("http", "https") or server.scheme in urllib.request.getproxies():
             return
@@ -149,15 +149,17 @@ class MlflowLogging(Sink[MlflowConfig]):
         return str(self.context.state.read()["runs"][key])
 
     def _live_key(self, nodeid: str) -> str:
-        """Of a run whose uid is not known yet."""
+        """Return the key of a run that is still running, whose uid is not known yet."""
         return f"{self._session.invocation} {nodeid}"
 
     def _child(self, tags: Mapping[str, str]) -> dict[str, str]:
         return {**tags, "mlflow.parentRunId": self._made(_PARENT)}
 
     def _ensure_run(self, key: str, name: str, start_ms: int, tags: Mapping[str, str]) -> str:
-        """The run with this key, made if it is not there. That it is being made is noted first: who is killed between
-        that and the note of what was made leaves a run that is found by its tag."""
+        """Return the MLflow run with this key; make it if it does not exist.
+
+        The key is noted before the run is made. If the process is killed in between, the run is found by its tag.
+        """
         with self.context.state.changing() as state:
             runs, half_made = state.setdefault("runs", {}), state.setdefault("half_made", [])
             if key in runs:
@@ -175,7 +177,7 @@ class MlflowLogging(Sink[MlflowConfig]):
             return str(state.setdefault("runs", {}).setdefault(key, run))
 
     def _tag_of(self, key: str) -> str:
-        """Nobody else's: not of a session, either, that had the same name and folder before."""
+        """Return the tag value of a key. No other session has it, even if it had the same name and folder."""
         if not (own := self.context.state.read().get("own")):
             with self.context.state.changing() as state:
                 own = state.setdefault("own", uuid.uuid4().hex)
@@ -186,12 +188,14 @@ class MlflowLogging(Sink[MlflowConfig]):
         return found[0].info.run_id if found else None
 
     def _unfinished(self, condition: str) -> list[MlflowRun]:
-        """Runs that nobody has told the end of, and whose key is as wanted."""
+        """Return MLflow runs of ours that are still running and whose key matches the condition."""
         query = f"attributes.status = 'RUNNING' and tags.`{_KEY}` {condition}"
         return list(self.client.search_runs([self._experiment], query))
 
     def _remove_what_was_made_twice(self) -> None:
-        """Where an answer comes too late, MLflow's client asks again, and so do we; the server may do it each time."""
+        """Delete duplicates. If an answer comes too late, the request is repeated, and the server may make the run
+        again.
+        """
         prefix = self._tag_of("")
         try:
             with _explained():
@@ -205,12 +209,12 @@ class MlflowLogging(Sink[MlflowConfig]):
             self.context.say(f"mlflow: a run without content may be left: {refusal}")
 
     def _delete(self, run: str) -> None:
-        """Unless another invocation has ended it meanwhile: then it is one of its own."""
+        """Delete a run, unless another invocation has ended it in the meantime and so uses it."""
         if self.client.get_run(run).info.status == "RUNNING":
             self.client.delete_run(run)
 
     def _run_of(self, result: RunRecord) -> str:
-        """The run that was made when it started becomes that of its uid; that of the last, where there were several."""
+        """Return the MLflow run of a result. The run made at the start is used for the last result of an entry."""
         key, live = result.uid or result.nodeid, self._live_key(result.nodeid)
         with self.context.state.changing() as state:
             runs = state.setdefault("runs", {})
@@ -239,12 +243,12 @@ class MlflowLogging(Sink[MlflowConfig]):
         return range(len(result.repeats)) if len(result.repeats) > 1 else range(0)
 
     def _log_repeat(self, run: str, result: RunRecord, index: int) -> None:
-        """A run nested below the run."""
+        """Log a repeat as a run nested below the run."""
         repeat, ended = result.repeats[index], milliseconds(result.ended_at)
         key = f"{result.uid or result.nodeid} repeat {repeat.index}"
         tags = {**session_tags(self._session), **self.config.tags, "entry": result.entry, "repeat": str(repeat.index)}
         tags |= {"mlflow.parentRunId": run, "exit_code": str(repeat.exit_code)}
-        ended -= _milliseconds_of(result.repeats[index + 1 :])  # they ran one after the other
+        ended -= _milliseconds_of(result.repeats[index + 1 :])  # repeats run one after the other
         started = ended - _milliseconds_of([repeat])
         made = self._ensure_run(key, f"{result.title} repeat {repeat.index}", started, tags)
         self._log(made, logged_repeat({"exec_time_s": repeat.exec_time_s, **repeat.metrics}, ended), ())
@@ -258,14 +262,16 @@ class MlflowLogging(Sink[MlflowConfig]):
         yield from (path for path in paths if self.config.artifacts and safe_files.is_file(path))
 
     def _session_files(self) -> Iterator[Path]:
-        """The environment of each machine, the packages, the summary."""
+        """Yield the environment of each machine, the packages, the summary."""
         if self.config.artifacts:
             folder = self.context.session_dir
             yield from sorted(path for path in (folder / "env").glob("[!.]*") if safe_files.is_file(path))
             yield from (path for name in ("packages.txt", "summary.json") if safe_files.is_file(path := folder / name))
 
     def _upload(self, run: str, path: Path) -> None:
-        """Under the name the file is known by. A log that is too long loses its beginning; other files are left out."""
+        """Upload a masked copy. A log that is too large loses its beginning; another file that is too large is left
+        out.
+        """
         most = int(self.config.max_artifact_mb * _MEBIBYTE)
         name = "env.json" if path.parent.name == "env" and path.stem == socket.gethostname() else path.name
         if path.stat().st_size > most and path.suffix != ".log":
@@ -277,7 +283,7 @@ class MlflowLogging(Sink[MlflowConfig]):
             self.client.log_artifact(run, str(copy))
 
     def _end_what_runs(self, summary: Summary) -> None:
-        """Runs of this invocation that nobody told the end of."""
+        """Mark runs of this invocation without a result as killed."""
         prefix = self._live_key("")
         for key, run in self.context.state.read().get("runs", {}).items():
             if key.startswith(prefix):
@@ -306,7 +312,7 @@ def _status(counts: Mapping[str, int], summary: Summary) -> str:
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    """What MLflow refuses for good is not tried again."""
+    """Turn MLflow's final refusals into Refused, which is not tried again."""
     from mlflow.exceptions import MlflowException
 
     try:

@@ -1,4 +1,4 @@
-"""Runs in MLflow's terms: which names, values, tags and time series it takes, and what becomes of those it does not."""
+"""A run as MLflow takes it: names, values, tags and time series within MLflow's limits."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ class Point:
 
 @dataclass
 class Logged:
-    """What is logged of one run."""
+    """The params, metrics, tags and texts that are logged of one run."""
 
     params: dict[str, str] = field(default_factory=dict)
     metrics: list[Point] = field(default_factory=list)
     tags: dict[str, str] = field(default_factory=dict)
     long_texts: dict[str, str] = field(default_factory=dict)
-    """What had to be shortened, in full."""
+    """Full texts of values that had to be shortened."""
 
 
 def status_of(verdict: Verdict) -> str:
@@ -74,7 +74,7 @@ def logged_repeat(metrics: Mapping[str, Scalar], at_ms: int) -> Logged:
 
 
 def session_tags(session: Session) -> dict[str, str]:
-    """What the parent run and each of its runs say of the session."""
+    """Return the tags of the session, for the parent run and each of its runs."""
     tags = {
         "session": session.name,
         "commit": session.commit,
@@ -153,7 +153,7 @@ def _number(value: Scalar) -> float | None:
 
 
 def _free_name(name: str, taken: Mapping[str, Any]) -> str:
-    """The name with what MLflow forbids replaced. It also takes no path that goes up or begins at the root."""
+    """Return a free name that MLflow accepts. Forbidden characters are replaced, as are the parts `.` and `..`."""
     base = _FORBIDDEN.sub("_", name)
     base = "/".join(part if part.strip(".") else "_" * max(1, len(part)) for part in base.split("/"))[:LONGEST_NAME]
     key, count = base, 1
@@ -175,7 +175,7 @@ def _within_limits(found: Logged) -> Logged:
 
 
 def time_series(directory: Path) -> Iterator[Point]:
-    """What was sampled while a run went on: memory.csv and gpustats.csv, at most some hundred points of each."""
+    """Yield the samples of memory.csv and gpustats.csv as points, at most some hundred of each."""
     rows = _rows(directory / "memory.csv")
     for step, row in _thinned(rows):
         yield from _points(row, step, {"memory_bytes": "system/memory_bytes"})

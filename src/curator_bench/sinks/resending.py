@@ -1,4 +1,4 @@
-"""Delivers later what a session's sinks could not deliver: what `curator-bench resend` does."""
+"""Delivers what a session's sinks could not deliver earlier: the work of `curator-bench resend`."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _LONGEST_PAUSE_S = 60.0
 
 
 def files_of(session_dir: Path) -> list[Path]:
-    """One per sink that has something left; what a script put there in the place of a file holds nothing."""
+    """Return the journals in a session's folder, one per sink with undelivered messages. Only regular files count."""
     return sorted(path for path in (session_dir / FOLDER).glob("*.jsonl") if safe_files.is_file(path))
 
 
 @contextmanager
 def alone(session_dir: Path, journal: Path) -> Iterator[bool]:
-    """True where nobody else resends from this file; nobody does until the block is left."""
+    """Lock a journal for resending. True if the lock was free; it is held until the block is left."""
     lock = session_dir / "sinks" / f"{journal.stem}.resend.lock"
     lock.parent.mkdir(exist_ok=True)
     with ExitStack() as held:
@@ -44,7 +44,7 @@ def alone(session_dir: Path, journal: Path) -> Iterator[bool]:
 
 
 class Resending:
-    """What one sink is told again of one invocation. Raises what the sink raises; what was delivered is noted."""
+    """Delivers the messages of one invocation to one sink again. Raises the sink's errors; progress is noted."""
 
     def __init__(self, chosen: Chosen, path: Path, left: Undelivered, mask: Mask) -> None:
         self._left = left
@@ -52,7 +52,7 @@ class Resending:
         self._journal = Journal(path, left.invocation)
         self._mask = mask
         self.lines: list[str] = []
-        """For people."""
+        """Lines for the user."""
         self.links: dict[str, str] = {}
         context = Context(
             name=safe_files.safe_name(chosen.name),
@@ -65,7 +65,7 @@ class Resending:
         self._sink: Sink[Any] = chosen.kind(chosen.config, context)
 
     def run(self) -> int:
-        """How many results were delivered."""
+        """Deliver all messages. Returns the number of results delivered."""
         try:
             self._tell(self._sink.start_session, self._left.session)
             results = [(key, told) for key, told in self._left.told.items() if isinstance(told, RunRecord)]
@@ -88,7 +88,7 @@ class Resending:
                 if pause_s is None or later.after_s > _LONGEST_PAUSE_S:
                     raise Refused(f"{later} of {readable_seconds(later.after_s)}; resend what is left then") from later
                 time.sleep(later.after_s)
-            except Exception:  # whatever it is, a second try may do
+            except Exception:  # a second try may help, whatever the error is
                 if pause_s is None:
                     raise
                 time.sleep(pause_s)
@@ -96,7 +96,7 @@ class Resending:
                 return
 
     def _end(self) -> Summary:
-        """As it was told, or, where the invocation was killed, as far as it is known."""
+        """Return the summary that is in the journal. If the invocation was killed, make one from its results."""
         told = list(self._left.told.values())
         if ends := [one for one in told if isinstance(one, Summary)]:
             return ends[-1]

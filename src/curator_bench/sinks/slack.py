@@ -1,4 +1,4 @@
-"""Slack: a message per session that is kept up to date, with a reply per run in its thread; or a webhook."""
+"""The Slack sink: a message per session that is kept up to date, with a reply per run; or a webhook."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _TIMEOUT_S = 20.0
 _HEAD_START_S = 0.25
-"""For each reply before the next, so that they arrive in order, and one after the other where Slack is quick."""
+"""The pause between replies that are sent together, so that they arrive in order."""
 _LATER = ("ratelimited", "rate_limited", "service_unavailable", "internal_error", "fatal_error", "request_timeout")
 _MESSAGE_GONE = ("message_not_found", "cant_update_message", "edit_window_closed")
 
@@ -47,7 +47,7 @@ class SlackConfig(SinkConfig):
     @model_validator(mode="before")
     @classmethod
     def _from_variables(cls, given: Any) -> Any:
-        """What the block does not say stands in variables; a block that names one way in leaves the other alone."""
+        """Fill settings the block leaves out from variables. A block with a webhook ignores the variables of a bot."""
         if not isinstance(given, Mapping):
             return given
         found = dict(given)
@@ -64,7 +64,7 @@ class SlackConfig(SinkConfig):
     @classmethod
     def _is_url(cls, value: str) -> str:
         if value and not value.startswith(("http://", "https://")):
-            raise ValueError("is no URL that begins with https://")  # it may be a secret: what was found is not said
+            raise ValueError("is no URL that begins with https://")  # the value may be a secret, so it is not shown
         return value
 
     def lacks(self) -> str:
@@ -77,7 +77,7 @@ class SlackConfig(SinkConfig):
 
 
 class SlackData(BaseModel):
-    """What an entry may say to Slack in `sink_data`."""
+    """The model of an entry's `sink_data` for Slack."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -91,13 +91,15 @@ class SlackSink(Sink[SlackConfig]):
     data_model = SlackData
     needs = ("slack_sdk", "")
     at_once: ClassVar[int] = 2
-    """Slack takes about a message a second in a channel: no more than that goes out where it answers in two."""
+    """Two at once: Slack takes about one message a second per channel, and may answer in two seconds."""
     _session: Session
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
         self._replied: list[RunRecord] = []
-        """Of those that are delivered together just now: if another one fails, these are not sent again."""
+        """Replies of the current call that were sent. If another one fails and the call is repeated, they are not sent
+        again.
+        """
 
     @property
     def _by_bot(self) -> bool:
@@ -111,7 +113,7 @@ class SlackSink(Sink[SlackConfig]):
             state.setdefault("started_at", session.started_at)
             state.setdefault("open", {})[session.invocation] = {}
             state.setdefault("processes", {})[session.invocation] = [socket.gethostname(), os.getpid()]
-            if self._by_bot and "ts" not in state:  # the lock is held: other invocations wait, and then find it
+            if self._by_bot and "ts" not in state:  # under the lock: other invocations wait, then find the message
                 state["ts"] = self._post(blocks.parent(session, state), None)["ts"]
             elif not self._by_bot and "told" not in state:
                 self._post(blocks.parent(session, state), None)
@@ -147,12 +149,12 @@ class SlackSink(Sink[SlackConfig]):
     def end_session(self, summary: Summary) -> None:
         with self.context.state.changing() as state:
             state.setdefault("open", {}).pop(self._session.invocation, None)
-            if summary.exit_status is None:  # it was killed, and others may have gone on since
+            if summary.exit_status is None:  # the invocation was killed, and others may have gone on since
                 _expect_no_more(state, set(state["expected"]) if len(state["expected"]) == 1 else set())
         self._update(summary)
 
     def _update(self, summary: Summary | None) -> None:
-        """The session's message as it is now; a webhook cannot change one, and sends the end of it anew."""
+        """Update the session's message. A webhook cannot change a message, so a new one is sent."""
         state = self.context.state.read()
         message = blocks.parent(self._session, state, summary)
         if not self._by_bot:
@@ -194,8 +196,11 @@ class SlackSink(Sink[SlackConfig]):
         return WebhookClient(self.config.webhook_url, **self._manners())
 
     def _manners(self) -> dict[str, Any]:
-        """The limit of an answer is below that of a call: a server that hangs is an error then, and is asked again.
-        Trying again is ours, and so is what is logged: the library would log a webhook's address, which is a secret."""
+        """Return options for Slack's clients.
+
+        The time limit is below that of a call, so that a hanging server is an error and is tried again. The client
+        neither retries nor logs: the courier retries, and the log would show a webhook's address, which is a secret.
+        """
         silent = logging.Logger("slack_sdk", logging.CRITICAL + 1)
         return {"timeout": min(_TIMEOUT_S, self.config.call_timeout_s / 2), "retry_handlers": [], "logger": silent}
 
@@ -232,7 +237,7 @@ class SlackSink(Sink[SlackConfig]):
 
 
 def _expect_no_more(state: dict[str, Any], but_of: Container[str]) -> None:
-    """What invocations were to run that are over, and did not, is no longer expected: others do it now."""
+    """Stop expecting the unfinished runs of invocations that are over."""
     done = Counter(invocation for *_, invocation in state.get("verdicts", {}).values())
     still_open, processes = state.setdefault("open", {}), state.setdefault("processes", {})
     for invocation in state.get("expected", {}):
@@ -243,7 +248,7 @@ def _expect_no_more(state: dict[str, Any], but_of: Container[str]) -> None:
 
 
 def _is_there(host: str, pid: int) -> bool:
-    """Of another host it is not known, and taken for granted."""
+    """True if the process is alive. A process of another host is taken to be alive."""
     try:
         if host == socket.gethostname():
             os.kill(pid, 0)
@@ -255,7 +260,7 @@ def _is_there(host: str, pid: int) -> bool:
 
 
 def _all_at_once(call: Callable[[RunRecord], None], results: Sequence[RunRecord]) -> None:
-    """In threads that pytest's process does not wait for when it ends. Raises the first error, when all are done."""
+    """Call for all results in parallel, in daemon threads. Raises the first error after all have ended."""
     failed: dict[int, Exception] = {}
 
     def do(index: int) -> None:

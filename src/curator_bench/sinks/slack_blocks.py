@@ -1,4 +1,4 @@
-"""What Slack messages look like: Block Kit within its limits, with a text for where blocks are not shown."""
+"""Slack messages in Block Kit, within its limits, with a text for clients that show no blocks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _WIDEST_VALUE = 60
 
 
 def parent(session: Session, state: Mapping[str, Any], summary: Summary | None = None) -> dict[str, Any]:
-    """The message of a session: how many runs came to what, over all its invocations."""
+    """Return the message of a session: its runs by verdict, over all its invocations."""
     verdicts = state.get("verdicts", {}).values()
     counts = Counter(verdict for _, verdict, *_ in verdicts)
     inconclusive = sum(isinstance(gates, int) and gates > 0 for _, _, gates, *_ in verdicts)
@@ -50,7 +50,7 @@ def parent(session: Session, state: Mapping[str, Any], summary: Summary | None =
 
 
 def reply(result: RunRecord, metrics: Iterable[str], pinged: Iterable[str]) -> dict[str, Any]:
-    """The reply of a run: its metrics, what was not met, warnings, where its log is."""
+    """Return the reply of a run: metrics, unmet requirements, warnings, the path of its log."""
     title = f"{_mark(result.verdict)} {result.title}: {result.verdict} in {readable_seconds(result.duration_s)}"
     rows = [(name, readable(name, result.metrics[name])) for name in metrics if name in result.metrics]
     found = [_section(f"*{escaped(title)}*")]
@@ -74,7 +74,7 @@ def reply(result: RunRecord, metrics: Iterable[str], pinged: Iterable[str]) -> d
 
 
 def escaped(text: str) -> str:
-    """Slack's three control characters, and what would end a block of code."""
+    """Escape Slack's three control characters, and the end of a code block."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("```", "'''")
 
 
@@ -141,7 +141,7 @@ def _mention(user: str) -> str:
 
 
 def _table(rows: list[tuple[str, str]]) -> str:
-    """In letters of equal width; as many rows as one block has room for."""
+    """Format rows in a fixed-width block. Rows that do not fit are cut off."""
     width = max(len(_cut(name, _WIDEST_NAME)) for name, _ in rows)
     lines = [f"{_cut(name, _WIDEST_NAME).ljust(width)}  {_cut(value, _WIDEST_VALUE)}" for name, value in rows]
     text = ""

@@ -1,4 +1,4 @@
-"""What a sink remembers from one invocation of a session to the next: SESSION/sinks/SINK.json."""
+"""The memory of a sink from one invocation of a session to the next: SESSION/sinks/SINK.json."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from curator_bench.values import RunRecord
 
 
 def keep_newest(state: dict[str, Any], result: RunRecord, verdict: Any) -> None:
-    """What came of an entry, unless a later run of it is known: results may be resent long afterwards."""
+    """Keep the verdict of an entry, unless that of a later run is known: results may be resent long afterwards."""
     ended = state.setdefault("ended", {})
     if ended.get(result.nodeid, "") <= result.ended_at:
         ended[result.nodeid] = result.ended_at
@@ -24,7 +24,7 @@ def keep_newest(state: dict[str, Any], result: RunRecord, verdict: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """One JSON object, which several processes may read and change; never half of it."""
+    """One JSON object in a file. Several processes may read and change it, and each sees it whole."""
 
     path: Path
 
@@ -37,16 +37,16 @@ class State:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """What takes long and only one of several invocations may do at a time; the object can be changed meanwhile."""
+        """Lock out other invocations during long work. The object itself can still be changed meanwhile."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with locked(self.path.with_suffix(".alone")):
             yield
 
     @contextmanager
     def changing(self) -> Iterator[dict[str, Any]]:
-        """The object, nobody else's until the block is left; what was changed in it is then kept.
+        """Lock the object for a change, and write it at the end of the block.
 
-        Where the block raises, nothing is kept.
+        If the block raises, nothing is written.
         """
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with locked(self.path.with_suffix(".lock")):

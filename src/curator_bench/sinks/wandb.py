@@ -1,4 +1,4 @@
-"""Weights & Biases: a run per run, grouped by session. The logging itself is in a child process."""
+"""The Weights & Biases sink: a run per run, grouped by session. A child process does the logging."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from curator_bench.sinks.sink import SinkConfig
 
 
 class WandbConfig(SinkConfig):
-    """The block `{name: wandb, …}`. The key is in WANDB_API_KEY, or where `wandb login` left it."""
+    """The block `{name: wandb, …}`. The key comes from WANDB_API_KEY or from `wandb login`."""
 
     project: str = Field("curator-bench", min_length=1, description="The project.")
     entity: str | None = Field(None, description="The user or team it belongs to.")
@@ -37,7 +37,7 @@ class WandbSink(ChildSink[WandbConfig]):
             "WANDB_DISABLE_CODE": "true",
         }
         mode = self.config.mode or os.environ.get("WANDB_MODE")
-        if mode == "offline":  # also what will be uploaded stays with the session
+        if mode == "offline":  # keep the files for a later upload with the session too
             ours["WANDB_DATA_DIR"] = str(self.context.session_dir / "wandb" / "data")
         found = {name: os.environ.get(name, value) for name, value in ours.items()}
         return found | ({"WANDB_BASE_URL": self.config.base_url} if self.config.base_url else {})

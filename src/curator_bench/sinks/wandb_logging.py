@@ -1,4 +1,4 @@
-"""Logs into Weights & Biases by its library. Runs in the child process of the W&B sink."""
+"""Logs into Weights & Biases with its library. Runs in the child process of the W&B sink."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ class WandbLogging(Sink[WandbConfig]):
             run.finish(0 if result.verdict in (Verdict.PASSED, Verdict.SKIPPED) else 1)
 
     def _open(self, result: RunRecord) -> Any:
-        """What is told twice is the same run of W&B, by its id."""
+        """Open the W&B run of a result. A result that is delivered twice goes to the same run, by its id."""
         import wandb
 
-        # Said even where it is the default: W&B goes on without a server when a login took too long and nobody said it.
+        # Set the mode even where it is the default: without one, W&B goes on without a server after a slow login.
         mode: Any = self.config.mode or os.environ.get("WANDB_MODE") or "online"
         settings = wandb.Settings(x_start_time=datetime.fromisoformat(result.started_at).timestamp(), init_timeout=30)
         try:

@@ -1,4 +1,4 @@
-"""What the benchmarks of this folder share. pytest reads it by itself; fixtures of yours go here."""
+"""Settings shared by the benchmarks in this folder. pytest reads this file by itself; put your fixtures here."""
 
 import os
 
@@ -6,10 +6,10 @@ import pytest
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Marks have a meaning; `pytest --markers` shows it."""
+    """Declare the marks. `pytest --markers` shows them."""
     config.addinivalue_line("markers", "starter: the first benchmarks, which `curator-bench init` wrote")
 
 
 def pytest_report_header() -> str:
-    """Figures mean little on a machine that is busy with something else."""
+    """Show the load, because measurements on a busy machine mean little."""
     return f"load: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"

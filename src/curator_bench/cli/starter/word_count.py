@@ -17,7 +17,7 @@ WORDS_PER_DOCUMENT = 200
 
 
 def documents(count: int) -> list[str]:
-    """The same texts every time: a benchmark is measured on data that does not change."""
+    """Return the same texts every time, because a benchmark is measured on data that does not change."""
     draw = random.Random(1)
     words = [f"word{number}" for number in range(1000)]
     return [" ".join(draw.choices(words, k=WORDS_PER_DOCUMENT)) for _ in range(count)]
@@ -40,7 +40,7 @@ def main() -> None:
     parser.add_argument("--benchmark-results-path", type=Path, required=True)  # every script gets this one
     options = parser.parse_args()
 
-    ray.init(log_to_driver=False)  # finds the cluster that was started for this run
+    ray.init(log_to_driver=False)  # connects to the cluster that was started for this run
     texts = documents(options.documents)
     start = time.perf_counter()
     counted = count_with_ray(texts, options.tasks)

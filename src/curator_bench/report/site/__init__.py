@@ -1,1 +1,1 @@
-"""The dashboard: a folder of static pages. Jinja makes them, so this is imported only when one is asked for."""
+"""The dashboard: a folder of static pages. It needs Jinja, so it is imported only when a dashboard is built."""

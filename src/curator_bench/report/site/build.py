@@ -1,4 +1,4 @@
-"""Builds a dashboard: pages, what their programs read, and the programs. Complete, it replaces the one before."""
+"""Builds a dashboard of pages, their data and their programs. When complete, it replaces the previous one."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ from curator_bench.report.site.model import (
 from curator_bench.report.site.pages import Pages
 
 MARKER = ".curator-bench-site"
-"""A folder that holds it may be replaced."""
+"""The file that marks a dashboard. A folder without it is not replaced."""
 _ASSETS = Path(__file__).with_name("assets")
 _RUNS_SHOWN = 50
 _SESSIONS_ON_OVERVIEW = 30
 _ROWS_ON_OVERVIEW = 50
 _SESSIONS_COMPARED = 20
-"""So many of the newest sessions are each compared with the one before it."""
+"""How many of the newest sessions are compared with the one before them."""
 _MOST_COMPARED = 10_000
-"""After so many judgements of metrics no further sessions are compared."""
+"""No further sessions are compared after this many judgements."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How the site is to be."""
+    """The settings of a dashboard."""
 
     title: str = "Benchmarks"
     commit_url: str | None = None
@@ -54,7 +54,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How an entry stands: for the lists of entries."""
+    """The state of an entry, for lists of entries."""
 
     entry: SiteEntry
     runs: int
@@ -63,14 +63,14 @@ class Standing:
     log: str | None
     durations: Sequence[float]
     broken_since: RunFacts | None
-    """The first of the runs since the last that was fine; None where the latest is fine."""
+    """The first run since the last fine one; None if the latest run is fine."""
     broken_runs: int
     steps: Sequence[StepFacts]
 
 
 @dataclass(frozen=True, slots=True)
 class MetricRow:
-    """One metric in the table of an entry's page."""
+    """One metric in the table on an entry's page."""
 
     name: str
     better: str | None
@@ -78,12 +78,12 @@ class MetricRow:
     values: Sequence[float]
     steps: Sequence[StepFacts]
     judged: SeriesFacts | None
-    """The judgement of its newest runs on the machine of the newest run; None where it is not judged."""
+    """The judgement of the newest runs on the newest run's machine; None if not judged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """What came of it."""
+    """The counts of a dashboard that was built."""
 
     entries: int
     runs: int
@@ -91,13 +91,13 @@ class Built:
 
 
 def _first_reason(error: OSError) -> str:
-    """What copies a folder tries all its files, and lists why each could not be copied."""
+    """Return the reason of the first file that could not be copied: copytree tries all, and lists each failure."""
     listed = error.args[0] if isinstance(error, shutil.Error) else None
     return str(listed[0][2] if listed else error.strerror or error)
 
 
 def write_site(out: Path, history: History, settings: Settings, now: datetime | None = None) -> Built:
-    """Raises BenchError where `out` is a folder of something else, or cannot be written."""
+    """Build a dashboard in `out`. Raises BenchError if `out` holds something else or cannot be written."""
     _refuse_to_replace(out)
     building = out.with_name(f".{out.name}.unfinished-{os.getpid()}")
     try:
@@ -120,7 +120,7 @@ def _refuse_to_replace(out: Path) -> None:
 
 
 def _put_in_place(building: Path, out: Path) -> None:
-    """The old site is away for an instant only."""
+    """Replace the old dashboard, which is missing only for an instant."""
     old = building.with_name(f"{building.name}-old")
     out.parent.mkdir(parents=True, exist_ok=True)
     if out.exists():
@@ -226,9 +226,9 @@ class _Builder:
             )
 
     def _compared(self) -> dict[str, dict[str, Sequence[ComparedFacts]]]:
-        """By session and by the page of another one: the judgement of the first against the other.
+        """Return judgements of a session against another, by the session's uid and the other one's page.
 
-        In a large history only the first of the pairs: each judgement takes its time.
+        A large history takes long to judge, so only the first pairs are compared.
         """
         found: dict[str, dict[str, Sequence[ComparedFacts]]] = {}
         judged = 0
@@ -240,7 +240,7 @@ class _Builder:
         return found
 
     def _pairs(self) -> Iterator[tuple[SessionFacts, SessionFacts]]:
-        """The pairs that pages lead to: those around a step on the overview, and sessions with the one before."""
+        """Return the pairs that pages link to: sessions around a step on the overview, and each with the one before."""
         by_slug = {session.slug: session for session in self._sessions}
         newest = list(pairwise(self._sessions[-_SESSIONS_COMPARED - 1 :]))[::-1]
         yield from newest[:1]
@@ -285,7 +285,7 @@ class _Builder:
 
 
 def _broken(runs: Sequence[RunFacts]) -> list[RunFacts]:
-    """The runs at the end of which none was fine."""
+    """Return the runs after the last fine one."""
     found: list[RunFacts] = []
     for run in reversed(runs):
         if run.verdict in FINE:
@@ -295,7 +295,7 @@ def _broken(runs: Sequence[RunFacts]) -> list[RunFacts]:
 
 
 def _metric_rows(view: EntryView) -> list[MetricRow]:
-    """Of the runs that compare with the newest one that measured anything."""
+    """Return the rows of runs that are comparable with the newest run that measured anything."""
     measured = [run for run in view.runs if run.verdict in MEASURED and run.metrics] or view.runs
     newest = measured[-1]
     alike = [run for run in measured if (run.machine, run.definition) == (newest.machine, newest.definition)]

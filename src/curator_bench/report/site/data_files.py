@@ -1,6 +1,6 @@
-"""What the programs of pages read: scripts that hand over data. A page opened from a folder may load no other.
+"""The data of the pages, as scripts: a page opened from a folder cannot load anything else.
 
-The largest part of a site. Numbers are written with seven digits: more than anybody measures, and half the size.
+Data is most of a dashboard's size. Numbers have seven digits, which is more than can be measured, at half the size.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _LONGEST = 300
 
 @dataclass(frozen=True, slots=True)
 class EntryView:
-    """An entry with all that its page needs."""
+    """An entry with all its page needs."""
 
     entry: SiteEntry
     runs: Sequence[RunFacts]
     metrics: Sequence[str]
-    """Metrics that are numbers, in the order they are shown; without those that stand beside another."""
+    """Numeric metrics in display order, without those shown beside another."""
     directions: Directions
     steps: Sequence[StepFacts]
     series: Sequence[SeriesFacts] = ()
@@ -45,7 +45,7 @@ class EntryView:
 
 
 def number_of(value: Scalar) -> float | None:
-    """A number that can be drawn."""
+    """Return the value as a float if it is a finite number, else None."""
     if not is_number(value):
         return None
     try:
@@ -56,12 +56,12 @@ def number_of(value: Scalar) -> float | None:
 
 
 def handed_over(key: str, json_text: str) -> str:
-    """A script that gives the page this data. JSON is a part of JavaScript, and no letter in it is left unescaped."""
+    """Return a script that passes this data to the page. JSON is part of JavaScript; here it is escaped to ASCII."""
     return f"benchData({json.dumps(key)},{json_text});\n"
 
 
 def as_json(value: Any) -> str:
-    """One line, in ASCII. NaN and the infinities, which JSON does not have, are null."""
+    """Return the value as JSON, in one line of ASCII. NaN and infinities become null."""
     text = json.dumps(value, separators=(",", ":"), default=str)
     if "NaN" in text or "Infinity" in text:
         text = json.dumps(json.loads(text, parse_constant=lambda _: None), separators=(",", ":"))
@@ -69,13 +69,13 @@ def as_json(value: Any) -> str:
 
 
 def numbers(values: Iterable[float | None]) -> str:
-    """As JSON."""
+    """Return the numbers as a JSON array."""
     written = ("null" if value is None else f"{value:.7g}" for value in values)
     return f"[{','.join(written)}]"
 
 
 class DataFiles:
-    """Writes them below `data/` of the site."""
+    """Writes data files below `data/` of the dashboard."""
 
     def __init__(self, site: Path) -> None:
         self._folder = site / "data"
@@ -84,7 +84,9 @@ class DataFiles:
             (self._folder / name).mkdir(parents=True)
 
     def write_entry(self, view: EntryView, sessions: Mapping[str, SessionFacts], logs: Sequence[str | None]) -> None:
-        """The runs of an entry in one file, each of its metrics in another: a page draws one metric at a time."""
+        """Write the runs of an entry in one file, and each metric in another, because a page draws one metric at a
+        time.
+        """
         slug = view.entry.slug
         self._write(f"entries/{slug}", as_json(_runs(view, sessions, logs)))
         columns = [view.values(metric) for metric in view.metrics]
@@ -95,7 +97,7 @@ class DataFiles:
     def _note_runs(
         self, view: EntryView, columns: Sequence[Sequence[float | None]], sessions: Mapping[str, SessionFacts]
     ) -> None:
-        """The last run of an entry in a session, for the page that compares sessions."""
+        """Note the last run of an entry in each session, for the page that compares sessions."""
         last = {run.session_uid: place for place, run in enumerate(view.runs) if run.session_uid in sessions}
         name = json.dumps(view.entry.slug)
         for uid, place in last.items():
@@ -105,7 +107,9 @@ class DataFiles:
             self._of_sessions.setdefault(uid, []).append(f"{name}:[{facts[1:-1]},{measured}]")
 
     def write_session(self, session: SessionFacts, compared: Mapping[str, Sequence[ComparedFacts]]) -> None:
-        """`compared` are the judgements of this session against others, by the name of their page."""
+        """Write the data of a session. `compared` holds its judgements against other sessions, by the name of their
+        page.
+        """
         facts = {
             "name": session.name,
             "slug": session.slug,
@@ -119,7 +123,7 @@ class DataFiles:
         self._write(f"sessions/{session.slug}", f'{as_json(facts)[:-1]},"compared":{judged},"runs":{{{runs}}}}}')
 
     def write_index(self, views: Sequence[Mapping[str, Any]], sessions: Sequence[SessionFacts]) -> None:
-        """For searching, and for choosing what to compare."""
+        """Write the index for searching, and for choosing sessions to compare."""
         listed = [[one.slug, one.name, words.moment(one.start), one.commit, one.branch] for one in reversed(sessions)]
         self._write("index", as_json({"entries": views, "sessions": listed}))
 
@@ -128,7 +132,7 @@ class DataFiles:
 
 
 def index_of(view: EntryView) -> dict[str, Any]:
-    """What the page that compares sessions, and the search, know of an entry."""
+    """Return the facts of an entry for the search and for the page that compares sessions."""
     return {
         "slug": view.entry.slug,
         "name": view.entry.name,
@@ -165,7 +169,7 @@ def _runs(view: EntryView, sessions: Mapping[str, SessionFacts], logs: Sequence[
 
 
 class _Numbered:
-    """Names by the order in which they first came."""
+    """Numbers names in order of first use."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
@@ -205,7 +209,7 @@ def _step(step: StepFacts) -> dict[str, Any]:
 
 
 def _judged(one: SeriesFacts) -> dict[str, Any]:
-    """The judgement of the newest runs, and the levels: from, to, middle, noise in the unit of the metric."""
+    """Return the judgement of the newest runs, and the levels: start, end, middle, noise in the metric's unit."""
     levels = [
         [round(level.start.timestamp(), 3), round(level.end.timestamp(), 3), level.middle, level.noise * level.middle]
         for level in one.levels

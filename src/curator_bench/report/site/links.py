@@ -1,4 +1,4 @@
-"""Names of files, and addresses that may stand in a link: what scripts and matrices call things decides neither."""
+"""Safe file names and link addresses for pages. Names from scripts and matrices are never used as they are."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _LOG_KEPT = 256 * 1024
 
 
 def slug(name: str, other: str) -> str:
-    """A file name that says what it is of, the same in every build; `other` tells what has the same name apart."""
+    """Return a readable file name that is the same in every build. `other` distinguishes equal names."""
     readable = _UNSAFE.sub("-", name.lower()).strip("-")[:_LONGEST] or "unnamed"
     digest = hashlib.sha256(f"{name}\0{other}".encode("utf-8", "surrogatepass")).hexdigest()[:8]
     return f"{readable}-{digest}"
 
 
 def web_address(url: str | None) -> str | None:
-    """The address where it is one of the web; anything else (`javascript:`, say) is not made a link."""
+    """Return the address if it is http or https. Others, such as `javascript:`, must not become links."""
     if not url:
         return None
     try:
@@ -36,7 +36,7 @@ def web_address(url: str | None) -> str | None:
 
 
 def commit_address(template: str | None, commit: str | None) -> str | None:
-    """Where a commit is shown: `{commit}` in the template is filled in."""
+    """Return the page of a commit, from a template with `{commit}`."""
     if not template or not commit:
         return None
     return web_address(template.replace("{commit}", quote(commit, safe="")))
@@ -44,18 +44,18 @@ def commit_address(template: str | None, commit: str | None) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Logs:
-    """How the site links to logs: below an address, as copies of its own, or to the files where they are."""
+    """Links to logs: below an address, as copies in the dashboard, or to the original files."""
 
     site: Path
-    """Where the site will stand."""
+    """The final folder of the dashboard."""
     building: Path
-    """Where it is being written."""
+    """The folder it is being built in."""
     prefix: str | None = None
     is_copying: bool = False
     _known: dict[str, bool] = field(default_factory=dict)
 
     def address(self, path: str | None, results: str, run: str) -> str | None:
-        """From the top of the site; None where there is no log to link to."""
+        """Return the address of a log from the top of the dashboard, or None without a log."""
         if not path:
             return None
         if self.prefix:
@@ -76,7 +76,7 @@ class Logs:
         return self._known[path]
 
     def _copied(self, path: str, run: str) -> str | None:
-        """The end of the log, as a text: a page that a script printed is not to be shown as one."""
+        """Copy the end of the log as a text file, so that a browser never renders what a script printed."""
         name = f"logs/{slug(run, path)}.txt"
         target = self.building / name
         try:

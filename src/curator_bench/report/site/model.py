@@ -1,4 +1,4 @@
-"""The values that the dashboard shows, and the Protocol it asks for them."""
+"""The values the dashboard shows, and the Protocol that provides them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from curator_bench.report.site.links import slug
 from curator_bench.values import Scalar, Subject
 
 FINE = ("passed", "skipped", "running")
-"""A run of any other verdict is one that somebody should look at."""
+"""Verdicts that need no attention."""
 MEASURED = ("passed", "failed")
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class SiteEntry:
-    """An entry, or a Python benchmark, in one file."""
+    """An entry or a Python benchmark, in one file."""
 
     name: str
     path: str
@@ -29,7 +29,7 @@ class SiteEntry:
 
 @dataclass(frozen=True, slots=True)
 class InvocationFacts:
-    """Who ran a session, from where."""
+    """One invocation of a session: its time, host and command line."""
 
     start: datetime
     host: str | None
@@ -40,7 +40,7 @@ class InvocationFacts:
 
 @dataclass(frozen=True, slots=True)
 class SessionFacts:
-    """A session that has a page of its own."""
+    """A session with a page of its own."""
 
     uid: str
     name: str
@@ -76,7 +76,7 @@ class RunFacts:
     attempt: int
     start: datetime
     duration: float | None
-    """How long the script ran; the whole run where nobody measured that."""
+    """Seconds the script ran, or the whole run if that was not measured."""
     error: str | None
     log_path: str | None
     machine: str | None
@@ -85,13 +85,13 @@ class RunFacts:
     branch: str | None
     missed: Sequence[str] = ()
     inconclusive: Sequence[str] = ()
-    """Gates that could not be decided, with what would."""
+    """Inconclusive gates, with what would decide them."""
     links: Mapping[str, str] = field(default_factory=dict)
     metrics: Mapping[str, Scalar] = field(default_factory=dict)
 
     @property
     def why(self) -> str:
-        """The error, or the requirements that were not met and the gates that are inconclusive."""
+        """Return the error, or the unmet requirements and the inconclusive gates."""
         return self.error or "; ".join([*self.missed, *self.inconclusive])
 
 
@@ -107,7 +107,7 @@ class PointFacts:
 
 @dataclass(frozen=True, slots=True)
 class StepFacts:
-    """The level of a metric changed, between the runs `before` and `first`."""
+    """A change of a metric's level between the runs `before` and `first`."""
 
     entry: SiteEntry
     metric: str
@@ -115,7 +115,7 @@ class StepFacts:
     kind: str
     """`regression` or `improvement`."""
     state: str | None
-    """Of a regression: `open`, `accepted` or `recovered`."""
+    """The state of a regression: `open`, `accepted` or `recovered`."""
     change: float
     interval: tuple[float, float]
     level_before: float
@@ -123,13 +123,13 @@ class StepFacts:
     before: PointFacts
     first: PointFacts
     is_new: bool
-    """It began with the latest session."""
+    """True if it began with the latest session."""
     subjects: Sequence[tuple[str, str, str]] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class DriftFacts:
-    """A metric became worse bit by bit."""
+    """A metric that became worse slowly."""
 
     entry: SiteEntry
     metric: str
@@ -139,9 +139,9 @@ class DriftFacts:
     level_before: float
     level_after: float
     since: str
-    """The mark it is measured from, for after "since"."""
+    """The point it is measured from, as text after "since"."""
     start: datetime
-    """The start of the run at the mark."""
+    """The start of the run at that point."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ class LevelFacts:
     end: datetime
     middle: float
     noise: float
-    """A fraction of the level."""
+    """The noise as a fraction of the level."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,11 +168,11 @@ class SeriesFacts:
     history: int
     noise: float | None
     visible: float | None
-    """The smallest change that would have been found."""
+    """The smallest change that would have been detected."""
     limit: float
-    """The change it has to be able to show."""
+    """The change that should be detected."""
     is_blind: bool
-    """It would have missed such a change."""
+    """True if a change of that limit would have been missed."""
     levels: Sequence[LevelFacts] = ()
 
 
@@ -194,41 +194,41 @@ class ComparedFacts:
 
 @dataclass(frozen=True, slots=True)
 class Directions:
-    """The metrics of one entry: their direction, those that stand beside another, and those that stand first."""
+    """The metrics of an entry: their directions, those shown beside another, and those shown first."""
 
     better: Mapping[str, str]
     beside: frozenset[str]
-    """Metrics that only say how the repeats of another scatter, and bookkeeping."""
+    """Metrics that only show the spread of another metric's repeats, and bookkeeping."""
     first: Sequence[str] = ()
     """Metrics with requirements, in their order."""
 
 
 class History(Protocol):
-    """Whoever knows what was recorded. Everything is asked for once, entry by entry."""
+    """A source of recorded history. Each method is called once, or once per entry."""
 
     def sessions(self) -> Sequence[SessionFacts]:
-        """Those that get a page, oldest first."""
+        """Return the sessions that get a page, oldest first."""
 
     def entries(self) -> Sequence[SiteEntry]:
-        """All there are, by name."""
+        """Return all entries by name."""
 
     def runs(self, entry: SiteEntry) -> Sequence[RunFacts]:
-        """All of one entry, oldest first."""
+        """Return all runs of an entry, oldest first."""
 
     def steps(self) -> Sequence[StepFacts]:
-        """Of all entries, oldest first."""
+        """Return the steps of all entries, oldest first."""
 
     def drifts(self) -> Sequence[DriftFacts]:
-        """Of all entries."""
+        """Return the drifts of all entries."""
 
     def series(self) -> Sequence[SeriesFacts]:
-        """Every metric that is judged, on every machine."""
+        """Return every judged metric on every machine."""
 
     def compared(self, a: SessionFacts, b: SessionFacts) -> Sequence[ComparedFacts]:
-        """The judgement of session B against session A, metric by metric."""
+        """Return the judgement of session B against session A, metric by metric."""
 
     def directions(self, entry: SiteEntry, metrics: Sequence[str]) -> Directions:
-        """Of these metrics of an entry."""
+        """Return the directions of these metrics of an entry."""
 
 
 class _OfEntry(Protocol):
@@ -240,7 +240,7 @@ Facts = TypeVar("Facts", bound=_OfEntry)
 
 
 def by_entry(found: Sequence[Facts]) -> dict[SiteEntry, list[Facts]]:
-    """The facts of each entry, in their order."""
+    """Group the facts by entry, in their order."""
     of: dict[SiteEntry, list[Facts]] = {}
     for one in found:
         of.setdefault(one.entry, []).append(one)
@@ -248,7 +248,7 @@ def by_entry(found: Sequence[Facts]) -> dict[SiteEntry, list[Facts]]:
 
 
 def numbers_of(runs: Sequence[RunFacts]) -> Iterator[str]:
-    """The metrics that are numbers in any of the runs, by name."""
+    """Yield the names of metrics that are a number in any run, sorted."""
     names = {name for run in runs for name, value in run.metrics.items() if is_number(value)}
     yield from sorted(names)
 

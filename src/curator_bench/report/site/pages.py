@@ -1,4 +1,4 @@
-"""Turns what a page shows into HTML. Everything that is put into a template is escaped there."""
+"""Renders pages to HTML. Templates escape every value."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TEMPLATES = Path(__file__).with_name("templates")
 
 
 class Pages:
-    """Writes pages into a site. `facts` are known to every page."""
+    """Writes pages into a dashboard. `facts` are available on every page."""
 
     def __init__(self, site: Path, commit_url: str | None, facts: Mapping[str, Any]) -> None:
         self._site = site
@@ -40,7 +40,7 @@ class Pages:
         )
 
     def write(self, name: str, template: str, **shown: Any) -> None:
-        """`name` is the page's place in the site."""
+        """Render a template into the file `name` of the dashboard."""
         top = "../" * name.count("/")
         text = self._environment.get_template(f"{template}.html").render(top=top, page=name, **shown)
         path = self._site / name

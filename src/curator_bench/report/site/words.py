@@ -1,4 +1,4 @@
-"""What pages say: numbers, changes and times as people read them."""
+"""Text for pages: numbers, changes and times as people read them."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def first_line(text: str, longest: int = 160) -> str:
 
 
 def share(fraction: float | None) -> str:
-    """`34 %`, `0.5 %`."""
+    """Return a fraction as text such as `34 %` or `0.5 %`."""
     return "–" if fraction is None or not math.isfinite(fraction) else f"{100 * float(f'{fraction:.2g}'):g} %"
 
 
 def sight(one: SeriesFacts) -> str:
-    """What the judgement of a series could have seen, in a sentence; empty where there is none."""
+    """Return in a phrase which changes a judgement cannot see; empty if that is unknown."""
     if one.visible is None:
         return ""
     noise = "" if one.noise is None else f"noise of {share(one.noise)} and "
@@ -59,7 +59,7 @@ def sight(one: SeriesFacts) -> str:
 
 
 def trend(values: Sequence[float]) -> str:
-    """The points of a line in a box of 120 by 26: the newest values, oldest left."""
+    """Return the points of a line in a box of 120 by 26, with the newest value on the right."""
     shown = [number for number in values if math.isfinite(number)][-_POINTS:]
     if len(shown) < 2:
         return ""
