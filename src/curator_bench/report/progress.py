@@ -148,8 +148,9 @@ class Progress:
                 self._gpu_s += self._gpus(nodeid) * (time.monotonic() - begun.since)
 
     def end(self, nodeid: str, verdict: str, run: RunRecord | None = None) -> None:
-        """Note that an item has ended. `run` is the record its report carries, if any. A second call replaces the
-        verdict.
+        """Note that an item has ended.
+
+        `run` is the record its report carries, if any. A second call replaces the verdict.
         """
         with self._lock:
             begun = self._running.pop(nodeid, None)
