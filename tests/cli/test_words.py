@@ -187,7 +187,7 @@ def test_a_young_or_noisy_history_says_what_it_cannot_see(recorded: Recorded, be
 def test_three_thousandths_a_session_are_drift(recorded: Recorded, sessions: int) -> None:
     recorded.add("sort", [value * 1.003**day for day, value in enumerate(noisy((1.0, sessions)))])
     recorded.add("load", noisy((1.0, sessions), seed=1))
-    found = recorded.json("regressions")
+    found = recorded.json("regressions", "--drift")
     (drift,) = (one for one in found if one["kind"] == "drift")
     assert (drift["entry"], drift["metric"]) == ("sort", "time_s")
     assert drift["change"] > 0.05
@@ -201,7 +201,7 @@ def test_three_thousandths_a_session_are_drift(recorded: Recorded, sessions: int
 def test_drift_that_was_accepted_is_closed(recorded: Recorded) -> None:
     recorded.add("sort", [value * 1.003**day for day, value in enumerate(noisy((1.0, 60)))])
     assert "drift since" in recorded.ask("accept", "sort", "time_s", "--why", "it checks more").output
-    assert [one for one in recorded.json("regressions") if one["kind"] == "drift"] == []
+    assert [one for one in recorded.json("regressions", "--drift") if one["kind"] == "drift"] == []
 
 
 def both_machines(recorded: Recorded, slower_on: str) -> Mapping[str, float]:

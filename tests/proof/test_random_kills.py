@@ -141,7 +141,7 @@ class Campaign:
         except ProcessLookupError:
             return
         self.kills[f"{number.name} of {shown}"] += 1
-        if shown == "script" and number is signal.SIGKILL:
+        if shown == "script":
             self._remove_segment_of(pid)
 
     def _is_spared(self, kind: str) -> bool:
@@ -152,7 +152,7 @@ class Campaign:
         return kind in _WATCHED and "guard" in killed
 
     def _remove_segment_of(self, pid: int) -> None:
-        """What a script has in shared memory that is killed by somebody else nobody could have looked at."""
+        """What a script has in shared memory that somebody else ends nobody could have looked at."""
         time.sleep(0.1)
         Path(f"/dev/shm/{self.project.mark.value}-{pid}").unlink(missing_ok=True)
 

@@ -25,7 +25,8 @@ def drift(values: Floats, *marks: Mark, rules: Rules = LESS, least: float = 0.03
 
 @pytest.mark.parametrize("sessions", [60, 120])
 def test_a_little_more_each_session_is_drift_and_no_regression(sessions: int) -> None:
-    many = [noisy(1.003 ** np.clip(np.arange(20 + sessions) - 20, 0, None), seed=seed) for seed in range(20)]
+    slope = np.asarray(1.003 ** np.clip(np.arange(20 + sessions) - 20, 0, None), dtype=np.float64)
+    many = [noisy(slope, seed=seed) for seed in range(20)]
     assert all(drift(values) for values in many)
     steps = [course.steps for course in courses([History(values, LESS) for values in many])]
     assert sum(any(step.word is Word.REGRESSION for step in own) for own in steps) <= 2
