@@ -48,7 +48,8 @@ class Settings:
     overlays: tuple[Path, ...]
     datasets_file: Path | None
     session: str
-    """The session's name. One nobody chose is long and unique; its folder gets a short name when it is claimed."""
+    """The session's name. Unless the user chose one, it is long and unique until it gets a short one from its folder.
+    """
     invocation: str
     database: str
     """A path or an SQLAlchemy URL."""

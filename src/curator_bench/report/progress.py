@@ -237,8 +237,8 @@ class Progress:
 class _Times:
     """Expected durations of entries.
 
-    The first known of these counts: the entry's history with its current definition; the mean of its other axis values
-    in this session; its history with earlier definitions; the mean of all entries in this session.
+    The first known of these counts: the entry's history with its current definition; the mean in this session over all
+    its axis values; its history with earlier definitions; the mean of all entries in this session.
     """
 
     def __init__(self, usual: Callable[[], Mapping[str, Usual]]) -> None:

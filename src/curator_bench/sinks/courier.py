@@ -159,7 +159,7 @@ class Courier:
         self._last_delivery = self._call_began = time.monotonic()
 
     def watch(self) -> None:
-        """Abandon a call that takes too long. Called twice a second by the dispatcher."""
+        """Abandon a call that takes too long. The dispatcher calls this regularly."""
         began = self._call_began
         if began is not None and not self._hangs and time.monotonic() - began > self._call_timeout_s:
             self._hangs = True
