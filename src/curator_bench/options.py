@@ -48,7 +48,8 @@ class Settings:
     overlays: tuple[Path, ...]
     datasets_file: Path | None
     session: str
-    """The session's name. One nobody chose is long and unique; its folder gets a short name when it is claimed."""
+    """The session's name. Unless the user chose one, it is long and unique until it gets a short one from its folder.
+    """
     invocation: str
     database: str
     """A path or an SQLAlchemy URL."""
@@ -61,18 +62,18 @@ class Settings:
     entries: tuple[str, ...]
     fail_on_regression: bool
     confirm: int
-    """How often an entry is measured again if its gate fails or is inconclusive."""
+    """The number of repeated measurements of an entry whose gate fails or is inconclusive."""
     curator_repo: str | None
     working_dir: Path
     progress_every_s: float = 30.0
     """Seconds between lines of progress where lines cannot be redrawn; 0 for never."""
     fleet: FleetOptions | None = None
     resume: str | None = None
-    """Which entries are not run again: `passed` or `finished`."""
+    """The entries that are not run again: `passed` or `finished`."""
     names_session: bool = False
     """True if the user chose the session."""
     runs: int = 1
-    """How often each entry is run, each time as a run of its own."""
+    """The number of runs of each entry, one after the other."""
     confirm_budget_s: float | None = None
     """The longest time in seconds for all repeated measurements; None derives it from the session's length."""
     inconclusive_fails: bool = False

@@ -167,8 +167,9 @@ def fleet_options(
 
 
 def _run_pytest(words: Sequence[str], *, quiet: bool) -> tuple[int, str]:
-    """Run pytest. Returns its exit code and output, which is also printed as it comes, since a notebook has no
-    terminal.
+    """Run pytest, print its output as it comes, and return its exit code and output.
+
+    A notebook has no terminal that pytest could print to.
     """
     child = subprocess.Popen(
         [sys.executable, "-m", "pytest", *words],

@@ -29,8 +29,9 @@ def _said(_context: click.Context, _option: click.Parameter, why: str) -> str:
 def command(
     entry: str, metric: str, why: str, better: str | None, branch: str | None, min_effect: float, database: str
 ) -> None:
-    """Accept the current level of METRIC of ENTRY. This closes its regressions and its drift, and gates compare with
-    this level from now on.
+    """Accept the current level of METRIC of ENTRY.
+
+    This closes its regressions and its drift, and gates compare with this level from now on.
     """
     from curator_bench.cli.judged_history import Query, judge_history
     from curator_bench.store import queries

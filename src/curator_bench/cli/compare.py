@@ -49,8 +49,10 @@ def command(
     as_markdown: bool,
     as_json: bool,
 ) -> None:
-    """Compare the measurements of A with those of B. Each is the name or uid of a session, a commit, a branch, or a
-    database file or URL. The noise of a metric is learned from all its runs.
+    """Compare the measurements of A with those of B.
+
+    Each is the name or uid of a session, a commit, a branch, or a database file or URL. The noise of a metric is learnt
+    from all its runs.
 
     The exit code is 1 with --fail when there is a regression, and 2 if nothing could be compared.
     """

@@ -32,7 +32,7 @@ class Runs:
     values: tuple[float, ...] = ()
     origin: Origin | None = None
     problem: str = ""
-    """Why the newest run gave no value; empty if it gave one."""
+    """The reason why the newest run gave no value; empty if it gave one."""
     is_final: bool = False
     """True if the run finished without the metric, so that another run would not help."""
 
@@ -50,8 +50,9 @@ class Bench:
     folder: Path = field(default_factory=Path.cwd)
 
     def measure(self, session: str, count: int) -> str:
-        """Start pytest for up to `count` more runs, or one of a Python benchmark. Returns an error text, empty if all
-        went well.
+        """Start pytest for up to `count` more runs; a Python benchmark runs once.
+
+        Returns an error text, which is empty if all went well.
         """
         with tempfile.TemporaryDirectory(prefix="curator-bench-") as scratch:
             log = Path(scratch, "pytest.log")

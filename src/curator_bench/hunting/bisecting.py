@@ -113,8 +113,9 @@ class Bisection:
         return Outcome(difference, change, tuple(self._tried), None, suspects)
 
     def _ends(self, good: Commit, bad: Commit) -> tuple[Word, Change, tuple[Runs, Runs]]:
-        """Measure good and bad in turns until it is certain whether they differ. Taking turns spreads a drift over
-        both.
+        """Measure good and bad in turns until it is certain whether they differ.
+
+        Taking turns spreads a drift of the machine over both.
         """
         import numpy as np
 

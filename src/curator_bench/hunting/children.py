@@ -50,8 +50,9 @@ def _stop(number: int, _frame: FrameType | None) -> None:
 
 
 def environment(changes: Mapping[str, str] | None = None, python: str = sys.executable) -> dict[str, str]:
-    """Return our environment without variables of a git hook or an outer pytest, and with the Python's folder first in
-    PATH.
+    """Return our environment for a child.
+
+    It lacks the variables of git hooks and of an outer pytest, and its PATH begins with the Python's folder.
     """
     base = without_pytest(elsewhere(os.environ))
     beside = str(Path(python).parent)

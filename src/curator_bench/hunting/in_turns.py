@@ -34,8 +34,9 @@ AGAIN = "again"
 
 
 def comparison_key(environments: Sequence[Environment], pytest_args: Sequence[str], folder: Path) -> str:
-    """Return a key that is equal for the same environments, arguments and code. Otherwise earlier rounds cannot be
-    used.
+    """Return a key of the environments, arguments and code.
+
+    Earlier rounds are used only for an equal key.
     """
     from curator_bench.provenance.git import contents
 
@@ -78,8 +79,9 @@ class Comparison:
 
     @property
     def sides(self) -> list[Environment]:
-        """All environments, with the first one again at the end. What differs there is noise the judgement did not
-        expect.
+        """All environments, with the first one again at the end.
+
+        A difference between the two is noise that the judgement did not expect.
         """
         first = self.environments[0]
         return [*self.environments, replace(first, name=f"{first.name}-{AGAIN}")]

@@ -97,7 +97,7 @@ def _markdown_series(title: str, series: Sequence[SeriesFacts]) -> list[str]:
 
 
 def _why(one: SeriesFacts) -> str:
-    """Return why a series is inconclusive and what would decide it, or the smallest change a blind one shows."""
+    """Return why a series is inconclusive and what would decide it, or what a blind one cannot see."""
     if one.says == "inconclusive":
         return "; ".join(filter(None, [one.reason, one.decides]))
     return f"{words.sight(one)}; its limit is {words.share(one.limit)}"

@@ -114,8 +114,9 @@ class Pivot:
         return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
     def as_csv(self) -> str:
-        """Return the table as CSV, with full numbers and no stars. A cell without a value shows verdicts; without runs,
-        nothing.
+        """Return the table as CSV, with full numbers and no stars.
+
+        A cell without a value shows verdicts. A cell without runs is empty.
         """
         written = io.StringIO()
         writer = csv.writer(written, lineterminator="\n")

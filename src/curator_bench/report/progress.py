@@ -148,8 +148,9 @@ class Progress:
                 self._gpu_s += self._gpus(nodeid) * (time.monotonic() - begun.since)
 
     def end(self, nodeid: str, verdict: str, run: RunRecord | None = None) -> None:
-        """Note that an item has ended. `run` is the record its report carries, if any. A second call replaces the
-        verdict.
+        """Note that an item has ended.
+
+        `run` is the record its report carries, if any. A second call replaces the verdict.
         """
         with self._lock:
             begun = self._running.pop(nodeid, None)
@@ -236,8 +237,8 @@ class Progress:
 class _Times:
     """Expected durations of entries.
 
-    The first known of these counts: the entry's history with its current definition; the mean of its other axis values
-    in this session; its history with earlier definitions; the mean of all entries in this session.
+    The first known of these counts: the entry's history with its current definition; the mean in this session over all
+    its axis values; its history with earlier definitions; the mean of all entries in this session.
     """
 
     def __init__(self, usual: Callable[[], Mapping[str, Usual]]) -> None:

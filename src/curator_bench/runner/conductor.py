@@ -125,8 +125,9 @@ class Conductor:
             self._take(event)
 
     def stop(self) -> None:
-        """Stop the runs in progress and record them as interrupted, as on Ctrl-C. Jobs that never began are not
-        recorded.
+        """Stop the runs in progress and record them as interrupted, as on Ctrl-C.
+
+        Jobs that never began leave no trace.
         """
         for uid in self._under_way:
             self._runner.stop(uid)

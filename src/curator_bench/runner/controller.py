@@ -61,9 +61,7 @@ class FirstRun:
 
 
 def _show_runs_from(config: pytest.Config, nodeid: str) -> TerminalReport:
-    """Show runs from the first one on. It belongs to an entry if only workers found entries, else to a Python
-    benchmark.
-    """
+    """Show runs from the first one on. If that is not the run of an entry, the matrices were left out."""
     benchmarks = config.stash[BENCHMARKS]
     if not has_matrix(config) and nodeid not in entry_dirs(config, benchmarks):
         benchmarks.loaded = None

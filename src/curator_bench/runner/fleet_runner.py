@@ -42,8 +42,9 @@ class _Run:
 
 
 class FleetRunner:
-    """Runs orders in a fleet. Starts the fleet again if it ends, and leaves out nodes and GPUs on which entries have
-    errors.
+    """Runs orders in a fleet.
+
+    It starts the fleet again if that ends, and leaves out nodes and GPUs on which entries have errors.
     """
 
     def __init__(
@@ -86,8 +87,9 @@ class FleetRunner:
         self._fleet.close()
 
     def has_room(self, needs: Slice) -> bool:
-        """True if a run may be submitted. Ray's queue holds as many of each size as the fleet can run, so Ray is never
-        idle.
+        """True if a run may be submitted.
+
+        Ray's queue holds as many runs of each size as the fleet can run, so a free place is filled at once.
         """
         if self.gone:
             return not self._events

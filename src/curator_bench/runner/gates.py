@@ -190,8 +190,9 @@ class Gates:
         return word_of(decision, bar=self._bar(asked.wanted))
 
     def _is_worth_it(self, asked: _Asked, decision: Judgement) -> bool:
-        """True if measuring again is worth it. Of many metrics without a requirement, some exceed their limit by
-        chance.
+        """True if measuring again is worth it.
+
+        Of many metrics without a requirement, some exceed their limit by chance.
         """
         return decision.p_value <= self._bar(asked.wanted)
 

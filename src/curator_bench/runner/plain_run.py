@@ -1,4 +1,4 @@
-"""A plain `pytest` in a project with tests of its own: benchmarks nobody asked for are left out, with a message."""
+"""A plain `pytest` in a project with tests of its own: benchmarks are left out, with a message."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class GateState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """How often an entry may run, by reason."""
+    """The number of runs an entry may have, by reason."""
 
     retries: int = 0
     runs: int = 1

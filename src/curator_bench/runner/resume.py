@@ -110,7 +110,7 @@ class ResumeHooks:
     def pytest_report_collectionfinish(
         self, config: pytest.Config, items: Sequence[pytest.Item] | None = None
     ) -> list[str]:
-        """Show what is done and what runs again. If `items` are given, only they are listed."""
+        """Show what is done and what runs again. Of entries that run again, only those of `items` are shown."""
         verbose = config.get_verbosity() > 0
         found = self._found
         if items is not None:

@@ -166,8 +166,9 @@ def shown_to_sinks(run: RunRecord, entry: Entry | None, benchmarks: Benchmarks) 
 
 
 def source_of(benchmarks: Benchmarks) -> dict[str, Any]:
-    """Return what `curator-bench resend` needs: the matrix files and options, and this process. Variables are read
-    again.
+    """Return the facts for `curator-bench resend`: the matrix files, their options, and this process.
+
+    Variables are read again when it resends.
     """
     settings = benchmarks.settings
     here = identify(os.getpid())

@@ -76,8 +76,9 @@ class _ProcessingSink(_Adapter):
 
 
 class _LoggingSink(_Adapter):
-    """Adapter for `start_session`, then `start_run, log_params, log_metrics, log_artifact, end_run`, then
-    `end_session`.
+    """Adapter for sinks with `log_metrics`.
+
+    `start_session`; then `start_run, log_params, log_metrics, log_artifact, end_run` for each run; then `end_session`.
     """
 
     def start_session(self, session: Session) -> None:

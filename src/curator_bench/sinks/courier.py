@@ -159,7 +159,7 @@ class Courier:
         self._last_delivery = self._call_began = time.monotonic()
 
     def watch(self) -> None:
-        """Abandon a call that takes too long. Called twice a second by the dispatcher."""
+        """Abandon a call that takes too long. The dispatcher calls this regularly."""
         began = self._call_began
         if began is not None and not self._hangs and time.monotonic() - began > self._call_timeout_s:
             self._hangs = True
@@ -220,8 +220,9 @@ class Courier:
         return isinstance(told, Run) and not isinstance(told, RunRecord) and told.nodeid in self._ended
 
     def _next(self) -> _Letter | None:
-        """Wait for the next letter that is not stale, or None at the end. While the queue is empty, the sink may catch
-        up.
+        """Wait for the next letter that is not stale; None at the end.
+
+        While the queue is empty, the sink may catch up.
         """
         while not self._is_last:
             try:
@@ -351,9 +352,7 @@ def _call_for(bundle: _Bundle, sink: Sink[Any]) -> Callable[[], None]:
 
 @contextmanager
 def _stopping_nobody() -> Iterator[None]:
-    """Turn SystemExit and the like into an Exception, so that a library's sys.exit ends no thread and causes no
-    warning.
-    """
+    """Turn SystemExit and the like into an Exception, so that a library's sys.exit does not end the sink's thread."""
     try:
         yield
     except Exception:

@@ -193,8 +193,9 @@ class MlflowLogging(Sink[MlflowConfig]):
         return list(self.client.search_runs([self._experiment], query))
 
     def _remove_what_was_made_twice(self) -> None:
-        """Delete duplicates. If an answer comes too late, the request is repeated, and the server may make the run
-        again.
+        """Delete duplicate runs.
+
+        If an answer comes too late, the request is repeated, and the server may make the run again.
         """
         prefix = self._tag_of("")
         try:
@@ -269,8 +270,9 @@ class MlflowLogging(Sink[MlflowConfig]):
             yield from (path for name in ("packages.txt", "summary.json") if safe_files.is_file(path := folder / name))
 
     def _upload(self, run: str, path: Path) -> None:
-        """Upload a masked copy. A log that is too large loses its beginning; another file that is too large is left
-        out.
+        """Upload a masked copy of a file.
+
+        A log that is too large loses its beginning. Another file that is too large is left out.
         """
         most = int(self.config.max_artifact_mb * _MEBIBYTE)
         name = "env.json" if path.parent.name == "env" and path.stem == socket.gethostname() else path.name

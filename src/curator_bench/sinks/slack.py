@@ -97,9 +97,7 @@ class SlackSink(Sink[SlackConfig]):
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
         self._replied: list[RunRecord] = []
-        """Replies of the current call that were sent. If another one fails and the call is repeated, they are not sent
-        again.
-        """
+        """Replies of the current call that were sent, so that they are not sent again if the call is repeated."""
 
     @property
     def _by_bot(self) -> bool:

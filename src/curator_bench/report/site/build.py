@@ -37,7 +37,7 @@ _RUNS_SHOWN = 50
 _SESSIONS_ON_OVERVIEW = 30
 _ROWS_ON_OVERVIEW = 50
 _SESSIONS_COMPARED = 20
-"""How many of the newest sessions are compared with the one before them."""
+"""The number of newest sessions that are compared with the one before them."""
 _MOST_COMPARED = 10_000
 """No further sessions are compared after this many judgements."""
 

@@ -84,9 +84,7 @@ class DataFiles:
             (self._folder / name).mkdir(parents=True)
 
     def write_entry(self, view: EntryView, sessions: Mapping[str, SessionFacts], logs: Sequence[str | None]) -> None:
-        """Write the runs of an entry in one file, and each metric in another, because a page draws one metric at a
-        time.
-        """
+        """Write the runs of an entry to one file, and each metric to another: a page draws one metric at a time."""
         slug = view.entry.slug
         self._write(f"entries/{slug}", as_json(_runs(view, sessions, logs)))
         columns = [view.values(metric) for metric in view.metrics]
@@ -107,8 +105,9 @@ class DataFiles:
             self._of_sessions.setdefault(uid, []).append(f"{name}:[{facts[1:-1]},{measured}]")
 
     def write_session(self, session: SessionFacts, compared: Mapping[str, Sequence[ComparedFacts]]) -> None:
-        """Write the data of a session. `compared` holds its judgements against other sessions, by the name of their
-        page.
+        """Write the data of a session.
+
+        `compared` holds its judgements against other sessions, by the name of their page.
         """
         facts = {
             "name": session.name,
