@@ -25,6 +25,7 @@ results.joinpath("metrics.json").write_text(json.dumps({"is_success": True, "doc
 MATRIX = """
 run_reason: nightly
 subjects: [pytest]
+datasets: [{name: corpus, formats: [{type: jsonl, path: /nowhere/corpus}]}]
 entries:
   - name: quick
     script: work.py
@@ -33,7 +34,7 @@ entries:
     matrix: {size: [1, 2]}
     requirements: [{metric: docs_per_s, min_value: 10}]
   - {name: slow, script: work.py, args: "60", ray: false, marks: [slow]}
-  - {name: absent, script: nowhere.py, ray: false}
+  - {name: absent, script: work.py, args: "{dataset:corpus,jsonl}", ray: false}
 """
 
 
@@ -82,7 +83,7 @@ def test_what_could_not_run_is_recorded_as_error(project: Path) -> None:
     assert run(project, "--benchmark", "-k", "absent").returncode == 1
     ((verdict, error, outcome),) = rows(project / "benchmark.db", "select verdict, error, call_outcome from test_run")
     assert (verdict, outcome) == ("error", "failed")
-    assert "nowhere.py" in error
+    assert "/nowhere/corpus" in error
 
 
 def test_each_attempt_after_an_error_is_a_row_of_its_own(project: Path) -> None:

@@ -234,5 +234,5 @@ def test_records_travel_between_processes(bench: Bench) -> None:
     assert pickle.loads(pickle.dumps(record)) == record
     document = to_document(record)
     assert from_document({**document, "from_a_later_version": 1}) == record
-    with pytest.raises(ValueError, match="no run"):
+    with pytest.raises(ValueError, match="not a run"):
         from_document({"schema_version": 1})
