@@ -92,9 +92,10 @@ def test_three_environments_and_a_null_test(project: Path) -> None:
 
 
 def killed_after(project: Path, lines: int, *words: str) -> list[str]:
-    """What it said until then."""
+    """Kill it after so many lines about rounds; returns them."""
     with subprocess.Popen([COMMAND, "ab", *words], cwd=project, env=environment(), stderr=PIPE, text=True) as process:
         assert process.stderr
+        assert process.stderr.readline().startswith("Database: ")
         said = [process.stderr.readline() for _ in range(lines)]
         process.kill()
     return said
@@ -108,7 +109,7 @@ def test_what_was_interrupted_goes_on_unless_the_code_is_another(project: Path) 
     assert killed_after(project, 1, *words) == begun[:1]
     (project / "package.py").write_text(code)
     done = ab(project, *words)
-    told, *rest = done.stderr.splitlines(keepends=True)
+    _, told, *rest = done.stderr.splitlines(keepends=True)
     assert (done.returncode, "2 of 9 rounds are measured" in told) == (0, True), done.stderr
     assert (len(rest), rest[0]) == (7, begun[-1])
     assert killed_after(project, 1, *words) == begun[:1], "what is done is measured anew"
