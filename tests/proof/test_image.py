@@ -26,9 +26,7 @@ from other_user import NOBODY
 ROOT = Path(__file__).parents[2]
 ENGINE = Path(__file__).with_name("container_engine.py")
 BASE = "localhost/base:bookworm"
-DEBIANS_HOST = "debian.example"
-DEBIANS = f"deb http://{DEBIANS_HOST}/debian bookworm main\n"
-_PIP_SOURCES = ("index", "extra-index", "find-links", "trusted-host")
+_FURTHER_PIP_SOURCES = ("find-links", "trusted-host")
 PROGRAMS = ("debootstrap", "podman", "buildah", "tar")
 OWN_CLUSTER = """
 import json, pathlib, sys
@@ -65,12 +63,13 @@ class Machine:
         machine = cls(folder, _mirror(), [], set())
         settings = _pip_settings()
         if machine.mirror:
-            machine.addresses |= {urlsplit(machine.mirror).netloc} - {DEBIANS_HOST}
+            machine.addresses |= {urlsplit(machine.mirror).netloc} - {urlsplit(_debians_mirror()).netloc}
             machine.mount(machine.write("sources.list", f"deb {machine.mirror} bookworm main\n"))
         config = ["[global]"]
         if certificates := settings.get("cert") or os.environ.get("SSL_CERT_FILE"):
             config.append(f"cert = {machine.lent(certificates)}")
-        sources = {name: settings.get(name, "").split() for name in _PIP_SOURCES}
+        names = [name for name in settings if name.endswith("-url") or name in _FURTHER_PIP_SOURCES]
+        sources = {name: settings[name].split() for name in names}
         config += [f"{name} = " + "\n    ".join(map(machine.lent, words)) for name, words in sources.items() if words]
         machine.mount(machine.write("pip.conf", "\n".join(config)), "/etc/pip.conf")
         return machine
@@ -101,6 +100,15 @@ def _mirror() -> str:
     asked = ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages", "Codename: bookworm"]
     found = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.split()
     return found[0] if found else ""
+
+
+def _debians_mirror() -> str:
+    """The mirror that debootstrap chooses where nobody names one."""
+    program = shutil.which("debootstrap")
+    assert program
+    chosen = re.search('^DEF_MIRROR="(.+)"$', Path(program).read_text(), re.MULTILINE)
+    assert chosen
+    return chosen[1]
 
 
 def _pip_settings() -> dict[str, str]:
@@ -166,7 +174,7 @@ def make_base(folder: Path, mirror: str) -> Path:
     made = ["debootstrap", "--variant=minbase", packages, "bookworm", str(base), *filter(None, [mirror])]
     done = subprocess.run(made, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     assert done.returncode == 0, done.stdout[-4000:]
-    (base / "etc/apt/sources.list").write_text(DEBIANS)
+    (base / "etc/apt/sources.list").write_text(f"deb {_debians_mirror()} bookworm main\n")
     for left in [*(base / "var/lib/apt/lists").glob("*_*"), *(base / "var/log").rglob("*.log"), base / "debootstrap"]:
         shutil.rmtree(left) if left.is_dir() else left.unlink(missing_ok=True)
     return base
