@@ -15,7 +15,7 @@ import pytest
 from curator_bench.cluster import temp_dirs
 from curator_bench.cluster.environment import CLUSTER_VARIABLE
 from curator_bench.execution.workbench import Workbench
-from curator_bench.measure.processes import Mark, find_processes, identify, is_running
+from curator_bench.measure.processes import Mark, ProcessId, find_processes, identify, is_running
 
 SOURCE = Path(__file__).parents[2] / "src"
 # A bench that says its mark, starts the code it is given (by way of a fork, not of an exec), and does as it is told.
@@ -63,6 +63,14 @@ class Watched:
             assert time.monotonic() - began < within_s, "something is left"
             time.sleep(0.02)
 
+    def processes(self, count: int, within_s: float = 20) -> list[ProcessId]:
+        """Those that bear the mark, as soon as they are so many: within exec, a process has no environment to read."""
+        began = time.monotonic()
+        while len(found := list(find_processes(self.mark))) != count:
+            assert time.monotonic() - began < within_s, f"{len(found)} processes, not {count}"
+            time.sleep(0.02)
+        return found
+
     def end(self) -> None:
         if self.process.poll() is None:
             self.process.kill()
@@ -88,7 +96,7 @@ def test_however_the_process_dies_what_it_started_goes_with_it(
     watch: Callable[..., Watched], number: signal.Signals
 ) -> None:
     watched = watch(SLEEPS)
-    assert len(find_processes(watched.mark)) == 1
+    watched.processes(1)
     watched.process.send_signal(number)
     watched.process.wait()
     watched.wait_until_nothing_is_left()
@@ -108,7 +116,7 @@ def test_what_left_its_script_and_wiped_its_environment_goes_as_well(
         f"Child(words, env=marked, log=Path({str(tmp_path / 'log')!r}), cwd='/').wait(30)\n"
         "time.sleep(0.5)"
     )
-    (left,) = find_processes(watched.mark)
+    (left,) = watched.processes(1)
     assert Path(f"/proc/{left.pid}/environ").read_bytes() == b""
     watched.process.kill()
     watched.process.wait()
