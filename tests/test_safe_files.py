@@ -333,3 +333,14 @@ def test_nothing_that_is_a_device_is_replaced() -> None:
         with pytest.raises(safe_files.NotUsable, match="is a device"):
             replace(Path("/dev/null"))
     assert Path("/dev/null").is_char_device()
+
+
+@pytest.mark.parametrize("ask", [safe_files.time_of, safe_files.read_bytes])
+def test_an_error_names_the_whole_path(tmp_path: Path, ask: Callable[..., object]) -> None:
+    with pytest.raises(FileNotFoundError) as missing:
+        ask(tmp_path / "folder" / "none", below=tmp_path)
+    assert missing.value.filename == str(tmp_path / "folder")
+    tmp_path.joinpath("folder").mkdir()
+    with pytest.raises(FileNotFoundError) as missing:
+        ask(tmp_path / "folder" / "none", below=tmp_path)
+    assert missing.value.filename == str(tmp_path / "folder" / "none")

@@ -303,14 +303,25 @@ def _names_below(path: Path, top: Path) -> tuple[str, ...]:
 def _parent(path: Path, below: Path | None, *, ours: bool = False) -> Iterator[tuple[int, str]]:
     if path.name in ("", os.pardir):
         raise NotUsable(path, "is a folder, not a file")
-    with open_folder(path.parent, below=below, ours=ours) as folder:
+    with open_folder(path.parent, below=below, ours=ours) as folder, _naming(path):
         yield folder, path.name
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Let errors name the whole path: below a handle, the system knows a name alone."""
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error.filename, str) and not os.path.isabs(error.filename):
+            error.filename = str(path)
+        raise
 
 
 def _step(folder: int, name: str, shown: Path, create: bool) -> int:
     """Open a folder within a folder."""
     if create:
-        with suppress(FileExistsError):
+        with suppress(FileExistsError), _naming(shown):
             os.mkdir(name, dir_fd=folder)
     try:
         return os.open(name, _ONLY_PASSED | _FOLDER, dir_fd=folder)

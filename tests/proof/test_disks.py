@@ -54,7 +54,7 @@ def remount(point: Path, how: str) -> None:
 
 def went_on(outcome: Outcome) -> None:
     """It came to its end as a session does, whatever became of its entries."""
-    assert outcome.code == pytest.ExitCode.TESTS_FAILED, outcome.output
+    assert outcome.code == pytest.ExitCode.TESTS_FAILED
     assert "INTERNALERROR" not in outcome.output
     assert "Traceback" not in outcome.output
     assert outcome.has("ENTRY", "Session: ")
@@ -70,11 +70,10 @@ def test_a_script_that_fills_the_disk_is_an_error_that_says_so(
     project.matrix(*entries, project.entry("after", "nothing"), delete_scratch=True)
     outcome = project.run("--bench-results", str(disk))
     went_on(outcome)
+    assert outcome.has(f"fills: error: the disk of {disk}/s/fills is full")
     if what == "output":  # a log is kept
-        assert outcome.has(f"fills: error: No space left on device: {disk}/s/fills")
         assert outcome.has(f"after: error: No space left on device: {disk}/s/after")
     else:  # scratch is removed
-        assert outcome.has(f"fills: error: the disk of {disk}/s/fills is full")
         assert outcome.has("after: passed")
     assert max(map(len, outcome.lines)) < 2000
 
@@ -107,5 +106,5 @@ def test_results_that_cannot_be_written_are_a_clear_error_and_the_session_goes_o
     outcome = project.run("--bench-results", str(disk))
     went_on(outcome)
     for name in ("one", "two"):
-        assert outcome.has(f"{name}: error: Read-only file system: {disk}/s/{name}")
+        assert outcome.has(f"{name}: error: Read-only file system: {disk}/s/{name}"), outcome.output
     assert not (disk / "s" / "one" / "logs").is_symlink()
