@@ -62,7 +62,7 @@ def pids(killing: Killing) -> Iterator[int]:
             yield process.pid
 
 
-# Known fault: segments and folders of a run's own cluster at times outlive the five seconds after its worker or driver died.
+# Known fault: segments and folders of the cluster of a run at times outlive its worker or driver by more than that.
 @pytest.mark.xfail(strict=False, reason="a run's own cluster is at times cleared later than after five seconds")
 @pytest.mark.parametrize("number", MOMENTS)
 @pytest.mark.parametrize("whom", ["worker", "raylet", "head", "driver", "pytest"])
