@@ -42,6 +42,28 @@ def test_sigkill_of_pytest_at_any_moment_leaves_nothing(killing: Killing, number
     killing.next_run_starts()
 
 
+@pytest.mark.parametrize("number", range(20 if FULL else 1))
+def test_ctrl_c_once_or_twice_at_any_moment_is_one_message_and_leaves_nothing(killing: Killing, number: int) -> None:
+    """From the moment that the bench has taken Ctrl-C over, while Ray starts included."""
+    killing.matrix(killing.entry("one", 1, ""), killing.entry("two", 60), ray=RAY)
+    chance = at_random(number)
+    with killing.running("--benchmark") as process:
+        _wait_for_process(killing, "guard_program")
+        sleep(chance.uniform(0, 10))
+        killing.look()
+        for _ in range(1 + number % 2):
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGINT)
+            sleep(chance.uniform(0, 1))
+        assert process.wait(timeout=60) == pytest.ExitCode.INTERRUPTED, killing.output
+        killing.wait_until_nothing_is_left()
+    assert "Traceback" not in killing.output
+    assert killing.output.count("KeyboardInterrupt !") + killing.output.count("Ctrl-C") == 1, killing.output
+    for name in ("one", "two"):
+        if (killing.project.session_dir / name / "results.json").exists():
+            assert killing.project.outcome_of(name)["verdict"] in ("passed", "interrupted")
+
+
 @pytest.mark.parametrize("number", MOMENTS)
 def test_sigkill_of_the_ray_head_at_any_moment_leaves_nothing_and_the_next_entry_runs(
     killing: Killing, number: int
