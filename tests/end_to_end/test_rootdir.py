@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from end_to_end.conftest import Project
 
-from curator_bench.rootdir import database_from
+from curator_bench.options.rootdir import database_from
 
 
 def paths(database: Path) -> list[str]:
