@@ -31,7 +31,7 @@ _HALF_WRITTEN = f".{_OWNER_FILE}."
 _RAYS = "r"
 _LARGEST_NOTE = 1 << 16
 _FOR_US_ALONE = 0o600
-_REMOVAL_PATIENCE_S = 2.0
+REMOVAL_PATIENCE_S = 2.0
 _NOTED_WITHIN_S = 60.0
 
 
@@ -80,7 +80,7 @@ def remove_temp_dir(directory: Path) -> None:
 
     The note goes last, so that whoever finds a removal that was cut short can finish it.
     """
-    deadline = time.monotonic() + _REMOVAL_PATIENCE_S
+    deadline = time.monotonic() + REMOVAL_PATIENCE_S
     while not _removed(directory) and time.monotonic() < deadline:
         time.sleep(0.02)
 

@@ -37,7 +37,7 @@ from curator_bench.values import Cause, Plan, Repeat, RunResult, Verdict
 
 _CHECK_PATIENCE_S = 60.0
 _GPU_IN_USE = 0.01
-_GPUS_HANG_AFTER_S = 15.0
+GPUS_HANG_AFTER_S = 15.0
 _CHECK_IMPORTS = """
 import importlib.util, sys
 
@@ -214,7 +214,7 @@ class Attempt:
         said = self._plan.gpu_mem_use_warning_threshold
         began = time.monotonic()
         found = busy_gpus(_GPU_IN_USE if said is None else said, env)
-        self._bench.gpus_answer = time.monotonic() - began < _GPUS_HANG_AFTER_S
+        self._bench.gpus_answer = time.monotonic() - began < GPUS_HANG_AFTER_S
         return found
 
     def _execute_all(self, directories: Directories, stage: Stage) -> None:

@@ -44,7 +44,7 @@ def note_run(
         from curator_bench.runner import entry_record
 
         entry_record.finish(item, run)
-    item.stash[RUN] = _after(lambda: _publish(session_dir, run), run)
+    item.stash[RUN] = _after(lambda: publish(session_dir, run), run)
     return item.stash[RUN]
 
 
@@ -104,7 +104,7 @@ def _prepare(session_dir: Path, run: RunRecord) -> None:
     write_json(Path(run.directory, PENDING), to_document(run), below=session_dir)
 
 
-def _publish(session_dir: Path, run: RunRecord) -> None:
+def publish(session_dir: Path, run: RunRecord) -> None:
     safe_files.rename(Path(run.directory, PENDING), RESULTS, below=session_dir)
     add_lines(Path(run.directory), run, session_dir=session_dir)
 
