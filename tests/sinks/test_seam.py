@@ -291,7 +291,7 @@ def test_a_queue_that_is_full_keeps_nobody_waiting(tmp_path: Path, monkeypatch: 
             go_on.wait(60)
 
     go_on = threading.Event()
-    monkeypatch.setattr("curator_bench.sinks.courier._MOST_WAITING", 3)
+    monkeypatch.setattr("curator_bench.sinks.courier.MOST_WAITING", 3)
     ignored = lambda *given: None  # noqa: E731
     context = Context("stuck", tmp_path, tmp_path, ignored, ignored)
     kept = journal.Journal(tmp_path / "stuck.jsonl", "i")
