@@ -459,6 +459,6 @@ UNJUDGED = pytest.StashKey["tuple[Entry, RunResult]"]()
 def attach_run(item: pytest.Item, report: pytest.TestReport) -> None:
     """Attach the run to the report of the phase that judged it, in builtin types, which pytest-xdist can transfer."""
     if report.when == "call" and RUN in item.stash:
-        from curator_bench.codec import to_document
+        from curator_bench.files.codec import to_document
 
         vars(report)["curator_bench"] = to_document(item.stash[RUN])

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from curator_bench.errors import BenchError, MissingExtra
+from curator_bench.files.names import is_safe_name
 from curator_bench.matrix_files import DEFAULT_PATTERNS
 from curator_bench.rootdir import DATABASE, database_of, refuse_unread_ini, rootdir
-from curator_bench.safe_files import is_safe_name
 
 _PORT = r"([1-9]\d{0,3}|[1-5]\d{4}|6[0-4]\d{3}|65[0-4]\d{2}|655[0-2]\d|6553[0-5])"
 _FLEET = re.compile(rf"(local|auto|(ray://)?\S+:{_PORT})\Z")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from curator_bench.execution.files import SCHEMA_VERSION
+from curator_bench.files.json_files import SCHEMA_VERSION
 
 if TYPE_CHECKING:
     from end_to_end.conftest import Project

@@ -15,8 +15,8 @@ import click
 from curator_bench.cli import judgements, tables
 from curator_bench.cli.databases import db_option, reading
 from curator_bench.cli.show import run_document
-from curator_bench.codec import json_text
 from curator_bench.errors import BenchError
+from curator_bench.files.codec import json_text
 from curator_bench.metric_names import in_order
 from curator_bench.words import csv_cells
 

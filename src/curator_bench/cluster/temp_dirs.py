@@ -19,8 +19,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from curator_bench import safe_files
 from curator_bench.cluster.environment import CLUSTER_VARIABLE
+from curator_bench.files import safe_files
+from curator_bench.files.folder_handles import NotUsable, open_folder
 from curator_bench.measure.processes import Mark, ProcessId, end_processes, identify, is_running
 
 _log = logging.getLogger(__name__)
@@ -95,7 +96,7 @@ def _removed(directory: Path) -> bool:
         directory.rmdir()
     except FileNotFoundError:
         return True
-    except safe_files.NotUsable as error:
+    except NotUsable as error:
         _log.warning("a folder that was made for a Ray cluster is left alone: %s", error)
         return True
     except OSError:
@@ -117,7 +118,7 @@ def _names_in(directory: Path) -> list[str]:
 @contextmanager
 def _opened(directory: Path) -> Iterator[int]:
     """A folder of ours, not what a link leads to."""
-    with safe_files.open_folder(directory, below=directory.parent, ours=True, to_list=True) as handle:
+    with open_folder(directory, below=directory.parent, ours=True, to_list=True) as handle:
         yield handle
 
 

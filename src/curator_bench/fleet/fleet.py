@@ -15,13 +15,13 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from curator_bench import safe_files
 from curator_bench.cluster.environment import without_ray
 from curator_bench.cluster.health import is_alive, last_log_lines
 from curator_bench.cluster.model import Cluster, ClusterRequest
 from curator_bench.errors import ClusterError
-from curator_bench.execution.files import tail
 from curator_bench.execution.workbench import Workbench
+from curator_bench.files import safe_files
+from curator_bench.files.json_files import tail
 from curator_bench.fleet.messages import (
     Broken,
     Command,

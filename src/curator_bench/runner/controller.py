@@ -84,7 +84,7 @@ def _show_runs(config: pytest.Config) -> TerminalReport:
 
 
 def _progress(benchmarks: Benchmarks, folders: Mapping[str, Path]) -> ProgressTold:
-    from curator_bench.execution.files import write_json
+    from curator_bench.files.json_files import write_json
     from curator_bench.report.progress import Planned, Progress
     from curator_bench.report.progress_told import ProgressTold
 
