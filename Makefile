@@ -43,8 +43,12 @@ bench: $(INSTALLED) ## run the benchmarks marked BENCH_MARK (dedup) and record t
 	$(PYTHON_HERE) -m pytest benchmarks -m "$(BENCH_MARK)" --benchmark $(BENCH_ARGS)
 
 .PHONY: test
-test: $(INSTALLED) ## run the test suite but for the proofs; PYTEST_ARGS=… go to pytest
-	$(PYTHON_HERE) -m pytest tests --ignore tests/proof $(TOGETHER) $(PYTEST_ARGS)
+test: $(INSTALLED) ## run the tests one runs while working, all but the slow ones and the proofs; PYTEST_ARGS=… go to pytest
+	$(PYTHON_HERE) -m pytest --ignore tests/proof -m "not slow" $(TOGETHER) $(PYTEST_ARGS)
+
+.PHONY: test-slow
+test-slow: $(INSTALLED) ## run the tests marked slow: those of fleets, servers, browsers and the commands in the manual
+	$(PYTHON_HERE) -m pytest --ignore tests/proof -m slow $(TOGETHER) $(PYTEST_ARGS)
 
 .PHONY: test-proofs
 test-proofs: $(INSTALLED) ## run the long proofs, each at a tenth of its size; make proof runs them in full

@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import IO, Any, TypeAlias
 
 from curator_bench.errors import BenchError
-from curator_bench.locking import lock
+from curator_bench.files.locking import lock
+from curator_bench.files.names import is_safe_name
 from curator_bench.report.pivot import Pivot, pivot
 from curator_bench.report.session_runs import runs_of
-from curator_bench.safe_files import is_safe_name
 from curator_bench.values import RunRecord, Verdict
 
 Source: TypeAlias = str | os.PathLike[str] | Mapping[str, Any]

@@ -16,16 +16,12 @@ case "$*" in
     *.installed*) echo $$ >installer; [ -z "$HANGS" ] || exec sleep 600 ;;
     *) while [ ! -s installer ]; do sleep 0.01; done; echo "$*" >>made ;;
 esac
-[ "$*" = test ] && [ "$DOUBTFUL" -gt 0 ] && {
-    mkdir -p .pytest_cache/v/cache
-    { echo "{"; seq -f '  "tests/test_%g.py::test_it": true,' "$DOUBTFUL"; echo "}"; } >.pytest_cache/v/cache/lastfailed
-    exit 2
-}
 case "$*" in
     "$AFTER") while ! grep -qx "$AWAITS" made; do sleep 0.01; done ;;
-    *"$FAILS"*) echo "the disk is full"; exit 2 ;;
+    "$FAILS" | *" $FAILS"*) echo "the disk is full"; exit 2 ;;
 esac
 """
+FIRST = ["check", "test", "test-slow", "test-proofs"]
 TOGETHER = ("test-attention", "test-curator", "dist")
 
 
@@ -43,7 +39,7 @@ def clone(tmp_path: Path) -> Path:
 
 def run(clone: Path, fails: str = "nothing", hangs: str = "", **more: str) -> subprocess.CompletedProcess[str]:
     path = f"{clone / 'bin'}:{os.environ['PATH']}"
-    own = {"PATH": path, "FAILS": fails, "HANGS": hangs, "AFTER": "", "AWAITS": "", "DOUBTFUL": "0", **more}
+    own = {"PATH": path, "FAILS": fails, "HANGS": hangs, "AFTER": "", "AWAITS": "", **more}
     return subprocess.run([clone / ".ci" / "run"], env=own, capture_output=True, text=True, timeout=60, check=False)
 
 
@@ -54,28 +50,20 @@ def made(clone: Path) -> list[str]:
 def test_all_is_made_checks_tests_and_proofs_first(clone: Path) -> None:
     outcome = run(clone)
     assert (outcome.returncode, outcome.stdout.splitlines()[-1]) == (0, "== all of it holds")
-    assert made(clone)[:3] == ["check", "test", "test-proofs"]
-    assert sorted(made(clone)[3:]) == sorted(TOGETHER)
+    assert made(clone)[:4] == FIRST
+    assert sorted(made(clone)[4:]) == sorted(TOGETHER)
 
 
 def test_what_needs_most_of_the_time_is_made_side_by_side(clone: Path) -> None:
     assert run(clone, AFTER="test-attention", AWAITS="dist").returncode == 0
 
 
-def test_a_few_tests_that_fail_are_tried_once_more_alone_and_named(clone: Path) -> None:
-    outcome = run(clone, DOUBTFUL="5")
-    assert outcome.returncode == 0
-    assert '"tests/test_5.py::test_it": true' in outcome.stdout
-    again = "test TEST_WORKERS=0 PYTEST_ARGS=--last-failed --last-failed-no-failures none"
-    assert (clone / "made").read_text().splitlines()[1:4] == ["test", again, "test-proofs"]
-
-
-@pytest.mark.parametrize(("fails", "doubtful"), [("--last-failed", "1"), ("nothing", "6"), ("test", "0")])
-def test_tests_that_fail_again_or_are_many_end_it(clone: Path, fails: str, doubtful: str) -> None:
-    outcome = run(clone, fails=fails, DOUBTFUL=doubtful)
+@pytest.mark.parametrize("target", FIRST[1:])
+def test_tests_that_fail_end_it_and_are_not_tried_again(clone: Path, target: str) -> None:
+    outcome = run(clone, fails=target)
     assert outcome.returncode == 1
-    assert "== make test failed" in outcome.stderr
-    assert "test-proofs" not in made(clone)
+    assert f"== make {target} failed" in outcome.stderr
+    assert made(clone) == FIRST[: FIRST.index(target) + 1]
 
 
 @pytest.mark.parametrize("target", TOGETHER)
@@ -92,7 +80,7 @@ def test_what_could_not_be_installed_is_told_with_its_reason_before_it_is_needed
     assert outcome.returncode == 1
     assert "the disk is full" in outcome.stdout
     assert "== installing the other environments failed" in outcome.stderr
-    assert made(clone) == ["check", "test", "test-proofs"]
+    assert made(clone) == FIRST
 
 
 def test_a_check_that_fails_ends_the_installation(clone: Path) -> None:

@@ -15,6 +15,7 @@ import pytest
 from curator_bench.cluster import temp_dirs
 from curator_bench.cluster.environment import CLUSTER_VARIABLE
 from curator_bench.execution.workbench import Workbench
+from curator_bench.files import safe_files
 from curator_bench.measure.processes import Mark, ProcessId, find_processes, identify, is_running
 
 SOURCE = Path(__file__).parents[2] / "src"
@@ -232,8 +233,8 @@ def test_a_removal_that_is_cut_short_can_be_finished_by_the_guard(monkeypatch: p
     folder = temp_dirs.make_temp_dir("marker-of-this-test", Mark("nobody", CLUSTER_VARIABLE))
     (folder / "session").mkdir()
     with monkeypatch.context() as patch:
-        patch.setattr(temp_dirs, "_remove", lambda _: None)
-        patch.setattr(temp_dirs, "_REMOVAL_PATIENCE_S", 0.1)
+        patch.setattr(safe_files, "remove", lambda *_, **__: None)
+        patch.setattr(temp_dirs, "REMOVAL_PATIENCE_S", 0.1)
         temp_dirs.remove_temp_dir(folder)
     assert (folder / "owner.json").exists()
     temp_dirs.remove_leftovers("marker-of-this-test")

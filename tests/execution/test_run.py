@@ -250,7 +250,7 @@ def test_a_gpu_driver_that_hangs_is_waited_for_once(desk: Desk, monkeypatch: pyt
         return []
 
     monkeypatch.setattr(attempt, "busy_gpus", hang)
-    monkeypatch.setattr(attempt, "_GPUS_HANG_AFTER_S", 0.1)
+    monkeypatch.setattr(attempt, "GPUS_HANG_AFTER_S", 0.1)
     with Workbench(desk.session_dir) as bench:
         results = [run_entry(desk.plan("write({})"), bench) for _ in range(2)]
     assert len(asked) == 1

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
 
@@ -24,9 +23,8 @@ from curator_bench.fleet.code_shipping import (
     unpacked,
     what_to_send,
 )
-from curator_bench.fleet.fleet import Fleet, FleetSettings
 from curator_bench.fleet.gpus import GpuWatch
-from curator_bench.fleet.messages import Node, Nodes, Slice, Where
+from curator_bench.fleet.messages import Node, NodeNames, Slice, Where
 from curator_bench.fleet.quarantine import Quarantine
 from curator_bench.fleet.slices import capacity, fits, largest, slice_of, within
 from curator_bench.values import Cause, Plan, RaySettings, Verdict
@@ -301,12 +299,10 @@ def test_only_whole_paths_are_relocated(text: str, expected: str) -> None:
 
 
 def test_nodes_of_one_host_are_told_apart_also_when_one_has_died() -> None:
-    fleet = Fleet(FleetSettings(), Mock(), Path("/nowhere"))
+    names = NodeNames()
     one, two, alone = (
         Node(id, host, "", {"CPU": 1}) for id, host in (("a" * 56, "h"), ("b" * 56, "h"), ("c" * 56, "i"))
     )
-    for nodes in ((one, two, alone), (two, alone)):
-        fleet._events.put(Nodes(nodes))
-        fleet.next_event(1)
-    assert list(map(str, fleet.nodes)) == ["h/bbbbbbbb (CPU: 1)", "i (CPU: 1)"]
-    assert [fleet.name_of(Where(node.id, node.host)) for node in (one, alone)] == ["h/aaaaaaaa", "i"]
+    names.named((one, two, alone))
+    assert list(map(str, names.named((two, alone)))) == ["h/bbbbbbbb (CPU: 1)", "i (CPU: 1)"]
+    assert [names.name_of(Where(node.id, node.host)) for node in (one, alone)] == ["h/aaaaaaaa", "i"]

@@ -17,13 +17,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from curator_bench.files.names import safe_name
 from curator_bench.measure.cgroup import CgroupLimits, count_cpus, read_limits
 from curator_bench.provenance import environment
 from curator_bench.provenance.conda import explicit_text
 from curator_bench.provenance.environment import Provenance
 from curator_bench.provenance.machine import Machine, cpu_model_in, machine_id, rounded_up
 from curator_bench.provenance.packages import SubjectState, packages_text, subject_state
-from curator_bench.safe_files import safe_name
 
 WithGpus = Callable[..., Any]
 SOURCE = Path(__file__).parents[2] / "src"

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from curator_bench.measure.gpu_health import _kernel_inventory
+from curator_bench.measure.gpu_health import kernel_inventory
 from curator_bench.measure.nvml import Device, find_device, visible_words
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the stand-in is a Linux library")
@@ -302,9 +302,9 @@ def test_the_kernel_names_the_gpus_where_the_driver_s_library_does_not(tmp_path:
     version = tmp_path / "version"
     for line in ("x86_64 Kernel Module  535.129.03  Thu Oct 19", "Open Kernel Module for x86_64  535.129.03  Release"):
         version.write_text(f"NVRM version: NVIDIA UNIX {line} Build\nGCC version: 12.2.0\n")
-        assert _kernel_inventory(tmp_path).driver == "535.129.03"
-    assert _kernel_inventory(tmp_path).models == ("NVIDIA A100-SXM4-80GB",) * 2
-    assert _kernel_inventory(tmp_path / "missing").models == ()
+        assert kernel_inventory(tmp_path).driver == "535.129.03"
+    assert kernel_inventory(tmp_path).models == ("NVIDIA A100-SXM4-80GB",) * 2
+    assert kernel_inventory(tmp_path / "missing").models == ()
 
 
 def test_words_of_cuda_visible_devices_name_devices() -> None:

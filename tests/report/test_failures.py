@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from curator_bench.failure_category import GPU_MEMORY, HOST_MEMORY
 from curator_bench.report.summary import summary_of
 from curator_bench.values import Cause, RunRecord, Verdict
+from curator_bench.values.failure_category import GPU_MEMORY, HOST_MEMORY
 
 
 def run(verdict: str, error: str = "", *log: str, cause: str | None = None) -> RunRecord:

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from curator_bench.cli import group
-from curator_bench.codec import from_document, to_document
+from curator_bench.files.codec import from_document, to_document
 from curator_bench.report.session_runs import RESULTS, read_run, runs_of
 from curator_bench.sinks import journal
 from curator_bench.values import Cause, RunRecord, Verdict

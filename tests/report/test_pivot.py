@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from curator_bench.codec import from_document
 from curator_bench.errors import BenchError
+from curator_bench.files.codec import from_document
 from curator_bench.report.pivot import pivot
 from curator_bench.values import Check, RunRecord, Verdict
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from curator_bench.codec import from_document
+from curator_bench.files.codec import from_document
 from curator_bench.report.session_runs import broken_below, runs_of
 from curator_bench.report.summary import write_summary
 from curator_bench.values import RunRecord

@@ -205,7 +205,7 @@ def test_an_unknown_sink_on_the_command_line_is_a_usage_error(project: Project) 
     assert outcome.has("--bench-sink: unknown sink 'mlfow'; did you mean 'mlflow'?")
 
 
-FLEET = ("--bench-fleet", "local", "--bench-fleet-cpus", "1")
+FLEET = pytest.param(("--bench-fleet", "local", "--bench-fleet-cpus", "1"), marks=pytest.mark.slow)
 
 
 @pytest.mark.parametrize("options", [(), ("-n", "1"), FLEET], ids=["here", "in a worker", "in a fleet"])
@@ -291,7 +291,7 @@ def test_a_queue_that_is_full_keeps_nobody_waiting(tmp_path: Path, monkeypatch: 
             go_on.wait(60)
 
     go_on = threading.Event()
-    monkeypatch.setattr("curator_bench.sinks.courier._MOST_WAITING", 3)
+    monkeypatch.setattr("curator_bench.sinks.courier.MOST_WAITING", 3)
     ignored = lambda *given: None  # noqa: E731
     context = Context("stuck", tmp_path, tmp_path, ignored, ignored)
     kept = journal.Journal(tmp_path / "stuck.jsonl", "i")

@@ -69,7 +69,7 @@ def content_of(database: Database) -> dict[str, Any]:
     """All a database holds, by uids: the numbers each gives to its rows by itself are left out."""
     with database.reading() as connection:
         rows = {
-            table.name: [dict(row._mapping) for row in connection.execute(sa.select(table))]
+            table.name: [dict(row) for row in connection.execute(sa.select(table)).mappings()]
             for table in Base.metadata.sorted_tables
         }
     uids = {

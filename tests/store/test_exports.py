@@ -89,7 +89,7 @@ def exported(database: Database, how: Callable[..., None], **more: Any) -> bytes
 def test_what_was_exported_and_taken_in_elsewhere_is_the_same(
     two_benches: tuple[Bench, Bench], content: Content, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(exports, "_RUNS_AT_ONCE", 2)
+    monkeypatch.setattr(exports, "RUNS_AT_ONCE", 2)
     here, there = two_benches
     database, other = here.open(), there.open()
     fill(here, database)
@@ -129,7 +129,7 @@ def test_the_table_has_a_row_per_metric(bench: Bench) -> None:
 
 def test_parquet_has_the_same_table_with_types(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
-    monkeypatch.setattr(exports, "_ROWS_IN_A_GROUP", 5)
+    monkeypatch.setattr(exports, "ROWS_IN_A_GROUP", 5)
     fill(bench, database := bench.open())
     table = parquet.read_table(io.BytesIO(exported(database, exports.export_parquet)))
     assert tuple(table.column_names) == exports.COLUMNS
@@ -157,7 +157,7 @@ def test_an_empty_database_is_an_empty_table(bench: Bench) -> None:
 
 
 def test_progress_is_told(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exports, "_RUNS_AT_ONCE", 4)
+    monkeypatch.setattr(exports, "RUNS_AT_ONCE", 4)
     fill(bench, database := bench.open())
     told: list[tuple[int, int]] = []
     exported(database, exports.export_csv, progress=lambda done, total: told.append((done, total)))

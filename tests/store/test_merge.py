@@ -59,7 +59,7 @@ def fill(bench: Bench, database: Database, names: Sequence[str], *, invocation: 
 def test_everything_arrives_whatever_the_kinds_of_databases(
     two_benches: tuple[Bench, Bench], content: Content, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(merging, "_AT_ONCE", 2)
+    monkeypatch.setattr(merging, "AT_ONCE", 2)
     here, there = two_benches
     source, target = here.open(), there.open()
     fill(here, source, ["a", "b[1]", "c", "d", "e"])
@@ -187,7 +187,7 @@ def test_what_cannot_be_written_is_said_in_one_line(sqlite_bench: Bench, tmp_pat
 def test_two_that_merge_the_same_at_the_same_moment_do_not_double_anything(
     two_benches: tuple[Bench, Bench], content: Content, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(merging, "_AT_ONCE", 5)
+    monkeypatch.setattr(merging, "AT_ONCE", 5)
     here, there = two_benches
     source = here.open()
     fill(here, source, [f"run_{number}" for number in range(40)])

@@ -38,7 +38,7 @@ def record(bench: Bench, database: Database, day: int, session: str, *, ends: bo
 def test_old_runs_go_with_all_that_belongs_to_them_and_sessions_left_empty_go_too(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pruning, "_AT_ONCE", 1)
+    monkeypatch.setattr(pruning, "AT_ONCE", 1)
     database = bench.open()
     for day, session in ((0, "old"), (1, "old"), (2, "both"), (5, "both"), (6, "new")):
         record(bench, database, day, session)

@@ -223,7 +223,7 @@ def test_the_end_of_an_invocation_is_recorded_also_when_it_ran_nothing(bench: Be
 
 
 def test_records_travel_between_processes(bench: Bench) -> None:
-    from curator_bench.codec import to_document
+    from curator_bench.files.codec import to_document
     from curator_bench.store.records import InvocationRecord, SessionRecord, StoredRun, from_document
 
     session = SessionRecord("nightly", "/results", uid="a-session", subjects=(Subject("ray", "2.60.0"),))

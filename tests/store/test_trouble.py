@@ -112,7 +112,7 @@ def test_a_half_written_line_is_taken_back(tmp_path: Path, sqlite_bench: Bench) 
     """The limit stands for a disk that is full after half a line; it would end this process but for Python."""
     code = (
         "import resource, sys\n"
-        "from curator_bench.locking import append_whole, locked\n"
+        "from curator_bench.files.locking import append_whole, locked\n"
         "from pathlib import Path\n"
         "def append(line):\n"
         "    with locked(Path(sys.argv[1])) as file:\n"

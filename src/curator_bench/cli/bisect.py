@@ -13,8 +13,8 @@ from curator_bench.cli import tables
 from curator_bench.cli.after_dashes import WithPytestArgs
 from curator_bench.cli.databases import absolute, db_option
 from curator_bench.cli.parameters import min_effect_option
-from curator_bench.codec import json_text
 from curator_bench.errors import BenchError
+from curator_bench.files.codec import json_text
 
 if TYPE_CHECKING:
     from curator_bench.hunting.bench import Bench

@@ -13,8 +13,8 @@ from curator_bench.cli import judgements, tables
 from curator_bench.cli.databases import db_option, reading
 from curator_bench.cli.exit_codes import QuestionCommand
 from curator_bench.cli.parameters import min_effect_option
-from curator_bench.codec import json_text
 from curator_bench.errors import BenchError
+from curator_bench.files.codec import json_text
 from curator_bench.words import markdown_cell
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ import click
 from curator_bench.cli import judgements, tables
 from curator_bench.cli.databases import db_option, reading
 from curator_bench.cli.show import run_document
-from curator_bench.codec import json_text
 from curator_bench.errors import BenchError
+from curator_bench.files.codec import json_text
 from curator_bench.metric_names import in_order
 from curator_bench.words import csv_cells
 
@@ -166,8 +166,8 @@ def _warnings(found: _History) -> Iterator[str]:
     machines, definitions = ({kind[place] for kind in found.kinds} for place in (0, 1))
     if len(machines) > 1 or len(definitions) > 1:
         kinds = f"{tables.how_many(len(machines), 'machine')} and {tables.how_many(len(definitions), 'definition')}"
-        alike = f"the {tables.how_many(len(found.alike), 'run')} that compare with the newest"
-        yield f"these runs are of {kinds}, so not all compare; what is said of metrics is of {alike}"
+        alike = f"the {tables.how_many(len(found.alike), 'run')} that can be compared with the newest"
+        yield f"these runs are from {kinds}; changes and medians are of {alike}"
 
 
 def _kind_titles(found: _History) -> list[str]:

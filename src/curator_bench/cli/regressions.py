@@ -14,7 +14,7 @@ from curator_bench.cli import judgements, tables
 from curator_bench.cli.databases import db_option, reading
 from curator_bench.cli.exit_codes import QuestionCommand
 from curator_bench.cli.parameters import Moment, Share, min_effect_option
-from curator_bench.codec import json_text
+from curator_bench.files.codec import json_text
 
 if TYPE_CHECKING:
     from curator_bench.cli.judged_history import JudgedHistory, JudgedSeries, RecordedDrift, RecordedStep

@@ -9,7 +9,7 @@ import click
 
 from curator_bench.cli import tables
 from curator_bench.cli.databases import db_option, reading
-from curator_bench.codec import json_text
+from curator_bench.files.codec import json_text
 
 if TYPE_CHECKING:
     from curator_bench.store.queries import PastSession

@@ -13,7 +13,7 @@ import click
 from curator_bench.cli import tables
 from curator_bench.cli.databases import db_option, reading
 from curator_bench.cli.sessions import as_document
-from curator_bench.codec import json_text
+from curator_bench.files.codec import json_text
 from curator_bench.values import Subject
 
 if TYPE_CHECKING:

@@ -16,7 +16,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from fnmatch import fnmatch
 from pathlib import Path
 
-from curator_bench import safe_files
+from curator_bench.files import safe_files
+from curator_bench.files.folder_handles import open_folder
 
 _log = logging.getLogger(__name__)
 _TELLING = ("gcs_server.err", "raylet.err", "gcs_server.out", "raylet.out")
@@ -39,7 +40,7 @@ def last_lines(startup_log: Path | None, session_dir: Path | None) -> tuple[str,
 def newest_session(rays_folder: Path, below: Path) -> Path | None:
     """The newest log folder of a cluster that did not report one: a folder of ours, reached without a link."""
     try:
-        with safe_files.open_folder(rays_folder, below=below, ours=True, to_list=True) as handle:
+        with open_folder(rays_folder, below=below, ours=True, to_list=True) as handle:
             names = (name for name in os.listdir(handle) if name.startswith(_SESSION))
             newest = max((name for name in names if _kind_of_our_own(handle, name) == stat.S_IFDIR), default=None)
     except OSError:
@@ -68,7 +69,7 @@ class LogKeeper:
         """
         with self._warning():  # a full disk must not keep the rest from being cleaned up
             if session_dir is not None and self._handle is not None:
-                with safe_files.open_folder(session_dir, below=below, ours=True, to_list=True) as source:
+                with open_folder(session_dir, below=below, ours=True, to_list=True) as source:
                     _move_content(source, self._handle)
 
     def close(self) -> None:

@@ -8,13 +8,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
-from curator_bench import safe_files
 from curator_bench.cluster.environment import head_environment
 from curator_bench.cluster.health import is_alive
 from curator_bench.cluster.local import LocalCluster
 from curator_bench.cluster.model import Cluster, ClusterRequest
 from curator_bench.cluster.sweeper import Sweeper
 from curator_bench.errors import ClusterError
+from curator_bench.files import safe_files
 from curator_bench.measure.processes import Mark
 from curator_bench.measure.programs import ProgramFailed
 

@@ -19,8 +19,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from curator_bench import safe_files
 from curator_bench.cluster.environment import CLUSTER_VARIABLE
+from curator_bench.files import safe_files
+from curator_bench.files.folder_handles import NotUsable, open_folder
 from curator_bench.measure.processes import Mark, ProcessId, end_processes, identify, is_running
 
 _log = logging.getLogger(__name__)
@@ -30,7 +31,7 @@ _HALF_WRITTEN = f".{_OWNER_FILE}."
 _RAYS = "r"
 _LARGEST_NOTE = 1 << 16
 _FOR_US_ALONE = 0o600
-_REMOVAL_PATIENCE_S = 2.0
+REMOVAL_PATIENCE_S = 2.0
 _NOTED_WITHIN_S = 60.0
 
 
@@ -79,7 +80,7 @@ def remove_temp_dir(directory: Path) -> None:
 
     The note goes last, so that whoever finds a removal that was cut short can finish it.
     """
-    deadline = time.monotonic() + _REMOVAL_PATIENCE_S
+    deadline = time.monotonic() + REMOVAL_PATIENCE_S
     while not _removed(directory) and time.monotonic() < deadline:
         time.sleep(0.02)
 
@@ -95,7 +96,7 @@ def _removed(directory: Path) -> bool:
         directory.rmdir()
     except FileNotFoundError:
         return True
-    except safe_files.NotUsable as error:
+    except NotUsable as error:
         _log.warning("a folder that was made for a Ray cluster is left alone: %s", error)
         return True
     except OSError:
@@ -117,7 +118,7 @@ def _names_in(directory: Path) -> list[str]:
 @contextmanager
 def _opened(directory: Path) -> Iterator[int]:
     """A folder of ours, not what a link leads to."""
-    with safe_files.open_folder(directory, below=directory.parent, ours=True, to_list=True) as handle:
+    with open_folder(directory, below=directory.parent, ours=True, to_list=True) as handle:
         yield handle
 
 

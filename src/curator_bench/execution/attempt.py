@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from curator_bench import safe_files
 from curator_bench.cluster.model import Cluster, ClusterRequest
 from curator_bench.cluster.shared_memory import Segments
 from curator_bench.errors import BenchError, ClusterError, DatasetError, GpuError
@@ -25,18 +24,20 @@ from curator_bench.execution.directories import (
     with_entry_dir,
 )
 from curator_bench.execution.environment import script_environment
-from curator_bench.execution.files import log_tail
 from curator_bench.execution.installing import install_command
 from curator_bench.execution.script import Execution, Stage, command_words, execute, mask_of
 from curator_bench.execution.status import Status
 from curator_bench.execution.workbench import Workbench
+from curator_bench.files import safe_files
+from curator_bench.files.folder_handles import HeldFolder
+from curator_bench.files.json_files import log_tail
 from curator_bench.measure.gpu import GpuInUse, busy_gpus
 from curator_bench.repeats import combine
 from curator_bench.values import Cause, Plan, Repeat, RunResult, Verdict
 
 _CHECK_PATIENCE_S = 60.0
 _GPU_IN_USE = 0.01
-_GPUS_HANG_AFTER_S = 15.0
+GPUS_HANG_AFTER_S = 15.0
 _CHECK_IMPORTS = """
 import importlib.util, sys
 
@@ -77,7 +78,7 @@ class Attempt:
         self._warnings: list[str] = []
         self._cluster: Cluster | None = None
         self._status: Status | None = None
-        self._folder: safe_files.HeldFolder | None = None
+        self._folder: HeldFolder | None = None
         self._prepared = False
 
     def run(self) -> RunResult:
@@ -98,7 +99,7 @@ class Attempt:
     def _steps(self) -> None:
         directories = prepare(self._plan, self._top)
         self._prepared = True
-        with safe_files.HeldFolder(self._top) as self._folder:
+        with HeldFolder(self._top) as self._folder:
             try:
                 self._run_in(directories)
             except OSError:  # a lost folder is the real reason
@@ -213,7 +214,7 @@ class Attempt:
         said = self._plan.gpu_mem_use_warning_threshold
         began = time.monotonic()
         found = busy_gpus(_GPU_IN_USE if said is None else said, env)
-        self._bench.gpus_answer = time.monotonic() - began < _GPUS_HANG_AFTER_S
+        self._bench.gpus_answer = time.monotonic() - began < GPUS_HANG_AFTER_S
         return found
 
     def _execute_all(self, directories: Directories, stage: Stage) -> None:

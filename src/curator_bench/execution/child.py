@@ -8,10 +8,11 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from curator_bench import interrupts, safe_files
+from curator_bench import interrupts
 from curator_bench.cluster.shared_memory import Segments
 from curator_bench.errors import BenchError
 from curator_bench.execution.keeper import Keeper
+from curator_bench.files import safe_files
 from curator_bench.measure.brands import brand_of
 from curator_bench.measure.processes import RUN_VARIABLE, Mark, ProcessId, find_processes, identify
 

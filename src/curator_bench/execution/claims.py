@@ -18,10 +18,10 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from curator_bench import safe_files
 from curator_bench.errors import BenchError
 from curator_bench.execution.directories import make_own_folder
-from curator_bench.locking import locked
+from curator_bench.files import safe_files
+from curator_bench.files.locking import locked
 from curator_bench.measure.processes import identify
 from curator_bench.provenance.environment import boot_id
 

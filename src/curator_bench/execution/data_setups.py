@@ -6,18 +6,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from curator_bench import safe_files
 from curator_bench.errors import DatasetError
 from curator_bench.execution.child import run_child
-from curator_bench.execution.files import log_tail, read_object, write_json
-from curator_bench.locking import locked
+from curator_bench.files import safe_files
+from curator_bench.files.json_files import log_tail, read_object, write_json
+from curator_bench.files.locking import locked
+from curator_bench.files.names import safe_name
 from curator_bench.values import Plan, SetupNeed
 
 
 def ensure(need: SetupNeed, plan: Plan, env: Mapping[str, str]) -> None:
     """Run the setup unless it has run in this session. A failed one is not repeated in the same invocation."""
     session_dir = Path(plan.session_dir)
-    directory = session_dir / "data_setup" / safe_files.safe_name(need.name)
+    directory = session_dir / "data_setup" / safe_name(need.name)
     session_dir.mkdir(parents=True, exist_ok=True)
     safe_files.make_folder(directory, below=session_dir)
     if need.problems:

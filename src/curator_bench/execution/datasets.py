@@ -11,11 +11,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from curator_bench import safe_files
 from curator_bench.errors import DatasetError
 from curator_bench.execution.child import run_child
-from curator_bench.execution.files import log_tail, read_object, write_json
-from curator_bench.locking import locked
+from curator_bench.files import safe_files
+from curator_bench.files.json_files import log_tail, read_object, write_json
+from curator_bench.files.locking import locked
+from curator_bench.files.names import safe_name
 from curator_bench.masking import Mask
 from curator_bench.values import DatasetNeed
 
@@ -136,7 +137,7 @@ class _Generated:
 
         It inherits the lock, so if we are killed no other process starts before it has ended.
         """
-        name = safe_files.safe_name(f"dataset_{self._need.name}_{self._need.format}")
+        name = safe_name(f"dataset_{self._need.name}_{self._need.format}")
         log = session_dir / "data_setup" / name / "stdouterr.log"
         session_dir.mkdir(parents=True, exist_ok=True)
         safe_files.make_folder(log.parent, below=session_dir)

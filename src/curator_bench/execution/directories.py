@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 
-from curator_bench import safe_files
+from curator_bench.files import safe_files
+from curator_bench.files.folder_handles import NotUsable, open_folder
 from curator_bench.values import Plan
 
 LARGE = ("logs", "scratch", "ray_cluster", "artifacts")
@@ -119,7 +120,7 @@ def _remove_numbered(folder: Path, below: Path) -> None:
 
     The folder may no longer be one; its leftovers are then removed when it is prepared itself.
     """
-    with suppress(NotADirectoryError, safe_files.NotUsable):
+    with suppress(NotADirectoryError, NotUsable):
         for name in safe_files.names_in(folder, below=below):
             if any(fnmatch(name, pattern) for pattern in _NUMBERED):
                 safe_files.remove(folder / name, below=below)
@@ -144,5 +145,5 @@ def remove_scratch(directories: Directories) -> None:
 
 
 def _link(path: Path, target: Path, below: Path) -> None:
-    with safe_files.open_folder(path.parent, below=below) as folder:
+    with open_folder(path.parent, below=below) as folder:
         os.symlink(target, path.name, target_is_directory=True, dir_fd=folder)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from curator_bench.execution.files import append_json_line
+from curator_bench.files.json_files import append_json_line
 from curator_bench.values import Repeat, RunRecord
 
 RESULT_LINES = "results.jsonl"

@@ -10,7 +10,6 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from curator_bench import safe_files
 from curator_bench.cluster.health import ended_under, is_alive
 from curator_bench.cluster.model import Cluster
 from curator_bench.cluster.shared_memory import Segments
@@ -20,6 +19,7 @@ from curator_bench.execution.environment import script_environment
 from curator_bench.execution.result_files import ResultFiles, read_result_files
 from curator_bench.execution.status import Status
 from curator_bench.execution.workbench import Workbench
+from curator_bench.files import safe_files
 from curator_bench.masking import Mask, masked
 from curator_bench.measure.custom_samplers import CustomSampler
 from curator_bench.measure.gpu import GpuSampler

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from curator_bench import safe_files
-from curator_bench.locking import locked
+from curator_bench.files import safe_files
+from curator_bench.files.locking import locked
+from curator_bench.files.names import safe_name
 from curator_bench.provenance.environment import Provenance, write
 from curator_bench.values import Plan
 
@@ -19,7 +20,7 @@ def ensure(plan: Plan, provenance: Provenance | None = None) -> None:
     env_dir = session_dir / "env"
     session_dir.mkdir(parents=True, exist_ok=True)
     safe_files.make_folder(env_dir, below=session_dir)
-    note_path = env_dir / f".{safe_files.safe_name(os.uname().nodename)}"
+    note_path = env_dir / f".{safe_name(os.uname().nodename)}"
     with locked(note_path, below=session_dir) as note:
         known = safe_files.read_text(note_path, below=session_dir).split()
         if known and not set(plan.subjects) - set(known):

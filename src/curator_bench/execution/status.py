@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from curator_bench.execution.directories import Directories
-from curator_bench.execution.files import tail, write_json
+from curator_bench.files.json_files import tail, write_json
 from curator_bench.masking import Mask
 from curator_bench.measure.schedule import Job, Schedule
 from curator_bench.values import Verdict

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from curator_bench import safe_files
+from curator_bench.files import safe_files
+from curator_bench.files.folder_handles import NotUsable
 
 MEBIBYTE = 2**20
 _MOST_JSON_VALUES = 5_000_000
@@ -47,7 +48,7 @@ def open_regular_file(path: Path, below: Path | None) -> BinaryIO:
         return safe_files.open_file(path, below=below)
     except FileNotFoundError:
         raise Absent from None
-    except safe_files.NotUsable as error:
+    except NotUsable as error:
         raise Unusable(error.strerror) from error
     except OSError as error:
         raise Unusable(f"cannot be opened: {error.strerror or error}") from error

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from curator_bench import safe_files
+from curator_bench.files import safe_files
 from curator_bench.masking import Mask
 from curator_bench.values import Plan, RunResult
 

@@ -19,10 +19,11 @@ from enum import Enum
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-from curator_bench import safe_files
 from curator_bench.execution.claims import CLAIM
 from curator_bench.execution.directories import LARGE, Directories, attempt_top, prepare, remove_scratch
 from curator_bench.execution.result_lines import RESULT_LINES
+from curator_bench.files import safe_files
+from curator_bench.files.folder_handles import open_folder
 from curator_bench.values import Plan
 
 _PARCEL_BYTES = 4 << 20
@@ -160,7 +161,7 @@ class _Arrival:
                 safe_files.make_folder(path, below=below)
             case Kind.LINK:
                 safe_files.remove(path, below=below)
-                with safe_files.open_folder(path.parent, below=below) as folder:
+                with open_folder(path.parent, below=below) as folder:
                     os.symlink(piece.content, path.name, dir_fd=folder)
             case Kind.FILE:
                 self._write_file(piece, path, below)

@@ -8,20 +8,20 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from curator_bench import safe_files
 from curator_bench.cluster.environment import without_ray
 from curator_bench.cluster.health import is_alive, last_log_lines
 from curator_bench.cluster.model import Cluster, ClusterRequest
 from curator_bench.errors import ClusterError
-from curator_bench.execution.files import tail
 from curator_bench.execution.workbench import Workbench
+from curator_bench.files import safe_files
+from curator_bench.files.json_files import tail
 from curator_bench.fleet.messages import (
     Broken,
     Command,
@@ -31,6 +31,7 @@ from curator_bench.fleet.messages import (
     Leave,
     Lost,
     Node,
+    NodeNames,
     Nodes,
     Notice,
     Order,
@@ -39,7 +40,6 @@ from curator_bench.fleet.messages import (
     Reserve,
     Stop,
     Where,
-    name_of_node,
 )
 from curator_bench.measure.processes import Mark
 from curator_bench.package import SOURCE
@@ -84,8 +84,7 @@ class Fleet:
 
     def __init__(self, settings: FleetSettings, bench: Workbench, log_dir: Path) -> None:
         self.nodes: tuple[Node, ...] = ()
-        self._nodes_of_host: dict[str, set[str]] = {}
-        """By host, the ids of all nodes there ever were."""
+        self._names = NodeNames()
         self.notes: list[str] = []
         """Lines for the user."""
         self._settings, self._bench, self._log_dir = settings, bench, log_dir
@@ -134,7 +133,7 @@ class Fleet:
                 self._broken = True
                 return None
             case Nodes(nodes):
-                self.nodes = self._named(nodes)
+                self.nodes = self._names.named(nodes)
             case Notice(text):
                 self.notes.append(text)
             case Ended(uid) | Lost(uid):
@@ -147,14 +146,7 @@ class Fleet:
 
     def name_of(self, where: Where) -> str:
         """The name of a run's node for the user, also if the node has died."""
-        return name_of_node(where.host, where.node, self._nodes_of_host.get(where.host, ()))
-
-    def _named(self, nodes: Iterable[Node]) -> tuple[Node, ...]:
-        for node in nodes:
-            self._nodes_of_host.setdefault(node.host, set()).add(node.id)
-        return tuple(
-            replace(node, name=name_of_node(node.host, node.id, self._nodes_of_host[node.host])) for node in nodes
-        )
+        return self._names.name_of(where)
 
     def _next_loss(self) -> Event:
         why = self._why_broken()

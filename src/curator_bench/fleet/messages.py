@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from curator_bench.fleet.code_shipping import Shipment
@@ -54,6 +54,22 @@ def name_of_node(host: str, node: str, others: Collection[str]) -> str:
         return host
     start = node[:_SHOWN_OF_AN_ID]
     return f"{host}/{node if any(other.startswith(start) for other in beside) else start}"
+
+
+class NodeNames:
+    """The names of a fleet's nodes for the user, told apart also from those that have died."""
+
+    def __init__(self) -> None:
+        self._of_host: dict[str, set[str]] = {}
+
+    def named(self, nodes: Iterable[Node]) -> tuple[Node, ...]:
+        nodes = tuple(nodes)
+        for node in nodes:
+            self._of_host.setdefault(node.host, set()).add(node.id)
+        return tuple(replace(node, name=self.name_of(Where(node.id, node.host))) for node in nodes)
+
+    def name_of(self, where: Where) -> str:
+        return name_of_node(where.host, where.node, self._of_host.get(where.host, ()))
 
 
 def _shown(name: str, amount: float) -> str:

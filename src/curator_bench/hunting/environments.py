@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from curator_bench.errors import BenchError
+from curator_bench.files.names import is_safe_name
 from curator_bench.hunting.children import environment, run, tail_of
-from curator_bench.safe_files import is_safe_name
 from curator_bench.values import Scalar
 from curator_bench.verdict.requirements import nearest_names
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, TypeAlias
 
-from curator_bench import safe_files
-from curator_bench.codec import from_document
 from curator_bench.errors import Mistake
+from curator_bench.files import safe_files
+from curator_bench.files.codec import from_document
 from curator_bench.importing.found import Found, FoundRun, documents, moment_of, stable_uid
 from curator_bench.store.records import RunEnd, RunStart, SessionRecord, StoredRun
 from curator_bench.store.session_uid import FILE_NAME as SESSION_UID

@@ -58,14 +58,14 @@ class GpuHealth:
 
 def gpu_inventory() -> GpuInventory:
     """List the machine's GPUs from the driver's library, or from the kernel without one."""
-    return ask_driver(_inventory, None) or _kernel_inventory(_KERNEL_LIST)
+    return ask_driver(_inventory, None) or kernel_inventory(_KERNEL_LIST)
 
 
 def _inventory(driver: Driver) -> GpuInventory | None:
     return GpuInventory(driver.version(), tuple(device.name or "unknown" for device in driver.devices()))
 
 
-def _kernel_inventory(directory: Path) -> GpuInventory:
+def kernel_inventory(directory: Path) -> GpuInventory:
     version = _KERNEL_MODULE.search(_text(directory / "version"))
     models = [_MODEL.search(_text(file)) for file in sorted(directory.glob("gpus/*/information"))]
     return GpuInventory(version and version[1], tuple(model[1] for model in models if model))

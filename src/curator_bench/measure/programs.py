@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from curator_bench import safe_files
+from curator_bench.files import safe_files
 from curator_bench.measure.brands import brand
 from curator_bench.measure.processes import RUN_VARIABLE, identify
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from curator_bench import safe_files
+from curator_bench.files import safe_files
 
 
 class RowFile:

@@ -13,8 +13,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from curator_bench import safe_files
-from curator_bench.codec import json_text
+from curator_bench.files import safe_files
+from curator_bench.files.codec import json_text
+from curator_bench.files.names import safe_name
 from curator_bench.measure.cgroup import read_limits
 from curator_bench.measure.gpu_health import gpu_inventory
 from curator_bench.provenance import conda, git
@@ -73,7 +74,7 @@ class Provenance:
 
 def write(facts: Mapping[str, Any], env_dir: Path, environ: Mapping[str, str] | None = None) -> None:
     """Write HOST.json, packages.txt and, inside conda, conda-explicit.txt."""
-    host = safe_files.safe_name(str(facts["host"]) or "unknown")
+    host = safe_name(str(facts["host"]) or "unknown")
     _replace(env_dir / f"{host}.json", json_text(facts))
     _write_list(env_dir, "packages.txt", host, packages_text())
     explicit = conda.explicit_text(os.environ if environ is None else environ)

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 from xml.etree import ElementTree
 
-from curator_bench.codec import json_text
+from curator_bench.files.codec import json_text
 from curator_bench.report.site import words
 from curator_bench.report.site.model import FINE, DriftFacts, RunFacts, SeriesFacts, SessionFacts, SiteEntry, StepFacts
 from curator_bench.words import markdown_cell

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from curator_bench.codec import text_of
 from curator_bench.errors import BenchError
+from curator_bench.files.codec import text_of
 from curator_bench.values import RunRecord, Verdict
 from curator_bench.words import csv_cells, markdown_cell, printable
 

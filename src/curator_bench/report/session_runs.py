@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from curator_bench import safe_files
-from curator_bench.codec import from_document
+from curator_bench.files import safe_files
+from curator_bench.files.codec import from_document
 from curator_bench.values import RunRecord
 
 SUMMARY = "summary.json"

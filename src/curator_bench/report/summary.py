@@ -9,8 +9,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from curator_bench import safe_files
-from curator_bench.codec import json_text, strict
+from curator_bench.files import safe_files
+from curator_bench.files.codec import json_text, strict
 from curator_bench.metric_names import in_order
 from curator_bench.report.pivot import axes_of
 from curator_bench.report.session_runs import RESULTS, SUMMARY, merged, read_run, runs_of

@@ -219,7 +219,7 @@ class TerminalReport:
 
     def _note_lost(self, report: pytest.TestReport) -> None:
         """Make a record for a run whose worker died."""
-        from curator_bench.codec import to_document
+        from curator_bench.files.codec import to_document
         from curator_bench.values import RunRecord, Verdict
 
         name, now = report.nodeid.partition("::")[2], datetime.now(UTC)

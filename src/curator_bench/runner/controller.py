@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from curator_bench.collection import BENCHMARKS, REPORT, Benchmarks, has_matrix
-from curator_bench.options import Settings
+from curator_bench.collection.benchmarks import BENCHMARKS, REPORT, Benchmarks, has_matrix
+from curator_bench.options.settings import Settings
 
 if TYPE_CHECKING:
     from curator_bench.report.progress import Usual
@@ -84,7 +84,7 @@ def _show_runs(config: pytest.Config) -> TerminalReport:
 
 
 def _progress(benchmarks: Benchmarks, folders: Mapping[str, Path]) -> ProgressTold:
-    from curator_bench.execution.files import write_json
+    from curator_bench.files.json_files import write_json
     from curator_bench.report.progress import Planned, Progress
     from curator_bench.report.progress_told import ProgressTold
 

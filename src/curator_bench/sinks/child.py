@@ -16,8 +16,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import IO, Any, ClassVar
 
-from curator_bench.codec import json_line
 from curator_bench.errors import BenchError
+from curator_bench.files.codec import json_line
 from curator_bench.sinks.messages import Message, to_message
 from curator_bench.sinks.sink import Config, Refused, Sink, TryLater
 from curator_bench.values import Run, RunRecord, Session, Summary

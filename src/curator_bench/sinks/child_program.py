@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
-from curator_bench.codec import json_line
+from curator_bench.files.codec import json_line
 from curator_bench.masking import Mask
 from curator_bench.sinks.messages import from_message
 from curator_bench.sinks.sink import Context, Refused, Sink, TryLater

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from curator_bench import safe_files
+from curator_bench.files import safe_files
 from curator_bench.masking import Mask
 
 _PIECE = 1 << 20

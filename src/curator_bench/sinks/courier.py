@@ -22,7 +22,7 @@ from curator_bench.values import Run, RunRecord, Session, Summary
 
 logger = logging.getLogger(__name__)
 
-_MOST_WAITING = 5_000
+MOST_WAITING = 5_000
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 30.0
 _TRIES_AT_THE_END = 3
@@ -76,7 +76,7 @@ class Courier:
         self._make = make
         self._call_timeout_s = call_timeout_s
         self._mask = mask
-        self._waiting: queue.Queue[_Letter | None] = queue.Queue(_MOST_WAITING)
+        self._waiting: queue.Queue[_Letter | None] = queue.Queue(MOST_WAITING)
         self._ended: set[str] = set()
         """Node ids of runs whose results were sent. A `run_started` for one of these is stale."""
         self._numbers = itertools.count()
@@ -121,7 +121,7 @@ class Courier:
         try:
             self._waiting.put_nowait(letter)
         except queue.Full:
-            self.note(f"more than {_MOST_WAITING:,} messages are waiting; further ones are left for later")
+            self.note(f"more than {MOST_WAITING:,} messages are waiting; further ones are left for later")
 
     def finish(self, summary: Summary) -> None:
         """Queue the summary as the last message. Delivery goes on as long as it succeeds; see `is_done`."""

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from curator_bench import interrupts, safe_files
+from curator_bench import interrupts
+from curator_bench.files.names import safe_name
 from curator_bench.masking import Mask
 from curator_bench.sinks.courier import UNKEPT, Courier
 from curator_bench.sinks.journal import FOLDER, Journal
@@ -132,7 +133,7 @@ def _courier(chosen: Chosen, session: Session, mask: Mask) -> Courier:
     def make(courier: Courier) -> Sink[Any]:
         account = courier.account
         context = Context(
-            name=safe_files.safe_name(chosen.name),
+            name=safe_name(chosen.name),
             session_dir=directory,
             matrix_dir=chosen.matrix_dir,
             link=lambda uid, url: account.links.__setitem__(uid, mask.hide(url)),
@@ -142,5 +143,5 @@ def _courier(chosen: Chosen, session: Session, mask: Mask) -> Courier:
         )
         return chosen.kind(chosen.config, context)
 
-    journal = Journal(directory / FOLDER / f"{safe_files.safe_name(chosen.name)}.jsonl", session.invocation)
+    journal = Journal(directory / FOLDER / f"{safe_name(chosen.name)}.jsonl", session.invocation)
     return Courier(chosen.name, make, journal, chosen.config.call_timeout_s, mask)

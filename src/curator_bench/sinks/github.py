@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from curator_bench.locking import lock
+from curator_bench.files.locking import lock
 from curator_bench.sinks.sink import Context, Sink, SinkConfig
 from curator_bench.values import RunRecord, Session, Summary, Verdict
 from curator_bench.words import check_line, readable, readable_seconds

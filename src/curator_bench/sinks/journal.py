@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from curator_bench import safe_files
-from curator_bench.codec import json_line
-from curator_bench.locking import append_whole, lock
+from curator_bench.files import safe_files
+from curator_bench.files.codec import json_line
+from curator_bench.files.locking import append_whole, lock
 from curator_bench.sinks.messages import Message, from_message, to_message
 from curator_bench.values import Session
 

@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 
 from pydantic import Field, field_validator
 
-from curator_bench import safe_files
-from curator_bench.codec import json_line, to_document
-from curator_bench.locking import append_whole, lock
+from curator_bench.files import safe_files
+from curator_bench.files.codec import json_line, to_document
+from curator_bench.files.locking import append_whole, lock
 from curator_bench.sinks.file_systems import lacking, opened
 from curator_bench.sinks.sink import Sink, SinkConfig
 from curator_bench.values import RunRecord, Session

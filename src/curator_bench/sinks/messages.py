@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from curator_bench.codec import from_document, to_document
+from curator_bench.files.codec import from_document, to_document
 from curator_bench.values import Run, RunRecord, Session, Summary
 
 Message: TypeAlias = Session | Run | RunRecord | Summary

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
-from curator_bench import safe_files
+from curator_bench.files import safe_files
 from curator_bench.sinks.copies import copy_masked
 from curator_bench.sinks.mlflow import MlflowConfig
 from curator_bench.sinks.mlflow_values import (

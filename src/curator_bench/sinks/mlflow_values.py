@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from curator_bench import safe_files
+from curator_bench.files import safe_files
 from curator_bench.values import RunRecord, Scalar, Session, Verdict
 from curator_bench.words import check_line
 

@@ -10,8 +10,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from curator_bench import safe_files
-from curator_bench.locking import locked
+from curator_bench.files import safe_files
+from curator_bench.files.locking import locked
+from curator_bench.files.names import safe_name
 from curator_bench.masking import Mask
 from curator_bench.sinks.dispatcher import Chosen
 from curator_bench.sinks.journal import FOLDER, Journal, Undelivered, forget
@@ -55,7 +56,7 @@ class Resending:
         """Lines for the user."""
         self.links: dict[str, str] = {}
         context = Context(
-            name=safe_files.safe_name(chosen.name),
+            name=safe_name(chosen.name),
             session_dir=Path(left.session.directory),
             matrix_dir=chosen.matrix_dir,
             link=lambda uid, url: self.links.__setitem__(uid, mask.hide(url)),

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from curator_bench import safe_files
-from curator_bench.locking import locked
+from curator_bench.files import safe_files
+from curator_bench.files.locking import locked
 from curator_bench.values import RunRecord
 
 

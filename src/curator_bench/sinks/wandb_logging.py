@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from curator_bench import safe_files
+from curator_bench.files import safe_files
 from curator_bench.sinks.copies import copy_masked
 from curator_bench.sinks.sink import Refused, Sink
 from curator_bench.sinks.wandb import WandbConfig

@@ -13,7 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Dialect
 
-from curator_bench.codec import strict
+from curator_bench.files.codec import strict
 
 _MOST_KEY_BYTES = 800
 """Limit for one key. PostgreSQL refuses an index row over about 2,700 bytes, and an index has up to three keys."""

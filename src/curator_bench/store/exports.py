@@ -31,8 +31,8 @@ Progress = Callable[[int, int], None]
 Parts = Mapping[int, list[tuple[Any, ...]]]
 """Parts of runs by run id; the parts themselves omit the id."""
 
-_RUNS_AT_ONCE = 200
-_ROWS_IN_A_GROUP = 50_000
+RUNS_AT_ONCE = 200
+ROWS_IN_A_GROUP = 50_000
 _SESSION_COLUMNS = ("uid", "name", "reason", "commit", "dirty", "branch")
 _RUN_COLUMNS = (
     *("uid", "name", "originalname", "path", "definition_hash", "attempt", "verdict", "host", "machine_id", "node"),
@@ -75,7 +75,7 @@ def export_parquet(connection: Connection, out: IO[bytes], progress: Progress = 
     schema = pa.schema([(name, _arrow_type(pa, name)) for name in COLUMNS])
     with parquet.ParquetWriter(out, schema, compression="zstd") as writer:
         rows = (run + metric for run, metrics in _table(connection, progress) for metric in metrics)
-        while group := list(islice(rows, _ROWS_IN_A_GROUP)):
+        while group := list(islice(rows, ROWS_IN_A_GROUP)):
             arrays = [
                 pa.array(column, field.type) for column, field in zip(zip(*group, strict=True), schema, strict=True)
             ]
@@ -116,7 +116,7 @@ def _runs(
     """Yield batches of ended runs with their sessions."""
     total, _ = count_runs(connection)
     done = 0
-    for batch in bulk.by_id(connection, RUNS, _RUNS_AT_ONCE):
+    for batch in bulk.by_id(connection, RUNS, RUNS_AT_ONCE):
         runs = [run for run in batch if run.verdict != RUNNING]
         if runs:
             yield runs, _sessions(connection, {run.session for run in runs})

@@ -28,7 +28,7 @@ Progress = Callable[[int, int], None]
 """Called from time to time with the number of runs processed and the total."""
 
 MERGED = (SESSIONS, INVOCATIONS, SUBJECTS, RUNS, *PARTS, ACCEPTANCES)
-_AT_ONCE = 5000
+AT_ONCE = 5000
 _COMPARED_AT_ONCE = 100
 _PATIENCE_S = 60.0
 _TRIES = 5
@@ -70,18 +70,18 @@ class _Merge:
 
     def run(self) -> Merged:
         for table in (SESSIONS, INVOCATIONS):
-            for batch in bulk.by_id(self._source, table, _AT_ONCE):
+            for batch in bulk.by_id(self._source, table, AT_ONCE):
                 self._ids[table.name] |= self._transact(self._join, table, batch)
-        for batch in bulk.by_id(self._source, SUBJECTS, _AT_ONCE):
+        for batch in bulk.by_id(self._source, SUBJECTS, AT_ONCE):
             self._transact(self._add_subjects, batch)
-        for batch in bulk.by_id(self._source, ACCEPTANCES, _AT_ONCE):
+        for batch in bulk.by_id(self._source, ACCEPTANCES, AT_ONCE):
             self._transact(self._join, ACCEPTANCES, batch)
         return self._merge_runs()
 
     def _merge_runs(self) -> Merged:
         total = self._source.scalar(select(func.count()).select_from(RUNS)) or 0
         done, merged = 0, Merged()
-        for batch in bulk.by_id(self._source, RUNS, _AT_ONCE):
+        for batch in bulk.by_id(self._source, RUNS, AT_ONCE):
             merged += self._transact(self._take, batch)
             done += len(batch)
             self._progress(done, total)

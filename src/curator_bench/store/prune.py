@@ -21,7 +21,7 @@ from curator_bench.store.tables import INVOCATIONS, RUNS, SESSIONS
 Progress = Callable[[int, int], None]
 """Called from time to time with the number of runs deleted and the total."""
 
-_AT_ONCE = 500
+AT_ONCE = 500
 _PATIENCE_S = 60.0
 
 
@@ -53,10 +53,10 @@ def prune(database: Database, before: datetime, progress: Progress = lambda done
     with database.reading() as connection:
         runs = connection.scalars(select(RUNS.c.id).where(_is_old(before)).order_by(RUNS.c.id)).all()
     gone = 0
-    for first in range(0, len(runs), _AT_ONCE):
+    for first in range(0, len(runs), AT_ONCE):
         with database.writing(_PATIENCE_S) as connection:
-            gone += _forget(connection, runs[first : first + _AT_ONCE], before)
-        progress(min(first + _AT_ONCE, len(runs)), len(runs))
+            gone += _forget(connection, runs[first : first + AT_ONCE], before)
+        progress(min(first + AT_ONCE, len(runs)), len(runs))
     with database.writing(_PATIENCE_S) as connection:
         return Pruned(gone, _forget_empty(connection, before))
 

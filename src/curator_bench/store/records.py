@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from curator_bench import codec
+from curator_bench.files import codec
 from curator_bench.store.checking import wrong_values
 from curator_bench.values import Check, Repeat, Run, RunRecord, Scalar, Session, Subject, Verdict
 

@@ -11,7 +11,7 @@ import math
 import numbers
 from typing import Any
 
-from curator_bench.codec import NOT_FINITE
+from curator_bench.files.codec import NOT_FINITE
 from curator_bench.store.column_types import finite
 from curator_bench.values import Scalar
 

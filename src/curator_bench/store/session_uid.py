@@ -11,7 +11,8 @@ import re
 from contextlib import suppress
 from pathlib import Path
 
-from curator_bench import safe_files
+from curator_bench.files import safe_files
+from curator_bench.files.folder_handles import NotUsable
 from curator_bench.store.records import new_uid
 
 logger = logging.getLogger(__name__)
@@ -32,7 +33,7 @@ def session_uid(session_dir: Path) -> str:
 
 
 def _read(file: Path) -> str | None:
-    with suppress(FileNotFoundError, safe_files.NotUsable):
+    with suppress(FileNotFoundError, NotUsable):
         text = safe_files.read_bytes(file, most_bytes=_LARGEST).decode("utf-8", "replace").strip()
         return text if _UID.fullmatch(text) else None
     return None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from curator_bench.codec import json_line, to_document
-from curator_bench.locking import append_whole, locked
+from curator_bench.files.codec import json_line, to_document
+from curator_bench.files.locking import append_whole, locked
 from curator_bench.store.records import StoredRun
 
 FILE_NAME = "unrecorded.jsonl"

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from curator_bench.verdict.cases import MIN_EFFECT, Case, Rules, case_of
-from curator_bench.verdict.ends import TAIL, End, effects_of, standing
+from curator_bench.verdict.ends import End, effects_of, standing
 from curator_bench.verdict.judgement import Drift, Mark
 from curator_bench.verdict.levels import Cut, without_outliers
+from curator_bench.verdict.newest import TAIL
 from curator_bench.verdict.noise import in_batches, noise_apart, rows_may_be_empty, table_of
 from curator_bench.verdict.tails import Floats, t_score, t_value, variance_of_mean
 
@@ -76,7 +77,7 @@ def _without_steps(case: Case, cuts: Sequence[Cut], end: End) -> Floats:
     for cut in cuts:
         places[cut.index :] -= cut.shift
     if end.holds:
-        places[len(places) - end.count :] -= end.shift
+        places[len(places) - end.runs :] -= end.shift
     return places
 
 

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
-from curator_bench.verdict.cases import CONFIDENCE, Case
+from curator_bench.verdict.cases import Case
 from curator_bench.verdict.levels import Cut, cuts_of
 from curator_bench.verdict.newest import FEW, Weighed, weigh
 from curator_bench.verdict.noise import (
     BLOCK,
     OUTLIER,
     Effects,
-    after,
     before,
     in_batches,
     median,
     rows_may_be_empty,
     table_of,
 )
-from curator_bench.verdict.tails import Bools, Floats, Ints, t_value
+from curator_bench.verdict.tails import Bools, Floats, Ints
 
 STRETCHES = (1, 2, 3, 4, 5, 6, 8)
 """So many newest runs are held against those before them: a small change shows only after some runs."""
@@ -32,28 +31,21 @@ FEWEST_BEFORE = 5
 _OLDEST_BEGINNING = 14
 EARLIER = 100
 """So many runs of the levels before tell, too, how a metric scatters."""
-TAIL = (1 - CONFIDENCE) / 2
 
 
-@dataclass(frozen=True, slots=True)
-class End:
-    """What the newest runs of one history say."""
+class End(NamedTuple):
+    """What the newest runs of one history say: `runs`, and the columns of `Weighed`."""
 
+    runs: int
+    """How many are on the new level; else how many were asked about."""
     holds: bool
-    """They are on a new level."""
-    count: int
-    """How many runs are there; else how many were asked about."""
     history: int
-    """How many runs the level before stands on."""
     level: float
     shift: float
     reach: float
-    """How far from `shift` the true one may be."""
     noise: float
     chance: float
-    """Score of the chance that scatter alone explains them."""
     score: float
-    """The same with outliers among the explanations."""
 
 
 def standing(cases: Sequence[Case], newest: Sequence[int]) -> list[tuple[list[Cut], End]]:
@@ -94,58 +86,54 @@ def _scatter(table: Floats, lengths: Ints, cuts: Sequence[Sequence[Cut]]) -> Flo
 
 def _ends_of(table: Floats, scatter: Floats, lengths: Ints, starts: Ints, newest: Ints, effects: Effects) -> list[End]:
     """For each row what its newest runs say, of which `newest` belong together; its last level begins at `starts`."""
-    best: list[End | None] = [None] * len(lengths)
-    zeros = np.zeros_like(starts)
-    for count in sorted({*STRETCHES, *_OF_YOUNG, *newest.tolist()}):
-        is_asked = newest == count
-        known = lengths - count - starts
-        is_longer = (newest < count) & (known >= FEWEST_BEFORE)
-        if count in _OF_YOUNG:
-            is_longer &= (starts == 0) & (known < FEW)
-        elif count not in STRETCHES:
-            is_longer &= False
-        rows = np.flatnonzero(is_asked | is_longer)
-        if not len(rows):
-            continue
-        at, size = lengths[rows] - count, min(count, BLOCK)
-        runs_before = before(table, rows, at, starts[rows], BLOCK)
-        runs = after(table, rows, lengths[rows] - size, lengths[rows], size)
-        older = np.maximum(starts[rows], at - BLOCK)
-        weighed = weigh(runs_before, runs, effects.of(rows), before(scatter, rows, older, zeros[rows], EARLIER))
-        recent = before(table, rows, lengths[rows], starts[rows], _OLDEST_BEGINNING)
-        counts = np.where(weighed.holds, _counts(recent, weighed, newest[rows]), count)
-        for row, end in zip(rows.tolist(), _ends(weighed, recent, counts), strict=True):
-            other = best[row]
-            if other is None or (end.holds and (not other.holds or end.score > other.score)):
-                best[row] = end
-    return [end for end in best if end is not None]
+    rows, counts = _stretches(lengths - starts, starts, newest)
+    at, lasting = lengths[rows] - counts, np.minimum(counts, BLOCK)
+    level_runs = before(table, rows, at, starts[rows], BLOCK)
+    runs = before(table, rows, lengths[rows], lengths[rows] - lasting, int(lasting.max()))
+    earlier = before(scatter, rows, np.maximum(starts[rows], at - BLOCK), np.zeros_like(rows), EARLIER)
+    weighed = weigh(level_runs, runs, effects.of(rows), earlier)
+    chosen = _clearest(rows, weighed)
+    return _ends(
+        weighed.of(chosen), before(table, rows[chosen], lengths, starts, _OLDEST_BEGINNING), counts[chosen], newest
+    )
+
+
+def _stretches(known: Ints, starts: Ints, newest: Ints) -> tuple[Ints, Ints]:
+    """The rows, and how many of the newest runs of each are weighed together: first as many as are asked about."""
+    counts = np.unique(np.concatenate([newest, STRETCHES, _OF_YOUNG]))
+    left = known[:, None] - counts
+    is_young = (starts == 0)[:, None] & (left < FEW) & np.isin(counts, _OF_YOUNG)
+    is_longer = (newest[:, None] < counts) & (left >= FEWEST_BEFORE) & (is_young | np.isin(counts, STRETCHES))
+    rows, places = np.nonzero((newest[:, None] == counts) | is_longer)
+    return rows, counts[places]
+
+
+def _clearest(rows: Ints, weighed: Weighed) -> Ints:
+    """For each row the place of the stretch that is clearest on a new level; of the first, where none is."""
+    order = np.lexsort([np.arange(len(rows)), -np.where(weighed.holds, weighed.score, -np.inf), rows])
+    chosen: Ints = order[np.searchsorted(rows[order], np.unique(rows))]
+    return chosen
+
+
+def _ends(weighed: Weighed, recent: Floats, counts: Ints, newest: Ints) -> list[End]:
+    counts = np.where(weighed.holds, _counts(recent, weighed, newest), counts)
+    is_new: Bools = np.arange(recent.shape[1], 0, -1) <= counts[:, None]
+    since = median(np.where(is_new, recent, np.nan))
+    is_known = weighed.holds & (counts <= recent.shape[1])
+    return ends_of(counts, weighed._replace(shift=np.where(is_known, since - weighed.level, weighed.shift)))
+
+
+def ends_of(counts: Ints, weighed: Weighed) -> list[End]:
+    return [End(*row) for row in zip(*(column.tolist() for column in (counts, *weighed)), strict=True)]
 
 
 def _counts(recent: Floats, weighed: Weighed, newest: Ints) -> Ints:
     """Of how many last runs it is clearest that they are nearer to the new level than to the one before."""
     distances = (recent - weighed.level[:, None]) * weighed.sign[:, None]
     shift = np.abs(weighed.shift)[:, None]
-    most = np.maximum(shift, OUTLIER * weighed.noise.spread[:, None]) ** 2
+    most = np.maximum(shift, OUTLIER * weighed.noise[:, None]) ** 2
     nearer = np.minimum(distances**2, most) - np.minimum((distances - shift) ** 2, most)
     evidence = np.cumsum(np.nan_to_num(nearer[:, ::-1], nan=-np.inf), axis=1)
     possible = np.arange(1, recent.shape[1] + 1) >= newest[:, None]
     counts: Ints = np.argmax(np.where(possible, evidence, -np.inf), axis=1) + 1
     return np.maximum(counts, newest)
-
-
-def _ends(weighed: Weighed, recent: Floats, counts: Ints) -> list[End]:
-    is_new: Bools = np.arange(recent.shape[1], 0, -1) <= counts[:, None]
-    since = median(np.where(is_new, recent, np.nan))
-    shift = np.where(weighed.holds & (counts <= recent.shape[1]), since - weighed.level, weighed.shift)
-    columns = (
-        weighed.holds,
-        counts,
-        np.sum(weighed.noise.kept, axis=1),
-        weighed.level,
-        shift,
-        t_value(TAIL, weighed.noise.freedom) * weighed.error,
-        weighed.noise.spread,
-        weighed.chance,
-        weighed.score,
-    )
-    return [End(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]

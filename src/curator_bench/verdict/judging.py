@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby, pairwise
+from itertools import pairwise
 
 import numpy as np
 
@@ -15,12 +15,12 @@ from curator_bench.verdict.cases import MIN_EFFECT, Case, Question, Rules, case_
 from curator_bench.verdict.direction import Better
 from curator_bench.verdict.drifting import History as History
 from curator_bench.verdict.drifting import drifts as drifts
-from curator_bench.verdict.ends import EARLIER, FEWEST_BEFORE, TAIL, End, effects_of, standing
+from curator_bench.verdict.ends import EARLIER, FEWEST_BEFORE, End, effects_of, ends_of, standing
 from curator_bench.verdict.false_discovery import adjusted, discoveries
 from curator_bench.verdict.intervals import ROUNDS, Change, paired_change
 from curator_bench.verdict.judgement import Course, Judgement, Level, Step, Unjudged, Word
 from curator_bench.verdict.levels import Cut
-from curator_bench.verdict.newest import CERTAIN, CERTAIN_OF_FEW, FEW, Weighed, least_of, weigh
+from curator_bench.verdict.newest import CERTAIN, CERTAIN_OF_FEW, FEW, TAIL, least_of, weigh
 from curator_bench.verdict.noise import BLOCK, rows_may_be_empty, table_of
 from curator_bench.verdict.tails import Floats, t_value
 
@@ -121,10 +121,10 @@ def _judged(case: Case, end: End, known: int, *, is_gate: bool) -> Judgement:
         word = Word.REGRESSION if end.shift > 0 else Word.IMPROVEMENT
     elif (is_gate and end.shift > 0 and end.shift >= effect) or _is_beyond(interval, case.rules.min_effect):
         word = Word.INCONCLUSIVE
-    began = len(case.places) - end.count
+    began = len(case.places) - end.runs
     return Judgement(
         word=word,
-        reason=_reason(change, word, end.count),
+        reason=_reason(change, word, end.runs),
         before=case.value(end.level),
         after=case.value(end.level + end.shift),
         change=change,
@@ -133,7 +133,7 @@ def _judged(case: Case, end: End, known: int, *, is_gate: bool) -> Judgement:
         began=int(case.indices[began]) if end.holds and 0 <= began < len(case.indices) else None,
         history=known,
         noise=noise if is_told else None,
-        visible=visible_change(noise, end.history, end.count, least=case.rules.min_effect) if is_told else None,
+        visible=visible_change(noise, end.history, end.runs, least=case.rules.min_effect) if is_told else None,
         decides=_decides(noise, end, change) if word is Word.INCONCLUSIVE else "",
     )
 
@@ -165,7 +165,7 @@ def _decides(noise: float, end: End, change: float) -> str:
     if not math.isfinite(noise):
         return "measuring again decides"
     for more in range(1, _MOST_RUNS):
-        if visible_change(noise, end.history, end.count + more) <= abs(change):
+        if visible_change(noise, end.history, end.runs + more) <= abs(change):
             return f"measuring again decides: {more} more run{'s' if more > 1 else ''} like this would be certain"
     return f"measuring again decides, but noise of {noise:.1%} needs more than {_MOST_RUNS} runs for such a change"
 
@@ -179,7 +179,7 @@ def visible_change(noise: float, history: int, newest: int = 1, *, least: float 
     known, runs = min(max(history, 2), BLOCK), max(newest, 2)
     certain = CERTAIN_OF_FEW if known + runs < FEW else CERTAIN
     error = noise * math.sqrt(1 / runs + 1 / known)
-    large = math.log1p(least_of(runs, least))
+    large = math.log1p(float(least_of(np.array(float(runs)), np.array(least))))
     sure = float(t_value(math.exp(-certain), known - 1.0)) * error
     return math.expm1(min(max(large, sure) + _FOUND * error, _LARGEST))
 
@@ -210,7 +210,7 @@ def _steps(case: Case, cuts: Sequence[Cut], end: End) -> list[Step]:
         _step(case, cut.index, (cut.before, cut.shift), reach, len(case.places) * math.exp(-cut.score))
         for cut, reach in zip(cuts, _reaches(cuts), strict=True)
     ]
-    began = len(case.places) - end.count
+    began = len(case.places) - end.runs
     if end.holds and all(abs(began - cut.index) > _SAME for cut in cuts):
         steps.append(_step(case, began, (end.level, end.shift), end.reach, math.exp(-end.score)))
     return steps
@@ -282,21 +282,18 @@ def _why_not_compared(pair: Pair) -> Judgement | None:
 
 
 def _of_pairs(pairs: Sequence[Pair], *, is_gate: bool) -> list[Judgement]:
-    """Those that have equally many newest runs are weighed together."""
-    answers: dict[int, Judgement] = {}
+    if not pairs:
+        return []
     cases = [_case_of_pair(pair) for pair in pairs]
-    scatters = _scatters(pairs, cases)
-    size = lambda at: min(len(cases[at].to(pairs[at].after)), BLOCK)  # noqa: E731
-    for count, same in groupby(sorted(range(len(pairs)), key=size), key=size):
-        rows = list(same)
-        newest = np.array([cases[at].to(pairs[at].after)[-count:] for at in rows])
-        before, _ = table_of([cases[at].to(pairs[at].before)[-BLOCK:] for at in rows])
-        scatter, _ = table_of([scatters[at] for at in rows])
-        with rows_may_be_empty():
-            weighed = weigh(before, newest, effects_of(cases[at] for at in rows), scatter)
-        for at, end in zip(rows, _ends_of_pairs(weighed, count), strict=True):
-            answers[at] = _judged(cases[at], end, len(pairs[at].history), is_gate=is_gate)
-    return [replace(answers[at], began=None) for at in range(len(pairs))]
+    before, _ = table_of([case.to(pair.before)[-BLOCK:] for case, pair in zip(cases, pairs, strict=True)])
+    after, counts = table_of([case.to(pair.after)[-BLOCK:] for case, pair in zip(cases, pairs, strict=True)])
+    scatter, _ = table_of(_scatters(pairs, cases))
+    with rows_may_be_empty():
+        ends = ends_of(counts, weigh(before, after, effects_of(cases), scatter))
+    return [
+        replace(_judged(case, end, len(pair.history), is_gate=is_gate), began=None)
+        for case, end, pair in zip(cases, ends, pairs, strict=True)
+    ]
 
 
 def _case_of_pair(pair: Pair) -> Case:
@@ -312,26 +309,11 @@ def _scatters(pairs: Sequence[Pair], cases: Sequence[Case]) -> list[Floats]:
     rows = [at for at, case in enumerate(cases) if len(case.places) >= FEWEST_BEFORE]
     for at, (cuts, end) in zip(rows, standing([cases[at] for at in rows], [1] * len(rows)), strict=True):
         places = cases[at].places
-        last = [len(places) - end.count] if end.holds else []
+        last = [len(places) - end.runs] if end.holds else []
         bounds = sorted({0, *(cut.index for cut in cuts), *last, len(places)})
         levels = [places[start:stop] - np.median(places[start:stop]) for start, stop in pairwise(bounds)]
         found[at] = np.concatenate(levels)[-EARLIER:]
     return found
-
-
-def _ends_of_pairs(weighed: Weighed, count: int) -> list[End]:
-    columns = (
-        weighed.holds,
-        np.full(len(weighed.holds), count),
-        np.sum(weighed.noise.kept, axis=1),
-        weighed.level,
-        weighed.shift,
-        t_value(TAIL, weighed.noise.freedom) * weighed.error,
-        weighed.noise.spread,
-        weighed.chance,
-        weighed.score,
-    )
-    return [End(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
 
 
 def _is_beyond(interval: tuple[float, float] | None, least: float) -> bool:

@@ -38,7 +38,7 @@ _FARTHEST = 150
 _NEIGHBOURS = 7
 _STANDS_OUT = 3.0
 """In noises from its neighbours: a run further away counts as one that far away when levels are looked for."""
-_MOVES = sorted(range(-5, 6), key=abs)
+_MOVES = np.array(sorted(range(-5, 6), key=abs))
 _SIDE = 25
 """As many runs on each side say how certain a cut is."""
 _CERTAIN = 11.0
@@ -104,22 +104,23 @@ def _partition(table: Floats, lengths: Ints, noise: Floats) -> list[list[int]]:
     """For each row the cuts with the least sum of squares and costs."""
     order = np.argsort(-lengths, kind="stable")
     lengths, scaled = lengths[order], ((table - table[:, :1]) / noise[:, None])[order]
-    scaled = np.nan_to_num(scaled)
-    zeros = np.zeros((len(scaled), 1))
-    sums = np.concatenate([zeros, np.cumsum(scaled, axis=1)], axis=1)
-    np.concatenate([zeros, np.cumsum(scaled**2, axis=1)], axis=1)
+    sums = np.pad(np.cumsum(np.nan_to_num(scaled), axis=1), ((0, 0), (1, 0)))
     cost = _COST * np.log(np.maximum(lengths, 2))
-    # What is left without the squares up to each run: they are the same whatever is cut.
+    # The sum of squares up to each run, without the squares of all values: they are the same whatever is cut.
     best = np.full(sums.shape, np.inf)
     best[:, 0] = -cost
     came_from = np.zeros(sums.shape, dtype=np.intp)
+    share = 1 / np.arange(_FARTHEST, SHORTEST - 1, -1)
+    as_long = np.searchsorted(-lengths, -np.arange(sums.shape[1]), side="right").tolist()
+    every_row = np.arange(len(lengths))
     for end in range(SHORTEST, sums.shape[1]):
-        rows = int(np.searchsorted(-lengths, -end, side="right"))
-        first, last = max(0, end - _FARTHEST), end - SHORTEST + 1
-        taken = (sums[:rows, end : end + 1] - sums[:rows, first:last]) ** 2 / (end - np.arange(first, last))
-        left = best[:rows, first:last] - taken
-        place = np.argmin(left, axis=1)
-        best[:rows, end] = left[np.arange(rows), place] + cost[:rows]
+        rows, first, last = as_long[end], max(0, end - _FARTHEST), end - SHORTEST + 1
+        left = (
+            best[:rows, first:last]
+            - (sums[:rows, end : end + 1] - sums[:rows, first:last]) ** 2 * share[first - last :]
+        )
+        place = left.argmin(axis=1)
+        best[:rows, end] = left[every_row[:rows], place] + cost[:rows]
         came_from[:rows, end] = first + place
     cuts: list[list[int]] = [[] for _ in order]
     for row, original in enumerate(order):
@@ -145,18 +146,15 @@ def _moved(rows: _Rows, cuts: Sequence[Sequence[int]]) -> list[list[int]]:
     sides = _sides(cuts, lengths)
     if not len(sides.at):
         return [[] for _ in cuts]
-    place, best = sides.at.copy(), np.full(len(sides.at), -1.0)
-    is_last = sides.end == lengths[sides.row]
-    for move in _MOVES:
-        at = sides.at + move
-        fits = (at - sides.start >= _SHORTEST_MOVED) & (sides.end - at >= np.where(is_last, 2, _SHORTEST_MOVED))
-        first = before(table, sides.row, at, sides.start, NEAR)
-        second = after(table, sides.row, at, sides.end, NEAR)
-        apart = np.abs(mean(second) - mean(first))
-        clear = np.where(
-            fits, np.abs(share_in_order(first, second) - 0.5) + _AS_CLEAR * apart / (1 + apart) * is_last, -1.0
-        )
-        place, best = np.where(clear > best + 1e-9, at, place), np.maximum(best, clear)
+    at = (sides.at[:, None] + _MOVES).ravel()
+    row, start, end = (np.repeat(one, len(_MOVES)) for one in (sides.row, sides.start, sides.end))
+    is_last = end == lengths[row]
+    fits = (at - start >= _SHORTEST_MOVED) & (end - at >= np.where(is_last, 2, _SHORTEST_MOVED))
+    first, second = before(table, row, at, start, NEAR), after(table, row, at, end, NEAR)
+    apart = np.abs(mean(second) - mean(first))
+    clear = np.abs(share_in_order(first, second) - 0.5) + _AS_CLEAR * apart / (1 + apart) * is_last
+    clear = np.where(fits, np.round(clear, 9), -1.0).reshape(-1, len(_MOVES))
+    place = sides.at + np.where(clear.max(axis=1) >= 0, _MOVES[clear.argmax(axis=1)], 0)
     found: list[set[int]] = [set() for _ in cuts]
     for row, at in zip(sides.row.tolist(), place.tolist(), strict=True):
         if at <= lengths[row] - SHORTEST:

@@ -8,20 +8,32 @@ history has shown them. The best explanation counts, also one of a few outliers 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from curator_bench.verdict.cases import MIN_EFFECT
+from curator_bench.verdict.cases import CONFIDENCE, MIN_EFFECT
 from curator_bench.verdict.levels import NEAR
-from curator_bench.verdict.noise import OUTLIER, Effects, Noise, known, median, noise_of, share_in_order
-from curator_bench.verdict.tails import Bools, Floats, t_score, variance_of_mean
+from curator_bench.verdict.noise import (
+    BLOCK,
+    OUTLIER,
+    Effects,
+    Noise,
+    known,
+    mean,
+    median,
+    noise_of,
+    share_in_order,
+    trimmed,
+)
+from curator_bench.verdict.tails import Bools, Floats, Ints, t_score, t_value, variance_of_mean
 
 CERTAIN = 8.0
 """A score: one in 3,000."""
 CERTAIN_OF_FEW = 6.5
 """The same with a history below `FEW` runs, in which Student's t asks for much already."""
 FEW = 14
+TAIL = (1 - CONFIDENCE) / 2
 _NO_OUTLIERS = 6.25
 """One in 500: so unlikely must it be that all newest runs are outliers. Most histories have none."""
 _CLEAR_OF_FEW, _CLEAR = 0.93, 0.85
@@ -43,105 +55,108 @@ _ALIKE = 0.7
 _MANY_TIMES = 8.0
 """What is so many times as far away as anything the history has shown is not explained away as an outlier."""
 _FEW_OUTLIERS = 6
+_WAYS = np.array([[math.comb(runs, some) for some in range(_FEW_OUTLIERS + 1)] for runs in range(BLOCK + 1)])
 _STRAY, _STRAY_COSTS = 0.1, 3.0
 """A newest run that is lower than the others by this part of the shift is no sign of a new level."""
 
 
-@dataclass(frozen=True, slots=True)
-class Weighed:
-    """For each row what its newest runs say; `sign` is -1 where they are below the level before."""
+class Weighed(NamedTuple):
+    """For each row what its newest runs say."""
 
+    holds: Bools
+    """They are on a new level: that is certain, clear, sudden and large enough."""
+    history: Ints
+    """How many runs tell the noise."""
     level: Floats
-    noise: Noise
+    """The level before."""
     shift: Floats
-    sign: Floats
+    reach: Floats
+    """How far from `shift` the true one may be."""
+    noise: Floats
     chance: Floats
     """Score of the chance that ordinary scatter makes the newest runs differ as much, in this direction."""
     score: Floats
     """The same with outliers among the explanations."""
-    error: Floats
-    holds: Bools
-    """It is certain, clear, sudden and large enough."""
+
+    def of(self, rows: Ints) -> Weighed:
+        return Weighed._make(column[rows] for column in self)
+
+    @property
+    def sign(self) -> Floats:
+        """-1 where the newest runs are below the level before."""
+        return np.where(self.shift < 0, -1.0, 1.0)
 
 
 def weigh(level_runs: Floats, newest: Floats, effects: Effects, earlier: Floats) -> Weighed:
-    """Weighs `newest` (rows of equally many) against the runs of the level before them, filled from the left with NaN.
+    """Weighs the newest runs of each row against the runs of the level before them; NaN fills up all rows.
 
     `earlier` are the distances of the runs before that from their own levels: noise is learnt from all.
     """
-    level = noise_of(level_runs)
-    scatter = np.concatenate([earlier, level_runs - level.level[:, None]], axis=1)
+    level, _, kept = trimmed(level_runs)
+    scatter = np.concatenate([earlier, level_runs - level[:, None]], axis=1)
     noise = noise_of(scatter)
-    count = newest.shape[1]
-    middle = median(newest)
-    shift = middle - level.level
+    count, of_level = known(newest), np.maximum(known(np.where(kept, level_runs, np.nan)), 1)
+    shift = median(newest) - level
     sign = np.where(shift < 0, -1.0, 1.0)
-    distances = -np.sort(-sign[:, None] * (newest - level.level[:, None]), axis=1)
-    past = sign[:, None] * scatter
-    error = np.sqrt(
-        noise.variance
-        * (variance_of_mean(float(count), noise.correlation) + variance_of_mean(level.count, noise.correlation))
-    )
+    distances = -np.sort(-sign[:, None] * (newest - level[:, None]), axis=1)
+    error_of_level = variance_of_mean(of_level, noise.correlation)
+    error = np.sqrt(noise.variance * (variance_of_mean(count, noise.correlation) + error_of_level))
     clipped = np.minimum(distances, (sign * shift + 2 * noise.spread)[:, None])
-    chance = t_score(np.mean(clipped, axis=1) / error, noise.freedom)
-    outliers = _as_outliers(noise, level.count, past, distances, clipped)
+    usual = mean(clipped)
+    chance = t_score(usual / error, noise.freedom)
+    outliers = _as_outliers(noise, error_of_level, sign[:, None] * scatter, distances, clipped)
     reach = np.maximum(OUTLIER * noise.spread, _STRAY * sign * shift)
     stray = np.sum(distances < (sign * shift - reach)[:, None], axis=1)
     score = np.minimum(chance, outliers) - _STRAY_COSTS * stray
     certain = np.where(known(level_runs) + count < FEW, CERTAIN_OF_FEW, CERTAIN)
-    floor = Effects(np.array([least_of(count, effect) for effect in effects.fraction]), effects.is_log)
-    is_large = np.mean(clipped, axis=1) >= floor.least(level.level)
-    holds = (score >= certain) & is_large & _stands_out(level_runs, level, newest, shift, effects)
-    return Weighed(level.level, noise, shift, sign, chance, score, error, holds)
+    floor = Effects(least_of(count, effects.fraction), effects.is_log)
+    is_large = (usual >= floor.least(level)) & (np.abs(shift) >= effects.least(level))
+    nearest = np.where(kept, level_runs, np.nan)[:, -NEAR:]
+    holds = (score >= certain) & is_large & _stands_out(nearest, newest, shift)
+    history = np.sum(noise.kept, axis=1)
+    return Weighed(holds, history, level, shift, t_value(TAIL, noise.freedom) * error, noise.spread, chance, score)
 
 
-def _stands_out(level_runs: Floats, level: Noise, newest: Floats, shift: Floats, effects: Effects) -> Bools:
-    """The newest runs are clear of the nearest ten that are no outliers, suddenly so, and by enough."""
-    nearest = np.where(level.kept, level_runs, np.nan)[:, -NEAR:]
+def _stands_out(nearest: Floats, newest: Floats, shift: Floats) -> Bools:
+    """The newest runs are clear of the nearest that are no outliers, and suddenly so."""
     is_known = np.isfinite(nearest).any(axis=1)
     share = share_in_order(nearest, newest)
-    clear = np.where(shift < 0, 1 - share, share) >= (_CLEAR_OF_FEW if newest.shape[1] <= 3 else _CLEAR)
+    clear = np.where(shift < 0, 1 - share, share) >= np.where(known(newest) <= 3, _CLEAR_OF_FEW, _CLEAR)
     sudden = (median(newest) - median(nearest)) / shift >= _SUDDEN
-    least = effects.least(level.level)
-    return (~is_known | (clear & sudden)) & (np.abs(shift) >= least)
+    stands_out: Bools = ~is_known | (clear & sudden)
+    return stands_out
 
 
-def least_of(runs: int, effect: float) -> float:
+def least_of(runs: Floats, effect: Floats) -> Floats:
     """The smallest change that so many runs show, where changes of `effect` count."""
-    least = next((least for most, least in _LEAST.items() if runs <= most), _LEAST_OF_MORE)
-    return max(least * min(effect / MIN_EFFECT, 1.0), effect)
+    least = np.select([runs <= most for most in _LEAST], list(_LEAST.values()), _LEAST_OF_MORE)
+    counts: Floats = np.maximum(least * np.minimum(effect / MIN_EFFECT, 1.0), effect)
+    return counts
 
 
-def _as_outliers(noise: Noise, count: Floats, past: Floats, distances: Floats, clipped: Floats) -> Floats:
+def _as_outliers(noise: Noise, error_of_level: Floats, past: Floats, distances: Floats, clipped: Floats) -> Floats:
     """Score of the best explanation in which some of the newest runs, the highest, are outliers; or all."""
-    runs = known(past)
-    newest = distances.shape[1]
+    runs, newest = known(past), known(distances)
     highest = distances[:, 0] + noise.spread / 2
-    variance, freedom = noise.variance, noise.freedom
-    of_level = variance_of_mean(count, noise.correlation)
+    farthest = _MANY_TIMES * np.nanmax(np.abs(past), axis=1)
     best = np.full(len(past), np.inf)
-    for outliers in range(1, min(newest, _FEW_OUTLIERS) + 1):
+    for outliers in range(1, min(distances.shape[1], _FEW_OUTLIERS) + 1):
         low = distances[:, outliers - 1] - noise.spread / 2
-        here = _how_many(past, np.maximum(low, 2 * noise.spread), highest)
-        alike = _how_many(past, np.maximum(_ALIKE * low, 2 * noise.spread), np.full(len(past), np.inf)) - here
+        least = np.maximum(low, 2 * noise.spread)
+        here = np.sum((past >= least[:, None]) & (past <= highest[:, None]), axis=1)
+        alike = np.sum(past >= np.maximum(_ALIKE * low, 2 * noise.spread)[:, None], axis=1) - here
         same = _score_of_rate(here + _ELSEWHERE * alike, runs)
-        if outliers < newest:
-            rest = newest - outliers
-            error = np.sqrt(variance * (variance_of_mean(float(rest), noise.correlation) + of_level))
-            others = t_score(np.mean(clipped[:, outliers:], axis=1) / error, freedom)
-            score = outliers * same - math.log(math.comb(newest, outliers)) + others
-        else:
-            # The first may be anywhere, the others where the first is.
-            score = _score_of_rate(here + alike, runs) + (newest - 1) * same + (CERTAIN - _NO_OUTLIERS)
-            score = score if newest > 1 else np.minimum(score, _NO_OUTLIERS)
-            score = np.where(low > _MANY_TIMES * np.nanmax(np.abs(past), axis=1), np.inf, score)
+        rest = newest - outliers
+        error = np.sqrt(noise.variance * (variance_of_mean(rest, noise.correlation) + error_of_level))
+        others = t_score(mean(clipped[:, outliers:]) / error, noise.freedom)
+        some = outliers * same - np.log(_WAYS[newest.astype(np.intp), outliers]) + others
+        # The first may be anywhere, the others where the first is.
+        all_of_them = _score_of_rate(here + alike, runs) + (outliers - 1) * same + (CERTAIN - _NO_OUTLIERS)
+        all_of_them = np.minimum(all_of_them, _NO_OUTLIERS) if outliers == 1 else all_of_them
+        all_of_them = np.where(low > farthest, np.inf, all_of_them)
+        score = np.where(rest > 0, some, np.where(rest == 0, all_of_them, np.inf))
         best = np.minimum(best, score)
     return best
-
-
-def _how_many(past: Floats, low: Floats, high: Floats) -> Floats:
-    count: Floats = np.sum((past >= low[:, None]) & (past <= high[:, None]), axis=1).astype(np.float64)
-    return count
 
 
 def _score_of_rate(outliers: Floats, runs: Floats) -> Floats:

@@ -152,16 +152,21 @@ class Noise:
 
 def noise_of(values: Floats) -> Noise:
     """Level and noise of each row, without its outliers."""
+    _, correlation = noise_apart(values)
+    certain = np.clip(correlation - 1 / np.sqrt(np.maximum(known(values), 1)), 0, _MOST_CORRELATED)
+    return Noise(*trimmed(values), certain)
+
+
+def trimmed(values: Floats) -> tuple[Floats, Floats, Bools]:
+    """Level and spread of each row, and which of its values are no outliers."""
     level, spread = _by_medians(values)
     for _ in range(2):
         reach = _CLIP * spread
         level, spread = _by_means(np.clip(values, (level - reach)[:, None], (level + reach)[:, None]), _CLIPPED)
     for _ in range(2):
-        kept = np.abs(values - level[:, None]) <= OUTLIER * spread[:, None]
+        kept: Bools = np.abs(values - level[:, None]) <= OUTLIER * spread[:, None]
         level, spread = _by_means(np.where(kept, values, np.nan), _TRIMMED)
-    _, correlation = noise_apart(values)
-    certain = np.clip(correlation - 1 / np.sqrt(np.maximum(known(values), 1)), 0, _MOST_CORRELATED)
-    return Noise(level, spread, kept, certain)
+    return level, spread, kept
 
 
 def _by_medians(values: Floats) -> tuple[Floats, Floats]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
-from curator_bench import safe_files
+from curator_bench.files import safe_files
 
 _UNSAFE = re.compile(r"[^a-z0-9]+")
 _LONGEST = 60

@@ -17,8 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from other_user import needs_a_second_user, run, shared_folder
 
-from curator_bench import safe_files
-from curator_bench.safe_files import NotUsable, TooLarge
+from curator_bench.files import safe_files
+from curator_bench.files.folder_handles import NotUsable, open_folder
+from curator_bench.files.names import is_safe_name, safe_name
+from curator_bench.files.safe_files import TooLarge
 
 DEPTH = 1500
 AS_NOBODY = 65534
@@ -171,7 +173,7 @@ def test_a_tree_too_deep_for_any_path_is_removed(tmp_path: Path) -> None:
 
 def test_folders_that_are_closed_even_to_their_owner_are_removed(tmp_path: Path) -> None:
     program = (
-        "import os, sys; from pathlib import Path; from curator_bench import safe_files\n"
+        "import os, sys; from pathlib import Path; from curator_bench.files import safe_files\n"
         f"if os.geteuid() == 0: os.chown('.', {AS_NOBODY}, -1); os.setuid({AS_NOBODY})\n"
         "Path('top/a/b').mkdir(parents=True); Path('top/a/b/file').touch()\n"
         "os.chmod('top/a/b', 0); os.chmod('top/a', 0); os.chmod('top', 0)\n"
@@ -234,7 +236,7 @@ def test_files_of_other_users_can_be_refused(tmp_path: Path, monkeypatch: pytest
         safe_files.read_text(tmp_path / "owner.json", ours=True)
     with (
         pytest.raises(NotUsable, match="belongs to another user"),
-        safe_files.open_folder(tmp_path, below=tmp_path.parent, ours=True),
+        open_folder(tmp_path, below=tmp_path.parent, ours=True),
     ):
         pass
 
@@ -269,7 +271,7 @@ def test_a_lock_of_another_user_is_refused_where_everybody_can_put_things() -> N
             "os.close(os.open(sys.argv[1], os.O_CREAT | os.O_WRONLY, 0o666)); os.chmod(sys.argv[1], 0o666)",
             folder / "a",
         )
-        with pytest.raises(safe_files.NotUsable, match="belongs to another user"):
+        with pytest.raises(NotUsable, match="belongs to another user"):
             safe_files.open_lock(folder / "a")
         folder.chmod(0o777)  # as a group shares one: here they could replace it anyway
         safe_files.open_lock(folder / "a").close()
@@ -310,27 +312,27 @@ def test_where_there_are_no_links_files_are_created_exclusively_too(
 
 @pytest.mark.parametrize("name", ["a", "2026-11-19_0102", "v1.2+cu12@main", "_x", "x" * 200])
 def test_a_name_that_is_safe_stays_as_it_is(name: str) -> None:
-    assert safe_files.safe_name(name) == name
+    assert safe_name(name) == name
 
 
 @given(st.text(max_size=300))
 def test_whatever_the_text_its_name_is_one_file_of_the_folder_it_is_put_in(text: str) -> None:
-    name = safe_files.safe_name(text)
+    name = safe_name(text)
     assert Path("/folder", name).parent == Path("/folder")
     assert os.path.normpath(f"/folder/{name}") == f"/folder/{name}"
     assert not name.startswith(".")
     assert len(name.encode()) <= 255
-    assert safe_files.is_safe_name(name)
+    assert is_safe_name(name)
 
 
 def test_names_that_differ_are_told_apart() -> None:
     texts = ["a/b", "a_b", "a\\b", "../a", "..", ".", "", "a\0b", "a\nb", "\u2028", "\ud800", "a" * 201, "a" * 202]
-    assert len({safe_files.safe_name(text) for text in texts}) == len(texts)
+    assert len({safe_name(text) for text in texts}) == len(texts)
 
 
 def test_nothing_that_is_a_device_is_replaced() -> None:
     for replace in (safe_files.create_file, safe_files.open_to_append):
-        with pytest.raises(safe_files.NotUsable, match="is a device"):
+        with pytest.raises(NotUsable, match="is a device"):
             replace(Path("/dev/null"))
     assert Path("/dev/null").is_char_device()
 

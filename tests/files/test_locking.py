@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from curator_bench.locking import locked
+from curator_bench.files.locking import locked
 
 HOLDS = """
 import sys, time
 from pathlib import Path
-from curator_bench.locking import locked
+from curator_bench.files.locking import locked
 with locked(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(60)

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
-from curator_bench import safe_files
+from curator_bench.files import safe_files
 
 
 def lock(file: int | IO[Any], *, shared: bool = False, wait: bool = True) -> None:

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from curator_bench.codec import strict
-from curator_bench.execution.files import SCHEMA_VERSION, append_json_line, tail, write_json
-from curator_bench.safe_files import remove, write_text
+from curator_bench.files.codec import strict
+from curator_bench.files.json_files import SCHEMA_VERSION, append_json_line, tail, write_json
+from curator_bench.files.safe_files import remove, write_text
 
 SOURCE = Path(__file__).parents[2] / "src"
 VALUES = st.recursive(
@@ -60,7 +60,7 @@ def test_a_reader_never_sees_half_a_file(tmp_path: Path) -> None:
     file = tmp_path / "status.json"
     write_json(file, {"text": "a" * 200_000})
     code = (
-        "import sys, time; from pathlib import Path; from curator_bench.execution.files import write_json\n"
+        "import sys, time; from pathlib import Path; from curator_bench.files.json_files import write_json\n"
         "end = time.monotonic() + 1\n"
         "while time.monotonic() < end: write_json(Path(sys.argv[1]), {'text': 'b' * 200_000})"
     )
@@ -76,7 +76,7 @@ def test_a_reader_never_sees_half_a_file(tmp_path: Path) -> None:
 def test_lines_of_several_processes_do_not_mix(tmp_path: Path) -> None:
     file = tmp_path / "results.jsonl"
     code = (
-        "import sys; from pathlib import Path; from curator_bench.execution.files import append_json_line\n"
+        "import sys; from pathlib import Path; from curator_bench.files.json_files import append_json_line\n"
         "for n in range(200): append_json_line(Path(sys.argv[1]), {'by': sys.argv[2], 'n': n, 'x': 'y' * 5000})"
     )
     words = [sys.executable, "-c", code, str(file)]

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from curator_bench.codec import from_document, json_line, json_text, strict, to_document
+from curator_bench.files.codec import from_document, json_line, json_text, strict, to_document
 from curator_bench.store.records import InvocationRecord
 from curator_bench.values import Check, Repeat, Run, RunRecord, Session, Subject, Verdict
 

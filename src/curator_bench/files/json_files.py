@@ -9,8 +9,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from curator_bench import safe_files
-from curator_bench.codec import json_line, json_text
+from curator_bench.files import safe_files
+from curator_bench.files.codec import json_line, json_text
 from curator_bench.masking import Mask
 
 SCHEMA_VERSION = 1
