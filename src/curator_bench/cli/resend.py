@@ -56,7 +56,7 @@ def command(session: Path, only: tuple[str, ...], results: Path, files: tuple[Pa
 
 
 def _is_session(directory: Path) -> bool:
-    from curator_bench.runner.session_file import FILE_NAME
+    from curator_bench.runner.joining import FILE_NAME
     from curator_bench.sinks.journal import FOLDER
 
     return (directory / FILE_NAME).is_file() or (directory / FOLDER).is_dir()

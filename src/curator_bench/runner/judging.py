@@ -13,8 +13,7 @@ from curator_bench.collection.items import UNJUDGED, has_gates
 from curator_bench.errors import BenchError
 from curator_bench.masking import Mask
 from curator_bench.runner.policy import GateState
-from curator_bench.runner.reporting import add_properties, note_run
-from curator_bench.runner.shown import masked_checks, masked_result
+from curator_bench.runner.reporting import add_properties, masked_checks, masked_result, note_run
 from curator_bench.values import Check, Entry, Requirement, RunResult, Scalar, Verdict
 from curator_bench.verdict.failure_table import failure_table
 from curator_bench.verdict.requirements import check, judge
