@@ -66,7 +66,7 @@ def _show_runs_from(config: pytest.Config, nodeid: str) -> TerminalReport:
     """Show runs from the first one on. If that is not the run of an entry, the matrices were left out."""
     benchmarks = config.stash[BENCHMARKS]
     if not has_matrix(config) and nodeid not in entry_dirs(config, benchmarks):
-        benchmarks.loaded = None
+        benchmarks.leave_out()
     return _show_runs(config)
 
 

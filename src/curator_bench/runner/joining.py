@@ -47,7 +47,7 @@ def join_session(config: pytest.Config) -> None:
     if name is None and not config.option.collectonly:
         name = _claimed(config)
     if name is not None:
-        benchmarks.settings = benchmarks.settings.with_session(name)
+        benchmarks.join(name)
 
 
 def _newest(config: pytest.Config) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -117,12 +118,13 @@ def publish(session_dir: Path, run: RunRecord) -> None:
     add_lines(Path(run.directory), run, session_dir=session_dir)
 
 
-def add_properties(item: pytest.Item, verdict: Verdict, result: RunResult, checks: Sequence[Check] = ()) -> None:
+def add_properties(item: pytest.Item, run: RunRecord) -> None:
     """Add properties of the run to the item, for junit XML and other readers of reports."""
-    item.user_properties.append(("verdict", str(verdict)))
-    if inconclusive := [f"{check.metric} {check.bound}" for check in checks if check.is_inconclusive]:
-        item.user_properties.append(("inconclusive", ", ".join(inconclusive)))
-    for name, value in list(result.metrics.items())[:_MOST_PROPERTIES]:
+    item.user_properties.append(("verdict", str(run.verdict)))
+    if run.inconclusive:
+        told = ", ".join(f"{check.metric} {check.bound}" for check in run.inconclusive)
+        item.user_properties.append(("inconclusive", told))
+    for name, value in itertools.islice(run.metrics.items(), _MOST_PROPERTIES):
         item.user_properties.append((name, strict(value)))
 
 
