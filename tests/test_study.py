@@ -161,6 +161,7 @@ def test_options_of_the_fleet_are_those_of_pytest() -> None:
     assert study.fleet_options(None, None, None, resume=False) == []
 
 
+@pytest.mark.slow
 def test_a_notebook_runs_a_fleet_and_goes_on_with_its_newest_session(folder: Path) -> None:
     """Its cells run in an event loop."""
 

@@ -109,7 +109,7 @@ def test_an_export_is_added_like_a_database(tmp_path: Path) -> None:
 
 
 def test_a_night_is_recorded_gated_and_published(tmp_path: Path) -> None:
-    project = make_repository(tmp_path / "project", seed=5, slower_at=None).folder
+    project = make_repository(tmp_path / "project", seed=5, slower_at=None, commits=1).folder
     variables = {"RECORD": str(tmp_path / "record.db"), "SITE": str(tmp_path / "site"), "CONFIRM": "1"}
     night = script("nightly.sh", "benchmarks", "--bench-runs", "12", cwd=project, **variables)
     assert night.returncode == 0, night.stdout + night.stderr

@@ -64,13 +64,6 @@ class RayNodes:
         """What opens it."""
         return authentication(token or self.token)
 
-    def wait_for(self, count: int) -> None:
-        """Until so many nodes live."""
-        program = (
-            f"import ray, time; ray.init()\nwhile sum(node['Alive'] for node in ray.nodes()) < {count}: time.sleep(0.1)"
-        )
-        self._python(program).check_returncode()
-
     def answers(self) -> bool:
         """It is still the user's."""
         return self._python("import ray; ray.init(); assert ray.cluster_resources()['CPU'] >= 1").returncode == 0

@@ -16,6 +16,8 @@ from curator_bench.measure.processes import find_processes
 if TYPE_CHECKING:
     from end_to_end.conftest import Project
 
+pytestmark = pytest.mark.slow
+
 needs_the_extra = pytest.mark.usefixtures("_extra")
 WORKS = """
 import json, pathlib, sys

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
 from end_to_end.ray_nodes import QuickHead
 from end_to_end.test_gates import COUNTING, LEVEL, TEN_PERCENT, Gated
 
 if TYPE_CHECKING:
     from end_to_end.conftest import Project
+
+pytestmark = pytest.mark.slow
 
 SAYS_WHERE = f"""{COUNTING}
 import os
@@ -28,7 +31,6 @@ def test_a_run_is_measured_again_where_it_was_measured_while_others_go_on(projec
     confirming = ("--benchmark-db", "benchmark.db", "--bench-confirm", "2")
     with QuickHead() as nodes:
         nodes.join(NODE="joined")
-        nodes.wait_for(2)
         outcome = project.run("--bench-fleet", nodes.address, *confirming, NODE="here", **nodes.variables())
     assert outcome.code == 0, outcome.output
     places = (project.folder / "where").read_text().split()

@@ -21,6 +21,8 @@ from curator_bench.measure.processes import find_processes
 if TYPE_CHECKING:
     from end_to_end.conftest import Outcome, Project
 
+pytestmark = pytest.mark.slow
+
 # Ends its Ray worker, as a node that is out of order would; elsewhere it does well.
 BAD_ON_ONE_NODE = """
 import os, pathlib, sys, time
@@ -88,7 +90,6 @@ def test_a_node_that_dies_while_busy_costs_no_entry_its_verdict(nodes: RayNodes,
     nodes.join()
     names = [f"e{number}" for number in range(8)]
     project.matrix(*(project.entry(name, "--sleep 4", retries=2) for name in names))
-    nodes.wait_for(3)
     process = run_on(nodes, project)
     wait_for_log_lines(project, 3)
     nodes.kill_the_last()
@@ -124,7 +125,6 @@ def test_a_node_on_which_two_entries_meet_errors_is_left_out(nodes: RayNodes, pr
     nodes.join(BAD_NODE="1")
     project.write("bad.py", BAD_ON_ONE_NODE)
     project.matrix(*({"name": f"e{number}", "script": "bad.py", "retries": 1} for number in range(8)))
-    nodes.wait_for(2)
     outcome = project.outcome(run_on(nodes, project))
     assert outcome.code == 0, outcome.output
     errors = [name for name, _, verdict in rows(project) if verdict == "error"]
@@ -144,7 +144,6 @@ def test_a_wrong_token_is_one_message(nodes: RayNodes, project: Project) -> None
 @pytest.mark.skipif(not can_hide_folders(), reason="needs root, to hide folders from a node")
 def test_what_a_machine_lacks_is_sent_to_it_and_results_come_back(nodes: RayNodes, project: Project) -> None:
     nodes.join(project.folder, Path(curator_bench.__file__).parent, options=['--resources={"away": 1}'])
-    nodes.wait_for(2)
     project.write("asks.py", ASKS)
     ray = {"num_cpus": 1, "num_gpus": 0, "object_store_size": 100_000_000, "resources": {"away": 1}}
     project.matrix(
@@ -181,7 +180,6 @@ time.sleep(1)
 
 def test_two_invocations_at_once_keep_all_files_of_runs_that_passed(nodes: RayNodes, project: Project) -> None:
     nodes.join()
-    nodes.wait_for(2)
     project.write("writes.py", WRITES_LARGE_FILES)
     names = [f"e{number}" for number in range(6)]
     project.matrix(*({"name": name, "script": "writes.py"} for name in names))
@@ -202,7 +200,6 @@ def test_a_log_that_grows_beside_a_matrix_in_a_large_folder_does_not_stop_the_fl
     nodes: RayNodes, project: Project
 ) -> None:
     nodes.join()
-    nodes.wait_for(2)
     with (project.folder / "data").open("wb") as file:
         file.truncate(200 << 20)
     project.matrix(*(project.entry(f"e{number}") for number in range(3)))

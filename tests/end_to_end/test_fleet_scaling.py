@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from end_to_end.conftest import Project
 
+pytestmark = pytest.mark.slow
+
 HELPED = """
 import json, pathlib, sys
 out = pathlib.Path(sys.argv[-1])

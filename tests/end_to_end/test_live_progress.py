@@ -61,7 +61,7 @@ def open_gate(project: Project, name: str) -> None:
     (project.folder / name).touch()
 
 
-@pytest.mark.parametrize(("mode", "at_once"), [((), 1), (("-n2",), 2), (FLEET, 2)])
+@pytest.mark.parametrize(("mode", "at_once"), [((), 1), (("-n2",), 2), pytest.param(FLEET, 2, marks=pytest.mark.slow)])
 def test_progress_json_tells_in_every_mode_what_is_done_and_what_runs(
     project: Project, mode: tuple[str, ...], at_once: int
 ) -> None:
@@ -70,7 +70,8 @@ def test_progress_json_tells_in_every_mode_what_is_done_and_what_runs(
     seen: dict[int, dict[str, Any]] = {}
     for found in watch(project, process):
         has_said = [run["name"] for run in found["running"] if run["last_line"] == f"waiting at {run['name']}"]
-        if found["done"] not in seen and has_said and len(has_said) == min(at_once, 3 - found["done"]):
+        enough = at_once if found["done"] == 0 else 1  # a worker of xdist may have nothing left to do
+        if found["done"] not in seen and len(has_said) >= enough:
             seen[found["done"]] = found
             open_gate(project, has_said[0])
     outcome = project.outcome(process)

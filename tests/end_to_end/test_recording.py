@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import warm
 
 SCRIPT = """
 import json, pathlib, sys, time
@@ -47,9 +48,8 @@ def project(tmp_path: Path) -> Path:
 
 
 def run(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    words = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "matrix.yaml", *arguments]
     env = {name: value for name, value in os.environ.items() if name not in ("CURATOR_BENCH_DB", "DB_NAME")}
-    return subprocess.run(words, cwd=project, capture_output=True, text=True, check=False, env=env, timeout=120)
+    return warm.run("pytest", "-p", "no:cacheprovider", "matrix.yaml", *arguments, cwd=project, env=env)
 
 
 def rows(database: Path, query: str) -> list[tuple[Any, ...]]:
@@ -160,7 +160,7 @@ def test_secrets_of_the_command_line_are_not_recorded(project: Path, monkeypatch
     project.joinpath("secret_matrix.yaml").write_text(
         'entries: [{name: s, script: work.py, args: "0 --token ${MY_TOKEN}", ray: false}]'
     )
-    words = [sys.executable, "-m", "pytest", "secret_matrix.yaml", "--benchmark", "--bench-reason", "very-secret-value"]
-    subprocess.run(words, cwd=project, check=True, capture_output=True)
+    words = ["secret_matrix.yaml", "--benchmark", "--bench-reason", "very-secret-value"]
+    warm.run("pytest", *words, cwd=project).check_returncode()
     written = [path for path in project.rglob("*") if path.is_file() and path.name not in ("work.py",)]
     assert not [path for path in written if b"very-secret-value" in path.read_bytes()]

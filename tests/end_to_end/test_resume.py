@@ -31,6 +31,7 @@ out = Path(sys.argv[-1])
 (out / "metrics.json").write_text('{"is_success": true}')
 sys.exit(code)
 """
+FLEET = ("--bench-fleet", "local", "--bench-fleet-cpus", "1")
 RECORDED = ("--benchmark", "--benchmark-db", "runs.db")
 
 
@@ -230,7 +231,7 @@ def test_after_a_kill_of_everything_it_goes_on_from_there(counting: Project) -> 
 
 
 HERE_AND_IN_A_FLEET = pytest.mark.parametrize(
-    "how", [(), ("--bench-fleet", "local", "--bench-fleet-cpus", "1")], ids=["here", "fleet"]
+    "how", [(), pytest.param(FLEET, marks=pytest.mark.slow)], ids=["here", "fleet"]
 )
 
 
@@ -281,7 +282,7 @@ def test_two_invocations_at_the_same_moment_share_the_session(counting: Project,
     assert all(_verdict(counting.session_dir / f"e{number}") == "passed" for number in range(6))
 
 
-@pytest.mark.parametrize("how", [(), ("-n1",), ("--bench-fleet", "local", "--bench-fleet-cpus", "1")])
+@pytest.mark.parametrize("how", [(), ("-n1",), pytest.param(FLEET, marks=pytest.mark.slow)])
 def test_what_another_invocation_runs_is_shown_as_running_elsewhere(counting: Project, how: tuple[str, ...]) -> None:
     counting.matrix(entry("theirs", seconds=600), entry("ours"))
     theirs = counting.start("--bench-resume", "-k", "theirs")

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
-import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+import warm
 from end_to_end.conftest import Project
 
-from curator_bench.rootdir import database_from
+from curator_bench.options.rootdir import database_from
 
 
 def paths(database: Path) -> list[str]:
@@ -56,8 +55,7 @@ def test_an_ini_file_that_pytest_overlooks_is_a_mistake_that_says_how_to_write_i
 
 def commands_say(folder: Path, *words: str) -> str:
     """What `curator-bench` prints in a folder."""
-    program = str(Path(sys.executable).with_name("curator-bench"))
-    done = subprocess.run([program, *words], cwd=folder, capture_output=True, text=True, check=False)
+    done = warm.run("curator-bench", *words, cwd=folder)
     return done.stdout + done.stderr
 
 
@@ -86,8 +84,7 @@ def test_pytest_and_the_commands_find_the_same_database_from_any_folder(
     file.parent.mkdir(exist_ok=True)
     file.write_text(text)
     (below / "test_it.py").write_text("def test_it(benchmark_time):\n    with benchmark_time: ...\n")
-    words = [sys.executable, "-m", "pytest", "-q", "--benchmark", "-p", "no:cacheprovider"]
-    said = subprocess.run(words, cwd=below, capture_output=True, text=True, check=True).stdout
+    said = warm.run("pytest", "-q", "--benchmark", "-p", "no:cacheprovider", cwd=below).stdout
     assert f"Database: {top / database}" in said.splitlines()
     for folder in (top, below.parent, below):
         told = commands_say(folder, "history")

@@ -30,7 +30,9 @@ def nameless(project: Project) -> Project:
         return [*words[:at], *words[at + 2 :]]
 
     project.command = command  # type: ignore[method-assign]
-    project.write("conftest.py", f"from curator_bench import options\noptions.session_name_now = lambda: {MINUTE!r}\n")
+    project.write(
+        "conftest.py", f"from curator_bench.options import settings\nsettings.session_name_now = lambda: {MINUTE!r}\n"
+    )
     return project
 
 
@@ -44,8 +46,8 @@ def numbered(count: int) -> list[str]:
 
 def test_invocations_that_begin_at_once_have_a_session_each(nameless: Project) -> None:
     nameless.matrix(nameless.entry("one"), nameless.entry("two"))
-    processes = [nameless.start("--benchmark", "-q") for _ in range(AT_ONCE)]
-    outcomes = [nameless.outcome(process, within_s=300) for process in processes]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        outcomes = list(pool.map(lambda _: nameless.run("--benchmark", "-q"), range(AT_ONCE)))
     assert [outcome.code for outcome in outcomes] == [0] * AT_ONCE, [outcome.output for outcome in outcomes]
     assert names(nameless) == numbered(AT_ONCE)
     with sqlite3.connect(nameless.folder / "benchmark.db") as database:

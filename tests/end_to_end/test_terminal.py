@@ -225,6 +225,7 @@ def test_every_running_entry_has_a_line_with_workers(project: Project, terminal:
     assert not live(shown.screen.lines)
 
 
+@pytest.mark.slow
 def test_one_screen_shows_how_far_a_fleet_is_and_what_runs_where(
     project: Project, terminal: Callable[..., Terminal]
 ) -> None:

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from curator_bench import safe_files
 from curator_bench.cluster import temp_dirs
 from curator_bench.cluster.environment import CLUSTER_VARIABLE
 from curator_bench.execution.workbench import Workbench
+from curator_bench.files import safe_files
 from curator_bench.measure.processes import Mark, ProcessId, find_processes, identify, is_running
 
 SOURCE = Path(__file__).parents[2] / "src"

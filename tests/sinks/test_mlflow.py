@@ -27,7 +27,25 @@ from curator_bench.sinks.mlflow_values import time_series
 from curator_bench.sinks.sink import Context
 from curator_bench.values import Run, RunRecord, Session, Summary, Verdict
 
-mlflow = pytest.importorskip("mlflow")
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _installed() -> None:
+    """Not when tests are collected: it takes more than a second."""
+    pytest.importorskip("mlflow")
+
+
+def client_of(server: MlflowServer) -> Any:
+    from mlflow import MlflowClient
+
+    return MlflowClient(server.url)
+
+
+def mlflow_error() -> type[Exception]:
+    from mlflow.exceptions import MlflowException
+
+    return MlflowException  # type: ignore[no-any-return]
 
 
 def entry_with(project: Project, name: str, metrics: dict[str, Any], **keys: Any) -> dict[str, Any]:
@@ -41,7 +59,7 @@ def ended(moment: str, **more: Any) -> RunRecord:
 
 def runs_of(server: MlflowServer, experiment: str) -> dict[str, Any]:
     """By name."""
-    client = mlflow.MlflowClient(server.url)
+    client = client_of(server)
     found = client.get_experiment_by_name(experiment)
     return {run.info.run_name: run for run in client.search_runs([found.experiment_id])} if found else {}
 
@@ -65,7 +83,7 @@ class ReadBack:
 
     @property
     def client(self) -> Any:
-        return mlflow.MlflowClient(self.server.url)
+        return client_of(self.server)
 
 
 @pytest.fixture(scope="module")
@@ -169,7 +187,7 @@ def test_invocations_of_one_session_share_its_run(project: Project, mlflow_serve
     project.matrix(project.entry("a"), project.entry("b"), sinks=[sink(mlflow_server, "shared")])
     assert project.run("--benchmark", "--bench-entries", "a").code == 0
     assert project.run("--benchmark", "--bench-entries", "b").code == 0
-    client = mlflow.MlflowClient(mlflow_server.url)
+    client = client_of(mlflow_server)
     found = client.search_runs([client.get_experiment_by_name("shared").experiment_id])
     assert sorted(run.info.run_name for run in found) == ["a", "b", "s"]
 
@@ -273,13 +291,13 @@ def test_invocations_that_start_at_the_same_moment_make_one_run(tmp_path: Path, 
         context = Context("mlflow", tmp_path, tmp_path, link=ignored, say=ignored)
         config = MlflowConfig(tracking_uri=mlflow_server.url, experiment="at once")
         logging = MlflowLogging(config, context)
-        client: Any = _TakesLong(mlflow.MlflowClient(mlflow_server.url))
+        client: Any = _TakesLong(client_of(mlflow_server))
         logging.client = client
         logging.start_session(Session("s", str(tmp_path), invocation, started_at="2026-01-23T14:30:00+00:00"))
 
     with ThreadPoolExecutor() as together:
         list(together.map(joined, "abc"))
-    client = mlflow.MlflowClient(mlflow_server.url)
+    client = client_of(mlflow_server)
     assert len(client.search_runs([client.get_experiment_by_name("at once").experiment_id])) == 1
 
 
@@ -298,7 +316,7 @@ class _AnswersTooLate:
         if len(self.asked) == 1:
             self._client.create_run(*given)
         if len(self.asked) <= 2:
-            raise mlflow.exceptions.MlflowException("timed out")
+            raise mlflow_error()("timed out")
         return self._client.create_run(*given)
 
     def set_terminated(self, *given: Any) -> None:
@@ -313,15 +331,15 @@ def test_a_run_whose_making_was_answered_too_late_is_there_once(tmp_path: Path, 
         MlflowConfig(tracking_uri=mlflow_server.url, experiment="late"),
         Context("mlflow", tmp_path, tmp_path, link=ignored, say=ignored),
     )
-    client: Any = _AnswersTooLate(mlflow.MlflowClient(mlflow_server.url))
+    client: Any = _AnswersTooLate(client_of(mlflow_server))
     logging.client = client
     moment = "2026-01-23T14:30:00+00:00"
     session = Session("s", str(tmp_path), "i", started_at=moment)
     experiment = client.create_experiment("late")
-    mlflow.MlflowClient(mlflow_server.url).create_run(experiment, 0, {}, "another")
+    client_of(mlflow_server).create_run(experiment, 0, {}, "another")
     run = Run(name="a", entry="a", nodeid="m::a", started_at=moment)
     for call in (partial(logging.start_session, session), partial(logging.run_started, run)):
-        with pytest.raises(mlflow.exceptions.MlflowException, match="timed out"):
+        with pytest.raises(mlflow_error(), match="timed out"):
             call()
         call()
     logging.run_finished(ended(moment))

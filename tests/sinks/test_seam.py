@@ -205,7 +205,7 @@ def test_an_unknown_sink_on_the_command_line_is_a_usage_error(project: Project) 
     assert outcome.has("--bench-sink: unknown sink 'mlfow'; did you mean 'mlflow'?")
 
 
-FLEET = ("--bench-fleet", "local", "--bench-fleet-cpus", "1")
+FLEET = pytest.param(("--bench-fleet", "local", "--bench-fleet-cpus", "1"), marks=pytest.mark.slow)
 
 
 @pytest.mark.parametrize("options", [(), ("-n", "1"), FLEET], ids=["here", "in a worker", "in a fleet"])

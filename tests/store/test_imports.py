@@ -7,8 +7,6 @@ import math
 import os
 import random
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Callable
 from contextlib import closing, suppress
 from copy import deepcopy
@@ -17,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import warm
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -372,9 +371,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder.joinpath("test_timed.py").write_text(TIMED)
     words = ["-q", "-p", "no:cacheprovider", "-p", "no:curator_bench", "--benchmark-json", "out.json", "test_timed.py"]
     env = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", *words], cwd=folder, env=env, capture_output=True, text=True, check=False
-    )  # in a worker of xdist it would measure nothing
+    done = warm.run("pytest", *words, cwd=folder, env=env)  # in a worker of xdist it would measure nothing
     assert done.returncode == 0, done.stdout + done.stderr
     return folder / "out.json"
 
