@@ -149,6 +149,7 @@ def test_a_dashboard_without_a_record_says_so(tmp_path: Path) -> None:
     assert (done.returncode, "there is no record at none.db yet" in done.stderr) == (1, True)
 
 
+@pytest.mark.slow
 def test_a_hunt_of_ci_leaves_the_checkout_alone_and_knows_branches_as_they_are_now(tmp_path: Path) -> None:
     repository = make_repository(tmp_path / "project", seed=6, slower_at=2, by=1.0, commits=3, ini=False)
     noise = tmp_path / "work" / "clone" / "noise"
