@@ -135,6 +135,7 @@ def test_a_block_that_failed_is_not_waited_for(cluster: Cluster) -> None:
     assert sampler.metrics() == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
