@@ -30,11 +30,15 @@ _SECRET_WORDS = re.compile(
     r"|(?:access|api|auth|bearer|bot|refresh|secret) tokens|conn(?:ection)? str(?:ing)?|\w+ (?:auth|pass|pwd)$)\b"
 )
 
-_URL_CREDENTIALS = re.compile(r"(?<=://)([^/\s:@\[]*):(?:[^/?#\s]+|(?![0-9]{1,5}[/?#])[^\s@]{1,200})@")
-_URL_TOKEN = re.compile(r"(?<=https://)[^/\s:@]{16,}(?=@)")
+# A password may hold "@" and "/", and so may the path behind it: up to the last "@" all is taken for the password.
+_URL_CREDENTIALS = re.compile(
+    r"(:(?://|\\/\\/)[^/\s:\[]{0,200}):(?![0-9]{1,5}[/?#])(?:[^?#\s]{1,500}|[^/?#\s]+|[^\s@]{1,200})@"
+)
+_QUOTED_URL_CREDENTIALS = re.compile(r"(?i)(%3a%2f%2f(?:[^/\s:&%]|%25){0,200}%3a)[^\s&]{1,500}?(?=%40)")
+_URL_TOKEN = re.compile(r"(?:(?<=https://)|(?<=http://))[^/\s:@]{16,}(?=(?::(?:x-oauth-basic)?)?@)")
 _URL_PARAMETER = re.compile(r"([?&;])([^=&;?\s]{1,100})=[^&\s#]+")
 _UNCHANGED = re.compile("[A-Za-z0-9]+")
-_PASSWORD_OF_URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://[^/\s:@\[]*:(.*)@")
+_PASSWORD_OF_URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://[^/\s:\[]*:(.*)@")
 
 
 def is_secret_name(name: str) -> bool:
@@ -92,9 +96,11 @@ class Mask:
             if anchor in text:
                 for form in forms:
                     text = text.replace(form, HIDDEN)
-        if "://" in text:
-            text = _URL_CREDENTIALS.sub(rf"\1:{HIDDEN}@", text)
+        if "://" in text or ":\\/\\/" in text:
             text = _URL_TOKEN.sub(HIDDEN, text)
+            text = _URL_CREDENTIALS.sub(rf"\1:{HIDDEN}@", text)
+        if "%2F%2F" in text or "%2f%2f" in text:
+            text = _QUOTED_URL_CREDENTIALS.sub(rf"\1{HIDDEN}", text)
         return _URL_PARAMETER.sub(_without_secret, text) if "=" in text else text
 
     def hide_lines(self, lines: Iterable[str]) -> list[str]:

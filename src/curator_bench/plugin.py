@@ -13,13 +13,16 @@ from typing import Any
 
 import pytest
 
-from curator_bench import clashes, collection, interrupts, newhooks, options
+from curator_bench import interrupts, newhooks
+from curator_bench.collection import benchmarks
+from curator_bench.collection import items as bench_items
 from curator_bench.errors import BenchError
+from curator_bench.options import clashes, declaration
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     try:
-        options.add_options(parser)
+        declaration.add_options(parser)
     except ValueError as error:
         raise pytest.UsageError(clashes.clash_in(error) or str(error)) from None
 
@@ -66,13 +69,13 @@ def pytest_cmdline_main(config: pytest.Config) -> Generator[None, object, object
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
     try:
-        collection.load_benchmarks(session)
-        if collection.is_plain(session.config):
+        benchmarks.load_benchmarks(session)
+        if benchmarks.is_plain(session.config):
             from curator_bench.runner.plain_run import PlainRun
 
             session.config.pluginmanager.register(PlainRun(session.config), "curator_bench_plain_run")
             return
-        if not collection.needs_session(session.config):
+        if not benchmarks.needs_session(session.config):
             interrupts.give_back()
         from curator_bench.runner.hooks import begin
 
@@ -88,33 +91,33 @@ def pytest_xdist_setupnodes() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    node.workerinput.update(collection.hand_over(node.config))
+    node.workerinput.update(benchmarks.hand_over(node.config))
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
     interrupts.unblock()
-    with collection.collecting(session.config):
+    with bench_items.collecting(session.config):
         return (yield)
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    return collection.collect_file(file_path, parent)
+    return bench_items.collect_file(file_path, parent)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    collection.generate_tests(metafunc)
+    bench_items.generate_tests(metafunc)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if problems := collection.late_problems(config):
+    if problems := bench_items.late_problems(config):
         raise pytest.UsageError("\n".join(problems))
-    collection.deselect(config, items)
+    bench_items.deselect(config, items)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     config = session.config
-    if not collection.has_matrix(config) or hasattr(config, "workerinput") or config.option.collectonly:
+    if not benchmarks.has_matrix(config) or hasattr(config, "workerinput") or config.option.collectonly:
         return
     from curator_bench.runner.missing_scripts import check_scripts
 
@@ -126,7 +129,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
-    if collection.has_matrix(session.config):
+    if benchmarks.has_matrix(session.config):
         from curator_bench.runner.joining import note_session
 
         note_session(session)
@@ -138,9 +141,9 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
-    if call.when == "call" and collection.UNJUDGED in item.stash:
+    if call.when == "call" and bench_items.UNJUDGED in item.stash:
         from curator_bench.runner.judging import settle
 
         settle(item, call, report)
-    collection.attach_run(item, report)
+    bench_items.attach_run(item, report)
     return report

@@ -50,6 +50,7 @@ DIFFERS = {
     re.compile(r"[▁▂▃▄▅▆▇█]+"): "▁█",
     re.compile(r"[+-]?\d+\.\d+%?"): "1.0",
     re.compile(r"on [\w.-]+, exit code"): "on here, exit code",
+    re.compile(r"^ *\d+ of \d+ done.*\n", re.MULTILINE): "",  # printed every 30 s, so only on a busy machine
     re.compile(r"^((average|peak)_memory_bytes|cpu_time_s|exec_time_s) .*", re.MULTILINE): r"\1",
     re.compile(r"\b\d{4}-\d\d-\d\d_\d{4}(_\d+)?\b"): "SESSION",
     re.compile(r"  +|=+"): " ",

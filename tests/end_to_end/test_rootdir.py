@@ -10,7 +10,7 @@ import pytest
 import warm
 from end_to_end.conftest import Project
 
-from curator_bench.rootdir import database_from
+from curator_bench.options.rootdir import database_from
 
 
 def paths(database: Path) -> list[str]:

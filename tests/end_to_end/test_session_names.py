@@ -30,7 +30,9 @@ def nameless(project: Project) -> Project:
         return [*words[:at], *words[at + 2 :]]
 
     project.command = command  # type: ignore[method-assign]
-    project.write("conftest.py", f"from curator_bench import options\noptions.session_name_now = lambda: {MINUTE!r}\n")
+    project.write(
+        "conftest.py", f"from curator_bench.options import settings\nsettings.session_name_now = lambda: {MINUTE!r}\n"
+    )
     return project
 
 

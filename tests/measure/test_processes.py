@@ -15,7 +15,15 @@ import pytest
 from other_user import needs_a_second_user, start
 
 from curator_bench.measure.brands import brand
-from curator_bench.measure.processes import Mark, ProcessId, end_processes, find_processes, identify, is_running
+from curator_bench.measure.processes import (
+    GUARD_VARIABLE,
+    Mark,
+    ProcessId,
+    end_processes,
+    find_processes,
+    identify,
+    is_running,
+)
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
@@ -56,6 +64,15 @@ def end(*_):
 signal.signal(signal.SIGTERM, end)
 pathlib.Path(sys.argv[1]).touch()
 time.sleep(600)
+"""
+CLEARS_UP_AFTER = """
+import sys, time
+watched, file = int(sys.argv[1]), sys.argv[2]
+open(file, "w").write("clearing up")
+while b") Z" not in open(f"/proc/{watched}/stat", "rb").read():
+    time.sleep(0.01)
+time.sleep(0.3)
+open(file, "w").write("cleared up")
 """
 IS_BORN_AGAIN = """
 import os, signal, sys, time
@@ -227,6 +244,26 @@ def test_a_process_that_ignores_sigterm_is_killed_after_the_grace(run: Run, tmp_
     assert end_processes(run.mark, grace_s=0.5) == frozenset()
     assert 0.5 <= time.monotonic() - began < 5
     assert run.exit_code() == -signal.SIGKILL
+
+
+def test_a_guard_that_clears_up_is_not_ended_in_the_middle_of_it(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    watched = run.start(SLEEPS)
+    run.start(CLEARS_UP_AFTER, str(watched), file, env=guards_environment(run))
+    wait_until(lambda: file.exists() and bool(file.read_text()))
+    assert end_processes(run.mark, grace_s=0) == frozenset()
+    assert file.read_text() == "cleared up"
+    assert run.exit_code() == 0
+
+
+def test_what_only_calls_itself_a_guard_is_ended_like_everything_else(run: Run) -> None:
+    run.start(SLEEPS, env=guards_environment(run))
+    assert end_processes(run.mark, grace_s=0, patience_s=1) == frozenset()
+    assert run.exit_code() == -signal.SIGKILL
+
+
+def guards_environment(run: Run) -> dict[str, str]:
+    return {**os.environ, **run.mark.environment(), GUARD_VARIABLE: "1"}
 
 
 def test_a_process_that_starts_others_while_it_is_hunted_does_not_get_away(run: Run, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from proof.killing import FULL, RAY, Killing, at_random, command, nothing_left_within_s
 
 from curator_bench.measure.processes import ProcessId
@@ -21,7 +22,8 @@ from curator_bench.measure.processes import ProcessId
 if TYPE_CHECKING:
     from end_to_end.conftest import Project
 
-KILLS = 200 if FULL else 10
+PARTS = range(20 if FULL else 1)
+KILLS_PER_PART = 10
 ENTRIES = 6
 MOST_PER_SESSION = 5
 # One in so many sessions has clusters, which take the longest.
@@ -224,13 +226,15 @@ def _kind(pid: int, pytest_pid: int) -> str:
     return "pytest" if pid == pytest_pid else next((kind for part, kind in kinds.items() if part in shown), "other")
 
 
-def test_kills_of_every_kind_lose_no_run_that_passed_and_leave_nothing(new_project: Callable[[], Project]) -> None:
+@pytest.mark.parametrize("part", PARTS)
+def test_kills_of_every_kind_lose_no_run_that_passed_and_leave_nothing(
+    new_project: Callable[[], Project], part: int
+) -> None:
     kills: Counter[str] = Counter()
     number = called = 0
-    while kills.total() < KILLS:
-        seed: Any = (time.time_ns(), number)
-        campaign = Campaign(new_project(), number, at_random(*seed))
-        campaign.kill_at_random(min(MOST_PER_SESSION, KILLS - kills.total()))
+    while kills.total() < KILLS_PER_PART:
+        campaign = Campaign(new_project(), part + number, at_random(part, number))
+        campaign.kill_at_random(min(MOST_PER_SESSION, KILLS_PER_PART - kills.total()))
         called += len(campaign.called_passed())
         campaign.go_on()
         kills += campaign.kills

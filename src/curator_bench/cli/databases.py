@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def _default() -> str:
     """Return the database that `pytest --benchmark` records into here."""
-    from curator_bench.rootdir import database_from
+    from curator_bench.options.rootdir import database_from
 
     return database_from(Path.cwd(), os.environ)
 

@@ -166,8 +166,8 @@ def _warnings(found: _History) -> Iterator[str]:
     machines, definitions = ({kind[place] for kind in found.kinds} for place in (0, 1))
     if len(machines) > 1 or len(definitions) > 1:
         kinds = f"{tables.how_many(len(machines), 'machine')} and {tables.how_many(len(definitions), 'definition')}"
-        alike = f"the {tables.how_many(len(found.alike), 'run')} that compare with the newest"
-        yield f"these runs are of {kinds}, so not all compare; what is said of metrics is of {alike}"
+        alike = f"the {tables.how_many(len(found.alike), 'run')} that can be compared with the newest"
+        yield f"these runs are from {kinds}; changes and medians are of {alike}"
 
 
 def _kind_titles(found: _History) -> list[str]:

@@ -59,7 +59,7 @@ def print_mistakes(mistakes: Sequence[Mistake]) -> None:
 def raise_for_mistakes(mistakes: Sequence[Mistake]) -> None:
     """Raise BenchError if there were mistakes. They were printed before."""
     if mistakes:
-        raise BenchError(f"{how_many(len(mistakes), 'mistake')}; what was right has been taken in")
+        raise BenchError(f"{how_many(len(mistakes), 'mistake')}; the correct lines were imported")
 
 
 @contextmanager

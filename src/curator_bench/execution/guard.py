@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from curator_bench.cluster.environment import CLUSTER_VARIABLE, without_ray
 from curator_bench.cluster.shared_memory import files_there
-from curator_bench.execution.guard_program import DETACHED, IN_GOOD_ORDER
+from curator_bench.execution.guard_program import AT_WORK, DETACHED, IN_GOOD_ORDER, RESTING
+from curator_bench.measure.processes import GUARD_VARIABLE
 from curator_bench.package import SOURCE
 
 
@@ -31,6 +32,7 @@ class Guard:
         read_end, self._write_end = os.pipe()
         source = str(SOURCE)
         env = without_ray({name: value for name, value in os.environ.items() if name != CLUSTER_VARIABLE})
+        env[GUARD_VARIABLE] = "1"
         env["PYTHONPATH"] = os.pathsep.join(filter(None, [source, env.get("PYTHONPATH", "")]))
         try:
             self._process = subprocess.Popen(
@@ -64,6 +66,15 @@ class Guard:
     def will_be_left(self, files: Iterable[Path]) -> None:
         """Announce files in shared memory of processes about to be ended. The guard removes them if we cannot."""
         self._tell(*map(os.fsencode, files))
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """Announce that we start processes now, and afterwards that all we started are known by their marks."""
+        self._tell(AT_WORK)
+        try:
+            yield
+        finally:
+            self._tell(RESTING)
 
     def dismiss(self) -> None:
         """Announce a clean end. The guard looks for leftovers once more and ends."""

@@ -21,7 +21,7 @@ from curator_bench.cluster.temp_dirs import remove_leftovers
 from curator_bench.measure.brands import shed_brand
 from curator_bench.measure.processes import Mark, ProcessId, identify, is_running
 
-IN_GOOD_ORDER = b"."
+IN_GOOD_ORDER, AT_WORK, RESTING = b".", b"w", b"r"
 DETACHED = "--detached"
 _LOOK_EVERY_MS = 500
 _STOPS_WITHIN_S = 2.0
@@ -45,9 +45,14 @@ def main() -> None:
     heard = Watch(descriptor, watched, controllers, process if DETACHED in sys.argv else None).wait()
     segments.note_files(Path(os.fsdecode(message)) for message in heard if message.startswith(b"/"))
     clean_up(marker, segments)
-    for _ in range(0 if IN_GOOD_ORDER in heard else _LOOKS_AFTER_A_KILL):
+    for _ in range(_LOOKS_AFTER_A_KILL if _was_at_work(heard) else 0):
         time.sleep(_BETWEEN_LOOKS_S)  # a process just being started may not carry the mark yet
         clean_up(marker, segments)
+
+
+def _was_at_work(heard: Sequence[bytes]) -> bool:
+    last = [message for message in heard if message in (IN_GOOD_ORDER, AT_WORK, RESTING)][-1:]
+    return last in ([], [AT_WORK])
 
 
 def clean_up(marker: str, segments: Segments) -> None:

@@ -104,7 +104,8 @@ def _run(plan: Plan, order: Order, where: Where, bench: Workbench) -> RunResult:
     try:
         if watch is not None:
             watch.check()
-        result = run_entry(plan, bench)
+        with bench.guard.at_work():
+            result = run_entry(plan, bench)
     except GpuError as error:
         result = failed_before_it_began(plan, str(error), Cause.GPU)
     except Interrupted as stop:

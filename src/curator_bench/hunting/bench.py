@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from curator_bench.collection.matrix_files import matrices_in
 from curator_bench.errors import BenchError
 from curator_bench.hunting.children import environment, run, tail_of
-from curator_bench.matrix_files import matrices_in
 from curator_bench.values import Scalar, Verdict
 from curator_bench.verdict.comparable import Origin
 from curator_bench.verdict.gates import number

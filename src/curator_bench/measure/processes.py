@@ -19,6 +19,9 @@ from curator_bench import interrupts
 from curator_bench.measure.brands import is_branded
 
 RUN_VARIABLE = "CURATOR_BENCH_RUN"
+GUARD_VARIABLE = "CURATOR_BENCH_GUARD"
+GUARDS_TURN_S = 3.0
+"""Seconds a guard may go on clearing up before it is killed; longer on a busy machine."""
 DEFAULT_GRACE_S = 5.0
 _MOST_LOOKS = 10
 _PROOF = 3
@@ -94,6 +97,11 @@ def is_running(process: ProcessId) -> bool:
     return identify(process.pid) == process
 
 
+def busyness() -> float:
+    """Processes ready to run for each core, at least 1: the factor by which all takes longer."""
+    return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+
+
 def find_processes(
     mark: Mark | None, roots: Iterable[ProcessId | int] = (), *, settle: bool = True, under: ProcessId | None = None
 ) -> frozenset[ProcessId]:
@@ -125,7 +133,8 @@ def end_processes(
 
     Returns what still runs `patience_s` after the first SIGKILL (stuck in the kernel, or another user's). `before_end`
     gets the pids of all processes to be asked to end, and later of all to be killed. Each time they have been stopped
-    before, so that they create nothing more meanwhile.
+    before, so that they create nothing more meanwhile. Guards among them (see execution/guard.py) end by themselves
+    once they have cleared up; they are killed only if that takes too long.
     """
     hunt = _Hunt(mark, roots, under)
     if grace_s > 0:
@@ -143,6 +152,8 @@ class _Hunt:
         self._known = frozenset(_identified(roots))
         self._dead: frozenset[int] = frozenset()
         self._looks_in_vain = 0
+        self._guards: frozenset[ProcessId] = frozenset()
+        self._spares_guards = True
 
     def ask(self, grace_s: float, before_end: Callable[[Iterable[int]], object] | None) -> None:
         deadline = time.monotonic() + grace_s
@@ -181,20 +192,22 @@ class _Hunt:
         return stopped
 
     def kill(self, patience_s: float) -> frozenset[ProcessId]:
-        deadline = time.monotonic() + patience_s
+        began = time.monotonic()
+        turn_s = min(GUARDS_TURN_S * busyness(), patience_s / 2)
         found: frozenset[ProcessId] = frozenset()
         for pause_s in _pauses():
+            self._spares_guards = time.monotonic() - began < turn_s
             found = self._look()
             for process in found:
                 _send(process, signal.SIGKILL)
-            if self._is_over() or time.monotonic() >= deadline:
+            if self._is_over() or time.monotonic() - began >= patience_s:
                 break
-            if found:
+            if found or self._guards:
                 time.sleep(pause_s)
         return found
 
     def _look(self) -> frozenset[ProcessId]:
-        """Look once.
+        """Look once. Guards are found apart, as long as they are spared.
 
         A process that keeps forking itself could escape every look. Its parent is then listed but ended when read, so
         an empty look with newly ended processes is weak evidence and more looks follow.
@@ -207,10 +220,15 @@ class _Hunt:
             self._looks_in_vain = 0
         else:
             self._looks_in_vain += _PROOF if is_proof else 1
-        return sight.found
+        self._guards = frozenset(filter(_is_guard, sight.found)) if self._spares_guards else frozenset()
+        return sight.found - self._guards
 
     def _is_over(self) -> bool:
         return self._looks_in_vain >= 2 * _PROOF
+
+
+def _is_guard(process: ProcessId) -> bool:
+    return bool(_carries(process.pid, Mark("1", GUARD_VARIABLE)))
 
 
 def _pauses() -> Iterator[float]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from curator_bench.collection import BENCHMARKS
+from curator_bench.collection.benchmarks import BENCHMARKS
 from curator_bench.execution.claims import Claims, Silence, Taken
 from curator_bench.values import Entry
 

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from curator_bench.collection import BENCHMARKS, REPORT, Benchmarks, has_matrix
-from curator_bench.options import Settings
+from curator_bench.collection.benchmarks import BENCHMARKS, REPORT, Benchmarks, has_matrix
+from curator_bench.options.settings import Settings
 
 if TYPE_CHECKING:
     from curator_bench.report.progress import Usual

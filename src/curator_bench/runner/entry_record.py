@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from curator_bench.fleet.messages import Where
-from curator_bench.rootdir import name_in_project
+from curator_bench.options.rootdir import name_in_project
 from curator_bench.runner.recorder import recording_of
 from curator_bench.runner.run_keys import DEFINITION
 from curator_bench.store.records import RunEnd, end_of

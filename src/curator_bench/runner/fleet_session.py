@@ -15,7 +15,8 @@ from _pytest.runner import call_and_report
 from _pytest.skipping import evaluate_skip_marks
 
 from curator_bench import interrupts
-from curator_bench.collection import BENCHMARKS, REPORT, MatrixModule, backstop_s, entry_of
+from curator_bench.collection.benchmarks import BENCHMARKS, REPORT
+from curator_bench.collection.items import MatrixModule, backstop_s, entry_of
 from curator_bench.errors import BenchError
 from curator_bench.fleet.code_shipping import pack
 from curator_bench.fleet.fleet import LOCAL, Fleet, FleetSettings
@@ -30,7 +31,7 @@ from curator_bench.runner.running import RESULT, ItemCallbacks, allowance, plan_
 from curator_bench.values import RunResult
 
 if TYPE_CHECKING:
-    from curator_bench.options import FleetOptions
+    from curator_bench.options.settings import FleetOptions
     from curator_bench.report.terminal import TerminalReport
 
 _QUARANTINE = pytest.StashKey[Quarantine]()

@@ -14,12 +14,12 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
-from curator_bench.collection import BENCHMARKS
+from curator_bench.collection.benchmarks import BENCHMARKS
 from curator_bench.errors import BenchError
 from curator_bench.matrix import definition_hash
+from curator_bench.options.rootdir import name_in_project
 from curator_bench.provenance.git import tags
 from curator_bench.report.sparkline import drawn
-from curator_bench.rootdir import name_in_project
 from curator_bench.runner.policy import GateState
 from curator_bench.runner.run_keys import MACHINE
 from curator_bench.runner.session import provenance_of

@@ -4,35 +4,35 @@ from __future__ import annotations
 
 import pytest
 
-from curator_bench import collection
+from curator_bench.collection import benchmarks
 from curator_bench.runner import controller
 
 
 def begin(config: pytest.Config) -> None:
     """Set up the session, in the controller and in each worker. Raises BenchError for bad options."""
-    if collection.needs_session(config):
+    if benchmarks.needs_session(config):
         from curator_bench.runner.interrupt_hooks import InterruptHooks
         from curator_bench.runner.joining import join_session
 
         config.pluginmanager.register(InterruptHooks(), "curator_bench_interrupts")
         join_session(config)
-    if collection.is_recording(config):
+    if benchmarks.is_recording(config):
         from curator_bench.runner.python_run_hooks import PythonRunHooks
         from curator_bench.runner.recording_hooks import RecordingHooks
 
         config.pluginmanager.register(RecordingHooks(config), "curator_bench_recording")
         config.pluginmanager.register(PythonRunHooks(), "curator_bench_python_runs")
-    if collection.has_fleet(config):
+    if benchmarks.has_fleet(config):
         from curator_bench.runner.fleet_session import FleetHooks
 
         config.pluginmanager.register(FleetHooks(), "curator_bench_fleet")
-    if collection.may_report(config):
+    if benchmarks.may_report(config):
         from curator_bench.runner.sink_hooks import sink_hooks
 
         if (hooks := sink_hooks(config)) is not None:
             config.pluginmanager.register(hooks, "curator_bench_sinks")
     controller.announce(config)
-    if collection.resumes(config):
+    if benchmarks.resumes(config):
         from curator_bench.runner.resume import ResumeHooks
 
         config.pluginmanager.register(ResumeHooks(config), "curator_bench_resume")

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from curator_bench import interrupts
-from curator_bench.collection import UNJUDGED
+from curator_bench.collection.items import UNJUDGED
 from curator_bench.runner.interrupting import let_go
 from curator_bench.values import Verdict
 

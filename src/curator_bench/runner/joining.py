@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from curator_bench import options
-from curator_bench.collection import BENCHMARKS, Benchmarks, has_matrix
-from curator_bench.rootdir import name_in_project
+from curator_bench.collection.benchmarks import BENCHMARKS, Benchmarks, has_matrix
+from curator_bench.options import settings
+from curator_bench.options.rootdir import name_in_project
 from curator_bench.runner.controller import warn
 from curator_bench.runner.session_file import (
     FILE_NAME,
@@ -60,7 +60,7 @@ def _claimed(config: pytest.Config) -> str | None:
     artifacts = [Path(file.artifacts_dir) for file in benchmarks.matrix.files if file.artifacts_dir]
     is_new = not results.exists()
     try:
-        name = claim_name(options.session_name_now(), results, artifacts)
+        name = claim_name(settings.session_name_now(), results, artifacts)
     except OSError:
         return None
     unused = [*(folder / name for folder in (results, *artifacts)), *([results] if is_new else [])]

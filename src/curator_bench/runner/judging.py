@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from curator_bench.collection import BENCHMARKS, UNJUDGED, has_gates
+from curator_bench.collection.benchmarks import BENCHMARKS
+from curator_bench.collection.items import UNJUDGED, has_gates
 from curator_bench.errors import BenchError
 from curator_bench.masking import Mask
 from curator_bench.runner.policy import GateState

@@ -8,7 +8,8 @@ from functools import cache
 
 import pytest
 
-from curator_bench.collection import BENCHMARKS, MatrixModule, entry_of
+from curator_bench.collection.benchmarks import BENCHMARKS
+from curator_bench.collection.items import MatrixModule, entry_of
 from curator_bench.errors import MatrixError, Mistake
 from curator_bench.matrix.command import find_script
 from curator_bench.values import Entry

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from curator_bench import interrupts
-from curator_bench.collection import BENCHMARKS, MatrixModule
+from curator_bench.collection.benchmarks import BENCHMARKS
+from curator_bench.collection.items import MatrixModule
 from curator_bench.errors import BenchError
 from curator_bench.runner import controller
 from curator_bench.runner.hooks import begin

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from curator_bench.collection import BENCHMARKS
+from curator_bench.collection.benchmarks import BENCHMARKS
 from curator_bench.masking import is_secret_name, masked
 from curator_bench.matrix import definition_hash
 from curator_bench.matrix.definition import function_hash
+from curator_bench.options.rootdir import name_in_project
 from curator_bench.provenance.packages import package_version
-from curator_bench.rootdir import name_in_project
 from curator_bench.runner.judging import shown_error
 from curator_bench.runner.recorder import Recording
 from curator_bench.runner.session import item_dir

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from curator_bench.collection import BENCHMARKS
+from curator_bench.collection.benchmarks import BENCHMARKS
 from curator_bench.measure.processes import identify
 from curator_bench.provenance.environment import boot_id
 from curator_bench.runner.session import ci_run_url, provenance_of, session_of, subjects_of

@@ -9,15 +9,16 @@ from typing import Any
 
 import pytest
 
-from curator_bench.collection import BENCHMARKS, RUN
+from curator_bench.collection.benchmarks import BENCHMARKS
+from curator_bench.collection.items import RUN
 from curator_bench.execution.directories import PENDING, make_own_folder
 from curator_bench.execution.result_lines import add_lines
 from curator_bench.files import safe_files
 from curator_bench.files.codec import strict, to_document
 from curator_bench.files.json_files import write_json
 from curator_bench.matrix import definition_of
+from curator_bench.options.rootdir import name_in_project
 from curator_bench.report.session_runs import RESULTS
-from curator_bench.rootdir import name_in_project
 from curator_bench.runner.run_keys import DEFINITION, MACHINE, UID
 from curator_bench.runner.shown import masked_checks, masked_result
 from curator_bench.values import Check, Entry, RunRecord, RunResult, Verdict

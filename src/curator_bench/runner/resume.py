@@ -13,11 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from curator_bench.collection import BENCHMARKS, REPORT, MatrixModule, entry_of
+from curator_bench.collection.benchmarks import BENCHMARKS, REPORT
+from curator_bench.collection.items import MatrixModule, entry_of
 from curator_bench.errors import BenchError
 from curator_bench.matrix import Definitions
+from curator_bench.options.rootdir import name_in_project
 from curator_bench.report.session_runs import RESULTS, why_broken
-from curator_bench.rootdir import name_in_project
 from curator_bench.runner.claiming import NOT_HERE, await_a_sign, claim, in_words, release, silence_of
 from curator_bench.runner.kept_runs import (
     KEPT,

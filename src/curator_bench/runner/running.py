@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from curator_bench.collection import BENCHMARKS, REPORT, Benchmarks, has_gates
+from curator_bench.collection.benchmarks import BENCHMARKS, REPORT, Benchmarks
+from curator_bench.collection.items import has_gates
 from curator_bench.execution.workbench import Workbench
 from curator_bench.matrix import command_of, definition_of
 from curator_bench.runner.claiming import NOT_HERE, claim, leave_to_others, release

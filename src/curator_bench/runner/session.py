@@ -13,10 +13,11 @@ from urllib.parse import quote
 
 import pytest
 
-from curator_bench.collection import BENCHMARKS, Benchmarks, entry_of
+from curator_bench.collection.benchmarks import BENCHMARKS, Benchmarks
+from curator_bench.collection.items import entry_of
 from curator_bench.matrix.axes import safe_folders
+from curator_bench.options.rootdir import rootdir
 from curator_bench.provenance.environment import Provenance
-from curator_bench.rootdir import rootdir
 from curator_bench.values import Session, Subject
 
 _PROVENANCE = pytest.StashKey[Provenance]()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from curator_bench.collection import BENCHMARKS, REPORT, Benchmarks
+from curator_bench.collection.benchmarks import BENCHMARKS, REPORT, Benchmarks
 from curator_bench.errors import BenchError, Mistake
 from curator_bench.files.codec import from_document, to_document
 from curator_bench.masking import masked

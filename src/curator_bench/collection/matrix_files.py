@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-DEFAULT_PATTERNS = ("*matrix.yaml", "*matrix.yml", "*benchmark.yaml", "*benchmark.yml")
+from curator_bench.options.declaration import DEFAULT_PATTERNS
+
 NOT_RECURSED = ("*.egg", ".*", "_darcs", "build", "CVS", "dist", "node_modules", "venv", "{arch}")
 """pytest's default of `norecursedirs`."""
 _YAML = (".yaml", ".yml")
@@ -32,7 +33,7 @@ def matrices_in(places: Iterable[Path]) -> Iterator[Path]:
             if place.suffix in SUFFIXES:
                 yield place
             continue
-        from curator_bench.rootdir import ini_of
+        from curator_bench.options.rootdir import ini_of
 
         ini = ini_of(place)
         patterns, not_recursed = ini.words("bench_files") or DEFAULT_PATTERNS, ini.words("norecursedirs")

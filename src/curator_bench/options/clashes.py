@@ -6,7 +6,7 @@ import re
 import traceback
 from pathlib import Path
 
-_PLUGIN = str(Path(__file__).with_name("plugin.py"))
+_PLUGIN = str(Path(__file__).parent.with_name("plugin.py"))
 _CLASH = re.compile(r"ValueError: option .*already (?:added|used).*")
 _OURS = re.compile(r"--bench(?:mark(?:-db)?|-[\w-]+)(?![\w-])")
 

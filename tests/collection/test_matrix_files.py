@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from curator_bench.matrix_files import NOT_RECURSED, is_matrix, matrices_in
+from curator_bench.collection.matrix_files import NOT_RECURSED, is_matrix, matrices_in
 
 MATRIX = "ray: false\nentries:\n  - {name: one, script: one.py}\n"
 

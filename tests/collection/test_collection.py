@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from curator_bench.collection import backstop_s
+from curator_bench.collection.items import backstop_s
 from curator_bench.values import DataSetup, Entry, MatrixFile, Place
 
 SCRIPT = """

@@ -1,0 +1,1 @@
+"""Command-line and ini options, the settings they make, and the folder of the project they are for."""
