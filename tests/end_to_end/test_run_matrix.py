@@ -379,6 +379,7 @@ if __name__ == "__main__":
 '''
 
 
+@pytest.mark.slow
 def test_a_script_for_nemo_curators_runner_runs_unchanged_with_a_cluster_of_its_own(project: Project) -> None:
     """Among a stale address and a stale token file of the user's."""
     project.write("curator_benchmark.py", NEMO_CURATOR_STYLE)

@@ -70,6 +70,7 @@ def environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "CURATOR_BENCH_"))}
 
 
+@pytest.mark.slow
 def test_three_environments_and_a_null_test(project: Path) -> None:
     metrics = ("--metric", "work_time_s", "--metric", "endless_s")
     done = ab(project, "a.yaml", "b.yaml", "c.yaml", "--repeat", "3", *metrics, "--fail", "--json", "--", "benchmarks")
@@ -101,6 +102,7 @@ def killed_after(project: Path, lines: int, *words: str) -> list[str]:
     return said
 
 
+@pytest.mark.slow
 def test_what_was_interrupted_goes_on_unless_the_code_is_another(project: Path) -> None:
     words = ("a.yaml", "b.yaml", "--repeat", "3", "--metric", "work_time_s", "--", "benchmarks")
     begun = killed_after(project, 3, *words)
