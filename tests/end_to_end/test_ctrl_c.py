@@ -123,14 +123,14 @@ def recorded(project: Project) -> dict[str, str]:
 @pytest.mark.parametrize("times", ["1", "2"])
 @pytest.mark.parametrize("moment", BEFORE)
 def test_before_anything_runs(stopped: Project, moment: str, times: str) -> None:
-    outcome = stopped.outcome(stopped.start("--benchmark", MOMENT=moment, TIMES=times))
+    outcome = stopped.run("--benchmark", MOMENT=moment, TIMES=times)
     assert_in_order(stopped, outcome, {})
 
 
 @pytest.mark.parametrize("times", ["1", "2"])
 @pytest.mark.parametrize("moment", IN_BETWEEN)
 def test_around_a_run_what_has_begun_is_recorded_whole(stopped: Project, moment: str, times: str) -> None:
-    outcome = stopped.outcome(stopped.start("--benchmark", MOMENT=moment, TIMES=times))
+    outcome = stopped.run("--benchmark", MOMENT=moment, TIMES=times)
     verdict = "interrupted" if moment == "a run starts" else "passed"
     assert_in_order(stopped, outcome, {"a": verdict})
 
@@ -140,7 +140,7 @@ def test_around_a_run_what_has_begun_is_recorded_whole(stopped: Project, moment:
 def test_in_the_middle_of_a_run(stopped: Project, times: str, options: tuple[str, ...]) -> None:
     if options:
         pytest.importorskip("xdist")
-    outcome = stopped.outcome(stopped.start("--benchmark", *options, MOMENT="running", TIMES=times))
+    outcome = stopped.run("--benchmark", *options, MOMENT="running", TIMES=times)
     assert_in_order(stopped, outcome, {"a": "passed", "b": "interrupted"})
     told = (stopped.folder / "told.jsonl").read_text()
     assert '"interrupted"' in told
@@ -150,7 +150,7 @@ def test_in_the_middle_of_a_run(stopped: Project, times: str, options: tuple[str
 @pytest.mark.parametrize("times", ["1", "2"])
 @pytest.mark.parametrize("moment", AT_THE_END)
 def test_while_the_session_ends_everything_is_kept(stopped: Project, moment: str, times: str) -> None:
-    outcome = stopped.outcome(stopped.start("--benchmark", MOMENT=moment, TIMES=times))
+    outcome = stopped.run("--benchmark", MOMENT=moment, TIMES=times)
     assert_in_order(stopped, outcome, dict.fromkeys("abc", "passed"))
 
 
@@ -179,7 +179,7 @@ def command(pid: int) -> str:
 
 
 def test_when_all_is_said_it_changes_nothing(stopped: Project) -> None:
-    outcome = stopped.outcome(stopped.start("--benchmark", MOMENT="leaving", TIMES="2"))
+    outcome = stopped.run("--benchmark", MOMENT="leaving", TIMES="2")
     assert outcome.code in (0, pytest.ExitCode.INTERRUPTED)
     assert "Traceback" not in outcome.output
     assert recorded(stopped) == dict.fromkeys("abc", "passed")

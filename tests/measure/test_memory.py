@@ -19,10 +19,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from curator_bench.measure.memory import MemorySampler
-from curator_bench.measure.portable import PsutilReader
-from curator_bench.measure.procfs import ProcReader
-from curator_bench.measure.time_average import TimeAverage
-from curator_bench.measure.usage import ProcessUsage
+from curator_bench.measure.samples import TimeAverage
+from curator_bench.measure.usage import ProcessUsage, ProcReader, PsutilReader
 
 if TYPE_CHECKING:
     from measure.conftest import Child
@@ -140,6 +138,7 @@ def test_a_shared_segment_that_is_gone_does_not_count(start_child: StartChild) -
     assert reader.shared_bytes() == 0
 
 
+@pytest.mark.slow
 def test_the_object_store_of_a_real_ray_counts_once(start_child: StartChild) -> None:
     code = """
 import numpy, ray, sys

@@ -45,7 +45,7 @@ def client_of(server: MlflowServer) -> Any:
 def mlflow_error() -> type[Exception]:
     from mlflow.exceptions import MlflowException
 
-    return MlflowException  # type: ignore[no-any-return]
+    return MlflowException
 
 
 def entry_with(project: Project, name: str, metrics: dict[str, Any], **keys: Any) -> dict[str, Any]:
