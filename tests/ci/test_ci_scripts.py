@@ -72,6 +72,7 @@ def test_two_jobs_at_once_lose_nothing_on_a_disk(tmp_path: Path) -> None:
     assert combined_at_once(str(tmp_path / "shared" / "record.db"), tmp_path, 2) == {"job0", "job1"}
 
 
+@pytest.mark.slow
 def test_two_jobs_at_once_lose_nothing_on_s3(
     tmp_path: Path, s3: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,6 +109,7 @@ def test_an_export_is_added_like_a_database(tmp_path: Path) -> None:
     assert recorded(tmp_path / "record.db") == {"job"}
 
 
+@pytest.mark.slow
 def test_a_night_is_recorded_gated_and_published(tmp_path: Path) -> None:
     project = make_repository(tmp_path / "project", seed=5, slower_at=None, commits=1).folder
     variables = {"RECORD": str(tmp_path / "record.db"), "SITE": str(tmp_path / "site"), "CONFIRM": "1"}
@@ -149,6 +151,7 @@ def test_a_dashboard_without_a_record_says_so(tmp_path: Path) -> None:
     assert (done.returncode, "there is no record at none.db yet" in done.stderr) == (1, True)
 
 
+@pytest.mark.slow
 def test_a_hunt_of_ci_leaves_the_checkout_alone_and_knows_branches_as_they_are_now(tmp_path: Path) -> None:
     repository = make_repository(tmp_path / "project", seed=6, slower_at=2, by=1.0, commits=3, ini=False)
     noise = tmp_path / "work" / "clone" / "noise"

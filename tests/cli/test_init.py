@@ -20,6 +20,7 @@ def names(folder: Path) -> set[str]:
     return {file.name for file in folder.iterdir()}
 
 
+@pytest.mark.slow
 def test_what_it_writes_into_an_empty_folder_passes(tmp_path: Path) -> None:
     assert init(tmp_path).returncode == 0
     assert names(tmp_path) == FILES

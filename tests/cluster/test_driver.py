@@ -52,6 +52,7 @@ def tokens(cluster: Cluster) -> tuple[str, str]:
         return seen, raylet.AuthenticationTokenLoader.instance().get_raw_token()
 
 
+@pytest.mark.slow
 def test_one_process_may_drive_one_cluster_after_the_other(
     standing: Cluster, local: LocalCluster, bench: Bench
 ) -> None:

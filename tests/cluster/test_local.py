@@ -150,6 +150,7 @@ def test_every_process_of_a_cluster_carries_its_mark(standing: Cluster) -> None:
     assert all(standing.mark.value.encode() in environment for environment in carried)
 
 
+@pytest.mark.slow
 def test_four_started_at_the_same_moment_all_come_up(bench: Bench) -> None:
     providers = [LocalCluster() for _ in range(4)]
     try:
@@ -170,6 +171,7 @@ def assert_only_the_dead_one_counts_as_dead(clusters: list[Cluster], bench: Benc
     assert all(is_alive(cluster) for cluster in clusters[1:])
 
 
+@pytest.mark.slow
 def test_a_cluster_that_lost_its_raylet_is_dead_and_leaves_nothing(local: LocalCluster, bench: Bench) -> None:
     request = bench.request()
     cluster = local.start(request)
@@ -194,6 +196,7 @@ def command_of(process: ProcessId) -> bytes:
         return b""
 
 
+@pytest.mark.slow
 def test_a_start_that_fails_is_tried_again_and_says_why(local: LocalCluster, bench: Bench) -> None:
     request = bench.request(bench.small(object_store_size=10**15, start_retries=1))
     with pytest.raises(ClusterError, match="did not start, tried 2 times") as failure:
@@ -230,6 +233,7 @@ def test_nothing_of_a_start_that_was_interrupted_is_left(local: LocalCluster, be
     assert not [directory for directory in Path("/tmp").glob("cb-*") if is_of(directory, request)]
 
 
+@pytest.mark.slow
 def test_a_cluster_ends_with_the_process_that_started_it(bench: Bench) -> None:
     with owned_by_another(bench) as (owner, mark, temp_dir, _, _):
         owner.kill()
@@ -237,6 +241,7 @@ def test_a_cluster_ends_with_the_process_that_started_it(bench: Bench) -> None:
         bench.wait_until(lambda: find_processes(mark) == frozenset() and not temp_dir.exists())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("told_whose", [True, False])
 def test_what_a_killed_process_left_is_removed_by_the_next(bench: Bench, told_whose: bool) -> None:
     with owned_by_another(bench) as (owner, mark, temp_dir, head, marker):

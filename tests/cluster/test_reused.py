@@ -63,6 +63,8 @@ ray.get(nameless.ready.remote())
 """
 STAYS = """
 import pathlib, ray, sys, time
+
+pytestmark = pytest.mark.slow
 ray.init()
 pathlib.Path(sys.argv[1]).touch()
 time.sleep(600)

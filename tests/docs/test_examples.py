@@ -180,6 +180,7 @@ def test_every_command_prints_what_the_docs_say(page: str, command: str, output:
     check_command(command, output, folder, shell_environment(folder))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", STORIES)
 def test_every_command_of_a_story_prints_what_the_docs_say(page: str, folder: Path) -> None:
     lay_out(page, folder)

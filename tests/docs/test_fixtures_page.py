@@ -32,6 +32,7 @@ def run(folder: Path, *options: str) -> None:
     assert f"{TESTS_AND_ENTRIES} passed" in outcome.stdout, outcome.stdout + outcome.stderr
 
 
+@pytest.mark.slow
 def test_what_it_shows_runs(folder: Path) -> None:
     run(folder, ".")
     assert not folder.joinpath("benchmark.db").exists()
@@ -42,6 +43,7 @@ def test_a_plain_run_has_the_datasets_of_a_matrix_whose_entries_it_leaves_out(fo
     assert "1 passed" in outcome.stdout, outcome.stdout + outcome.stderr
 
 
+@pytest.mark.slow
 def test_what_it_shows_is_recorded(folder: Path) -> None:
     run(folder, "--benchmark")
     with sqlite3.connect(folder / "benchmark.db") as connection:

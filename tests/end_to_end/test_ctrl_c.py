@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
 import sqlite3
+import time
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 from end_to_end.conftest import Outcome, Project
@@ -118,14 +123,14 @@ def recorded(project: Project) -> dict[str, str]:
 @pytest.mark.parametrize("times", ["1", "2"])
 @pytest.mark.parametrize("moment", BEFORE)
 def test_before_anything_runs(stopped: Project, moment: str, times: str) -> None:
-    outcome = stopped.outcome(stopped.start("--benchmark", MOMENT=moment, TIMES=times))
+    outcome = stopped.run("--benchmark", MOMENT=moment, TIMES=times)
     assert_in_order(stopped, outcome, {})
 
 
 @pytest.mark.parametrize("times", ["1", "2"])
 @pytest.mark.parametrize("moment", IN_BETWEEN)
 def test_around_a_run_what_has_begun_is_recorded_whole(stopped: Project, moment: str, times: str) -> None:
-    outcome = stopped.outcome(stopped.start("--benchmark", MOMENT=moment, TIMES=times))
+    outcome = stopped.run("--benchmark", MOMENT=moment, TIMES=times)
     verdict = "interrupted" if moment == "a run starts" else "passed"
     assert_in_order(stopped, outcome, {"a": verdict})
 
@@ -135,7 +140,7 @@ def test_around_a_run_what_has_begun_is_recorded_whole(stopped: Project, moment:
 def test_in_the_middle_of_a_run(stopped: Project, times: str, options: tuple[str, ...]) -> None:
     if options:
         pytest.importorskip("xdist")
-    outcome = stopped.outcome(stopped.start("--benchmark", *options, MOMENT="running", TIMES=times))
+    outcome = stopped.run("--benchmark", *options, MOMENT="running", TIMES=times)
     assert_in_order(stopped, outcome, {"a": "passed", "b": "interrupted"})
     told = (stopped.folder / "told.jsonl").read_text()
     assert '"interrupted"' in told
@@ -145,12 +150,36 @@ def test_in_the_middle_of_a_run(stopped: Project, times: str, options: tuple[str
 @pytest.mark.parametrize("times", ["1", "2"])
 @pytest.mark.parametrize("moment", AT_THE_END)
 def test_while_the_session_ends_everything_is_kept(stopped: Project, moment: str, times: str) -> None:
-    outcome = stopped.outcome(stopped.start("--benchmark", MOMENT=moment, TIMES=times))
+    outcome = stopped.run("--benchmark", MOMENT=moment, TIMES=times)
     assert_in_order(stopped, outcome, dict.fromkeys("abc", "passed"))
 
 
+@pytest.mark.parametrize(("process", "times"), [("head_program.py", 1), ("gcs_server", 2), ("raylet/raylet", 1)])
+def test_while_a_cluster_starts(project: Project, process: str, times: int) -> None:
+    project.matrix(project.entry("a", "--sleep 60", ray={"num_cpus": 1, "num_gpus": 0}), project.entry("b"))
+    session = project.start("--benchmark")
+    began = time.monotonic()
+    while not any(process in command(one.pid) for one in project.processes()):
+        assert time.monotonic() - began < 60
+        assert session.poll() is None
+        time.sleep(0.005)
+    for _ in range(times):
+        os.killpg(session.pid, signal.SIGINT)
+        time.sleep(0.2)
+    assert_in_order(project, project.outcome(session), {"a": "interrupted"})
+    notes = (folder / "owner.json" for folder in Path("/tmp").glob("cb-*"))
+    assert not [note for note in notes if note.exists() and json.loads(note.read_text())["pid"] == session.pid]
+
+
+def command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text()
+    except OSError:  # ended meanwhile
+        return ""
+
+
 def test_when_all_is_said_it_changes_nothing(stopped: Project) -> None:
-    outcome = stopped.outcome(stopped.start("--benchmark", MOMENT="leaving", TIMES="2"))
+    outcome = stopped.run("--benchmark", MOMENT="leaving", TIMES="2")
     assert outcome.code in (0, pytest.ExitCode.INTERRUPTED)
     assert "Traceback" not in outcome.output
     assert recorded(stopped) == dict.fromkeys("abc", "passed")

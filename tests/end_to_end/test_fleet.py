@@ -228,7 +228,7 @@ def test_lines_say_where_runs_are(outcome: Outcome) -> None:
     ("options", "message"),
     [
         (["--bench-fleet", "local", "-n", "2"], "-n with --bench-fleet"),
-        (["--bench-max-runs", "2"], "--bench-max-runs is of use only with --bench-fleet"),
+        (["--bench-max-runs", "2"], "--bench-max-runs has an effect only with --bench-fleet"),
         (["--bench-fleet", "local", "--bench-gpus", "0,0"], "expected different numbers or ids"),
         (["--bench-fleet", "local", "--bench-max-runs", "0"], "a whole number of at least 1"),
         (["--bench-fleet", "local", "--bench-runs-per-gpu", "x"], "a whole number of at least 1"),
@@ -236,8 +236,8 @@ def test_lines_say_where_runs_are(outcome: Outcome) -> None:
         (["--bench-fleet", "local", "--bench-results", "script.py"], "results cannot be written"),
         (["--bench-fleet", "locl"], "expected local, auto, HOST:PORT or ray://HOST:PORT"),
         (["--bench-fleet", "127.0.0.1:99999"], "expected local, auto, HOST:PORT or ray://HOST:PORT"),
-        (["--bench-fleet", "127.0.0.1:1"], "nothing takes connections there"),
-        (["--bench-fleet", "ray://127.0.0.1:1"], "nothing takes connections there"),
+        (["--bench-fleet", "127.0.0.1:1"], "nothing accepts connections there"),
+        (["--bench-fleet", "ray://127.0.0.1:1"], "nothing accepts connections there"),
     ],
 )
 def test_what_cannot_be_meant_is_one_message(project: Project, options: list[str], message: str) -> None:
@@ -249,6 +249,7 @@ def test_what_cannot_be_meant_is_one_message(project: Project, options: list[str
     assert message in errors[0]
 
 
+@pytest.mark.slow
 def test_with_x_the_first_failure_ends_it_and_what_ran_is_interrupted(project: Project) -> None:
     project.matrix(
         project.entry("fails", "--exit 1 --sleep 1"),
@@ -260,6 +261,7 @@ def test_with_x_the_first_failure_ends_it_and_what_ran_is_interrupted(project: P
     assert gone(project)
 
 
+@pytest.mark.slow
 def test_no_more_run_at_once_than_asked_for_and_lf_runs_what_failed(project: Project) -> None:
     project.matrix(*(project.entry(name, "--sleep 0.5 --exit 1" if name == "b" else "--sleep 0.5") for name in "abc"))
     own = project.command
@@ -285,6 +287,7 @@ def under_way(project: Project, *names: str) -> None:
     pytest.fail(f"{names} did not start")
 
 
+@pytest.mark.slow
 def test_ctrl_c_once_records_what_ran_as_interrupted_and_leaves_nothing(project: Project) -> None:
     project.write("listens.py", LISTENS)
     project.matrix(*({"name": f"long{number}", "script": "listens.py", "args": f"told{number}"} for number in range(3)))
@@ -309,6 +312,7 @@ def gone(project: Project) -> bool:
     return not project.processes()
 
 
+@pytest.mark.slow
 def test_a_worker_that_died_is_tried_again(project: Project) -> None:
     project.write(
         "kills.py",

@@ -348,7 +348,7 @@ def test_a_file_that_says_passed_is_right_wherever_pytest_is_killed(
     """Before it is judged, before its row is complete, before results.json is in its place, before results.jsonl."""
     counting.write("conftest.py", KILLED_WHERE)
     counting.matrix(entry("one", requirements=[{"metric": "is_success", "exact_value": True}]))
-    killed = counting.outcome(counting.start(*RECORDED, background=False, DIES=where))
+    killed = counting.run(*RECORDED, DIES=where)
     assert killed.code == -signal.SIGKILL
     assert lines_of(counting, "one") == []
     results = counting.session_dir / "one" / "results.json"

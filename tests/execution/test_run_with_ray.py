@@ -87,6 +87,7 @@ def nothing_is_left(desk: Desk, result: RunResult) -> None:
     assert not find_processes(Mark(str(result.metrics.get("cluster", "-")), CLUSTER_VARIABLE))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("who", "then"),
     [

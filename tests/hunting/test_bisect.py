@@ -53,6 +53,7 @@ def repository(tmp_path: Path) -> ScratchRepository:
     return make_repository(tmp_path / "project", seed=1, slower_at=3, by=1.0, commits=4)
 
 
+@pytest.mark.slow
 def test_an_interrupted_hunt_goes_on_where_it_was_and_names_the_commit(repository: ScratchRepository) -> None:
     repository.git("checkout", "--quiet", "--detach", "c2")
     before = repository.stands()
@@ -81,6 +82,7 @@ def kill_while_pytest_runs(process: subprocess.Popen[str]) -> list[psutil.Proces
     return started
 
 
+@pytest.mark.slow
 def test_a_hunt_that_was_killed_leaves_no_process_and_goes_on_where_it_was(
     repository: ScratchRepository,
 ) -> None:
@@ -104,6 +106,7 @@ def test_what_a_killed_hunt_left_changed_is_not_thrown_away_unasked(repository: 
     assert repository.stands() == before
 
 
+@pytest.mark.slow
 def test_commits_that_cannot_be_installed_or_judged_are_gone_round(repository: ScratchRepository) -> None:
     repository.git("checkout", "--quiet", "-b", "broken", "c1")
     for number, seconds in enumerate((0.05, 0.05, 0.1, 0.1), 2):

@@ -53,16 +53,16 @@ def cpu_time_of(child: Child) -> float:
 @pytest.mark.parametrize(
     "work",
     [
-        pytest.param("burn(1.5)", id="its own"),
-        pytest.param("os.waitpid(in_child(1.5), 0)", id="a child that was waited for"),
-        pytest.param("[os.waitpid(in_child(0.05), 0) for _ in range(30)]", id="children too short to be seen"),
-        pytest.param("pids = [in_child(0.75) for _ in range(2)]; [os.waitpid(p, 0) for p in pids]", id="two at once"),
-        pytest.param("burn(0.5); os.waitpid(in_child(1.0), 0)", id="its own and a child's"),
+        pytest.param("burn(0.8)", id="its own"),
+        pytest.param("os.waitpid(in_child(0.8), 0)", id="a child that was waited for"),
+        pytest.param("[os.waitpid(in_child(0.05), 0) for _ in range(16)]", id="children too short to be seen"),
+        pytest.param("pids = [in_child(0.4) for _ in range(2)]; [os.waitpid(p, 0) for p in pids]", id="two at once"),
+        pytest.param("burn(0.3); os.waitpid(in_child(0.5), 0)", id="its own and a child's"),
     ],
 )
 def test_the_time_of_a_tree_is_counted_once_to_its_end(start_child: StartChild, work: str) -> None:
     child = start_child(f"{BURN}\nsys.stdin.readline()\n{work}")
-    assert 1.45 <= cpu_time_of(child) <= 1.5 + SLACK_S
+    assert 0.75 <= cpu_time_of(child) <= 0.8 + SLACK_S
 
 
 @on_linux

@@ -138,6 +138,7 @@ def test_a_shared_segment_that_is_gone_does_not_count(start_child: StartChild) -
     assert reader.shared_bytes() == 0
 
 
+@pytest.mark.slow
 def test_the_object_store_of_a_real_ray_counts_once(start_child: StartChild) -> None:
     code = """
 import numpy, ray, sys

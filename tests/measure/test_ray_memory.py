@@ -18,6 +18,8 @@ from curator_bench.measure.ray_memory import RayMemorySampler, totals
 if TYPE_CHECKING:
     from measure.conftest import RayClusters
 
+pytestmark = pytest.mark.slow
+
 HELD_BYTES = 60_000_000
 
 

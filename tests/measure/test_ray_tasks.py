@@ -110,6 +110,7 @@ def test_nothing_that_happens_is_zero_and_not_unknown(cluster: Cluster, ray: Any
     }
 
 
+@pytest.mark.slow
 def test_what_goes_to_disk_is_timed(cluster: Cluster, clusters: RayClusters, ray: Any) -> None:
     def overflow() -> None:
         kept = [ray.put(bytearray(10_000_000)) for _ in range(3 * clusters.store_bytes // 10_000_000)]
@@ -120,6 +121,7 @@ def test_what_goes_to_disk_is_timed(cluster: Cluster, clusters: RayClusters, ray
     assert metrics["disk_spill_time_s"] > 0
 
 
+@pytest.mark.slow
 def test_thousands_of_tasks_are_all_counted(cluster: Cluster, ray: Any) -> None:
     nothing = ray.remote(lambda: None)
     metrics = measured(cluster, lambda: ray.get([nothing.remote() for _ in range(3000)]))
@@ -135,6 +137,7 @@ def test_a_block_that_failed_is_not_waited_for(cluster: Cluster) -> None:
     assert sampler.metrics() == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
@@ -215,6 +218,7 @@ def test_a_call_nobody_answers_is_an_error() -> None:
         call("127.0.0.1:9", "/ray.rpc.TaskInfoGcsService/GetTaskEvents", b"", {})
 
 
+@pytest.mark.slow
 def test_tasks_whose_times_went_with_their_actor_are_counted_apart(cluster: Cluster, ray: Any) -> None:
     class Actor:
         def work(self) -> None: ...

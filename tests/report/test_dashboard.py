@@ -19,6 +19,8 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Locator, Page, ViewportSize, expect
 from real_browser import chromium
 
+pytestmark = pytest.mark.slow
+
 SLOW_COMMIT, LAST_GOOD_COMMIT = nights.commit_of(nights.SLOWER_FROM), nights.commit_of(nights.SLOWER_FROM - 1)
 PHONE, DESK = ViewportSize(width=390, height=844), ViewportSize(width=1280, height=900)
 

@@ -7,8 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import yaml
 from real_browser import found_chromium
+
+pytestmark = pytest.mark.slow
 
 FOLDER = Path(__file__).parents[2] / "benchmarks" / "overhead"
 

@@ -45,6 +45,7 @@ def test_jobs_add_to_one_file_that_can_be_imported(project: Project) -> None:
     assert "2 there already" in bench(project, "import", "history/all.jsonl", "--db", "benchmark.db")
 
 
+@pytest.mark.slow
 def test_history_is_kept_in_a_bucket(project: Project, s3: dict[str, str]) -> None:
     address = s3["AWS_ENDPOINT_URL"]
     store = open_store(s3)

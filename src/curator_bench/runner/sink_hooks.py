@@ -38,7 +38,7 @@ def sink_hooks(config: pytest.Config) -> SinkHooks | None:
     chosen = choose(benchmarks.matrix, benchmarks.settings, warnings)
     for one in chosen:
         if isinstance(one.config, CopyConfig) and one.config.is_within(benchmarks.session_dir, one.matrix_dir):
-            raise BenchError(f"{one.config.to} cannot be copied to: the session itself stands there")
+            raise BenchError(f"{one.config.to} cannot be copied to: it is the folder of the session; name another")
     for warning in warnings:
         warn(config, str(warning), warning.place)
     return SinkHooks(config, chosen) if chosen else None
