@@ -192,6 +192,8 @@ class _Hunt:
         return stopped
 
     def kill(self, patience_s: float) -> frozenset[ProcessId]:
+        if self._is_over():
+            return frozenset()
         began = time.monotonic()
         turn_s = min(GUARDS_TURN_S * busyness(), patience_s / 2)
         found: frozenset[ProcessId] = frozenset()
