@@ -48,17 +48,17 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a name of __all__ when it is first asked for: every start of pytest imports this package."""
+    """Import a name of __all__ on first use, because every start of pytest imports this package."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(_MODULES.get(name, "curator_bench.values")), name)
 
 
 class _AsInstalled:
-    """Finds our modules before pytest does, which would parse and rewrite each of them for its assertions.
+    """Import our modules as installed, without the rewriting of assertions that pytest does to plugins.
 
-    Where it cannot keep the result (a container, an installation of root's) it would do so at every start; and before
-    Python 3.11.5 two threads that parse at the same time break each other.
+    Where pytest cannot store the result (in a container, or an installation of root) it rewrites them at every start.
+    Before Python 3.11.5, two threads that parse at the same time also break each other.
     """
 
     @staticmethod

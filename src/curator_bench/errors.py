@@ -11,7 +11,7 @@ if TYPE_CHECKING:  # every pytest start imports this module, and `values` takes 
 
 
 class BenchError(Exception):
-    """Something the user can put right."""
+    """An error that the user can correct."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -48,8 +48,8 @@ class ClusterError(BenchError):
 
 
 class DatasetError(BenchError):
-    """A dataset that is missing, or could not be made."""
+    """A dataset that is missing or could not be generated."""
 
 
 class GpuError(BenchError):
-    """A GPU that a run cannot be given to."""
+    """A GPU that no run may use."""

@@ -1,4 +1,4 @@
-"""From the name of an extension to the class behind it: an entry point, `module:Class`, or `./file.py:Class`."""
+"""Find extensions by name: an entry point, `module:Class`, or `./file.py:Class`."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from curator_bench.errors import BenchError
 
 
 def find(what: str, name: str, folder: Path) -> Any:
-    """The class (or function) of this name. `what` is `sampler`, `cluster provider` or `sink`; files are in `folder`.
+    """Return the class or function of this name. Raises BenchError.
 
-    Packages offer names as entry points of the group `curator_bench.samplers`, and so on. Raises BenchError.
+    `what` is `sampler`, `cluster provider` or `sink`. Files are looked for in `folder`. Packages offer names as entry
+    points of the group `curator_bench.samplers`, and so on.
     """
     if ":" in name:
         return load(what, name, folder)
@@ -29,12 +30,12 @@ def find(what: str, name: str, folder: Path) -> Any:
 
 
 def offered_as(what: str) -> dict[str, str]:
-    """The names that installed packages offer, with where each leads."""
+    """Return the names that installed packages offer, each with its `module:Class`."""
     return {entry.name: entry.value for entry in entry_points(group=f"curator_bench.{what.replace(' ', '_')}s")}
 
 
 def load(what: str, where: str, folder: Path) -> Any:
-    """The object at `module:Class` or `./file.py:Class`. Raises BenchError, whatever the module raises."""
+    """Return the object at `module:Class` or `./file.py:Class`. Any exception becomes a BenchError."""
     module, _, attribute = where.rpartition(":")
     try:
         found: Any = _file(folder / module) if module.endswith(".py") else importlib.import_module(module)
@@ -46,7 +47,7 @@ def load(what: str, where: str, folder: Path) -> Any:
 
 
 def _file(path: Path) -> ModuleType:
-    """A module that stands in no package, under a name nobody else has."""
+    """Import a file as a module with a unique name."""
     name = f"curator_bench_extension_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
     if name in sys.modules:
         return sys.modules[name]

@@ -1,4 +1,4 @@
-"""The version of this package, and the folder it is imported from; the standard library is all it needs."""
+"""The version of this package, and the folder it is imported from. Standard library only."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from pathlib import Path
 
 VERSION = "0.1.0"
 SOURCE = Path(__file__).parents[1]
-"""What a Python that is to import this very package has on its path."""
+"""The folder to add to the path of a Python that must import this same package."""

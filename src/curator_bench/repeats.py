@@ -10,11 +10,11 @@ from curator_bench.values import SUCCESS_METRIC, Repeat, Scalar, means_success
 
 
 def combine(repeats: Sequence[Repeat]) -> dict[str, Scalar]:
-    """The metrics of a run. Of one repeat they are its own.
+    """Combine the metrics of a run's repeats. Those of a single repeat are unchanged.
 
-    Of several: numbers become medians, with `_min`, `_max`, `_std` and `_n` beside them, but where the script has a
-    metric of that name itself; a truth holds when it held each time; of anything else the last value counts. A run of
-    which one repeat was no success was none.
+    Numbers become medians, with `_min`, `_max`, `_std` and `_n` beside them unless the script has a metric of that
+    name. A boolean is true if it is true in each repeat, and so is the run's success. Of anything else the last value
+    counts.
     """
     if len(repeats) == 1:
         return dict(repeats[0].metrics)
@@ -35,7 +35,7 @@ def combine(repeats: Sequence[Repeat]) -> dict[str, Scalar]:
 
 
 def _median(numbers: Sequence[float]) -> float:
-    """Not a number when one of them is not: it must fail any bound. Whole numbers stay exact where they can."""
+    """Return the median. It is NaN if any number is, so that it fails every bound. Integers stay exact if possible."""
     if any(isinstance(number, float) and math.isnan(number) for number in numbers):
         return math.nan
     low, high = statistics.median_low(numbers), statistics.median_high(numbers)
@@ -67,7 +67,7 @@ def _deviation(numbers: Sequence[float]) -> float:
 
 
 def _as_float(number: float) -> float:
-    """JSON knows whole numbers beyond what a float can hold."""
+    """Convert to a float; an integer that is too large becomes infinite."""
     try:
         return float(number)
     except OverflowError:

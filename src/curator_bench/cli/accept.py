@@ -1,4 +1,4 @@
-"""`curator-bench accept`: closes the open regressions of a metric, and takes its level since then as normal."""
+"""`curator-bench accept`: closes the open regressions of a metric, whose present level becomes normal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Starts, attaches to and stops Ray clusters. What talks to Ray runs in child processes, but for `Cluster.driver()`.
+"""Start, attach to and stop Ray clusters. Only child processes talk to Ray, except for `Cluster.driver()`.
 
-`providers.Clusters` picks the provider for a run's settings; `model` says what a cluster is, `health` whether it lives.
+`providers.Clusters` picks the provider for a run's settings; `model` defines a cluster, `health` checks it.
 """

@@ -1,4 +1,4 @@
-"""A cluster the user started and gave the address of: nothing is started or stopped, their own token opens it."""
+"""The user's running cluster, reached with the user's own token. It is neither started nor stopped."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ANSWERS_WITHIN_S = 30.0
 
 
 class AttachedCluster:
-    """Looks whether the cluster is there and lets us in; the rest is the user's."""
+    """Provider of the user's cluster. It checks that the cluster answers and accepts the token."""
 
     def start(self, request: ClusterRequest) -> Cluster:
         address, said = request.settings.address or "", request.address_came_from

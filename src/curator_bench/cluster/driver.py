@@ -1,4 +1,4 @@
-"""A Ray driver in this process: the one place that changes our own environment, and restores it."""
+"""A Ray driver in this process. Only this module changes our own environment, and restores it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _address_and_token(env: Mapping[str, str]) -> Iterator[None]:
 
 @contextmanager
 def _environment_kept() -> Iterator[None]:
-    """Ray leaves RAY_CLIENT_MODE behind when it is imported, and PYTHONBREAKPOINT when it connects."""
+    """Restore the environment after the block: Ray sets RAY_CLIENT_MODE and PYTHONBREAKPOINT."""
     before = _what_ray_writes()
     try:
         yield
@@ -75,7 +75,7 @@ def _set(values: Mapping[str, str | None]) -> None:
 
 @contextmanager
 def _signal_handlers_kept() -> Iterator[None]:
-    """`ray.init` puts a handler of its own in place of the one for SIGTERM, in the main thread."""
+    """Restore the handler of SIGTERM after the block: in the main thread, `ray.init` replaces it."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,4 +1,4 @@
-"""The environments of Ray's own processes and of what connects to them: the user's RAY_* never reach either."""
+"""Environments of Ray's processes and of their clients. Neither gets the user's RAY_* variables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _USERS_OWN_AUTHENTICATION = "RAY_AUTH_"
 
 
 def without_ray(env: Mapping[str, str]) -> dict[str, str]:
-    """The environment without RAY_* variables, our marks, and what Ray adds if this process is a worker."""
+    """Copy the environment without RAY_* variables, our marks, and variables that Ray adds to a worker's."""
     dropped = {CLUSTER_VARIABLE, RUN_VARIABLE} | (_ADDED_BY_A_WORKER if _IN_A_WORKER in env else frozenset())
     return {name: value for name, value in env.items() if not name.startswith("RAY_") and name not in dropped}
 
@@ -24,7 +24,7 @@ def without_ray(env: Mapping[str, str]) -> dict[str, str]:
 def head_environment(
     env: Mapping[str, str], entry_env: Mapping[str, str], token: str, marks: tuple[Mark, ...]
 ) -> dict[str, str]:
-    """The environment of a cluster's processes. RAY_AUTH_TOKEN takes precedence over token files."""
+    """Build the environment of a cluster's processes. RAY_AUTH_TOKEN takes precedence over token files."""
     environment = without_ray(env)
     environment.update({name: value for name, value in entry_env.items() if name not in ADDRESS_AND_TOKEN})
     environment.update(authentication(token))
@@ -39,7 +39,7 @@ def authentication(token: str) -> dict[str, str]:
 
 
 def users_own_authentication(env: Mapping[str, str]) -> dict[str, str]:
-    """For a cluster whose address the user gave. With an explicit address Ray looks for a token only when told to."""
+    """Variables that let Ray use the user's token. With an explicit address, Ray uses no token by default."""
     own = {name: value for name, value in env.items() if name.startswith(_USERS_OWN_AUTHENTICATION)}
     token_file = Path(env.get("HOME", ""), ".ray", "auth_token")
     if own.keys() & {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} or token_file.is_file():
@@ -48,5 +48,5 @@ def users_own_authentication(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def without_pytest(env: Mapping[str, str]) -> dict[str, str]:
-    """An environment as it is where no pytest runs."""
+    """Copy the environment without the variables that pytest sets."""
     return {name: value for name, value in env.items() if not name.startswith(_ADDED_BY_PYTEST)}

@@ -1,8 +1,8 @@
-"""The program behind one cluster: `ray start --head --block` that waits less, and tells when the cluster is ready.
+"""Program of one cluster: a `ray start --head --block` that is quicker and reports when the cluster is ready.
 
-It is run by path, in the interpreter that has Ray, and stands alone: that interpreter need not have curator_bench. All
-it changes in Ray is how a node waits for itself: Ray looks once a second whether its own node is there, and starts a
-server that without a dashboard has nothing to do. Its standard input is a pipe from whoever started it; when that
+It runs by path, in the interpreter that has Ray, and imports nothing of ours, because that interpreter may not have
+curator_bench. It changes two things in Ray: Ray checks only once a second whether its own node is up, and starts a
+server that has no use without a dashboard. Its standard input is a pipe from the process that started it. When the pipe
 breaks, the cluster ends.
 """
 
@@ -65,7 +65,7 @@ def quick_node(node_class: Any, with_dashboard: bool, tell: Callable[[dict[str, 
                 self._webui_url = ""
 
         def start_ray_client_server(self) -> None:
-            """Nobody asked for it, and its port would be the same for every cluster of the machine."""
+            """No-op: it is not needed, and its port would be the same for all clusters of the machine."""
 
         def start_ray_processes(self) -> None:
             super().start_ray_processes()
@@ -75,7 +75,7 @@ def quick_node(node_class: Any, with_dashboard: bool, tell: Callable[[dict[str, 
 
 
 def wait_until_registered(node: Any) -> Any:
-    """Wait until the cluster's control store lists this node as alive; asked with the cluster's token."""
+    """Wait until the cluster's control store, asked with the cluster's token, lists this node as alive."""
     client = node.get_gcs_client()
     while True:
         for registered in client.get_all_node_info(timeout=30).values():
@@ -100,9 +100,9 @@ def facts_of(node: Any, registered: Any) -> dict[str, Any]:
 
 
 def end_with_the_parent(temp_dir: str) -> None:
-    """Whoever started this cluster is gone, without having ended it.
+    """End the cluster when the process that started it is gone.
 
-    If there is a guard, it ends this process and all others at once, and knows what they leave in shared memory.
+    A guard goes first, if there is one: it ends all processes at once and knows their files in shared memory.
     """
     while os.read(0, 4096):
         pass
@@ -117,7 +117,7 @@ def end_with_the_parent(temp_dir: str) -> None:
 
 
 def removed(temp_dir: str) -> bool:
-    """The note of the owner goes last: with it a guard that ends this very process can finish the removal."""
+    """Remove the folder; true if it is gone. The owner's note goes last, so that a guard can finish the removal."""
     if not is_own_folder(temp_dir):
         return True
     others = [name for name in os.listdir(temp_dir) if name != NOTE]

@@ -1,4 +1,4 @@
-"""The state of a cluster: is it alive, and the last lines of its logs."""
+"""The state of a cluster: whether it is alive, and the last lines of its logs."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ _CONNECT_TIMEOUT_S = 3.0
 
 
 def is_alive(cluster: Cluster) -> bool:
-    """True if its processes live; for the user's cluster, if its address takes connections. Takes microseconds."""
+    """True if its processes live, or the address of the user's cluster accepts connections. Takes microseconds."""
     if cluster.processes:
         return all(is_running(process) for process in cluster.processes)
     return takes_connections(cluster.address)
 
 
 def ended_under(whom: str, cluster: Cluster) -> str:
-    """The error of a run whose cluster ended under it. Its result does not count."""
+    """Error message of a run whose cluster ended too early. The run's result does not count."""
     lines = "\n".join(f"  {line}" for line in last_log_lines(cluster))
     return f"the Ray cluster ended under {whom}. The end of its log:\n{lines}"
 
 
 def last_log_lines(cluster: Cluster) -> tuple[str, ...]:
-    """The last lines of its logs, before it is stopped; empty for a cluster that we did not start."""
+    """Read the last lines of its logs before it is stopped; empty for a cluster that we did not start."""
     return last_lines(cluster.startup_log, cluster.session_dir)
 
 

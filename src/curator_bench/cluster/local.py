@@ -1,4 +1,4 @@
-"""A new cluster for each request, on this machine. Nothing of it is left afterwards."""
+"""A new cluster on this machine for each request. Nothing of it is left afterwards."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from curator_bench.measure.programs import Command, Program, ProgramFailed
 
 @dataclass(frozen=True, slots=True)
 class _Running:
-    """One attempt to start a cluster, from the preparations until it has been removed."""
+    """One attempt to start a cluster, from its preparation to its removal."""
 
     request: ClusterRequest
     python: str
@@ -55,7 +55,7 @@ class LocalCluster:
         raise ClusterError(_why_it_failed(failures, request))
 
     def stop(self, cluster: Cluster, copy_logs_to: Path | None = None) -> None:
-        """The logs go where the request said, unless told otherwise."""
+        """Stop the cluster and keep its logs, by default where the request says."""
         if cluster.mark in self._running:
             self._finish(cluster.mark, copy_logs_to)
 
@@ -135,7 +135,7 @@ def _cluster(running: _Running, head: Program, facts: dict[str, Any]) -> Cluster
 
 
 def _end(running: _Running, head: Program | None, copy_logs_to: Path | None = None) -> frozenset[ProcessId]:
-    """Killing is safe: Ray writes its logs as it goes, and they are moved away once nobody writes any more."""
+    """Kill the cluster. No log is lost: Ray writes logs at once, and they are moved after all writers have ended."""
     with interrupts.held():
         return _end_held(running, head, copy_logs_to)
 

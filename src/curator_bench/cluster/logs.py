@@ -1,7 +1,7 @@
 """Ray's own logs: their last lines for people, and a copy to keep.
 
-A script may have put anything where they are and where they go: nothing but regular files of our own is read or moved,
-and no link is followed.
+A script may have put anything in the folders of the logs. So only our own regular files are read or moved, and no link
+is followed.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ _STATISTICS = re.compile(r"^\s|\[state-dump\]|Event stats:|^(Execution|Queueing)
 _NOT_KEPT = ("sockets", "runtime_resources", "ray_spilled_objects*", "tpu_logs", "*_port_*")
 _SESSION = "session_2"
 _DEEPEST = 20
-"""Ray's own logs are three folders deep; what is deeper a script has made."""
+"""Depth of Ray's own folders of logs. Deeper ones are made by scripts."""
 _NO_LINK = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | _NO_LINK
 
 
 def last_lines(startup_log: Path | None, session_dir: Path | None) -> tuple[str, ...]:
-    """The end of what `ray start` printed and of the logs of the cluster's two main processes."""
+    """Read the end of the output of `ray start` and of the logs of the cluster's two main processes."""
     return tuple(_each_tail(_candidates(startup_log, session_dir)))
 
 
 def newest_session(rays_folder: Path, below: Path) -> Path | None:
-    """The newest log folder of a cluster that did not report one: a folder of ours, reached without a link."""
+    """Find the newest log folder of a cluster that did not report one. It must be ours and not behind a link."""
     try:
         with open_folder(rays_folder, below=below, ours=True, to_list=True) as handle:
             names = (name for name in os.listdir(handle) if name.startswith(_SESSION))
@@ -51,7 +51,7 @@ def newest_session(rays_folder: Path, below: Path) -> Path | None:
 class LogKeeper:
     """The folder where Ray's logs are kept, held open from before the cluster starts.
 
-    Whatever becomes of its name meanwhile, they come into this folder or into none.
+    If its name is changed meanwhile, the logs still go into this folder, or nowhere.
     """
 
     def __init__(self, folder: Path | None) -> None:
@@ -63,9 +63,9 @@ class LogKeeper:
                 self._handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
     def keep(self, session_dir: Path | None, below: Path) -> None:
-        """Move what Ray wrote, without sockets, runtime environments and spilled objects; nothing may run there by now.
+        """Move Ray's files, except sockets, runtime environments and spilled objects. The cluster must have ended.
 
-        From `below` on every folder must be ours, and none a link.
+        All folders from `below` on must be ours, and no links.
         """
         with self._warning():  # a full disk must not keep the rest from being cleaned up
             if session_dir is not None and self._handle is not None:
@@ -86,7 +86,7 @@ class LogKeeper:
 
 
 def _candidates(startup_log: Path | None, session_dir: Path | None) -> Iterator[tuple[Path, Path]]:
-    """Each with the folder below which no link is followed."""
+    """Yield each log, and the folder below which no link is followed."""
     if startup_log:
         yield startup_log, startup_log.parent
     if session_dir:
@@ -107,7 +107,7 @@ def _tellings(end: bytes) -> list[str]:
 
 
 def _move_content(source: int, target: int, depth: int = 0) -> None:
-    """From folder to folder, by their handles. Links, sockets, pipes and what is another user's stay behind."""
+    """Move regular files and folders by the folders' handles. Links, sockets, pipes and other users' files stay."""
     for name in os.listdir(source):
         if depth == 0 and any(fnmatch(name, pattern) for pattern in _NOT_KEPT):
             continue
@@ -120,7 +120,7 @@ def _move_content(source: int, target: int, depth: int = 0) -> None:
 
 
 def _move_folder(source: int, name: str, target: int, new_name: str, depth: int) -> None:
-    """A folder of ours in its place: Ray's are open to everybody."""
+    """Move the content into a new folder: Ray's own is open to all users."""
     os.mkdir(new_name, dir_fd=target)
     with ExitStack() as handles:
         inner, new = os.open(name, _FOLDER, dir_fd=source), os.open(new_name, _FOLDER, dir_fd=target)
@@ -130,7 +130,7 @@ def _move_folder(source: int, name: str, target: int, new_name: str, depth: int)
 
 
 def _move_file(source: int, name: str, target: int, new_name: str) -> None:
-    """Copied where it cannot be renamed, as between two file systems."""
+    """Rename a file, or copy it to another file system."""
     with suppress(OSError):
         os.rename(name, new_name, src_dir_fd=source, dst_dir_fd=target)
         return
@@ -141,12 +141,12 @@ def _move_file(source: int, name: str, target: int, new_name: str) -> None:
 
 
 def _kind_of_our_own(folder: int, name: str) -> int:
-    """0 for what is another user's."""
+    """Type of the file; 0 if it belongs to another user."""
     found = os.stat(name, dir_fd=folder, follow_symlinks=False)
     return stat.S_IFMT(found.st_mode) if found.st_uid == os.geteuid() else 0
 
 
 def _free_name(name: str, folder: int) -> str:
-    """A run has the logs of every start, also of those that failed."""
+    """Add a number to a name that is taken, because a run keeps the logs of failed starts too."""
     taken = set(os.listdir(folder))
     return next(one for one in (name, *(f"{name}_{number}" for number in range(2, 1000))) if one not in taken)

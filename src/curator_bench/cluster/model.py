@@ -92,10 +92,10 @@ class ClusterProvider(Protocol):
     """Starts and stops clusters."""
 
     def start(self, request: ClusterRequest) -> Cluster:
-        """Give a cluster that is ready and has what was asked for; raises ClusterError."""
+        """Return a ready cluster with the requested resources. Raises ClusterError."""
 
     def stop(self, cluster: Cluster) -> None:
-        """Clean up after a run: nothing of it stays on the cluster, or of the cluster on the machine."""
+        """Clean up after a run. Nothing of the run stays on the cluster, or nothing of the cluster on the machine."""
 
     def close(self) -> None:
         """End all clusters that still run."""

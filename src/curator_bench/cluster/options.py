@@ -1,4 +1,4 @@
-"""Translates an entry's `ray` block into options of `ray start`, and compares what came with what was asked for."""
+"""Options of `ray start` for an entry's `ray` block, and the resources the ready cluster must have."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from curator_bench.measure.cgroup import read_limits
 from curator_bench.values import RaySettings
 
 _CLOSE_ENOUGH = 0.999
-"""Ray rounds memory."""
+"""Tolerance for memory, which Ray rounds."""
 
 
 def start_options(settings: RaySettings, temp_dir: Path, spill_dir: Path | None) -> list[str]:
-    """Every port is left to the process that listens on it, so clusters that start together cannot clash."""
+    """Options of `ray start`. Each process chooses its own port, so that clusters starting together do not clash."""
     return [
         "--head",
         "--block",
@@ -53,7 +53,7 @@ def missing_resources(asked: Mapping[str, float], there: Mapping[str, float]) ->
 
 
 def object_store_bytes(size: float | None) -> int | None:
-    """A float is a fraction of the memory this machine, or its container, has."""
+    """Size in bytes. A float is a fraction of the memory of this machine or container."""
     return int(_memory_bytes() * size) if isinstance(size, float) else size
 
 
@@ -70,7 +70,7 @@ def _services(settings: RaySettings) -> list[str]:
 
 
 def _sizes(settings: RaySettings) -> list[str]:
-    """Ray starts clusters with whole numbers only; a share of one, which counts in a fleet, is of a whole one."""
+    """Round CPUs and GPUs up to whole numbers, which Ray requires. Only a fleet counts fractions."""
     sizes = {
         "--num-cpus": None if settings.num_cpus is None else math.ceil(settings.num_cpus),
         "--num-gpus": None if settings.num_gpus is None else math.ceil(settings.num_gpus),

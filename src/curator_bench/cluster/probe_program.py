@@ -1,7 +1,7 @@
-"""The program that asks the user's own cluster what it has; that answers only when it lives and lets us in.
+"""Program that asks the user's own cluster for its resources, to check that it lives and accepts the token.
 
-It is run by path, in the script's interpreter, and stands alone. The address and what opens it stand in its
-environment, as they will for the script.
+It runs by path, in the script's interpreter, and imports nothing of ours. Address and token are in its environment, as
+they will be in the script's.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def look(address: str) -> dict[str, Any]:
 
 
 def knock(address: str) -> dict[str, Any]:
-    """At a Ray Client server. Ray's own client asks for half a minute, and then says that there was no answer."""
+    """Try to connect to a Ray Client server. Ray's own client would try for half a minute and give no reason."""
     try:
         grpc: Any = importlib.import_module("grpc")
     except ImportError:

@@ -15,16 +15,16 @@ _LOCAL, _REUSED, _ATTACHED = "<local>", "<reused>", "<attached>"
 
 
 class Clusters:
-    """All clusters of one process. Standing ones stay until `close`."""
+    """All clusters of one process. Shared ones stay until `close`."""
 
     def __init__(self, marker: str, directory: Path) -> None:
-        """`marker` and `directory` are for standing clusters: what marks their processes, where their logs go."""
+        """`marker` marks the processes of shared clusters; their logs go to `directory`."""
         self._marker, self._directory = marker, directory
         self._providers: dict[tuple[str, str], ClusterProvider] = {}
         """One of each kind or name for all runs of this process, made on first use."""
 
     def provider(self, request: ClusterRequest) -> ClusterProvider:
-        """The provider that a request names, otherwise the one of ours that its settings ask for."""
+        """The provider that the request names, else our own for its settings."""
         key = _key(request)
         if key not in self._providers:
             self._providers[key] = self._new(*key)
@@ -48,7 +48,7 @@ class Clusters:
 
     @contextmanager
     def cluster(self, request: ClusterRequest) -> Iterator[Cluster]:
-        """Give the cluster of one run until the end of the block."""
+        """Provide the cluster of one run until the end of the block."""
         provider = self.provider(request)
         cluster = provider.start(request)
         try:
@@ -72,7 +72,7 @@ def _key(request: ClusterRequest) -> tuple[str, str]:
 
 
 class _CustomProvider:
-    """A provider of somebody else's. What it raises is a ClusterError, as of ours."""
+    """A user's provider. Its exceptions become ClusterErrors."""
 
     def __init__(self, name: str, folder: Path) -> None:
         self._name = name

@@ -1,4 +1,4 @@
-"""Makes Ray in this process forget the token it has read; the private parts of Ray this needs stand here only."""
+"""Make Ray in this process forget its token. Only this module uses private parts of Ray."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 
 def read_token_again() -> None:
-    """Ray reads RAY_AUTH_MODE and its token once per process; the next use after this call reads them again.
+    """Let Ray read RAY_AUTH_MODE and its token again, which it otherwise does once per process.
 
-    The mode goes first: a thread of Ray that still speaks to the last cluster would otherwise look for a token that is
-    no longer there, and end the process for want of it.
+    The mode is reset first. Otherwise a thread of Ray that is still connected to the last cluster would look for its
+    token, find none, and end the process.
     """
     raylet: Any = importlib.import_module("ray._raylet")
     raylet.Config.initialize("")

@@ -1,4 +1,4 @@
-"""Standing clusters: one for all runs of a session whose `ray` blocks are equal, emptied between them."""
+"""Shared clusters: one for all runs of a session with equal `ray` blocks, emptied between them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _POINTER = "This run was given a standing cluster (ray: {{reuse: true}}). What R
 
 @dataclass(slots=True)
 class _Standing:
-    """A standing cluster and the sweeper that empties it."""
+    """A shared cluster and the sweeper that empties it."""
 
     cluster: Cluster
     sweeper: Sweeper
@@ -45,10 +45,10 @@ class _Standing:
 
 
 class ReusedCluster:
-    """Hands the same cluster to one run after another. It belongs to one process, and one run uses it at a time."""
+    """Provider of one cluster for several runs, one at a time. It belongs to one process."""
 
     def __init__(self, marker: str, directory: Path) -> None:
-        """`marker` marks the processes of all standing clusters, which outlive every run; logs go to `directory`."""
+        """`marker` marks the processes of all shared clusters, which outlive the runs; logs go to `directory`."""
         self._marker = marker
         self._directory = directory
         self._local = LocalCluster()
@@ -62,7 +62,7 @@ class ReusedCluster:
         return standing.cluster
 
     def stop(self, cluster: Cluster) -> None:
-        """Begin to empty it, in the background; a cluster that died under its run is ended, its logs go to that run."""
+        """Begin to empty it, in the background. If it died, remove it and give its logs to the run."""
         for standing in [one for one in self._standing if one.cluster is cluster]:
             request, standing.used_by = standing.used_by, None
             try:
@@ -128,7 +128,7 @@ def _leave_a_pointer(request: ClusterRequest, cluster: Cluster) -> None:
 
 
 def _key(request: ClusterRequest) -> str:
-    """Equal for runs that could share a cluster; its workers see the environment it was started in."""
+    """Key that is equal for runs that can share a cluster. The environment counts, because the workers inherit it."""
     settings = {field.name: getattr(request.settings, field.name) for field in fields(request.settings)}
     settings["resources"] = dict(request.settings.resources)
     environment = [dict(request.entry_env), request.env.get("CUDA_VISIBLE_DEVICES")]

@@ -1,4 +1,4 @@
-"""Files in /dev/shm that processes of a run made and, being killed, cannot remove (torch and NCCL leave some)."""
+"""Files in /dev/shm that killed processes of a run leave, for instance those of torch and NCCL."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _DELETED = " (deleted)"
 
 
 class Segments:
-    """Made before the run: what is there by then (a dataset that somebody put into memory) is not the run's."""
+    """The run's files in shared memory. Made before the run: files that exist by then are not the run's."""
 
     def __init__(self, before: frozenset[Path] | None = None) -> None:
         self._before = files_there() if before is None else before
         self._held: frozenset[Path] = frozenset()
 
     def note(self, pids: Iterable[int]) -> frozenset[Path]:
-        """Note the run's files that these processes hold; to be called before they are killed."""
+        """Note the run's files that these processes hold. Call it before they are killed."""
         found = self._of_the_run(files_held_by(pids))
         self._held |= found
         return found
@@ -35,20 +35,20 @@ class Segments:
     def end(
         self, mark: Mark, roots: Iterable[ProcessId | int] = (), *, grace_s: float, under: ProcessId | None = None
     ) -> frozenset[ProcessId]:
-        """Ends processes, with what they have here when they are asked to end, and when they are killed.
+        """End processes and remove their files. The files are noted before the processes are asked to end and killed.
 
-        Returns what is still there.
+        Return the processes that are still there.
         """
         left = end_processes(mark, roots, grace_s=grace_s, before_end=self.note, under=under)
         self.remove()
         return left
 
     def remove(self) -> None:
-        """To be called when they have ended. What others hold by now stays."""
+        """Remove the noted files after the processes have ended. Files that other processes hold stay."""
         remove_unused(self._held)
 
     def _of_the_run(self, files: Iterable[Path]) -> frozenset[Path]:
-        """A folder that was there before is not the run's, with all that is in it."""
+        """Select the run's files. A folder that existed before the run is not the run's, nor are its files."""
         return frozenset(file for file in files if _top(file) not in self._before)
 
 
@@ -60,13 +60,13 @@ def files_there() -> frozenset[Path]:
 
 
 def files_held_by(pids: Iterable[int]) -> frozenset[Path]:
-    """To be asked while the processes live. What has no name any more goes with the last process that holds it."""
+    """Files that living processes hold. Files without a name are left out, because they end with their processes."""
     names = (name for pid in pids for name in (*_mapped(pid), *_opened(pid)))
     return frozenset(Path(name) for name in names if not name.endswith(_DELETED))
 
 
 def remove_unused(files: frozenset[Path]) -> None:
-    """Remove those that no process holds any more."""
+    """Remove the files that no process holds."""
     left = {path for path in files if path.exists()}
     if left:
         left -= files_held_by(int(name) for name in os.listdir("/proc") if name.isdigit())
@@ -76,7 +76,7 @@ def remove_unused(files: frozenset[Path]) -> None:
 
 
 def _top(file: Path) -> Path:
-    """The file, or the folder it is in, right in shared memory."""
+    """The file, or its folder, at the top of shared memory."""
     return Path(_FOLDER, *file.relative_to(_FOLDER).parts[:1]) if file.is_relative_to(_FOLDER) else file
 
 
@@ -89,7 +89,7 @@ def _mapped(pid: int) -> Iterator[str]:
 
 
 def _opened(pid: int) -> Iterator[str]:
-    """A file is opened a moment before it is mapped, and may be used without."""
+    """Yield the names of open files. They may not be mapped yet, or never."""
     with suppress(OSError):
         for descriptor in os.listdir(f"/proc/{pid}/fd"):
             with suppress(OSError):  # closed meanwhile

@@ -1,4 +1,4 @@
-"""The child process that stays connected to a standing cluster and empties it between two runs."""
+"""The child process that stays connected to a shared cluster and empties it between two runs."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _ANSWERS_WITHIN_S = _PATIENCE_S + 10.0
 
 
 class Sweeper:
-    """Asked when a run has ended, answers before the next one: the work is done in between."""
+    """Asks for a sweep when a run has ended, and reads the answer before the next run."""
 
     def __init__(self, python: str, env: dict[str, str], log_path: Path) -> None:
-        """`env` holds the cluster's address and token, but not its mark: no run is to be measured by its sweeper."""
+        """`env` has the cluster's address and token, but not its mark, so that no run is measured with the sweeper."""
         program = Path(__file__).with_name("sweeper_program.py")
         command = Command(python, program, env, (str(_PATIENCE_S),), log_path, own_mark=env.get(CLUSTER_VARIABLE, ""))
         self._child = Program(command)
@@ -35,7 +35,7 @@ class Sweeper:
         self._asked += 1
 
     def what_is_left(self) -> list[str]:
-        """Wait for the sweep; the actors, jobs and objects of runs that are still there."""
+        """Wait for the sweep; return the actors, jobs and objects that are still there."""
         left: list[str] = []
         while self._asked:
             left = self._child.answer(_ANSWERS_WITHIN_S)["left"]

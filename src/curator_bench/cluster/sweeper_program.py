@@ -1,7 +1,7 @@
-"""The program that empties a standing cluster between two runs: actors, placement groups, drivers, their objects.
+"""Program that empties a shared cluster between two runs: actors, placement groups, drivers, their objects.
 
-It is run by path, in the interpreter of the cluster, stands alone, and stays connected, since connecting takes half a
-second. For every line it reads it sweeps once and answers with a line of JSON. It ends when its input does.
+It runs by path, in the cluster's interpreter, and imports nothing of ours. It stays connected, because connecting takes
+half a second. For each line that it reads, it sweeps once and answers with a line of JSON. It ends with its input.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Sweeper:
         self._own_job = self._ray.get_runtime_context().get_job_id()
 
     def sweep(self) -> list[str]:
-        """Names what could not be removed."""
+        """Empty the cluster; return the names of everything that could not be removed."""
         began = time.monotonic()
         while True:
             self._kill_named_actors()
@@ -57,7 +57,7 @@ class Sweeper:
             time.sleep(LOOK_EVERY_S)
 
     def _kill_named_actors(self) -> None:
-        """An actor without a name goes with its driver; one that was detached besides cannot be reached at all."""
+        """Kill named actors. Unnamed ones end with their drivers, or are detached and cannot be reached."""
         for name in self._ray.util.list_named_actors(all_namespaces=True):
             with contextlib.suppress(ValueError):  # gone meanwhile
                 self._ray.kill(self._ray.get_actor(name["name"], namespace=name["namespace"]), no_restart=True)
@@ -68,7 +68,7 @@ class Sweeper:
             self._groups.remove_placement_group(self._groups.PlacementGroup(identity))
 
     def _end_drivers(self) -> None:
-        """Only those that carry this cluster's token: their numbers may be another's by now."""
+        """End the drivers with this cluster's token. Without that check, a reused pid could be another process."""
         token = f"\0RAY_AUTH_TOKEN={os.environ['RAY_AUTH_TOKEN']}\0".encode()
         for job in self._open_jobs():
             with contextlib.suppress(OSError, KeyError, ValueError):
@@ -78,7 +78,7 @@ class Sweeper:
                         os.kill(pid, signal.SIGKILL)
 
     def _actors(self) -> list[str]:
-        """Asked for by state: the dead ones of a long session are many."""
+        """List actors by state, because a long session has many dead ones."""
         living = [actor for state in LIVING for actor in self._state.actors(actor_state_name=state).values()]
         return [f"actor {actor['ActorClassName']} {actor['Name']}".rstrip() for actor in living]
 
@@ -89,7 +89,7 @@ class Sweeper:
         return [f"driver {job['DriverPid']} of job {job['JobID']}" for job in self._open_jobs()]
 
     def _resources(self) -> list[str]:
-        """Resources that are still in use, by objects or by tasks that have not ended yet."""
+        """List resources that objects or tasks still use."""
         there, free = self._ray.cluster_resources(), self._ray.available_resources()
         used = {name: amount - free.get(name, 0.0) for name, amount in there.items()}
         return [f"{amount:g} of {name}" for name, amount in used.items() if amount > ROUNDING]

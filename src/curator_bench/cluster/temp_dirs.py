@@ -1,7 +1,7 @@
-"""The private temporary folders of clusters, each with a note of whose it is, so that none outlives its owner.
+"""Private temporary folders of clusters. Each has a note that names its owner, so that none outlives the owner.
 
-Ray opens its own folder to everybody, so it stands in one that only we may enter. Nothing that another user put into
-the system's temporary directory is read, followed, moved or removed.
+Ray opens its own folder to all users, so it is inside a folder that only we can enter. No file of another user in the
+system's temporary directory is read, followed, moved or removed.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class _Note:
 
 
 def make_temp_dir(marker: str, mark: Mark) -> Path:
-    """A new folder that only we may enter."""
+    """Make a new folder that only we can enter."""
     directory = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=_root()))
     owner = identify(os.getpid()) or ProcessId(0, 0)
     note = _Note(marker, mark.value, owner.pid, owner.started, _where())
@@ -70,15 +70,15 @@ def make_temp_dir(marker: str, mark: Mark) -> Path:
 def rays_folder(directory: Path) -> Path:
     """The folder that Ray gets as its own. Ray opens it to all users, but only we can enter the one around it.
 
-    Short, since the path of a socket may have 107 letters only and Ray adds 64 to what we give it.
+    Its path is short: the path of a socket may have 107 characters, and Ray adds 64 to ours.
     """
     return directory / _RAYS
 
 
 def remove_temp_dir(directory: Path) -> None:
-    """Retried for a moment: what was killed may still be on its way out of the kernel.
+    """Remove the folder. This is tried for a moment, because killed processes may not have ended yet.
 
-    The note goes last, so that whoever finds a removal that was cut short can finish it.
+    The note is removed last, so that another process can finish an interrupted removal.
     """
     deadline = time.monotonic() + REMOVAL_PATIENCE_S
     while not _removed(directory) and time.monotonic() < deadline:
@@ -105,7 +105,7 @@ def _removed(directory: Path) -> bool:
 
 
 def _close_to_others(directory: Path) -> None:
-    """A script that opened the folder to others has let them put things there while we remove what is in it."""
+    """Make the folder private again, so that other users cannot add files while it is removed."""
     with _opened(directory) as handle:
         os.fchmod(handle, 0o700)
 
@@ -117,7 +117,7 @@ def _names_in(directory: Path) -> list[str]:
 
 @contextmanager
 def _opened(directory: Path) -> Iterator[int]:
-    """A folder of ours, not what a link leads to."""
+    """Open our own folder. A link in its place is refused."""
     with open_folder(directory, below=directory.parent, ours=True, to_list=True) as handle:
         yield handle
 
@@ -130,8 +130,8 @@ def _remove(path: Path) -> None:
 def remove_leftovers(marker: str | None = None) -> None:
     """End the clusters of a run and remove what they left; without a marker, of all runs whose process is dead.
 
-    For whoever cleans up after a process that was killed: a guard, or the next start of a cluster. A note that others
-    could have written counts for nothing.
+    A guard or the next start of a cluster calls this after a process was killed. A note that other users could have
+    written is ignored.
     """
     for directory in _private_folders():
         note = _note_in(directory)
@@ -143,7 +143,7 @@ def remove_leftovers(marker: str | None = None) -> None:
 
 
 def _private_folders() -> Iterator[Path]:
-    """Those that are ours and that nobody else may enter."""
+    """Yield our own folders that nobody else can enter."""
     for directory in _root().glob(f"{_PREFIX}*"):
         with suppress(OSError), _opened(directory) as handle:
             if not stat.S_IMODE(os.fstat(handle).st_mode) & 0o077:
@@ -151,7 +151,7 @@ def _private_folders() -> Iterator[Path]:
 
 
 def _note_in(directory: Path) -> _Note | None:
-    """None where there is none that is whole."""
+    """Read the note of a folder; None if it is missing or incomplete."""
     file = directory / _OWNER_FILE
     try:
         text = safe_files.read_text(file, below=directory.parent, most_bytes=_LARGEST_NOTE, ours=True)
@@ -165,7 +165,7 @@ def _note_in(directory: Path) -> _Note | None:
 
 
 def _remove_unclaimed(directory: Path) -> None:
-    """Whoever made it was killed before it could say whose it is. What else has such a name is somebody else's."""
+    """Remove an old folder of ours whose maker was killed before it wrote the note. Other folders are left alone."""
     with suppress(OSError):
         is_old = time.time() - directory.lstat().st_mtime > _NOTED_WITHIN_S
         if is_old and all(name.startswith(_HALF_WRITTEN) for name in _names_in(directory)):
@@ -173,7 +173,7 @@ def _remove_unclaimed(directory: Path) -> None:
 
 
 def _where() -> str:
-    """Process numbers mean something on one machine, in one container, until the next boot."""
+    """Host, boot and container, within which pids are comparable."""
     parts = [socket.gethostname()]
     for path in ("/proc/sys/kernel/random/boot_id", "/proc/self/ns/pid"):
         with suppress(OSError):
@@ -183,7 +183,7 @@ def _where() -> str:
 
 @functools.cache
 def _root() -> Path:
-    """Not what TMPDIR says, which may be long, unless /tmp is none where others leave our folders their names."""
+    """The parent of our folders: /tmp, because TMPDIR may be long; TMPDIR if others can rename files in /tmp."""
     writable = [Path(folder) for folder in ("/tmp", tempfile.gettempdir()) if os.access(folder, os.W_OK | os.X_OK)]
     for folder in writable:
         if _keeps_names(folder):

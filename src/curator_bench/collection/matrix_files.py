@@ -1,6 +1,6 @@
-"""Which files in a folder are matrices: those that pytest would collect, and that have something of a matrix in them.
+"""Find the matrices in a folder: files that pytest would collect and that have a key of a matrix.
 
-Names are looked at first: this runs in every project that has the plugin installed.
+Names are checked first, because this runs in every project that has the plugin installed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from curator_bench.options.declaration import DEFAULT_PATTERNS
 
 NOT_RECURSED = ("*.egg", ".*", "_darcs", "build", "CVS", "dist", "node_modules", "venv", "{arch}")
-"""pytest's default of `norecursedirs`."""
+"""Default of pytest's `norecursedirs`."""
 _YAML = (".yaml", ".yml")
 _MOST_BYTES = 64 * 1024 * 1024
 SUFFIXES = (*_YAML, ".json")
@@ -27,7 +27,7 @@ _OLD_KEYS = frozenset(
 
 
 def matrices_in(places: Iterable[Path]) -> Iterator[Path]:
-    """The matrices that pytest would collect. A file that is named is taken whatever it holds."""
+    """Yield the matrices that pytest would collect. A file that is named counts whatever its content."""
     for place in places:
         if place.is_file():
             if place.suffix in SUFFIXES:
@@ -41,7 +41,7 @@ def matrices_in(places: Iterable[Path]) -> Iterator[Path]:
 
 
 def files_below(folder: Path, patterns: Sequence[str], not_recursed: Sequence[str]) -> Iterator[Path]:
-    """The files with such a name, in folders that pytest enters."""
+    """Yield the files whose names match, in folders that pytest enters."""
     for top, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not _is_skipped(os.path.join(top, name), name, not_recursed))
         for name in sorted(files):
@@ -50,7 +50,7 @@ def files_below(folder: Path, patterns: Sequence[str], not_recursed: Sequence[st
 
 
 def _is_skipped(folder: str, name: str, patterns: Iterable[str]) -> bool:
-    """As `norecursedirs` is read: a pattern with a slash is for the whole path."""
+    """True if pytest skips the folder. A pattern with a slash is matched with the whole path, as in `norecursedirs`."""
     if name == "__pycache__":
         return True
     for pattern in patterns:
@@ -61,7 +61,7 @@ def _is_skipped(folder: str, name: str, patterns: Iterable[str]) -> bool:
 
 
 def is_matrix(file: Path) -> bool:
-    """True for a file with `entries` or another key of a matrix. Others have files of that name, too."""
+    """True for a file with `entries` or another key of a matrix. Other tools also have files with such names."""
     try:
         return file.is_file() and any(key == "entries" or key in _known_keys() for key in _top_level_keys(file))
     except OSError:
@@ -75,7 +75,7 @@ def _known_keys() -> frozenset[str]:
 
 
 def _top_level_keys(file: Path) -> Iterator[str]:
-    """The keys of a file's mappings. Of one with a mistake: those above it, and `entries` wherever a line begins so."""
+    """Yield the keys of a file's mappings. In an invalid file: keys before the error, and `entries` anywhere."""
     import yaml
 
     with file.open("rb") as text:

@@ -234,7 +234,7 @@ def _children() -> list[int]:
 
 
 def _is_marked(pid: int, brand: int) -> bool:
-    """As the bench and its guard find it (see processes.py)."""
+    """True if the process has the marks of the run, as processes.py checks them."""
     environment, limits = _content(f"/proc/{pid}/environ"), _content(f"/proc/{pid}/limits")
     return _VARIABLE in environment or (brand > 0 and b"%d" % brand in limits.partition(_LIMIT)[2].split(None, 1)[:1])
 

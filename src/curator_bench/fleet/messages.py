@@ -40,7 +40,7 @@ class Node:
     address: str
     resources: Mapping[str, float] = field(default_factory=dict)
     name: str = ""
-    """For the user, if its host has several nodes."""
+    """Name for the user if the host has several nodes."""
 
     def __str__(self) -> str:
         told = ", ".join(_shown(name, amount) for name, amount in self.resources.items() if _is_shown(name))
@@ -110,7 +110,7 @@ class Where:
     machine_id: str = ""
     pid: int = 0
     name: str = ""
-    """For the user: the host, with the node's id if the host has several."""
+    """Name for the user: the host, with the node's id if the host has several."""
 
     def __str__(self) -> str:
         return self.name or self.host

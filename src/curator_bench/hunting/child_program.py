@@ -36,7 +36,7 @@ def _not_started(program: str, error: OSError) -> int:
 
 
 def _end_with_the_hunt(descriptor: int) -> None:
-    """Wait until the parent is gone. Interrupt the group, so that pytest records its runs; later kill what is left."""
+    """Wait until the parent is gone. Then interrupt the group, so that pytest records its runs, and kill it later."""
     os.read(descriptor, 1)  # nothing is ever written, so this returns when the other end is closed
     os.killpg(0, signal.SIGINT)
     time.sleep(_GRACE_S)

@@ -233,6 +233,11 @@ def _is_guard(process: ProcessId) -> bool:
     return bool(_carries(process.pid, Mark("1", GUARD_VARIABLE)))
 
 
+def resume(process: ProcessId) -> None:
+    """Let a stopped process go on."""
+    _send(process, signal.SIGCONT)
+
+
 def _pauses() -> Iterator[float]:
     pause_s = _FIRST_PAUSE_S
     while True:

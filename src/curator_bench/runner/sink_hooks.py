@@ -102,7 +102,7 @@ class SinkHooks:
                 terminalreporter.write_line(line, yellow=line.startswith("warning:"))
 
     def _told(self) -> Dispatcher:
-        """Return the dispatcher. Sinks hear of a session when its first run starts."""
+        """Return the dispatcher. Sinks are told of a session when its first run starts."""
         if self._dispatcher is None:
             session = self._session()
             source = source_of(self._benchmarks)

@@ -1,4 +1,4 @@
-"""Counts words with Ray. A benchmark script is a program of its own: it takes options and leaves three files.
+"""Count words with Ray. A benchmark script is an ordinary program that takes options and writes three files.
 
 By hand: `curator-bench command matrix.yaml 'word_count[2]'` prints its command line.
 """
@@ -17,7 +17,7 @@ WORDS_PER_DOCUMENT = 200
 
 
 def documents(count: int) -> list[str]:
-    """Return the same texts every time, because a benchmark is measured on data that does not change."""
+    """Return the same texts in each run, so that runs can be compared."""
     draw = random.Random(1)
     words = [f"word{number}" for number in range(1000)]
     return [" ".join(draw.choices(words, k=WORDS_PER_DOCUMENT)) for _ in range(count)]
