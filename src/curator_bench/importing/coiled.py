@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import quote
 
 from curator_bench.errors import BenchError, Mistake
-from curator_bench.importing.found import Found, FoundRun, moment_of, stable_uid
+from curator_bench.importing.found_runs import Found, FoundRun, moment_of, stable_uid
 from curator_bench.store.records import METRIC_OF_COLUMN, Figures, RunEnd, RunStart, SessionRecord, StoredRun
 from curator_bench.values import Place, Scalar, Subject, Verdict
 
