@@ -119,7 +119,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     config = session.config
     if not benchmarks.has_matrix(config) or hasattr(config, "workerinput") or config.option.collectonly:
         return
-    from curator_bench.runner.missing_scripts import check_scripts
+    from curator_bench.runner.controller import check_scripts
 
     try:
         check_scripts(config, session.items)

@@ -115,9 +115,9 @@ def _as_file(source: Source, name: str) -> Iterator[Path]:
     """Yield the path of a matrix. A dict is written to a file, which no other matrix may replace during the block."""
     if not isinstance(source, Mapping):
         if not isinstance(source, str | os.PathLike):
-            raise BenchError(f"run_matrix: found {source!r}, expected a path, or a dict that says what a matrix says")
+            raise BenchError(f"run_matrix: found {source!r}, expected a path, or a dict with the keys of a matrix")
         if not os.path.exists(source):
-            raise BenchError(f"run_matrix: there is no {os.path.abspath(source)}")
+            raise BenchError(f"run_matrix: no such file or folder: {os.path.abspath(source)}")
         yield Path(source)
         return
     if not is_safe_name(name):
@@ -216,7 +216,7 @@ def _session_dir(output: str, results: Path | None, session: str) -> Path:
     """Return the session's folder: from pytest's last lines, or else from `results`."""
     said = [line.removeprefix("Session: ") for line in output.splitlines() if line.startswith("Session: ")]
     if not said and not session:
-        raise BenchError(f"run_matrix: there is nothing to go on with:\n{output.strip()}")
+        raise BenchError(f"run_matrix: there is no session to resume:\n{output.strip()}")
     return Path(said[-1]) if said else (results or Path("results").absolute()) / session
 
 

@@ -72,7 +72,7 @@ def test_an_address_where_nothing_is_is_an_error(clusters: Clusters, bench: Benc
         closed.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{closed.getsockname()[1]}"
         with (
-            pytest.raises(ClusterError, match=f"ray: address: {address}: nothing takes connections"),
+            pytest.raises(ClusterError, match=f"ray: address: {address}: nothing accepts connections"),
             clusters.cluster(bench.request(RaySettings(address=address))),
         ):
             pass

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
 import sqlite3
+import time
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 from end_to_end.conftest import Outcome, Project
@@ -147,6 +152,30 @@ def test_in_the_middle_of_a_run(stopped: Project, times: str, options: tuple[str
 def test_while_the_session_ends_everything_is_kept(stopped: Project, moment: str, times: str) -> None:
     outcome = stopped.run("--benchmark", MOMENT=moment, TIMES=times)
     assert_in_order(stopped, outcome, dict.fromkeys("abc", "passed"))
+
+
+@pytest.mark.parametrize(("process", "times"), [("head_program.py", 1), ("gcs_server", 2), ("raylet/raylet", 1)])
+def test_while_a_cluster_starts(project: Project, process: str, times: int) -> None:
+    project.matrix(project.entry("a", "--sleep 60", ray={"num_cpus": 1, "num_gpus": 0}), project.entry("b"))
+    session = project.start("--benchmark")
+    began = time.monotonic()
+    while not any(process in command(one.pid) for one in project.processes()):
+        assert time.monotonic() - began < 60
+        assert session.poll() is None
+        time.sleep(0.005)
+    for _ in range(times):
+        os.killpg(session.pid, signal.SIGINT)
+        time.sleep(0.2)
+    assert_in_order(project, project.outcome(session), {"a": "interrupted"})
+    notes = (folder / "owner.json" for folder in Path("/tmp").glob("cb-*"))
+    assert not [note for note in notes if note.exists() and json.loads(note.read_text())["pid"] == session.pid]
+
+
+def command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text()
+    except OSError:  # ended meanwhile
+        return ""
 
 
 def test_when_all_is_said_it_changes_nothing(stopped: Project) -> None:

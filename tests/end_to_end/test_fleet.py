@@ -228,7 +228,7 @@ def test_lines_say_where_runs_are(outcome: Outcome) -> None:
     ("options", "message"),
     [
         (["--bench-fleet", "local", "-n", "2"], "-n with --bench-fleet"),
-        (["--bench-max-runs", "2"], "--bench-max-runs is of use only with --bench-fleet"),
+        (["--bench-max-runs", "2"], "--bench-max-runs has an effect only with --bench-fleet"),
         (["--bench-fleet", "local", "--bench-gpus", "0,0"], "expected different numbers or ids"),
         (["--bench-fleet", "local", "--bench-max-runs", "0"], "a whole number of at least 1"),
         (["--bench-fleet", "local", "--bench-runs-per-gpu", "x"], "a whole number of at least 1"),
@@ -236,8 +236,8 @@ def test_lines_say_where_runs_are(outcome: Outcome) -> None:
         (["--bench-fleet", "local", "--bench-results", "script.py"], "results cannot be written"),
         (["--bench-fleet", "locl"], "expected local, auto, HOST:PORT or ray://HOST:PORT"),
         (["--bench-fleet", "127.0.0.1:99999"], "expected local, auto, HOST:PORT or ray://HOST:PORT"),
-        (["--bench-fleet", "127.0.0.1:1"], "nothing takes connections there"),
-        (["--bench-fleet", "ray://127.0.0.1:1"], "nothing takes connections there"),
+        (["--bench-fleet", "127.0.0.1:1"], "nothing accepts connections there"),
+        (["--bench-fleet", "ray://127.0.0.1:1"], "nothing accepts connections there"),
     ],
 )
 def test_what_cannot_be_meant_is_one_message(project: Project, options: list[str], message: str) -> None:

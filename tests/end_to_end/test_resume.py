@@ -337,7 +337,7 @@ def lines_of(project: Project, name: str) -> list[dict[str, object]]:
     ("where", "runs_again"),
     [
         ("curator_bench.runner.judging.judge_of", True),
-        ("curator_bench.runner.entry_record.finish", True),
+        ("curator_bench.runner.recording.finish_row", True),
         ("curator_bench.runner.reporting.publish", False),
         ("curator_bench.runner.reporting.add_lines", False),
     ],

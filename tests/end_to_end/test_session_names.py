@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from curator_bench.runner.session_file import claim_name
+from curator_bench.runner.joining import claim_name
 
 if TYPE_CHECKING:
     from end_to_end.conftest import Project

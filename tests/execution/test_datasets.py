@@ -198,7 +198,7 @@ def test_what_the_user_has_beside_it_stays_when_it_is_made_again(corpus: Corpus)
 
 def test_a_script_that_fails_is_an_error_with_the_end_of_its_log(corpus: Corpus) -> None:
     code = MAKES_IT + "print('no network'); raise SystemExit(5)"
-    with pytest.raises(DatasetError, match=r"corpus,jsonl could not be made \(exit code 5\)[\s\S]*no network"):
+    with pytest.raises(DatasetError, match=r"corpus,jsonl could not be generated \(exit code 5\)[\s\S]*no network"):
         corpus.ensure(corpus.need(code=code))
 
 
@@ -215,7 +215,7 @@ def test_after_a_failure_what_the_user_puts_there_is_theirs(corpus: Corpus) -> N
 
 
 def test_a_script_that_takes_too_long_is_ended(corpus: Corpus) -> None:
-    with pytest.raises(DatasetError, match=r"could not be made \(its time was over\)"):
+    with pytest.raises(DatasetError, match=r"could not be generated \(its time was over\)"):
         corpus.ensure(corpus.need(seconds=600, timeout_s=0.5))
     assert identify(corpus.makers()[0][0]) is None
 
@@ -259,5 +259,5 @@ def test_a_manifest_holds_no_secrets(corpus: Corpus) -> None:
 def test_a_script_that_is_not_there_is_an_error(corpus: Corpus) -> None:
     need = corpus.need()
     corpus.script.unlink()
-    with pytest.raises(DatasetError, match="the script that makes the dataset corpus,jsonl cannot be read"):
+    with pytest.raises(DatasetError, match="the script that generates the dataset corpus,jsonl cannot be read"):
         corpus.ensure(need)

@@ -131,14 +131,14 @@ def test_what_measures_nothing_is_told_after_its_first_round(project: Path) -> N
     ("text", "problem"),
     [
         ("pyton: python3", "pyton: no such key; did you mean python?"),
-        ("python: no-such-python", "no-such-python is no program here"),
+        ("python: no-such-python", "no-such-python is not a program"),
         ("requirements: none.txt", "none.txt: no such file"),
         ("env: [A]", "env: found ['A'], expected variables with their values"),
         ("- a", "found a list, expected keys of"),
         ("name: a b", "name: found 'a b'"),
         ("env: {A=B: x}", "env: 'A=B' can be no variable"),
         ('env: {A: "\\0"}', "env: A: a variable cannot hold a zero byte"),
-        ("env: [1,\n", ", line 2: no YAML: "),
+        ("env: [1,\n", ", line 2: not YAML: "),
     ],
 )
 def test_mistakes_in_a_file_are_named(tmp_path: Path, text: str, problem: str) -> None:

@@ -20,10 +20,9 @@ from hypothesis import strategies as st
 from curator_bench.files.names import safe_name
 from curator_bench.measure.cgroup import CgroupLimits, count_cpus, read_limits
 from curator_bench.provenance import environment
-from curator_bench.provenance.conda import explicit_text
 from curator_bench.provenance.environment import Provenance
 from curator_bench.provenance.machine import Machine, cpu_model_in, machine_id, rounded_up
-from curator_bench.provenance.packages import SubjectState, packages_text, subject_state
+from curator_bench.provenance.packages import SubjectState, conda_text, packages_text, subject_state
 
 WithGpus = Callable[..., Any]
 SOURCE = Path(__file__).parents[2] / "src"
@@ -328,7 +327,7 @@ def test_a_conda_environment_is_listed_so_that_conda_can_make_it_again(tmp_path:
     )
     (tmp_path / "conda-meta" / "broken.json").write_text("{")
     (tmp_path / "conda-meta" / "history").write_text("==> 2026 <==")
-    assert explicit_text({"CONDA_PREFIX": str(prefix)}) == (
+    assert conda_text({"CONDA_PREFIX": str(prefix)}) == (
         "# platform: linux-64\n"
         "@EXPLICIT\n"
         "https://host/linux-64/zlib-1.2-0.conda#aa\n"
@@ -337,5 +336,5 @@ def test_a_conda_environment_is_listed_so_that_conda_can_make_it_again(tmp_path:
 
 
 def test_outside_of_conda_there_is_no_list(tmp_path: Path) -> None:
-    assert explicit_text({}) is None
-    assert explicit_text({"CONDA_PREFIX": str(tmp_path / "gone")}) is None
+    assert conda_text({}) is None
+    assert conda_text({"CONDA_PREFIX": str(tmp_path / "gone")}) is None

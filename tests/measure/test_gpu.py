@@ -277,7 +277,7 @@ def test_a_row_that_has_no_room_leaves_no_part_of_itself(tmp_path: Path) -> None
     code = """
 import resource
 from pathlib import Path
-from curator_bench.measure.row_file import RowFile
+from curator_bench.measure.samples import RowFile
 resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
 rows, refusals = RowFile(Path("rows.csv"), ["number", "text"]), 0
 for number in range(20):

@@ -19,10 +19,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from curator_bench.measure.memory import MemorySampler
-from curator_bench.measure.portable import PsutilReader
-from curator_bench.measure.procfs import ProcReader
-from curator_bench.measure.time_average import TimeAverage
-from curator_bench.measure.usage import ProcessUsage
+from curator_bench.measure.samples import TimeAverage
+from curator_bench.measure.usage import ProcessUsage, ProcReader, PsutilReader
 
 if TYPE_CHECKING:
     from measure.conftest import Child

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from curator_bench.measure.memory_kills import memory_kills
+from curator_bench.measure.cgroup import memory_kills
 
 
 def test_the_kernels_own_counter_is_read(tmp_path: Path) -> None:

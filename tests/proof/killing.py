@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from end_to_end.conftest import Project
 
-_NOTHING_LEFT_WITHIN_S = 5.0
+NOTHING_LEFT_WITHIN_S = 5.0
 """Where n times as many processes are ready to run as there are cores, n times as long."""
 FULL = os.environ.get("CURATOR_BENCH_PROOF") == "full"
 RAY = {"num_cpus": 1, "num_gpus": 0, "object_store_size": 100_000_000, "start_retries": 0}
@@ -184,12 +184,12 @@ def sleep(moment_s: float) -> None:
 
 
 def nothing_left_within_s() -> float:
-    return _NOTHING_LEFT_WITHIN_S * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+    return NOTHING_LEFT_WITHIN_S * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 
 
-def wait_until_empty(left: Callable[[], list[str]], what: str) -> None:
+def wait_until_empty(left: Callable[[], list[str]], what: str, within_s: float | None = None) -> None:
     began = time.monotonic()
     while found := left():
-        assert time.monotonic() - began < nothing_left_within_s(), found
+        assert time.monotonic() - began < (within_s or nothing_left_within_s()), found
         time.sleep(0.02)
     print(f"{what} {time.monotonic() - began:.2f} s later")

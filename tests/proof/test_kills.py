@@ -5,11 +5,25 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
-from proof.killing import FULL, RAY, Killing, at_random, command, nothing_left_within_s, sleep
+from proof.killing import (
+    FULL,
+    NOTHING_LEFT_WITHIN_S,
+    RAY,
+    Killing,
+    at_random,
+    command,
+    nothing_left_within_s,
+    sleep,
+    wait_until_empty,
+)
 
 MOMENTS = range(25 if FULL else 2)
 FEW_MOMENTS = range(5 if FULL else 1)
@@ -26,6 +40,28 @@ def test_sigkill_of_pytest_at_any_moment_leaves_nothing(killing: Killing, number
         process.wait()
         killing.wait_until_nothing_is_left()
     killing.next_run_starts()
+
+
+@pytest.mark.parametrize("number", range(20 if FULL else 1))
+def test_ctrl_c_once_or_twice_at_any_moment_is_one_message_and_leaves_nothing(killing: Killing, number: int) -> None:
+    """From the moment that the bench has taken Ctrl-C over, while Ray starts included."""
+    killing.matrix(killing.entry("one", 1, ""), killing.entry("two", 60), ray=RAY)
+    chance = at_random(number)
+    with killing.running("--benchmark") as process:
+        _wait_for_process(killing, "guard_program")
+        sleep(chance.uniform(0, 10))
+        killing.look()
+        for _ in range(1 + number % 2):
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGINT)
+            sleep(chance.uniform(0, 1))
+        assert process.wait(timeout=60) == pytest.ExitCode.INTERRUPTED, killing.output
+        killing.wait_until_nothing_is_left()
+    assert "Traceback" not in killing.output
+    assert killing.output.count("KeyboardInterrupt !") + killing.output.count("Ctrl-C") == 1, killing.output
+    for name in ("one", "two"):
+        if (killing.project.session_dir / name / "results.json").exists():
+            assert killing.project.outcome_of(name)["verdict"] in ("passed", "interrupted")
 
 
 @pytest.mark.parametrize("number", MOMENTS)
@@ -133,6 +169,38 @@ def test_sigkill_of_the_controller_of_xdist_ends_its_workers(killing: Killing, n
         process.wait()
         killing.wait_until_nothing_is_left()
     killing.next_run_starts()
+
+
+BUSY_PER_CORE = 4
+
+
+@pytest.mark.parametrize("number", FEW_MOMENTS)
+def test_on_a_busy_machine_the_workers_of_a_killed_controller_end_within_n_times_five_seconds(
+    killing: Killing, number: int
+) -> None:
+    """The load that the system reports lags behind by a minute, so what is promised is counted out here."""
+    killing.matrix(killing.entry("one", 60), killing.entry("two", 60), ray=RAY if FULL else False)
+    within_s = max(NOTHING_LEFT_WITHIN_S * (BUSY_PER_CORE + 1), nothing_left_within_s())
+    with killing.running("-n2") as process:
+        killing.wait_for_work("one")
+        killing.wait_for_work("two")
+        with busy(BUSY_PER_CORE * (os.cpu_count() or 1)):
+            sleep(at_random(number).uniform(1, 2))
+            killing.look()
+            process.kill()
+            process.wait()
+            wait_until_empty(killing.left, "nothing was left", within_s)
+
+
+@contextmanager
+def busy(count: int) -> Iterator[None]:
+    with ExitStack() as stack:
+        for _ in range(count):
+            process = stack.enter_context(
+                subprocess.Popen([sys.executable, "-c", "while True: pass"], start_new_session=True)
+            )
+            stack.callback(process.kill)
+        yield
 
 
 def _worker_of(killing: Killing, entry: str) -> int:

@@ -104,7 +104,7 @@ def test_logs_are_linked_where_they_are_or_where_they_are_served(project: Path) 
 def test_a_folder_of_something_else_is_never_replaced(project: Path) -> None:
     (project / "mine").mkdir()
     (project / "mine" / "thesis.txt").touch()
-    assert "mine holds something that is no dashboard" in report(project, "--out", "mine")
+    assert "mine contains something other than a dashboard" in report(project, "--out", "mine")
     assert [file.name for file in (project / "mine").iterdir()] == ["thesis.txt"]
 
 

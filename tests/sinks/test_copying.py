@@ -102,7 +102,7 @@ def test_what_cannot_be_copied_is_told_once_and_copied_later(project: Project, s
     [
         ("abfs://container/x", "--bench-copy-to abfs://container/x needs adlfs for abfs://: pip install adlfs"),
         ("s4://bucket", "--bench-copy-to s4://bucket needs a folder, or a URL that fsspec knows; it knows no s4://"),
-        ("results", "the session itself stands there"),
+        ("results", "it is the folder of the session"),
     ],
 )
 def test_a_place_that_cannot_be_copied_to_is_told_at_the_start(project: Project, url: str, said: str) -> None:

@@ -110,7 +110,7 @@ def test_a_mistake_in_a_sinks_block_is_a_mistake_of_the_matrix(project: Project)
     assert outcome.has(
         "matrix.yaml:4: sinks[mlflow].tracking_ur: unknown key; did you mean 'tracking_uri'?",
         "matrix.yaml:6: sinks[slak].name: unknown sink 'slak'; did you mean 'slack'?",
-        "matrix.yaml:8: sinks[slack].webhook_url: is no URL that begins with https://",
+        "matrix.yaml:8: sinks[slack].webhook_url: is not a URL that begins with https://",
         "matrix.yaml:9: sinks[slack].default_metrics: found a mapping, expected a list",
         "matrix.yaml:12: sinks[./a_script.py:Sink].name: the sink './a_script.py:Sink' cannot be loaded: SystemExit: 2",
         "matrix.yaml:13: sinks[./odd.py:Odd].name: the sink './odd.py:Odd' has <class 'dict'> as config_model",
@@ -349,7 +349,7 @@ def test_resend_knows_what_is_no_session_and_no_sink(project: Project) -> None:
     assert project.run("--benchmark").code == 0
     assert "--sink: unknown sink 'slak'; did you mean 'slack'?" in resend(project, "--sink", "slak").stdout
     assert "results/s: nothing is undelivered to slack" in resend(project, "--sink", "slack").stdout
-    assert "there is no session in" in resend(project, name="results").stdout
+    assert "no session in" in resend(project, name="results").stdout
 
 
 def test_resend_says_what_is_not_known_any_more(project: Project, new_port: Callable[[], int]) -> None:

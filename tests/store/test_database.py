@@ -14,7 +14,7 @@ from sqlalchemy.exc import IntegrityError, OperationalError
 
 from curator_bench.errors import BenchError, MissingExtra
 from curator_bench.store.database import database_url, open_for_reading, open_for_writing
-from curator_bench.store.file_systems import file_system_of, is_on_network
+from curator_bench.store.sqlite import file_system_of, is_on_network
 from curator_bench.store.urls import shown
 
 if TYPE_CHECKING:

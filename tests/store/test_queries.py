@@ -132,7 +132,9 @@ def test_a_misspelt_name_is_said_with_the_nearest_that_exist(bench: Bench) -> No
         with pytest.raises(BenchError, match=r"^no runs of 'remval' are recorded; did you mean 'removal'") as refusal:
             queries.find_entries(connection, "remval")
         assert "\n" not in str(refusal.value)
-        with pytest.raises(BenchError, match=r"^no runs of 'zzz' are recorded$"):
+        with pytest.raises(
+            BenchError, match=r"^no runs of 'zzz' are recorded; `curator-bench history` lists all entries$"
+        ):
             queries.find_entries(connection, "zzz")
         with pytest.raises(BenchError, match=r"^no session 'nigthly' is recorded; did you mean 'nightly'\?$"):
             queries.find_sessions(connection, "nigthly")

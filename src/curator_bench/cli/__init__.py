@@ -16,19 +16,19 @@ _GROUPS = {
         "init": "write a first matrix, script and conftest into a folder",
         "matrix": "list the entries of matrix files, or their mistakes",
         "command": "print the command line of one entry",
-        "paths": "print the directories of matrices, here and in a container",
+        "paths": "print the directories that matrices name, here and in a container",
         "run": "run matrices with the options of the older runners",
     },
     "Results": {
         "sessions": "list the recorded sessions",
-        "show": "show one session and its runs",
-        "history": "show the recorded runs of an entry",
-        "pivot": "print a metric of a session by the values of its axes",
+        "show": "print the runs of a session",
+        "history": "print the recorded runs of an entry",
+        "pivot": "print a metric of a session as a table over its axes",
         "report": "write the dashboard, or a session as Markdown, JSON or JUnit XML",
-        "resend": "deliver what sinks could not deliver",
+        "resend": "deliver the messages that sinks could not deliver",
     },
     "Regressions": {
-        "regressions": "show which metrics changed, since when, and with which commits",
+        "regressions": "print which metrics changed, since when, and with which commits",
         "compare": "compare two sessions, commits, branches or databases",
         "accept": "accept a regression: its level becomes the new normal",
         "bisect": "find the commit that made a benchmark slower",
@@ -68,7 +68,7 @@ class _Lazy(click.Group):
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(VERSION, prog_name="curator-bench")
 def group() -> None:
-    """Benchmarks as pytest test cases. To run them: `pytest FILE_OR_FOLDER --benchmark`."""
+    """Benchmarks as pytest test cases. To run and record them: `pytest FILE_OR_FOLDER --benchmark`."""
 
 
 def main() -> None:

@@ -34,11 +34,13 @@ class _Command(QuestionCommand, WithPytestArgs):
 @click.command("ab", cls=_Command)
 @click.argument("files", nargs=-1, type=click.Path(path_type=Path), metavar="A.yaml B.yaml …")
 @click.option("--repeat", type=click.IntRange(_FEWEST), default=5, show_default=True, help="rounds of each environment")
-@click.option("--metric", "metrics", multiple=True, help="this metric (repeatable); otherwise all with a direction")
-@click.option("--better", type=click.Choice(["less", "more"]), help="of --metric, where its name does not tell")
+@click.option(
+    "--metric", "metrics", multiple=True, help="this metric (repeatable); default: all with a known direction"
+)
+@click.option("--better", type=click.Choice(["less", "more"]), help="if the name of --metric does not tell")
 @min_effect_option("changes")
-@click.option("--fail", is_flag=True, help="exit with 1 when there is a regression against A")
-@click.option("--fresh", is_flag=True, help="begin anew where the same comparison was interrupted")
+@click.option("--fail", is_flag=True, help="exit with 1 if there is a regression against A")
+@click.option("--fresh", is_flag=True, help="start again instead of continuing an interrupted comparison")
 @click.option("--json", "as_json", is_flag=True, help="print JSON instead of a table")
 @db_option
 def command(
@@ -53,14 +55,14 @@ def command(
     database: str,
     pytest_args: tuple[str, ...],
 ) -> None:
-    """Run the same benchmarks in environments A, B, … in turns (A B B A …), and show how each differs from A.
+    """Run the same benchmarks in environments A, B, … in turns, and show how each differs from A.
 
-    A file has `python` (an interpreter) or `requirements` (a file or a list, installed into a venv of its own), `env`
-    and `matrix` (overlays). A is measured twice as often as the others: A against A is the null test. Arguments after
+    The keys of a file are `python` (an interpreter), `requirements` (a file or a list, installed into a new venv),
+    `env` and `matrix` (overlays). A is measured twice as often as the others, and compared with itself. Arguments after
     -- are for pytest. All measurements are in the database, so the same command continues after an interruption.
 
-    The exit code is 1 with --fail when there is a regression, and 2 if nothing could be compared. With --fail it is
-    also 2 for a metric that A measured and another environment did not.
+    The exit code is 2 if nothing could be compared. With --fail it is 1 if there is a regression, and 2 if another
+    environment lacks a metric of A.
     """
     from curator_bench.hunting.children import Stopped, stoppable
     from curator_bench.hunting.environments import read, ready
@@ -76,7 +78,7 @@ def command(
             comparison = replace(comparison, environments=[ready(one, Path(folder)) for one in wanted])
             comparison.measure(repeat, _tell)
     except Stopped as stopped:
-        _tell(f"{stopped}; what was measured is in sessions {comparison.session}-…; the same command goes on")
+        _tell(f"{stopped}; the measurements are in sessions {comparison.session}-…; the same command continues")
         sys.exit(stopped.exit_code)
     found = _found(comparison, repeat, metrics, better, min_effect)
     _report(found, comparison, min_effect, as_json=as_json)
@@ -93,7 +95,7 @@ def _tell(text: str) -> None:
 def _refuse_namesakes(environments: Sequence[Environment]) -> None:
     names = [one.name for one in environments]
     if len(set(names)) < len(names):
-        raise BenchError(f"environments need different names, found {', '.join(names)}: say `name` in the files")
+        raise BenchError(f"environments need different names, found {', '.join(names)}: set `name` in the files")
 
 
 def _begun(asked: Comparison, rounds: int, *, fresh: bool) -> Comparison:
@@ -132,7 +134,7 @@ def _found(
     found = _without_null(list(by_side.values()))
     if not found:
         known = ", ".join(sorted({series.metric for series in first})[:20])
-        raise BenchError(f"nothing to compare: what {comparison.environments[0].name} measured is {known or 'nothing'}")
+        raise BenchError(f"nothing to compare: {comparison.environments[0].name} measured {known or 'nothing'}")
     missing = [
         (series, one.name)
         for series in chosen

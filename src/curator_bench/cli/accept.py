@@ -21,7 +21,7 @@ def _said(_context: click.Context, _option: click.Parameter, why: str) -> str:
 @click.command("accept")
 @click.argument("entry")
 @click.argument("metric")
-@click.option("--why", required=True, callback=_said, help="kept with it in the database")
+@click.option("--why", required=True, callback=_said, help="reason, which is recorded")
 @click.option("--better", type=click.Choice(["less", "more"]), help="as for `curator-bench regressions`")
 @click.option("--branch", help="as for `curator-bench regressions`")
 @min_effect_option("changes")
@@ -29,9 +29,9 @@ def _said(_context: click.Context, _option: click.Parameter, why: str) -> str:
 def command(
     entry: str, metric: str, why: str, better: str | None, branch: str | None, min_effect: float, database: str
 ) -> None:
-    """Accept the current level of METRIC of ENTRY.
+    """Accept the current level of METRIC of ENTRY as normal.
 
-    This closes its regressions and its drift, and gates compare with this level from now on.
+    This closes its regressions and its drift. From now on, gates compare with this level.
     """
     from curator_bench.cli.judged_history import Query, judge_history
     from curator_bench.store import queries

@@ -26,18 +26,18 @@ _DO_NOT_DIFFER, _IN_DOUBT = 3, 4
 
 
 @click.command("bisect", cls=WithPytestArgs)
-@click.option("--repo", type=click.Path(path_type=Path, exists=True), default=".", help="the checkout to hunt in")
+@click.option("--repo", type=click.Path(path_type=Path, exists=True), default=".", help="the checkout to bisect")
 @click.option("--good", required=True, metavar="REF", help="a commit that is fast enough")
 @click.option("--bad", required=True, metavar="REF", help="a later commit that is not")
-@click.option("--entry", required=True, metavar="NAME", help="its name or id; a benchmark in Python by its node id")
-@click.option("--metric", required=True, help="what got worse")
-@click.option("--better", type=click.Choice(["less", "more"]), help="where the metric's name does not tell")
+@click.option("--entry", required=True, metavar="NAME", help="name or id of the entry; node id of a Python benchmark")
+@click.option("--metric", required=True, help="the metric that got worse")
+@click.option("--better", type=click.Choice(["less", "more"]), help="if the metric's name does not tell")
 @min_effect_option("differences")
-@click.option("--install", metavar="COMMAND", help='after each checkout, in --repo: "pip install -e ."')
-@click.option("--skip-build-failures", is_flag=True, help="go on without commits that cannot be installed")
-@click.option("--runs", type=click.IntRange(3), default=5, show_default=True, help="of a commit before the first look")
-@click.option("--max-runs", type=click.IntRange(5), default=30, show_default=True, help="of a commit")
-@click.option("--fresh", is_flag=True, help="measure anew what an earlier hunt of the same has measured")
+@click.option("--install", metavar="COMMAND", help='command to run after each checkout: "pip install -e ."')
+@click.option("--skip-build-failures", is_flag=True, help="skip commits that cannot be installed")
+@click.option("--runs", type=click.IntRange(3), default=5, show_default=True, help="fewest runs of a commit")
+@click.option("--max-runs", type=click.IntRange(5), default=30, show_default=True, help="most runs of a commit")
+@click.option("--fresh", is_flag=True, help="ignore what an earlier bisect of the same has measured")
 @click.option("--json", "as_json", is_flag=True, help="print JSON instead of a table")
 @db_option
 def command(
@@ -64,7 +64,7 @@ def command(
     the database, so the same command continues after an interruption. PYTEST_ARGS are the files pytest runs; without
     them, the matrices in benchmarks/ or in this folder.
 
-    The exit code is 0 with a culprit, 3 if good and bad do not differ, 4 if too many commits cannot be judged.
+    The exit code is 0 if the commit was found, 3 if good and bad do not differ, 4 if too many commits cannot be judged.
     """
     from curator_bench.hunting.bench import Bench
     from curator_bench.hunting.bisecting import Bisection, Wish
@@ -88,7 +88,7 @@ def command(
         with stoppable():
             outcome = Bisection(repository, bench, wish, hunt, session, _tell).run(*ends)
     except Stopped as stopped:
-        _tell(f"{stopped}; {repository.top} is as it was; the same command goes on")
+        _tell(f"{stopped}; {repository.top} is restored; the same command continues")
         sys.exit(stopped.exit_code)
     _report(outcome, commits, bench, hunt, repository, as_json=as_json)
     sys.exit(_code(outcome))
@@ -99,7 +99,9 @@ def _direction(metric: str, declared: str | None) -> Any:
 
     found = better_of(metric, declared)
     if found is None:
-        raise BenchError(f"whether less or more of {metric} is better is not known: say --better less or --better more")
+        raise BenchError(
+            f"it is not known whether {metric} should be small or large: add --better less or --better more"
+        )
     return found
 
 
@@ -183,7 +185,7 @@ def _said(outcome: Outcome, tried: Sequence[Tried], bench: Bench, hunt: Hunt, re
         what = {
             Word.IMPROVEMENT: "the bad commit is better than the good one",
             Word.NO_CHANGE: f"good and bad do not differ by {tables.share(hunt.min_effect)} or more",
-        }.get(outcome.difference, f"{hunt.most} runs of each do not decide it; more (--max-runs) would")
+        }.get(outcome.difference, f"{hunt.most} runs of each do not decide it; raise --max-runs")
         ends = f"{tables.change(outcome.ends.change)}, interval {tables.interval(outcome.ends.interval)}"
         yield f"{outcome.difference}: {what} ({bench.metric} {ends})"
         yield "There is nothing to bisect."

@@ -44,7 +44,7 @@ class _NeverBad(WithPytestArgs):
 
 @click.command("bisect-step", cls=_NeverBad)
 @click.option(
-    "--skip-broken", is_flag=True, help="commits whose benchmark crashes or times out cannot be judged; otherwise bad"
+    "--skip-broken", is_flag=True, help="skip commits whose benchmark crashes or times out; otherwise they are bad"
 )
 def command(skip_broken: bool, pytest_args: tuple[str, ...]) -> None:
     """Run pytest and judge the commit: `git bisect run curator-bench bisect-step -- benchmarks -k NAME`.

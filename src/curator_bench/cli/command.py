@@ -22,7 +22,7 @@ RESULTS_OPTION = "--benchmark-results-path"
 @overlay_option
 @datasets_option
 @repo_option
-@click.option("--dir", "directory", default="manual_run", show_default=True, help="what {session_entry_dir} stands for")
+@click.option("--dir", "directory", default="manual_run", show_default=True, help="value of {session_entry_dir}")
 def command(
     file: Path, entry: str, overlays: tuple[Path, ...], datasets: Path | None, curator_repo: str | None, directory: str
 ) -> None:

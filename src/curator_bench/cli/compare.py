@@ -32,10 +32,12 @@ _MARKS = {"regression": "🔴", "improvement": "🟢", "inconclusive": "🟡"}
 @click.argument("a")
 @click.argument("b")
 @db_option
-@click.option("--metric", help="this metric only")
-@click.option("--better", type=click.Choice(["less", "more"]), help="of metrics that tell no direction by their name")
+@click.option("--metric", help="only this metric")
+@click.option(
+    "--better", type=click.Choice(["less", "more"]), help="better direction of metrics whose name does not tell"
+)
 @min_effect_option("changes")
-@click.option("--fail", is_flag=True, help="exit code 1 when there is a regression")
+@click.option("--fail", is_flag=True, help="exit with 1 if there is a regression")
 @click.option("--markdown", "as_markdown", is_flag=True, help="print a table for a pull request")
 @click.option("--json", "as_json", is_flag=True, help="print JSON instead of a table")
 def command(
@@ -51,10 +53,10 @@ def command(
 ) -> None:
     """Compare the measurements of A with those of B.
 
-    Each is the name or uid of a session, a commit, a branch, or a database file or URL. The noise of a metric is learnt
+    Each is the name or uid of a session, a commit, a branch, or a database file or URL. The noise of a metric comes
     from all its runs.
 
-    The exit code is 1 with --fail when there is a regression, and 2 if nothing could be compared.
+    The exit code is 2 if nothing could be compared. With --fail it is 1 if there is a regression.
     """
     from curator_bench.cli.comparison import compare_sides
 
@@ -91,7 +93,7 @@ def _sides(a: str, b: str, database: str, metric: str | None) -> Sides:
         everything, declared = _known(connection, metric)
         in_a, in_b = (set(sessions_meant(connection, named)) for named in (a, b))
     if in_a <= in_b:
-        raise BenchError(f"every session of {a} is one of {b}, too: there is nothing to compare")
+        raise BenchError(f"every session of {a} is also one of {b}: there is nothing to compare")
     return Sides(only(everything, in_a - in_b), only(everything, in_b), beside(everything, in_b, in_a), declared)
 
 

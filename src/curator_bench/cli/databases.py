@@ -36,8 +36,7 @@ db_option = click.option(
     metavar="PATH|URL",
     default=_default,
     callback=_named,
-    help="the database; otherwise that of `pytest --benchmark` here: CURATOR_BENCH_DB, DB_NAME, the ini key"
-    " benchmark_db, or benchmark.db in the rootdir",
+    help="the database (default: the one that `pytest --benchmark` uses here)",
 )
 
 

@@ -20,7 +20,7 @@ from curator_bench.errors import BenchError
 @click.command("export")
 @db_option
 @click.option("--format", "form", type=click.Choice(["jsonl", "csv", "parquet"]), required=True)
-@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="a file; otherwise standard output")
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="a file (default: standard output)")
 def command(database: str, form: str, out: Path | None) -> None:
     """Write all finished runs.
 

@@ -57,16 +57,16 @@ class _History:
 @click.command("history")
 @click.argument("entry", required=False)
 @db_option
-@click.option("--metric", help="this metric only, with each value")
-@click.option("--last", type=click.IntRange(1), help=f"how many runs; {_SHOWN} in tables, otherwise all")
+@click.option("--metric", help="only this metric, with each value")
+@click.option("--last", type=click.IntRange(1), help=f"number of runs (default: {_SHOWN} in tables, else all)")
 @click.option("--json", "as_json", is_flag=True, help="print JSON instead of tables")
-@click.option("--csv", "as_csv", is_flag=True, help="print CSV instead of tables: a line per value")
+@click.option("--csv", "as_csv", is_flag=True, help="print CSV with a line per value")
 def command(
     entry: str | None, database: str, metric: str | None, last: int | None, as_json: bool, as_csv: bool
 ) -> None:
-    """Print the history of ENTRY: its id, the name all its combinations share, or its node id.
+    """Print the recorded runs of ENTRY. Without ENTRY, list the entries.
 
-    Without ENTRY, list the recorded entries.
+    ENTRY is an id, the common name of all combinations, or a node id.
     """
     if entry is None and (metric or as_csv):
         raise click.UsageError("name an ENTRY; `curator-bench history` lists them")

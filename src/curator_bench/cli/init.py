@@ -10,9 +10,9 @@ import click
 from curator_bench.errors import BenchError
 
 _FILES = {
-    "matrix.yaml": "what is measured, and what must hold",
-    "word_count.py": "the program it runs",
-    "conftest.py": "what the benchmarks here share",
+    "matrix.yaml": "the benchmarks and their requirements",
+    "word_count.py": "the program they run",
+    "conftest.py": "settings and fixtures of this folder",
 }
 
 

@@ -15,8 +15,8 @@ from curator_bench.values import Entry, Matrix
 overlay_option = click.option(
     "--overlay", "overlays", multiple=True, type=click.Path(path_type=Path), help="lay this file over each matrix"
 )
-datasets_option = click.option("--datasets", type=click.Path(path_type=Path), help="where datasets are")
-repo_option = click.option("--curator-repo", help="what {curator_repo_dir} stands for")
+datasets_option = click.option("--datasets", type=click.Path(path_type=Path), help="file with the paths of datasets")
+repo_option = click.option("--curator-repo", help="value of {curator_repo_dir}")
 
 
 def load_files(

@@ -22,9 +22,9 @@ from curator_bench.values import Entry, Matrix
 @datasets_option
 @repo_option
 @click.option("--json", "as_json", is_flag=True, help="print JSON instead of a table")
-@click.option("--tree", "as_tree", is_flag=True, help="print a tree of axes with counts, and what is done of it")
-@click.option("--session", help="for --tree: what is done in this session (the newest that ran any of it)")
-@click.option("--results", type=click.Path(path_type=Path), help="for --tree: where sessions are")
+@click.option("--tree", "as_tree", is_flag=True, help="print a tree of the axes, with counts and progress")
+@click.option("--session", help="for --tree: progress of this session (default: the newest)")
+@click.option("--results", type=click.Path(path_type=Path), help="for --tree: folder of sessions")
 def command(
     files: tuple[Path, ...],
     overlays: tuple[Path, ...],
@@ -54,7 +54,7 @@ def _print_tree(matrix: Matrix, session: str | None, results: Path | None) -> No
     folder = results or Path(said[0] if said else "results")
     session_dir = folder / session if session else newest_session(folder, matrix)
     if session and not (folder / session).is_dir():
-        raise BenchError(f"no session {session!r} in {folder}; --results says where sessions are")
+        raise BenchError(f"no session {session!r} in {folder}; --results names the folder of sessions")
     if session_dir is not None:
         say(f"done in session {session_dir.name}: ✓ passed, ✗ otherwise")
     mark = marks_of(session_dir)

@@ -23,11 +23,9 @@ _NAME = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)")
 @click.command("paths")
 @click.argument("places", nargs=-1, type=click.Path(path_type=Path, exists=True))
 @overlay_option
-@click.option(
-    "--docker", is_flag=True, help="print options of `docker run`, one on a line; make folders that are missing"
-)
+@click.option("--docker", is_flag=True, help="print options for `docker run`, one per line; create missing folders")
 def command(places: tuple[Path, ...], overlays: tuple[Path, ...], docker: bool) -> None:
-    """Print the directories that the matrices of PLACES (files and folders) name, here and in a container."""
+    """Print the directories that the matrices in PLACES (files or folders) name, here and in a container."""
     files = sorted(set(matrices_in(places)))
     mounts = dict(_mounts(load_files(files, overlays)))
     if docker:

@@ -18,12 +18,12 @@ _OF_A_SESSION = ("session.json", "summary.json", ".session-uid")
 
 @click.command("pivot")
 @click.argument("session")
-@click.option("--rows", required=True, help="the axis (or axes: model,context) of the rows; entry, verdict, host too")
-@click.option("--columns", default="", help="the same for the columns")
-@click.option("--metric", "metrics", required=True, multiple=True, help="which, or a part of its name (repeatable)")
+@click.option("--rows", required=True, help="axes of the rows (model,context), or entry, verdict, host")
+@click.option("--columns", default="", help="axes of the columns")
+@click.option("--metric", "metrics", required=True, multiple=True, help="a metric, or a part of its name (repeatable)")
 @click.option("--summary", type=click.Choice(list(pivots.SUMMARIES)), default="median", show_default=True)
 @click.option("--format", "form", type=click.Choice(["text", "csv", "markdown"]), default="text", show_default=True)
-@click.option("--results", type=click.Path(path_type=Path), default=Path("results"), help="where sessions are")
+@click.option("--results", type=click.Path(path_type=Path), default=Path("results"), help="folder of sessions")
 @db_option
 def command(
     session: str,
@@ -35,9 +35,9 @@ def command(
     results: Path,
     database: str,
 ) -> None:
-    """Print a metric of SESSION (its name or folder) by axis values.
+    """Print a metric of SESSION (a name or a folder) as a table over its axes.
 
-    The session is looked for in --results, then in the folder the database has recorded.
+    The session is looked for in --results, then in the folder that the database names.
     """
     folder = find_session(session, results, database)
     runs = runs_of(folder)
@@ -77,7 +77,7 @@ def find_session(said: str, results: Path, database: str) -> Path:
     if recorded is not None and recorded.is_dir():
         return recorded
     where = f"; the database knows it, but {recorded} is gone" if recorded else ""
-    raise BenchError(f"no session {said!r} in {results}{where}; --results says where sessions are")
+    raise BenchError(f"no session {said!r} in {results}{where}; --results names the folder of sessions")
 
 
 def _recorded_folder(session: str, database: str) -> Path | None:

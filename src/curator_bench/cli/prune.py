@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 @click.command("prune")
 @db_option
-@click.option("--keep-days", type=click.FloatRange(0, 100_000), required=True, help="keep runs of this many days")
-@click.option("--dry-run", is_flag=True, help="say what would be removed, and remove nothing")
-@click.option("--yes", is_flag=True, help="do not ask")
+@click.option("--keep-days", type=click.FloatRange(0, 100_000), required=True, help="how many days to keep")
+@click.option("--dry-run", is_flag=True, help="only print what would be removed")
+@click.option("--yes", is_flag=True, help="do not ask for confirmation")
 def command(database: str, keep_days: float, dry_run: bool, yes: bool) -> None:
     """Remove runs older than --keep-days, and sessions without runs. Runs in progress stay."""
     from curator_bench.store import prune
@@ -48,7 +48,7 @@ def command(database: str, keep_days: float, dry_run: bool, yes: bool) -> None:
 
 def _agrees(found: Prunable, before: datetime) -> bool:
     if not sys.stdin.isatty():
-        raise BenchError(f"{_said(found, before)} would be removed: say --yes where nobody can be asked")
+        raise BenchError(f"{_said(found, before)} would be removed: there is no terminal to ask on, so add --yes")
     return click.confirm(f"Remove {_said(found, before)}?")
 
 

@@ -25,18 +25,20 @@ _NAMED = 5
 
 @click.command("regressions", cls=QuestionCommand)
 @db_option
-@click.option("--since", type=Moment(), help="only what began since this day (2026-01-23), or these days (30d)")
-@click.option("--metric", help="this metric only")
-@click.option("--branch", help="only runs of this branch; otherwise all runs are one history")
-@click.option("--better", type=click.Choice(["less", "more"]), help="of metrics that tell no direction by their name")
+@click.option("--since", type=Moment(), help="only changes since a day (2026-01-23) or in the last days (30d)")
+@click.option("--metric", help="only this metric")
+@click.option("--branch", help="only runs of this branch (default: all runs)")
+@click.option(
+    "--better", type=click.Choice(["less", "more"]), help="better direction of metrics whose name does not tell"
+)
 @min_effect_option("changes")
 @click.option(
-    "--must-see", type=Share(), default="10%", show_default=True, help="a metric that would miss this change is blind"
+    "--must-see", type=Share(), default="10%", show_default=True, help="metrics that would miss this change are blind"
 )
-@click.option("--all", "everything", is_flag=True, help="also what was accepted, and all that is blind")
-@click.option("--repo", type=click.Path(path_type=Path), help="where commits and tags are looked up; otherwise here")
-@click.option("--json", "as_json", is_flag=True, help="print JSON instead of tables: regressions and improvements")
-@click.option("--drift", "with_drift", is_flag=True, help="in JSON, drift too; tables always show it")
+@click.option("--all", "everything", is_flag=True, help="also accepted changes, and all blind metrics")
+@click.option("--repo", type=click.Path(path_type=Path), help="checkout with the commits and tags (default: here)")
+@click.option("--json", "as_json", is_flag=True, help="print JSON instead of tables")
+@click.option("--drift", "with_drift", is_flag=True, help="add drift to the JSON (tables always show it)")
 def command(
     database: str,
     since: datetime | None,
@@ -53,8 +55,8 @@ def command(
     """Print regressions, improvements and drift of all metrics by machine, and the metrics that are blind.
 
     The exit code is 1 when a regression is open, and 2 if that cannot be determined. A regression is open until later
-    runs are as good as before, or `curator-bench accept` closes it. Drift does not change the exit code; a gate on it
-    is `max_drift`.
+    runs are as good as before, or `curator-bench accept` closes it. Drift does not change the exit code; the gate
+    `max_drift` fails for it.
     """
     from curator_bench.cli.judged_history import Query, judge_history
     from curator_bench.verdict.hunting import State

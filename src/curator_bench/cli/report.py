@@ -35,23 +35,25 @@ def _commit_address(context: click.Context, option: click.Parameter, url: str | 
 
 @click.command("report")
 @db_option
-@click.option("--out", type=click.Path(path_type=Path), help="the folder of the site, or the file of another format")
+@click.option("--out", type=click.Path(path_type=Path), help="folder for the site, or file for another format")
 @click.option("--format", "form", type=click.Choice([_SITE, "markdown", "json", "junit"]), default=_SITE)
-@click.option("--session", help="of the other formats: a session by name or uid; otherwise the newest")
-@click.option("--title", default="Benchmarks", show_default=True, help="stands on top of every page")
-@click.option("--sessions", "last", type=click.IntRange(1), default=1000, show_default=True, help="get a page each")
+@click.option("--session", help="for other formats: name or uid of the session (default: the newest)")
+@click.option("--title", default="Benchmarks", show_default=True, help="heading of every page")
+@click.option("--sessions", "last", type=click.IntRange(1), default=1000, show_default=True, help="how many get a page")
 @click.option(
     "--commit-url",
     callback=_commit_address,
-    help="where commits are shown: https://github.com/ORG/REPO/commit/{commit}",
+    help="address of a commit: https://github.com/ORG/REPO/commit/{commit}",
 )
 @click.option(
     "--log-url",
     callback=_address,
-    help="where the results directory is served; otherwise logs are linked where they are",
+    help="address of the results directory (default: links to local files)",
 )
-@click.option("--copy-logs", is_flag=True, help="put the logs that are here into the site (of each the last 256 KiB)")
-@click.option("--better", type=click.Choice(["less", "more"]), help="of metrics that tell no direction by their name")
+@click.option("--copy-logs", is_flag=True, help="copy the last 256 KiB of each log on this machine into the site")
+@click.option(
+    "--better", type=click.Choice(["less", "more"]), help="better direction of metrics whose name does not tell"
+)
 @min_effect_option("changes")
 def command(
     database: str,
@@ -66,9 +68,9 @@ def command(
     better: str | None,
     min_effect: float,
 ) -> None:
-    """Write a dashboard into the folder --out: pages that need no server and no network; open index.html.
+    """Write the dashboard into the folder --out. It needs no server and no network: open index.html.
 
-    With --format, write a report of one session for a pull request, another program, or a CI system.
+    With --format, write a report of one session for a pull request, a program or a CI system.
     """
     from curator_bench.cli.judged_history import Query
 

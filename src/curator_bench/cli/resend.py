@@ -23,22 +23,22 @@ _BY_ANOTHER = "another `curator-bench resend` delivers it just now"
 @click.command("resend")
 @click.argument("session", type=click.Path(path_type=Path))
 @click.option("--sink", "only", multiple=True, help="only this sink (repeatable)")
-@click.option("--results", type=click.Path(path_type=Path), default="results", help="where sessions are")
+@click.option("--results", type=click.Path(path_type=Path), default="results", help="folder of sessions")
 @click.option(
-    "--matrix", "files", multiple=True, type=click.Path(path_type=Path), help="where the sinks' blocks are now"
+    "--matrix", "files", multiple=True, type=click.Path(path_type=Path), help="a matrix that has the sinks now"
 )
-@click.option("--copy-to", metavar="URL", help="where to, of what --bench-copy-to left")
+@click.option("--copy-to", metavar="URL", help="where to copy what --bench-copy-to could not")
 def command(session: Path, only: tuple[str, ...], results: Path, files: tuple[Path, ...], copy_to: str | None) -> None:
-    """Deliver what the sinks of SESSION, a folder or a name below --results, could not deliver.
+    """Deliver the messages that the sinks of SESSION (a folder, or a name in --results) could not deliver.
 
-    Settings come from the matrix the session was run with, and secrets from the current variables.
+    Settings come from the matrix of the session, and secrets from the current environment variables.
     """
     from curator_bench.sinks import journal
     from curator_bench.sinks.resending import alone, files_of
 
     directory = next((path for path in (session, results / session) if _is_session(path)), None)
     if directory is None:
-        raise BenchError(f"there is no session in {session} and none in {results / session}")
+        raise BenchError(f"no session in {session} or {results / session}; --results names the folder of sessions")
     _check_names(only)
     problems, is_any = [], False
     for path in files_of(directory):
@@ -56,7 +56,7 @@ def command(session: Path, only: tuple[str, ...], results: Path, files: tuple[Pa
 
 
 def _is_session(directory: Path) -> bool:
-    from curator_bench.runner.session_file import FILE_NAME
+    from curator_bench.runner.joining import FILE_NAME
     from curator_bench.sinks.journal import FOLDER
 
     return (directory / FILE_NAME).is_file() or (directory / FOLDER).is_dir()
@@ -103,7 +103,7 @@ def _copied_to(source: Mapping[str, Any]) -> str:
     """Return the URL of --bench-copy-to. A password in it was not kept."""
     said = str(source.get("copy_to") or "")
     if source["sink"] == "copy" and "***" in said:
-        raise BenchError(f"--copy-to URL has to say where to: {said} was kept without its secret")
+        raise BenchError(f"add --copy-to URL: {said} was stored without its secret")
     return said
 
 

@@ -12,18 +12,16 @@ _PATH = click.Path()
 
 
 @click.command("run", context_settings={"ignore_unknown_options": True})
-@click.option(
-    "--config", "configs", multiple=True, type=_PATH, help="a matrix; the further ones are laid over the first"
-)
+@click.option("--config", "configs", multiple=True, type=_PATH, help="the matrix; further ones are laid over the first")
 @click.option("--matrix", "matrix", type=_PATH, help="the matrix to run")
-@click.option("--datasets", type=_PATH, help="where datasets are")
+@click.option("--datasets", type=_PATH, help="file with the paths of datasets")
 @click.option("--sink", "sinks", multiple=True, help="report to this sink")
 @click.option("--session-name", help="name of the session")
-@click.option("--entries", help="an expression over entry names: 'foo and not foobar'")
+@click.option("--entries", help="expression over entry names: 'foo and not bar'")
 @click.option("--entries-exact", multiple=True, help="exact entry names, separated by commas")
 @click.option("--list", "only_list", is_flag=True, help="list the entries and run nothing")
-@click.option("--reason", help="why this is run")
-@click.option("--viewer-url", help="where results can be looked at")
+@click.option("--reason", help="reason for this session")
+@click.option("--viewer-url", help="address at which results are shown")
 @click.argument("pytest_args", nargs=-1, type=click.UNPROCESSED)
 def command(configs: tuple[str, ...], matrix: str | None, pytest_args: tuple[str, ...], **options: object) -> None:
     """Run a matrix with the options of the older runners. All other arguments go to pytest as they are."""

@@ -70,6 +70,6 @@ def _failing_in_one_line(shown: str) -> Iterator[None]:
     except BenchError:
         raise
     except FileNotFoundError as error:
-        raise BenchError(f"{shown}: there is nothing") from error
+        raise BenchError(f"not found: {shown}") from error
     except Exception as error:  # each kind of store has errors of its own
         raise BenchError(f"{shown} cannot be read: {type(error).__name__}: {Mask().hide(str(error))}") from error

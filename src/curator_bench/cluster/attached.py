@@ -27,7 +27,7 @@ class AttachedCluster:
         if not address:
             raise ClusterError(f"{said} is empty")
         if address != "auto" and not takes_connections(address):
-            raise ClusterError(f"{said} {address}: nothing takes connections there (is the cluster running?)")
+            raise ClusterError(f"{said} {address}: nothing accepts connections there (is the cluster running?)")
         return _look(request, env)
 
     def stop(self, cluster: Cluster) -> None:

@@ -7,11 +7,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from curator_bench import extensions
-from curator_bench.cluster.attached import AttachedCluster
-from curator_bench.cluster.local import LocalCluster
 from curator_bench.cluster.model import Cluster, ClusterProvider, ClusterRequest
-from curator_bench.cluster.reused import ReusedCluster
 from curator_bench.errors import BenchError, ClusterError
+
+_LOCAL, _REUSED, _ATTACHED = "<local>", "<reused>", "<attached>"
+"""Keys of our own providers; no entry point or module has such a name."""
 
 
 class Clusters:
@@ -19,25 +19,32 @@ class Clusters:
 
     def __init__(self, marker: str, directory: Path) -> None:
         """`marker` and `directory` are for standing clusters: what marks their processes, where their logs go."""
-        self._local = LocalCluster()
-        self._reused = ReusedCluster(marker, directory)
-        self._attached = AttachedCluster()
-        self._custom: dict[tuple[str, str], ClusterProvider] = {}
+        self._marker, self._directory = marker, directory
+        self._providers: dict[tuple[str, str], ClusterProvider] = {}
+        """One of each kind or name for all runs of this process, made on first use."""
 
     def provider(self, request: ClusterRequest) -> ClusterProvider:
         """The provider that a request names, otherwise the one of ours that its settings ask for."""
-        if request.provider:
-            return self._custom_provider(request.provider, Path(request.working_dir or "."))
-        if request.settings.address:
-            return self._attached
-        return self._reused if request.settings.reuse else self._local
+        key = _key(request)
+        if key not in self._providers:
+            self._providers[key] = self._new(*key)
+        return self._providers[key]
 
-    def _custom_provider(self, name: str, folder: Path) -> ClusterProvider:
-        """One of each name for all runs of this process."""
-        key = name, str(folder) if ".py:" in name else ""
-        if key not in self._custom:
-            self._custom[key] = _CustomProvider(name, folder)
-        return self._custom[key]
+    def _new(self, name: str, folder: str) -> ClusterProvider:
+        """Make a provider. Those that no run asks for are not even imported."""
+        if name == _ATTACHED:
+            from curator_bench.cluster.attached import AttachedCluster
+
+            return AttachedCluster()
+        if name == _REUSED:
+            from curator_bench.cluster.reused import ReusedCluster
+
+            return ReusedCluster(self._marker, self._directory)
+        if name == _LOCAL:
+            from curator_bench.cluster.local import LocalCluster
+
+            return LocalCluster()
+        return _CustomProvider(name, Path(folder or "."))
 
     @contextmanager
     def cluster(self, request: ClusterRequest) -> Iterator[Cluster]:
@@ -51,8 +58,17 @@ class Clusters:
 
     def close(self) -> None:
         with ExitStack() as stack:
-            for provider in (*self._custom.values(), self._local, self._reused, self._attached):
+            for provider in self._providers.values():
                 stack.callback(provider.close)
+
+
+def _key(request: ClusterRequest) -> tuple[str, str]:
+    """Name of the provider, with the folder that its file is looked for in."""
+    if request.provider:
+        return request.provider, request.working_dir or "." if ".py:" in request.provider else ""
+    if request.settings.address:
+        return _ATTACHED, ""
+    return (_REUSED if request.settings.reuse else _LOCAL), ""
 
 
 class _CustomProvider:

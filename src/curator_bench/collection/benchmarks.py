@@ -54,7 +54,7 @@ class Benchmarks:
         for entry in matrix.entries if matrix else ():
             self._by_file[entry.file.file].append(entry)
 
-    @property
+    @functools.cached_property
     def matrix(self) -> Matrix:
         """The loaded matrix; an empty one if none was loaded."""
         if self.loaded is None:
@@ -79,7 +79,7 @@ class Benchmarks:
         named = self.loaded.mask if self.loaded else Mask()
         return named.also(secrets_in(os.environ))
 
-    @property
+    @functools.cached_property
     def session_dir(self) -> Path:
         """RESULTS/SESSION. RESULTS is --bench-results, or that of the matrices, or ./results."""
         said = [file.results_dir for file in self.matrix.files if file.results_dir]
@@ -88,6 +88,20 @@ class Benchmarks:
 
     def has(self, path: Path) -> bool:
         return str(path) in self._by_file
+
+    def join(self, session: str) -> None:
+        """Take the session of this name."""
+        self.settings = self.settings.with_session(session)
+        self._forget("session_dir")
+
+    def leave_out(self) -> None:
+        """Go on as if no matrix had been loaded."""
+        self.loaded = None
+        self._forget("matrix", "session_dir")
+
+    def _forget(self, *properties: str) -> None:
+        for name in properties:
+            vars(self).pop(name, None)
 
 
 BENCHMARKS = pytest.StashKey[Benchmarks]()

@@ -29,7 +29,9 @@ def ensure(need: DatasetNeed, *, env: Mapping[str, str], session_dir: Path, mask
     if need.command:
         _Generated(need, mask or Mask()).ensure(env, session_dir)
     elif "://" not in need.path and not os.path.exists(need.path):
-        raise DatasetError(f"the dataset {need.name},{need.format} is not there: {need.path}")
+        raise DatasetError(
+            f"the dataset {need.name},{need.format} is not there: {need.path} (put it there, or use `generate`)"
+        )
 
 
 class _Generated:
@@ -61,7 +63,7 @@ class _Generated:
         try:
             digest.update(safe_files.read_bytes(Path(os.path.realpath(script))))
         except OSError as error:
-            raise DatasetError(f"the script that makes {self._name} cannot be read: {error}") from None
+            raise DatasetError(f"the script that generates {self._name} cannot be read: {error}") from None
         for word in words:
             digest.update(b"\0" + word.replace(self._need.folder, "{dataset_dir}").encode())
         return digest.hexdigest()[:32]
@@ -153,7 +155,7 @@ class _Generated:
         if ended.exit_code != 0:
             how = "its time was over" if ended.exit_code is None else f"exit code {ended.exit_code}"
             lines = "\n".join(f"  {line}" for line in log_tail(log, self._mask, below=session_dir))
-            raise DatasetError(f"{self._name} could not be made ({how}). The end of {log}:\n{lines}")
+            raise DatasetError(f"{self._name} could not be generated ({how}). The end of {log}:\n{lines}")
 
     def _sum(self) -> dict[str, Any]:
         """Number of files, total size, and a checksum over names and contents."""

@@ -21,12 +21,11 @@ from curator_bench.execution.status import Status
 from curator_bench.execution.workbench import Workbench
 from curator_bench.files import safe_files
 from curator_bench.masking import Mask, masked
-from curator_bench.measure.custom_samplers import CustomSampler
+from curator_bench.measure.cgroup import memory_kills
 from curator_bench.measure.gpu import GpuSampler
 from curator_bench.measure.memory import MemorySampler
-from curator_bench.measure.memory_kills import memory_kills
 from curator_bench.measure.processes import find_processes
-from curator_bench.measure.sampler import SampledRun, Sampler
+from curator_bench.measure.sampler import CustomSampler, SampledRun, Sampler
 from curator_bench.values import Cause, Plan, Scalar, Verdict
 
 RESULTS_OPTION = "--benchmark-results-path"

@@ -40,7 +40,7 @@ class GpuWatch:
             if gpu.problems:
                 raise GpuError(f"GPU {gpu.index} ({gpu.name}, {gpu.uuid}): {'; '.join(gpu.problems)}")
         if not self._is_shared and (busy := self._still_busy()):
-            raise GpuError(f"somebody else uses {'; '.join(map(str, busy))}")
+            raise GpuError(f"in use by other processes: {'; '.join(map(str, busy))}")
         self._before = self._used()
 
     def _still_busy(self) -> list[GpuInUse]:

@@ -76,7 +76,7 @@ class Bench:
         for folder in _FOLDERS:
             if found := sorted(map(str, set(matrices_in([self.folder / folder])))):
                 return found
-        raise BenchError(f"no matrix in {self.folder}: say after -- what pytest is to run")
+        raise BenchError(f"no matrix in {self.folder}: name files for pytest after --")
 
     def runs(self, session: str) -> Runs:
         """Read the runs of a session from the database."""

@@ -87,7 +87,7 @@ def _loaded(file: Path) -> dict[str, Any]:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark else ""
-        raise BenchError(f"{file}{line}: no YAML: {getattr(error, 'problem', None) or error}") from error
+        raise BenchError(f"{file}{line}: not YAML: {getattr(error, 'problem', None) or error}") from error
     if document is not None and not isinstance(document, dict):
         raise BenchError(f"{file}: found a {type(document).__name__}, expected keys of {', '.join(_KEYS)}")
     return document or {}
@@ -136,7 +136,7 @@ def _python(said: str | None, base: Path) -> str:
     said = os.path.expanduser(said)
     found = shutil.which(str(base / said) if "/" in said else said)
     if found is None:
-        raise BenchError(f"python: {said} is no program here")
+        raise BenchError(f"python: {said} is not a program")
     return found
 
 

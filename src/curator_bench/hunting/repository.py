@@ -61,7 +61,7 @@ class Repository:
             raise BenchError(f"good and bad are the same commit: {good}")
         if self._fails("merge-base", "--is-ancestor", good.sha, bad.sha):
             raise BenchError(
-                f"the bad commit {bad.short} does not come after the good one {good.short}: nothing to hunt"
+                f"the bad commit {bad.short} does not come after the good one {good.short}: nothing to bisect"
             )
         return self._git("rev-list", "--reverse", "--topo-order", f"{good.sha}..{bad.sha}").splitlines()
 
@@ -120,13 +120,13 @@ class Repository:
             return
         owner = self._owner()
         if owner is None:
-            raise BenchError(f"a git bisect is under way in {self.top}: end it with `git bisect reset` first")
+            raise BenchError(f"a git bisect is in progress in {self.top}: end it with `git bisect reset` first")
         if is_running(owner):
-            raise BenchError(f"another hunt is under way in {self.top}, by process {owner.pid}")
+            raise BenchError(f"another bisect is in progress in {self.top}, by process {owner.pid}: wait for its end")
         if changed := self._changed():
             raise BenchError(
-                f"a hunt that was killed has left {self.top} with changed files ({changed}). Where none of it is yours,"
-                f" `git -C {self.top} reset --hard && git -C {self.top} bisect reset` brings back what was there"
+                f"a bisect that was killed has left {self.top} with changed files ({changed}). If no change is"
+                f" yours, run `git -C {self.top} reset --hard && git -C {self.top} bisect reset`"
             )
         self._git("bisect", "reset")
 
@@ -161,7 +161,7 @@ class Repository:
         self._git("bisect", "reset")
         if self._stands() != stood:
             branch, sha = stood
-            raise BenchError(f"{self.top} could not be restored: `git checkout {branch or sha}` does")
+            raise BenchError(f"{self.top} could not be restored: run `git checkout {branch or sha}` there")
         self._forget_compiled(before, stood[1])
 
     def _discard(self) -> None:

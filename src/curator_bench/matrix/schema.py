@@ -48,7 +48,7 @@ def as_text(value: Any) -> Any:
 def _as_argument(value: Any) -> Any:
     value = as_text(value)
     if isinstance(value, str) and "\0" in value:
-        raise ValueError("expected text without NUL characters, which no program can be given")
+        raise ValueError("expected text without NUL characters")
     return value
 
 
@@ -58,7 +58,7 @@ def _as_name(value: Any) -> Any:
         if not value:
             raise ValueError("expected a name")
         if value != value.strip():
-            raise ValueError("expected a name without blanks around it")
+            raise ValueError("expected a name without spaces around it")
         if _FORBIDDEN_IN_NAMES.search(value):
             raise ValueError("expected a name without [, ], :: and control characters")
     return value
@@ -67,16 +67,16 @@ def _as_name(value: Any) -> Any:
 def _as_placeholder_name(value: Any) -> Any:
     value = as_text(value)
     if isinstance(value, str) and value in placeholders.RESERVED:
-        raise ValueError("this name is taken by a placeholder; call it something else")
+        raise ValueError("this is the name of a placeholder; choose another name")
     if isinstance(value, str) and not placeholders.NAME.match(value):
-        raise ValueError("expected a letter or _ and then letters, digits, _ and -, so that {NAME} can stand for it")
+        raise ValueError("expected a letter or _, then letters, digits, _ and -, because {NAME} is a placeholder")
     return value
 
 
 def _as_dataset_name(value: Any) -> Any:
     value = _as_name(value)
     if isinstance(value, str) and not {",", "{", "}"}.isdisjoint(value):
-        raise ValueError("expected a name without , { and }, so that {dataset:NAME,FORMAT} can stand for it")
+        raise ValueError("expected a name without , { and }, because {dataset:NAME,FORMAT} is a placeholder")
     return value
 
 

@@ -1,4 +1,4 @@
-"""Limits of this process's control groups: version 1, version 2, and both at once. Linux."""
+"""Limits of this process's control groups (version 1, version 2, and both), and kills for want of memory. Linux."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 
 _UNLIMITED_V1_BYTES = 1 << 60
 """Version 1 writes "no limit" as a number near 2^63."""
+_COUNTER = "oom_kill"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,3 +112,12 @@ def _text(file: Path) -> str:
         return file.read_text(errors="replace")
     except OSError:
         return ""
+
+
+def memory_kills(vmstat: Path = Path("/proc/vmstat")) -> int:
+    """Count since the machine's start; 0 if the kernel does not count."""
+    try:
+        lines = vmstat.read_text("ascii", "replace").splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.split()[:1] == [_COUNTER]), 0)

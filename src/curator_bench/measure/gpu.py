@@ -22,9 +22,8 @@ from curator_bench.measure.nvml import (
     log_absence,
     open_driver,
 )
-from curator_bench.measure.row_file import RowFile
+from curator_bench.measure.samples import RowFile, TimeAverage
 from curator_bench.measure.schedule import Job, Schedule
-from curator_bench.measure.time_average import TimeAverage
 
 logger = logging.getLogger(__name__)
 

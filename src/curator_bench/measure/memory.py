@@ -14,11 +14,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from curator_bench.measure.cpu_time import CpuLedger
-from curator_bench.measure.readers import usage_reader
-from curator_bench.measure.row_file import RowFile
+from curator_bench.measure.samples import RowFile, TimeAverage
 from curator_bench.measure.schedule import Job, Schedule
-from curator_bench.measure.time_average import TimeAverage
-from curator_bench.measure.usage import ProcessUsage, UsageReader
+from curator_bench.measure.usage import ProcessUsage, UsageReader, usage_reader
 
 SAMPLE_EVERY_S = 1.0
 LOOK_UP_EVERY_S = 5.0

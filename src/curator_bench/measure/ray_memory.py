@@ -13,7 +13,7 @@ from operator import itemgetter
 from pathlib import Path
 
 from curator_bench.measure.programs import Command, Program, ProgramFailed
-from curator_bench.measure.time_average import TimeAverage
+from curator_bench.measure.samples import TimeAverage
 
 logger = logging.getLogger(__name__)
 

@@ -1,10 +1,18 @@
-"""Resource usage of one process at one moment, and the interface of its readers."""
+"""Resource usage of one process at one moment, read from /proc on Linux and through psutil elsewhere."""
 
 from __future__ import annotations
 
+import os
+import sys
+import time
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Protocol
+
+from curator_bench.measure.shared_memory import SharedMemory
+
+# Positions in /proc/PID/stat, counted after the name, which may contain blanks and brackets (proc_pid_stat(5)).
+_PARENT, _USER, _SYSTEM, _WAITED_USER, _WAITED_SYSTEM, _STARTED = 1, 11, 12, 13, 14, 19
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,3 +45,82 @@ class UsageReader(Protocol):
 
     def shared_bytes(self) -> int:
         """Bytes the shared memory found last holds now, each segment once."""
+
+
+class ProcReader:
+    """Reader of process usage in /proc; `started` counts from the machine's boot."""
+
+    def __init__(self) -> None:
+        self._page_bytes = os.sysconf("SC_PAGE_SIZE")
+        self._ticks_per_s = os.sysconf("SC_CLK_TCK")
+        self._shared = SharedMemory()
+
+    def now(self) -> float:
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+    def usage(self, pid: int) -> ProcessUsage | None:
+        try:
+            pages = _read(f"/proc/{pid}/statm").split()
+            fields = _read(f"/proc/{pid}/stat").rpartition(b") ")[2].split()
+        except OSError:  # gone, or another user's where /proc is mounted with hidepid
+            return None
+        return ProcessUsage(
+            pid=pid,
+            started=self._seconds(fields[_STARTED]),
+            parent=int(fields[_PARENT]),
+            private_bytes=max(0, int(pages[1]) - int(pages[2])) * self._page_bytes,
+            cpu_s=self._seconds(fields[_USER], fields[_SYSTEM]),
+            waited_cpu_s=self._seconds(fields[_WAITED_USER], fields[_WAITED_SYSTEM]),
+        )
+
+    def look_up_shared(self, pids: Collection[int]) -> None:
+        self._shared.look_up(pids)
+
+    def shared_bytes(self) -> int:
+        return self._shared.used_bytes()
+
+    def _seconds(self, *ticks: bytes) -> float:
+        return sum(map(int, ticks)) / self._ticks_per_s
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb", buffering=0) as file:
+        return file.read(4096)
+
+
+class PsutilReader:
+    """Reader of process usage through psutil; `started` counts from 1970."""
+
+    def now(self) -> float:
+        return time.time()
+
+    def usage(self, pid: int) -> ProcessUsage | None:
+        import psutil
+
+        try:
+            process = psutil.Process(pid)
+            with process.oneshot():
+                times = process.cpu_times()
+                return ProcessUsage(
+                    pid=pid,
+                    started=process.create_time(),
+                    parent=process.ppid(),
+                    private_bytes=process.memory_full_info().uss,
+                    cpu_s=times.user + times.system,
+                    waited_cpu_s=times.children_user + times.children_system,
+                )
+        except psutil.Error:  # gone, or another user's
+            return None
+
+    def look_up_shared(self, pids: Collection[int]) -> None:
+        """No-op: psutil does not tell shared segments apart."""
+
+    def shared_bytes(self) -> int:
+        return 0
+
+
+def usage_reader() -> UsageReader:
+    """Make the reader for this operating system."""
+    if sys.platform == "linux":
+        return ProcReader()
+    return PsutilReader()

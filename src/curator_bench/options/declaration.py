@@ -17,7 +17,7 @@ def add_options(parser: pytest.Parser) -> None:
     group.addoption(
         "--benchmark-db",
         metavar="PATH|URL",
-        help="the database: a file or an SQLAlchemy URL (benchmark.db in the rootdir)",
+        help="the database: a file or an SQLAlchemy URL (benchmark.db in the project's folder)",
     )
     _add_matrix_options(parser.getgroup("curator-bench-matrix", "benchmarks: matrices"))
     _add_session_options(parser.getgroup("curator-bench-session", "benchmarks: sessions, results and sinks"))

@@ -162,7 +162,7 @@ def _fleet_options(config: pytest.Config) -> FleetOptions | None:
     said = [option for option in _ONLY_WITH_A_FLEET if config.getoption(option) is not None]
     if not address:
         if said:
-            raise BenchError(f"{said[0]} is of use only with --bench-fleet")
+            raise BenchError(f"{said[0]} has an effect only with --bench-fleet")
         return None
     if config.getoption("tx", None):
         raise BenchError(
@@ -170,7 +170,7 @@ def _fleet_options(config: pytest.Config) -> FleetOptions | None:
             " --bench-max-runs says how many at once"
         )
     if address != "local" and (local := [option for option in said if option in _ONLY_LOCAL]):
-        raise BenchError(f"{local[0]} is for --bench-fleet local; a cluster that exists has the resources it has")
+        raise BenchError(f"{local[0]} is for --bench-fleet local only, because an existing cluster keeps its resources")
     if not _FLEET.match(address):
         raise BenchError(f"--bench-fleet: found {address!r}, expected local, auto, HOST:PORT or ray://HOST:PORT")
     if address.startswith("ray://") and importlib.util.find_spec("grpc") is None:
@@ -193,7 +193,7 @@ def _copy_to(config: pytest.Config, path: Callable[[str, str], Path | None]) -> 
 def _runs(config: pytest.Config) -> int:
     runs = _count(config, "--bench-runs") or 1
     if runs > 1 and (config.getoption("--bench-fleet") or config.getini("bench_fleet")):
-        raise BenchError("--bench-runs measures one after the other, and a fleet side by side: say one of them")
+        raise BenchError("--bench-runs and --bench-fleet cannot be combined: runs in a row, or side by side")
     return runs
 
 

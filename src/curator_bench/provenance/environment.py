@@ -18,9 +18,9 @@ from curator_bench.files.codec import json_text
 from curator_bench.files.names import safe_name
 from curator_bench.measure.cgroup import read_limits
 from curator_bench.measure.gpu_health import gpu_inventory
-from curator_bench.provenance import conda, git
+from curator_bench.provenance import git
 from curator_bench.provenance.machine import machine_id, online_cores, this_machine, total_memory_bytes
-from curator_bench.provenance.packages import SubjectState, package_version, packages_text, subject_state
+from curator_bench.provenance.packages import SubjectState, conda_text, package_version, packages_text, subject_state
 
 __all__ = ["SCHEMA_VERSION", "Provenance", "boot_id", "machine_id", "write"]
 
@@ -77,7 +77,7 @@ def write(facts: Mapping[str, Any], env_dir: Path, environ: Mapping[str, str] | 
     host = safe_name(str(facts["host"]) or "unknown")
     _replace(env_dir / f"{host}.json", json_text(facts))
     _write_list(env_dir, "packages.txt", host, packages_text())
-    explicit = conda.explicit_text(os.environ if environ is None else environ)
+    explicit = conda_text(os.environ if environ is None else environ)
     if explicit is not None:
         _write_list(env_dir, "conda-explicit.txt", host, explicit)
 

@@ -1,8 +1,9 @@
-"""Installed Python packages: a list of all, and the version and commit of those under test."""
+"""Installed packages: those of Python and of conda, and the version and commit of those under test."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from importlib import metadata
@@ -12,10 +13,12 @@ from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
+from curator_bench.masking import Mask
 from curator_bench.provenance import git
 from curator_bench.values import Subject
 
 _INSTALLED_FOLDERS = {"site-packages", "dist-packages"}
+_CHANNEL_TOKEN = re.compile(r"/t/[^/]+/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,3 +122,30 @@ def _import_folders(package: str) -> Iterator[Path]:
 
 def _of_checkout(state: SubjectState, checkout: git.GitState) -> SubjectState:
     return replace(state, commit=checkout.commit, branch=checkout.branch, dirty=checkout.dirty)
+
+
+def conda_text(environ: Mapping[str, str]) -> str | None:
+    """List for `conda create --file` that recreates the environment; None outside conda."""
+    prefix = environ.get("CONDA_PREFIX")
+    records = list(_conda_records(Path(prefix) / "conda-meta")) if prefix else []
+    if not records:
+        return None
+    platforms = {str(record["subdir"]) for record in records if record.get("subdir")} - {"noarch"}
+    lines = [f"# platform: {', '.join(sorted(platforms)) or 'noarch'}", "@EXPLICIT", *sorted(map(_conda_line, records))]
+    return "\n".join(lines) + "\n"
+
+
+def _conda_records(folder: Path) -> Iterator[Mapping[str, Any]]:
+    for file in folder.glob("*.json"):
+        try:
+            record = json.loads(file.read_bytes())
+        except (OSError, ValueError):  # skip an incomplete record
+            continue
+        if isinstance(record, dict) and record.get("url"):
+            yield record
+
+
+def _conda_line(record: Mapping[str, Any]) -> str:
+    """Line for a package: its URL without the login or token of a private channel."""
+    address = _CHANNEL_TOKEN.sub("/", Mask().hide(str(record["url"])))
+    return f"{address}#{record['md5']}" if record.get("md5") else address

@@ -78,7 +78,7 @@ def leave_to_others(item: pytest.Item) -> None:
     reason = item.stash[NOT_HERE]
     if item.config.stash[BENCHMARKS].settings.resume is not None:
         pytest.skip(reason)
-    pytest.fail(f"{reason}; --bench-resume shares a session, another --bench-session is one of its own", pytrace=False)
+    pytest.fail(f"{reason}; share the session with --bench-resume, or name another --bench-session", pytrace=False)
 
 
 def _claims(config: pytest.Config) -> Claims:

@@ -1,4 +1,4 @@
-"""The controller's side of a session: shows the warnings of matrices, and their runs.
+"""The controller's side of a session: finds missing scripts, shows the warnings of matrices, and their runs.
 
 Most projects never have a run to show, so what only a run needs is imported in functions.
 """
@@ -11,13 +11,15 @@ import os
 import re
 import socket
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from curator_bench.collection.benchmarks import BENCHMARKS, REPORT, Benchmarks, has_matrix
+from curator_bench.collection.items import MatrixModule, entry_of
+from curator_bench.errors import MatrixError, Mistake
 from curator_bench.options.settings import Settings
 
 if TYPE_CHECKING:
@@ -64,13 +66,12 @@ def _show_runs_from(config: pytest.Config, nodeid: str) -> TerminalReport:
     """Show runs from the first one on. If that is not the run of an entry, the matrices were left out."""
     benchmarks = config.stash[BENCHMARKS]
     if not has_matrix(config) and nodeid not in entry_dirs(config, benchmarks):
-        benchmarks.loaded = None
+        benchmarks.leave_out()
     return _show_runs(config)
 
 
 def _show_runs(config: pytest.Config) -> TerminalReport:
     from curator_bench.report.terminal import TerminalReport
-    from curator_bench.runner.summary_hook import SummaryHook
 
     benchmarks = config.stash[BENCHMARKS]
     terminal = config.pluginmanager.getplugin("terminalreporter")
@@ -161,3 +162,54 @@ def _name_of_item(entry: Entry, is_escaped: bool) -> str:
     if not entry.axes or not is_escaped:
         return entry.id
     return f"{entry.name}[{entry.variant.encode('unicode_escape').decode()}]"
+
+
+def check_scripts(config: pytest.Config, items: Iterable[pytest.Item]) -> None:
+    """Raise MatrixError for selected entries without a script.
+
+    A path with placeholders is left to the run. An absolute path may exist only on the machines of a fleet.
+    """
+    fleet = config.stash[BENCHMARKS].settings.fleet
+    is_elsewhere = fleet is not None and fleet.address != "local"
+    entries = (entry_of(item) for item in items if isinstance(item.parent, MatrixModule))
+    by_name = {entry.name: entry for entry in entries if entry is not None}
+    mistakes = [*_mistakes(entry for entry in by_name.values() if not (is_elsewhere and os.path.isabs(entry.script)))]
+    if mistakes:
+        raise MatrixError(mistakes)
+
+
+def _mistakes(entries: Iterable[Entry]) -> Iterator[Mistake]:
+    from curator_bench.matrix.command import find_script
+
+    find = functools.cache(find_script)
+    for entry in entries:
+        if entry.problems or not {"{", "$"}.isdisjoint(entry.script):
+            continue
+        _, problems = find(entry.script, entry.script_base_dir, entry.file.directory)
+        yield from (Mistake(entry.place, f"entries[{entry.name}].script", problem) for problem in problems)
+
+
+class SummaryHook:
+    """A plugin of the controller. Its lines follow the table of runs."""
+
+    def __init__(self, config: pytest.Config, report: TerminalReport) -> None:
+        self._config, self._report = config, report
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if self._report.runs and self._config.hook.pytest_bench_session_summary.get_hookimpls():
+            from curator_bench.words import printable
+
+            for line in self._lines():
+                terminalreporter.write_line(printable(line))
+
+    def _lines(self) -> Iterator[str]:
+        from curator_bench.runner.session import session_of
+
+        try:
+            answers = self._config.hook.pytest_bench_session_summary(
+                config=self._config, session=session_of(self._config), runs=self._report.runs
+            )
+            for said in reversed(answers):  # pytest calls the last registered one first
+                yield from [said] if isinstance(said, str) else map(str, said)
+        except Exception as error:  # a failing report is a warning, whatever it raises
+            yield f"warning: pytest_bench_session_summary: {type(error).__name__}: {error}"

@@ -11,14 +11,14 @@ from curator_bench.runner import controller
 def begin(config: pytest.Config) -> None:
     """Set up the session, in the controller and in each worker. Raises BenchError for bad options."""
     if benchmarks.needs_session(config):
-        from curator_bench.runner.interrupt_hooks import InterruptHooks
+        from curator_bench.runner.interrupting import InterruptHooks
         from curator_bench.runner.joining import join_session
 
         config.pluginmanager.register(InterruptHooks(), "curator_bench_interrupts")
         join_session(config)
     if benchmarks.is_recording(config):
-        from curator_bench.runner.python_run_hooks import PythonRunHooks
-        from curator_bench.runner.recording_hooks import RecordingHooks
+        from curator_bench.runner.python_run import PythonRunHooks
+        from curator_bench.runner.recording import RecordingHooks
 
         config.pluginmanager.register(RecordingHooks(config), "curator_bench_recording")
         config.pluginmanager.register(PythonRunHooks(), "curator_bench_python_runs")

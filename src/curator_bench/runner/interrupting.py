@@ -1,13 +1,59 @@
-"""Holds Ctrl-C back from the moment an item's run has a row until the item has ended."""
+"""Ctrl-C in a session of benchmarks: runs are recorded whole, and the session ends in order."""
 
 from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import replace
 
 import pytest
 
 from curator_bench import interrupts
+from curator_bench.collection.items import UNJUDGED
+from curator_bench.values import Verdict
 
 _HELD = pytest.StashKey[bool]()
 """True while an item holds Ctrl-C back."""
+
+
+class InterruptHooks:
+    """Hooks of every session of benchmarks."""
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+        try:
+            return (yield)
+        except (KeyboardInterrupt, pytest.exit.Exception):
+            _note_unjudged(item)
+            raise
+        finally:
+            let_go(item)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtestloop(self) -> Generator[None, object, object]:
+        found = yield
+        interrupts.end()
+        return found
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> Generator[None, object, object]:
+        interrupts.end()
+        found = yield
+        if interrupts.was_asked() and exitstatus != pytest.ExitCode.INTERRUPTED:
+            session.exitstatus = pytest.ExitCode.INTERRUPTED
+            terminal = session.config.pluginmanager.get_plugin("terminalreporter")
+            if terminal is not None:
+                terminal.write_sep("!", "Ctrl-C while the session was ending")
+        return found
+
+
+def _note_unjudged(item: pytest.Item) -> None:
+    """Record a run that its test did not come to judge."""
+    if UNJUDGED in item.stash:
+        from curator_bench.runner.reporting import note_interrupted
+
+        entry, result = item.stash[UNJUDGED]
+        del item.stash[UNJUDGED]
+        note_interrupted(item, entry, replace(result, verdict=Verdict.INTERRUPTED, error="stopped from outside"))
 
 
 def hold_until_the_end(item: pytest.Item) -> None:

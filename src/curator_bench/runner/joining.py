@@ -1,22 +1,25 @@
-"""Chooses the session an invocation joins, and notes the invocation in it."""
+"""Chooses the session an invocation joins, and notes the invocation in its session.json."""
 
 from __future__ import annotations
 
+import itertools
+import os
+import socket
+from collections.abc import Iterable, Sequence, Set
+from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from curator_bench.collection.benchmarks import BENCHMARKS, Benchmarks, has_matrix
+from curator_bench.files.json_files import read_object, write_json
+from curator_bench.files.locking import locked
 from curator_bench.options import settings
 from curator_bench.options.rootdir import name_in_project
 from curator_bench.runner.controller import warn
-from curator_bench.runner.session_file import (
-    FILE_NAME,
-    claim_name,
-    newest_session,
-    note_invocation,
-    remove_empty,
-)
+
+FILE_NAME = "session.json"
 
 
 def note_session(session: pytest.Session) -> None:
@@ -44,7 +47,7 @@ def join_session(config: pytest.Config) -> None:
     if name is None and not config.option.collectonly:
         name = _claimed(config)
     if name is not None:
-        benchmarks.settings = benchmarks.settings.with_session(name)
+        benchmarks.join(name)
 
 
 def _newest(config: pytest.Config) -> str | None:
@@ -70,3 +73,76 @@ def _claimed(config: pytest.Config) -> str | None:
 
 def _matrix_names(benchmarks: Benchmarks, config: pytest.Config) -> list[str]:
     return [name_in_project(file.file, config) for file in benchmarks.matrix.files]
+
+
+def note_invocation(directory: Path, invocation: str, matrices: Sequence[str]) -> None:
+    """Add the invocation to session.json before its first entry runs. Others may do the same at that moment."""
+    directory.mkdir(parents=True, exist_ok=True)
+    now = datetime.now(UTC).isoformat(timespec="milliseconds")
+    own = {
+        "uid": invocation,
+        "started_at": now,
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+    }
+    with locked(directory / f".{FILE_NAME}.lock"):
+        known = read_object(directory / FILE_NAME)
+        both = [*known.get("matrices", []), *matrices]
+        document = {
+            "session": directory.name,
+            "started_at": known.get("started_at", now),
+            "matrices": list(dict.fromkeys(both)),
+            "invocations": [*known.get("invocations", []), own],
+        }
+        write_json(directory / FILE_NAME, document)
+
+
+def claim_name(name: str, results: Path, others: Iterable[Path]) -> str:
+    """Create the folder of a new session: NAME, or the first free one of NAME_2, NAME_3 and so on.
+
+    Only one process can create a folder, also on a file system that hosts share. `others` are further places for a
+    folder of the session, which no other session may have either.
+    """
+    tops = list(dict.fromkeys(map(os.path.realpath, (results, *others))))
+    results.mkdir(parents=True, exist_ok=True)
+    names = (f"{name}_{number}" if number > 1 else name for number in itertools.count(1))
+    return next(name for name in names if _create([Path(top, name) for top in tops]))
+
+
+def _create(folders: Sequence[Path]) -> bool:
+    """Create all folders, or none if one exists. Other errors matter only for the first; the rest can be made later."""
+    try:
+        folders[0].mkdir()
+    except FileExistsError:
+        return False
+    for number, folder in enumerate(folders[1:], start=1):
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            remove_empty(folders[:number])
+            return False
+        except OSError:
+            continue
+    return True
+
+
+def remove_empty(folders: Iterable[Path]) -> None:
+    """Remove the folders that are empty."""
+    for folder in folders:
+        with suppress(OSError):
+            folder.rmdir()
+
+
+def newest_session(results: Path, matrices: Sequence[str], entries: Set[str]) -> str | None:
+    """Return the name of the session of these matrices that began last.
+
+    `entries` are the first folders of their entries. A session with none of them could not start, so it counts only if
+    there is no other.
+    """
+    found = [(document, file.parent.name) for file in results.glob(f"*/{FILE_NAME}") if (document := read_object(file))]
+    of_these = [
+        (any((results / name / entry).is_dir() for entry in entries), str(document.get("started_at", "")), name)
+        for document, name in found
+        if set(matrices) & set(map(str, document.get("matrices", [])))
+    ]
+    return max(of_these)[-1] if of_these else None

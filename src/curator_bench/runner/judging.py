@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -14,8 +14,7 @@ from curator_bench.errors import BenchError
 from curator_bench.masking import Mask
 from curator_bench.runner.policy import GateState
 from curator_bench.runner.reporting import add_properties, note_run
-from curator_bench.runner.shown import masked_checks, masked_result
-from curator_bench.values import Check, Entry, Requirement, RunResult, Scalar, Verdict
+from curator_bench.values import Check, Entry, Requirement, RunRecord, RunResult, Scalar, Verdict
 from curator_bench.verdict.failure_table import failure_table
 from curator_bench.verdict.requirements import check, judge
 
@@ -129,23 +128,15 @@ def check_run(item: pytest.Item, entry: Entry, result: RunResult) -> None:
     """Judge the last run of an item. Unless it passed, fail the item with a message instead of a traceback."""
     if UNJUDGED in item.stash:
         del item.stash[UNJUDGED]
-    outcome = _masked(judge_of(item, entry).of_last(result), item.config.stash[BENCHMARKS].mask)
+    outcome = judge_of(item, entry).of_last(result)
     run = note_run(item, entry, outcome.result, outcome.verdict, outcome.checks)
-    add_properties(item, outcome.verdict, outcome.result, outcome.checks)
-    if outcome.verdict is Verdict.SKIPPED:
+    add_properties(item, run)
+    if run.verdict is Verdict.SKIPPED:
         # Show where the entry is in the matrix; a place in this file would tell the user nothing.
-        raise pytest.skip.Exception(outcome.result.error, _use_item_location=True)
-    if outcome.verdict is not Verdict.PASSED:
-        pytest.fail(_why(entry, outcome, run.directory), pytrace=False)
-
-
-def _masked(outcome: Outcome, mask: Mask) -> Outcome:
-    return replace(
-        outcome,
-        result=masked_result(outcome.result, mask),
-        checks=masked_checks(outcome.checks, mask),
-        texts=tuple(map(mask.hide, outcome.texts)),
-    )
+        raise pytest.skip.Exception(run.error, _use_item_location=True)
+    if run.verdict is not Verdict.PASSED:
+        mask = item.config.stash[BENCHMARKS].mask
+        pytest.fail(_why(run, map(mask.hide, outcome.texts)), pytrace=False)
 
 
 def settle(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
@@ -158,8 +149,7 @@ def settle(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestRe
     if verdict is Verdict.PASSED and not report.passed:
         error = shown_error(error_of(call, report), item.config.stash[BENCHMARKS].mask)
         verdict, result = verdict_of(call, report), replace(result, error=error)
-    note_run(item, entry, result, verdict, ())
-    add_properties(item, verdict, result)
+    add_properties(item, note_run(item, entry, result, verdict, ()))
 
 
 def verdict_of(call: pytest.CallInfo[None], report: pytest.TestReport) -> Verdict:
@@ -202,14 +192,13 @@ def _missed(checks: Sequence[Check]) -> str:
     )
 
 
-def _why(entry: Entry, outcome: Outcome, directory: str) -> str:
-    result, checks = outcome.result, outcome.checks
-    if outcome.verdict is Verdict.FAILED:
-        headline = f"{entry.id}: failed: {_missed(checks)}"
-        return "\n\n".join([headline, failure_table(checks), *outcome.texts, f"Results: {directory}"])
-    lines = [f"{entry.id}: {outcome.verdict}: {result.error}"]
-    if result.log_tail:
-        lines += ["", f"The last lines of {result.log_path}:", *(f"  {line}" for line in result.log_tail)]
-    elif result.log_path:
-        lines += ["", f"It printed nothing; its log is {result.log_path}"]
+def _why(run: RunRecord, texts: Iterable[str]) -> str:
+    if run.verdict is Verdict.FAILED:
+        headline = f"{run.name}: failed: {_missed(run.requirements)}"
+        return "\n\n".join([headline, failure_table(run.requirements), *texts, f"Results: {run.directory}"])
+    lines = [f"{run.name}: {run.verdict}: {run.error}"]
+    if run.log_tail:
+        lines += ["", f"The last lines of {run.log_path}:", *(f"  {line}" for line in run.log_tail)]
+    elif run.log_path:
+        lines += ["", f"It printed nothing; its log is {run.log_path}"]
     return "\n".join(lines)

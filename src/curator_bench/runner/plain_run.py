@@ -47,7 +47,7 @@ class PlainRun:
             self._left_out = len(left_out)
             self._config.hook.pytest_deselected(items=left_out)
             items[:] = [item for item in items if not isinstance(item.parent, MatrixModule)]
-        self._benchmarks.loaded = None
+        self._benchmarks.leave_out()
 
     def _begin(self) -> None:
         self._benchmarks.is_asked_for = True

@@ -1,4 +1,7 @@
-"""The run of a Python benchmark, from its fixtures' measurements to its row and test report."""
+"""Python benchmarks: the run of a test with a measuring fixture, from its start to its row and test report.
+
+Registered only with --benchmark. Summaries show such a run like an entry.
+"""
 
 from __future__ import annotations
 
@@ -6,28 +9,32 @@ import inspect
 import re
 import shlex
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from curator_bench.collection.benchmarks import BENCHMARKS
+from curator_bench.collection.benchmarks import BENCHMARKS, REPORT
+from curator_bench.files.codec import to_document
 from curator_bench.masking import is_secret_name, masked
 from curator_bench.matrix import definition_hash
 from curator_bench.matrix.definition import function_hash
 from curator_bench.options.rootdir import name_in_project
 from curator_bench.provenance.packages import package_version
-from curator_bench.runner.judging import shown_error
-from curator_bench.runner.recorder import Recording
+from curator_bench.runner.judging import Judge, error_of, shown_error, verdict_of
+from curator_bench.runner.recording import Recording, recording_of
+from curator_bench.runner.reporting import masked_checks
+from curator_bench.runner.run_keys import MEASURING, PYTHON_RUN
 from curator_bench.runner.session import item_dir
-from curator_bench.runner.shown import masked_checks
 from curator_bench.store.queries import EntryKey
 from curator_bench.store.records import FIGURES, end_of, new_uid
 from curator_bench.values import Check, Entry, Run, RunRecord, RunResult, Scalar, Verdict
 
 if TYPE_CHECKING:
     from curator_bench.cluster.model import Cluster
+    from curator_bench.runner.gates import Gates
     from curator_bench.store.schema import TestRun
 
 COLUMNS = {
@@ -213,3 +220,73 @@ def _definition(item: pytest.Function) -> str | None:
         return function_hash(textwrap.dedent(inspect.getsource(item.function)), parameters)
     except (OSError, TypeError):  # code made by a program has no source
         return None
+
+
+class PythonRunHooks:
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+        with recorded(item):
+            return (yield)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        report = yield
+        run = item.stash.get(PYTHON_RUN, None)
+        if run is not None:
+            if call.when == "call" and report.passed and item.config.stash[BENCHMARKS].settings.fail_on_regression:
+                judge(item, run, report)
+            note_phase(run, call, report)
+        return report
+
+
+@contextmanager
+def recorded(item: pytest.Item) -> Iterator[None]:
+    """Record the item's run, if it is one, however it ends."""
+    run = _begin(item)
+    if run is None:
+        yield
+        return
+    item.stash[PYTHON_RUN] = run
+    try:
+        yield
+    except (KeyboardInterrupt, pytest.exit.Exception) as stop:
+        run.note_verdict(Verdict.INTERRUPTED, str(stop) or "stopped from outside")
+        if (report := item.config.pluginmanager.get_plugin(REPORT)) is not None:
+            report.note_interrupted(run.so_far())
+        raise
+    finally:
+        del item.stash[PYTHON_RUN]
+        run.record()
+
+
+def _begin(item: pytest.Item) -> PythonRun | None:
+    if not isinstance(item, pytest.Function) or MEASURING.isdisjoint(item.fixturenames):
+        return None
+    recording = recording_of(item.config)
+    return PythonRun(item, recording) if recording else None
+
+
+def judge(item: pytest.Item, run: PythonRun, report: pytest.TestReport) -> None:
+    """Judge a passed test by its history, for `--bench-fail-on regression`."""
+    outcome = Judge(item.config, (), lambda: _gates_of(item, run)).of_last(run.result())
+    run.checks, run.warnings = outcome.checks, list(outcome.result.warnings)
+    if outcome.verdict is Verdict.FAILED:
+        report.outcome, report.longrepr = "failed", "\n\n".join(outcome.texts)
+        run.note_verdict(Verdict.FAILED, report.longrepr)
+
+
+def _gates_of(item: pytest.Item, run: PythonRun) -> Gates:
+    from curator_bench.runner.gates import Gates
+
+    return Gates(item.config, run.origin, ())
+
+
+def note_phase(run: PythonRun, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
+    """Note the end of set-up, call or teardown. The report of the phase that decides carries the run."""
+    run.note_phase(call.when, report.outcome, report.duration)
+    if not report.passed:
+        run.note_verdict(verdict_of(call, report), error_of(call, report))
+    if call.when == "call" or not report.passed:
+        vars(report)["curator_bench"] = to_document(run.so_far())

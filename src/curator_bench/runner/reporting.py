@@ -1,26 +1,27 @@
-"""Turns a RunResult into a RunRecord, and publishes it as results.json and on the test report."""
+"""The record of a judged run, with secrets masked: written as results.json, and kept for the test report."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from curator_bench.collection.benchmarks import BENCHMARKS
+from curator_bench.collection.benchmarks import BENCHMARKS, REPORT
 from curator_bench.collection.items import RUN
 from curator_bench.execution.directories import PENDING, make_own_folder
 from curator_bench.execution.result_lines import add_lines
 from curator_bench.files import safe_files
 from curator_bench.files.codec import strict, to_document
 from curator_bench.files.json_files import write_json
+from curator_bench.masking import Mask, masked
 from curator_bench.matrix import definition_of
 from curator_bench.options.rootdir import name_in_project
 from curator_bench.report.session_runs import RESULTS
 from curator_bench.runner.run_keys import DEFINITION, MACHINE, UID
-from curator_bench.runner.shown import masked_checks, masked_result
 from curator_bench.values import Check, Entry, RunRecord, RunResult, Verdict
 
 _MOST_PROPERTIES = 200
@@ -41,11 +42,19 @@ def note_run(
     run = _after(lambda: _prepare(session_dir, run), run)
     item.stash[RUN] = run
     if item.config.stash[BENCHMARKS].settings.benchmark:
-        from curator_bench.runner import entry_record
+        from curator_bench.runner import recording
 
-        entry_record.finish(item, run)
+        recording.finish_row(item, run)
     item.stash[RUN] = _after(lambda: publish(session_dir, run), run)
     return item.stash[RUN]
+
+
+def note_interrupted(item: pytest.Item, entry: Entry, result: RunResult) -> None:
+    """Record and show a run that was stopped from outside."""
+    run = note_run(item, entry, result, result.verdict, ())
+    if (report := item.config.pluginmanager.get_plugin(REPORT)) is not None:
+        report.note_interrupted(run)
+    item.ihook.pytest_bench_run_finished(item=item, result=result)
 
 
 def record_of(
@@ -109,10 +118,32 @@ def publish(session_dir: Path, run: RunRecord) -> None:
     add_lines(Path(run.directory), run, session_dir=session_dir)
 
 
-def add_properties(item: pytest.Item, verdict: Verdict, result: RunResult, checks: Sequence[Check] = ()) -> None:
+def add_properties(item: pytest.Item, run: RunRecord) -> None:
     """Add properties of the run to the item, for junit XML and other readers of reports."""
-    item.user_properties.append(("verdict", str(verdict)))
-    if inconclusive := [f"{check.metric} {check.bound}" for check in checks if check.is_inconclusive]:
-        item.user_properties.append(("inconclusive", ", ".join(inconclusive)))
-    for name, value in list(result.metrics.items())[:_MOST_PROPERTIES]:
+    item.user_properties.append(("verdict", str(run.verdict)))
+    if run.inconclusive:
+        told = ", ".join(f"{check.metric} {check.bound}" for check in run.inconclusive)
+        item.user_properties.append(("inconclusive", told))
+    for name, value in itertools.islice(run.metrics.items(), _MOST_PROPERTIES):
         item.user_properties.append((name, strict(value)))
+
+
+def masked_result(result: RunResult, mask: Mask) -> RunResult:
+    return replace(
+        result,
+        error=mask.hide(result.error),
+        command=tuple(map(mask.hide, result.command)),
+        log_tail=tuple(mask.hide_lines(result.log_tail)),
+        params=masked(dict(result.params), mask),
+        metrics=masked(dict(result.metrics), mask),
+        warnings=tuple(map(mask.hide, result.warnings)),
+    )
+
+
+def masked_checks(checks: Iterable[Check], mask: Mask) -> tuple[Check, ...]:
+    return tuple(_masked_check(check, mask) for check in checks)
+
+
+def _masked_check(check: Check, mask: Mask) -> Check:
+    limit, actual = masked([check.limit, check.actual], mask)
+    return replace(check, limit=limit, actual=actual, note=mask.hide(check.note))

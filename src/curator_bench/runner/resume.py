@@ -29,7 +29,7 @@ from curator_bench.runner.kept_runs import (
     take_pending,
     why_again,
 )
-from curator_bench.runner.recorder import recording_of
+from curator_bench.runner.recording import recording_of
 from curator_bench.values import RunRecord
 
 _MOST_LINES = 20

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from curator_bench.collection.benchmarks import BENCHMARKS, REPORT, Benchmarks
+from curator_bench.collection.benchmarks import BENCHMARKS, Benchmarks
 from curator_bench.collection.items import has_gates
 from curator_bench.execution.workbench import Workbench
 from curator_bench.matrix import command_of, definition_of
@@ -21,7 +21,7 @@ from curator_bench.runner.interrupting import hold_until_the_end
 from curator_bench.runner.judging import forget_judge, judge_of
 from curator_bench.runner.local_runner import LocalRunner
 from curator_bench.runner.policy import Allowance, Decision, GateState, Spent
-from curator_bench.runner.reporting import note_run
+from curator_bench.runner.reporting import note_interrupted, note_run
 from curator_bench.runner.run_keys import DEFINITION, MACHINE, UID
 from curator_bench.runner.session import provenance_of
 from curator_bench.values import Entry, Plan, RunResult, Verdict
@@ -77,9 +77,9 @@ class ItemCallbacks:
         if where is not None:
             item.stash[MACHINE] = where.machine_id
         if self._config.stash[BENCHMARKS].settings.benchmark and job.plan is not None:
-            from curator_bench.runner import entry_record
+            from curator_bench.runner import recording
 
-            entry_record.start(item, job.entry, job.plan, where)
+            recording.start_row(item, job.entry, job.plan, where)
 
     def progressed(self, job: Job, status: Mapping[str, Any]) -> None:
         """No-op: the controller reads the status file of local runs."""
@@ -105,14 +105,6 @@ class ItemCallbacks:
         """Record the stopped run, which its item will not judge."""
         if result is not None:
             note_interrupted(job.item, job.entry, result)
-
-
-def note_interrupted(item: pytest.Item, entry: Entry, result: RunResult) -> None:
-    """Record and show a run that was stopped from outside."""
-    run = note_run(item, entry, result, result.verdict, ())
-    if (report := item.config.pluginmanager.get_plugin(REPORT)) is not None:
-        report.note_interrupted(run)
-    item.ihook.pytest_bench_run_finished(item=item, result=result)
 
 
 def allowance(item: pytest.Item, entry: Entry) -> Allowance:

@@ -19,7 +19,7 @@ from curator_bench.masking import masked
 from curator_bench.matrix import definition_hash
 from curator_bench.measure.processes import identify
 from curator_bench.report.session_runs import run_on
-from curator_bench.runner import recorder
+from curator_bench.runner import recording
 from curator_bench.runner.controller import entry_dirs, warn
 from curator_bench.runner.session import provenance_of, session_of, shown_path, subjects_of
 from curator_bench.runner.sinks import choose
@@ -38,7 +38,7 @@ def sink_hooks(config: pytest.Config) -> SinkHooks | None:
     chosen = choose(benchmarks.matrix, benchmarks.settings, warnings)
     for one in chosen:
         if isinstance(one.config, CopyConfig) and one.config.is_within(benchmarks.session_dir, one.matrix_dir):
-            raise BenchError(f"{one.config.to} cannot be copied to: the session itself stands there")
+            raise BenchError(f"{one.config.to} cannot be copied to: it is the folder of the session; name another")
     for warning in warnings:
         warn(config, str(warning), warning.place)
     return SinkHooks(config, chosen) if chosen else None
@@ -140,7 +140,7 @@ class SinkHooks:
             exit_status=exit_status,
         )
         dispatcher.finish(summary, self._benchmarks.settings.sink_grace_s, self._say_now)
-        recorder.note_links(self._config, dispatcher.links())
+        recording.note_links(self._config, dispatcher.links())
 
     def _say_now(self, line: str) -> None:
         terminal = self._config.pluginmanager.get_plugin("terminalreporter")

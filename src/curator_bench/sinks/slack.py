@@ -64,7 +64,7 @@ class SlackConfig(SinkConfig):
     @classmethod
     def _is_url(cls, value: str) -> str:
         if value and not value.startswith(("http://", "https://")):
-            raise ValueError("is no URL that begins with https://")  # the value may be a secret, so it is not shown
+            raise ValueError("is not a URL that begins with https://")  # the value may be a secret, so it is not shown
         return value
 
     def lacks(self) -> str:

@@ -1,14 +1,14 @@
 """Merge databases: runs and rows missing in the target are added. Merging twice changes nothing.
 
 Rows with the same uid are the same row. Where two databases differ about a run, `store.accounts` decides, so the order
-of merging does not matter.
-"""
+of merging does not matter."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
@@ -17,9 +17,10 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from curator_bench.errors import BenchError
 from curator_bench.store import bulk
-from curator_bench.store.accounts import says_more, state_of
 from curator_bench.store.database import Database, reason_of
+from curator_bench.store.running import RUNNING
 from curator_bench.store.tables import ACCEPTANCES, INVOCATIONS, PARTS, RUNS, SESSIONS, SUBJECTS
+from curator_bench.values import Verdict
 
 _Answer = TypeVar("_Answer")
 _Given = ParamSpec("_Given")
@@ -34,6 +35,11 @@ _PATIENCE_S = 60.0
 _TRIES = 5
 _RACES = frozenset({"40001", "40P01"})
 """SQLSTATE codes for serialization failure and deadlock. The transaction is tried again."""
+_OWN_TO_EACH = frozenset({"id", "session", "invocation"})
+"""Columns that each database numbers for itself."""
+_STATES = {RUNNING: 0, str(Verdict.INTERRUPTED): 1}
+_ENDED = 2
+_NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,3 +251,23 @@ def _in_lists(items: Iterable[Row[Any]], size: int) -> Iterator[list[Row[Any]]]:
 
 def _is_race(error: DBAPIError) -> bool:
     return isinstance(error, IntegrityError) or getattr(error.orig, "sqlstate", None) in _RACES
+
+
+def state_of(run: Mapping[str, Any]) -> tuple[int, datetime]:
+    """Sort key of a run's progress; the greater one wins.
+
+    An ended run outranks one marked interrupted, which outranks one under way. Between two equal states the later one
+    wins.
+    """
+    return _STATES.get(run["verdict"], _ENDED), run["end"] or run["heartbeat_at"] or _NEVER
+
+
+def says_more(row: Mapping[Any, Any], other: Mapping[Any, Any]) -> bool:
+    """True if `row` replaces `other`, given two rows with equal progress. The row with fewer gaps wins."""
+    return row != other and _content(row) > _content(other)
+
+
+def _content(row: Mapping[Any, Any]) -> tuple[int, str]:
+    """Sort key by number of gaps. The text breaks ties, so that the same row always wins."""
+    gaps = sum(value is None for value in row.values())
+    return -gaps, repr(sorted((name, value) for name, value in row.items() if name not in _OWN_TO_EACH))

@@ -20,7 +20,7 @@ def to_read(named: str) -> Iterator[Database]:
         if database is None:
             file = shown(database_url(named))
             raise BenchError(
-                f"{file}: there are no runs here yet; `pytest … --benchmark --benchmark-db {file}` records them"
+                f"{file}: there are no runs here yet; to record some: pytest --benchmark --benchmark-db {file}"
             )
         yield database
 

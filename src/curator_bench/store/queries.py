@@ -221,7 +221,10 @@ def find_entries(connection: Connection, named: str) -> list[EntryKey]:
         if found:
             return [EntryKey(*row) for row in found]
     known = [(entry.key.name, entry.key.originalname) for entry in known_entries(connection)]
-    raise BenchError(f"no runs of {named!r} are recorded{nearest(named, {name for both in known for name in both})}")
+    near = nearest(named, {name for both in known for name in both})
+    near = nearest(named, {name for both in known for name in both})
+    near = nearest(named, {name for both in known for name in both})
+    raise BenchError(f"no runs of {named!r} are recorded{near or '; `curator-bench history` lists all entries'}")
 
 
 def metric_names(connection: Connection, entries: Iterable[EntryKey]) -> list[str]:
@@ -246,7 +249,7 @@ def find_sessions(connection: Connection, named: str | None) -> list[PastSession
     if named is None:
         found = sessions(connection, 1)
         if not found:
-            raise BenchError("no sessions are recorded")
+            raise BenchError("no sessions are recorded; `pytest --benchmark` records one")
         return found
     meant = [SESSIONS.c.name == named, SESSIONS.c.uid == named]
     if len(named) >= _SHORTEST_UID:
@@ -254,7 +257,8 @@ def find_sessions(connection: Connection, named: str | None) -> list[PastSession
     rows = connection.execute(_sessions().where(or_(*meant)).order_by(_STARTED, SESSIONS.c.id)).fetchall()
     if not rows:
         names = connection.scalars(select(SESSIONS.c.name).distinct())
-        raise BenchError(f"no session {named!r} is recorded{nearest(named, names)}")
+        near = nearest(named, names)
+        raise BenchError(f"no session {named!r} is recorded{near or '; `curator-bench sessions` lists them'}")
     return _with_verdicts(connection, rows)
 
 

@@ -17,7 +17,6 @@ from urllib.parse import quote, unquote_to_bytes
 from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.exc import IntegrityError, OperationalError
 
-from curator_bench.store.file_systems import is_on_network
 from curator_bench.store.storage import WRITE_PATIENCE, Storage
 
 logger = logging.getLogger(__name__)
@@ -30,6 +29,13 @@ _WRITING = {"mode": "rw"}
 _READING = {"mode": "ro"}
 _READING_ALONE = {"mode": "ro", "immutable": "1"}
 _FILE = "curator_bench_file"
+_NETWORK = {
+    *("9p", "afs", "beegfs", "ceph", "cifs", "coda", "gfs2", "glusterfs", "gpfs", "lustre", "nfs", "nfs4", "ocfs2"),
+    *("smb3", "smbfs", "wekafs"),
+    *("fuse.ceph-fuse", "fuse.gcsfuse", "fuse.glusterfs", "fuse.goofys", "fuse.juicefs", "fuse.s3fs", "fuse.sshfs"),
+}
+_MOUNTS = Path("/proc/self/mounts")
+_ESCAPES = {r"\040": " ", r"\011": "\t", r"\012": "\n", r"\134": "\\"}
 
 
 class SqliteStorage:
@@ -257,3 +263,29 @@ def _refuse_another_file(path: Path, opened: tuple[int, int] | None) -> None:
     """Raise if the path now names another file. Writes into a removed file would be lost silently."""
     if opened != _identity(path):
         raise FileNotFoundError(errno.ENOENT, "the database was removed or replaced while it was open", str(path))
+
+
+def is_on_network(path: Path, mounts: Path = _MOUNTS) -> bool:
+    """True if other machines may have the file open too. False where there is no list of mounts (macOS)."""
+    return file_system_of(path, mounts) in _NETWORK
+
+
+def file_system_of(path: Path, mounts: Path = _MOUNTS) -> str:
+    """Type of the file system at the path, from the last mount at its longest mounted parent; "" if unknown."""
+    try:
+        lines = mounts.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    except OSError:
+        return ""
+    real = Path(os.path.realpath(path))
+    found, depth = "", 0
+    for _, folder, kind, *_ in (line.split(" ") for line in lines if line.count(" ") >= 3):
+        parts = Path(_unescaped(folder)).parts
+        if len(parts) >= depth and real.parts[: len(parts)] == parts:
+            found, depth = kind, len(parts)
+    return found
+
+
+def _unescaped(folder: str) -> str:
+    for escape, letter in _ESCAPES.items():
+        folder = folder.replace(escape, letter)
+    return folder

@@ -1,4 +1,4 @@
-"""Settings shared by the benchmarks in this folder. pytest reads this file by itself; put your fixtures here."""
+"""Settings and fixtures of the benchmarks in this folder. pytest loads this file automatically."""
 
 import os
 
@@ -11,5 +11,5 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_report_header() -> str:
-    """Show the load, because measurements on a busy machine mean little."""
+    """Show the load of the machine. On a busy machine, measurements are not reliable."""
     return f"load: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"

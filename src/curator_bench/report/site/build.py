@@ -114,7 +114,7 @@ def write_site(out: Path, history: History, settings: Settings, now: datetime | 
 
 def _refuse_to_replace(out: Path) -> None:
     if out.is_dir() and any(out.iterdir()) and not (out / MARKER).exists():
-        raise BenchError(f"{out} holds something that is no dashboard; name an empty folder or a new one")
+        raise BenchError(f"{out} contains something other than a dashboard; name an empty or a new folder")
     if out.exists() and not out.is_dir():
         raise BenchError(f"{out} is a file; name a folder")
 

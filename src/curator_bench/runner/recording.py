@@ -1,4 +1,7 @@
-"""The recorder of one pytest process. It is opened on first use and closed with the process."""
+"""The rows of this process: its invocation, its runs with their heartbeat, and the hooks that note their ends.
+
+Imported only with --benchmark, because it imports the database's library.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,18 @@ import shlex
 import socket
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from curator_bench.collection.benchmarks import BENCHMARKS
+from curator_bench.fleet.messages import Where
 from curator_bench.measure.processes import identify
+from curator_bench.options.rootdir import name_in_project
 from curator_bench.provenance.environment import boot_id
+from curator_bench.runner.run_keys import DEFINITION
 from curator_bench.runner.session import ci_run_url, provenance_of, session_of, subjects_of
 from curator_bench.store.database import Database, database_url, open_for_writing
 from curator_bench.store.orphans import Here
@@ -25,13 +32,20 @@ from curator_bench.store.records import (
     Process,
     RunEnd,
     RunStart,
+    end_of,
     session_record,
     start_of,
 )
-from curator_bench.values import Run
+from curator_bench.values import Entry, Plan, Run, RunRecord, Verdict
+
+if TYPE_CHECKING:
+    from _pytest.terminal import TerminalReporter
 
 _HEARTBEAT_S = 30.0
 _RECORDING = pytest.StashKey["Recording"]()
+_UID = pytest.StashKey[str]()
+"""The uid of the item's row."""
+_OUTPUT = "curator_bench_problems"
 
 
 class Recording:
@@ -90,14 +104,14 @@ def recorder_of(config: pytest.Config) -> Recorder | None:
     return recording.recorder if recording else None
 
 
-def begin(config: pytest.Config) -> None:
+def begin_invocation(config: pytest.Config) -> None:
     """Record the invocation before anything runs. Database problems then show once, not in every worker."""
     recorder = recorder_of(config)
     if recorder is not None:
         recorder.start_invocation()
 
 
-def finish(config: pytest.Config, exit_status: int) -> None:
+def finish_invocation(config: pytest.Config, exit_status: int) -> None:
     """Record the end of the invocation, in the controller."""
     if _RECORDING in config.stash:
         config.stash[_RECORDING].recorder.finish_invocation(exit_status)
@@ -149,3 +163,82 @@ def _invocation(config: pytest.Config) -> InvocationRecord:
         ci_run_url=ci_run_url(),
         command_line=shlex.join(map(benchmarks.mask.hide, ["pytest", *words])),
     )
+
+
+def start_row(item: pytest.Item, entry: Entry, plan: Plan, where: Where | None = None) -> None:
+    """Write the row of a run that starts now. `where` is given in a fleet."""
+    recording = recording_of(item.config)
+    if recording is None:
+        return
+    run = Run(
+        name=entry.id,
+        entry=entry.name,
+        nodeid=item.nodeid,
+        uid=plan.uid,
+        attempt=plan.attempt,
+        started_at=datetime.now(UTC).isoformat(),
+        file=path_of(item, entry),
+        definition_hash=item.stash[DEFINITION].hash,
+        host=where.host if where else "",
+        machine_id=where.machine_id if where else "",
+        gpus=where.gpus if where else (),
+    )
+    recording.start(run)
+    item.stash[_UID] = run.uid
+
+
+def path_of(item: pytest.Item, entry: Entry) -> str:
+    """Return the file of an entry as the database knows it."""
+    return name_in_project(entry.file.file, item.config)
+
+
+def finish_row(item: pytest.Item, run: RunRecord) -> None:
+    """Complete the row of a judged run."""
+    recording = recording_of(item.config)
+    if recording is not None and _UID in item.stash:
+        recording.finish(item.stash[_UID], end_of(run))
+
+
+def note_teardown(item: pytest.Item, outcome: str) -> None:
+    """Note the outcome of the item's teardown, and complete the row of a run that was never judged."""
+    recording = recording_of(item.config)
+    if recording is None or _UID not in item.stash:
+        return
+    uid = item.stash[_UID]
+    if recording.is_under_way(uid):
+        error = "ended before it was judged: a fixture or a hook failed"
+        recording.finish(uid, RunEnd(Verdict.ERROR, datetime.now(UTC), call_outcome="failed", error=error))
+    recording.recorder.note_teardown(uid, outcome)
+
+
+class RecordingHooks:
+    """Hooks of recording. In the controller they open the database at once, to report problems before anything runs."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._is_worker = hasattr(config, "workerinput")
+        self._problems: list[str] = []
+        if not self._is_worker:
+            begin_invocation(config)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        report = yield
+        if report.when == "teardown":
+            note_teardown(item, report.outcome)
+        return report
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, exitstatus: int) -> None:
+        if self._is_worker:
+            vars(self._config)["workeroutput"][_OUTPUT] = list(problems(self._config))
+        else:
+            finish_invocation(self._config, int(exitstatus))
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        self._problems += getattr(node, "workeroutput", {}).get(_OUTPUT, [])
+
+    def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
+        for problem in dict.fromkeys([*self._problems, *problems(self._config)]):
+            terminalreporter.write_line(problem, red=True)

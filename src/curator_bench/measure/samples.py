@@ -1,4 +1,4 @@
-"""A CSV file that grows by whole rows during a run, so that it is readable at any moment and after any crash."""
+"""Samples over time: their peak and average, and the CSV file they are written to."""
 
 from __future__ import annotations
 
@@ -9,6 +9,33 @@ from pathlib import Path
 from typing import BinaryIO
 
 from curator_bench.files import safe_files
+
+
+class TimeAverage:
+    """Peak and average of a quantity sampled at irregular intervals."""
+
+    def __init__(self) -> None:
+        self.peak: float | None = None
+        """None without a sample, as is the average."""
+        self._area = 0.0
+        self._first: float | None = None
+        self._last = (0.0, 0.0)
+
+    def add(self, moment: float, value: float) -> None:
+        if self._first is None:
+            self._first = moment
+        else:
+            before, value_before = self._last
+            self._area += (moment - before) * (value + value_before) / 2
+        self.peak = value if self.peak is None else max(self.peak, value)
+        self._last = (moment, value)
+
+    @property
+    def average(self) -> float | None:
+        if self._first is None:
+            return None
+        moment, value = self._last
+        return self._area / (moment - self._first) if moment > self._first else value
 
 
 class RowFile:
