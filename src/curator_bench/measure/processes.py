@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from curator_bench import interrupts
-from curator_bench.measure.brands import is_branded
+from curator_bench.measure.limit_marks import is_branded
 
 RUN_VARIABLE = "CURATOR_BENCH_RUN"
 GUARD_VARIABLE = "CURATOR_BENCH_GUARD"
