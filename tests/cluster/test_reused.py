@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 
-pytestmark = pytest.mark.slow
 SETTINGS = RaySettings(num_cpus=4, object_store_size=100_000_000, reuse=True)
 LEAVES_THINGS = """
 import numpy, os, ray
