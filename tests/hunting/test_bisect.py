@@ -133,6 +133,7 @@ def test_commits_that_cannot_be_installed_or_judged_are_gone_round(repository: S
     ]
 
 
+@pytest.mark.slow
 def test_a_commit_whose_benchmark_crashes_is_skipped(repository: ScratchRepository) -> None:
     repository.git("checkout", "--quiet", "-b", "crashing", "c1")
     (repository.folder / "package.py").write_text("raise SystemExit(1)\n")
