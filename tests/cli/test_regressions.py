@@ -95,10 +95,10 @@ def test_a_noisy_but_level_history_of_many_entries_raises_nothing(history: Histo
     random = np.random.default_rng(11)
     families = list(FAMILIES.values())
     history.nights(
-        {(f"entry_{number}", "time_s"): families[number % 6](random, 60, 0.03).tolist() for number in range(200)}
+        {(f"entry_{number}", "time_s"): families[number % 6](random, 60, 0.03).tolist() for number in range(100)}
     )
     result = history.ask("regressions")
-    assert (result.exit_code, result.output.splitlines()[0]) == (0, NOTHING.format(200))
+    assert (result.exit_code, result.output.splitlines()[0]) == (0, NOTHING.format(100))
     site = history.folder / "site"
     assert history.ask("report", "--out", site).exit_code == 0
     overview = (site / "index.html").read_text()

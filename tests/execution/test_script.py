@@ -127,7 +127,7 @@ def test_nothing_of_a_stubborn_tree_outlives_its_timeout(desk: Desk) -> None:
     """
     began = time.monotonic()
     result = desk.run(code, timeout_s=2.0)
-    assert time.monotonic() - began < 2.0 + 7.0
+    assert time.monotonic() - began < 20  # it is asked for 5 s, and the daemon would hold it for ten minutes
     assert result.verdict is Verdict.TIMEOUT
     assert result.error == "stopped at timeout_s = 2 s"
     assert result.metrics["half_way"] == 1

@@ -117,6 +117,7 @@ def test_what_was_interrupted_goes_on_unless_the_code_is_another(project: Path) 
     assert killed_after(project, 1, *words) == begun[:1], "what is done is measured anew"
 
 
+@pytest.mark.slow
 def test_what_measures_nothing_is_told_after_its_first_round(project: Path) -> None:
     done = ab(project, "a.yaml", "b.yaml", "--metric", "work_times", "--fail", "--", "benchmarks")
     assert (done.returncode, done.stderr.count("round")) == (2, 1)
