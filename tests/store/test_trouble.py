@@ -137,7 +137,7 @@ def test_what_nothing_can_take_is_named(
     record(sqlite_bench, recorder, "removal[dense]")
     (problem,) = recorder.problems()
     assert problem.startswith("1 run not recorded in")
-    assert problem.endswith("and lost, as nothing else took them: removal[dense]")
+    assert problem.endswith("and lost, because no file took them: removal[dense]")
     assert "removal[dense] is recorded nowhere" in caplog.text
 
 
