@@ -22,7 +22,9 @@ endif
 PYTEST_ARGS ?=
 # Most tests wait for processes: four at a time suit two cores.
 TEST_WORKERS ?= 4
-TOGETHER = -n $(TEST_WORKERS) --dist loadscope
+# Who has nothing left to do takes tests from the others; slow tests of a module stay together, since they share what it starts.
+TOGETHER = -n $(TEST_WORKERS) --dist worksteal
+BY_MODULE = -n $(TEST_WORKERS) --dist loadscope
 # Where it is set, every process compiles what it imports anew, and most tests start processes.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -47,12 +49,12 @@ test: $(INSTALLED) ## run the tests one runs while working, all but the slow one
 	$(PYTHON_HERE) -m pytest --ignore tests/proof -m "not slow" $(TOGETHER) $(PYTEST_ARGS)
 
 .PHONY: test-slow
-test-slow: $(INSTALLED) ## run the tests marked slow: those of fleets, servers, browsers and the commands in the manual
-	$(PYTHON_HERE) -m pytest --ignore tests/proof -m slow $(TOGETHER) $(PYTEST_ARGS)
+test-slow: $(INSTALLED) ## run the tests marked slow: those that start clusters, fleets, servers or browsers
+	$(PYTHON_HERE) -m pytest --ignore tests/proof -m slow $(BY_MODULE) $(PYTEST_ARGS)
 
 .PHONY: test-proofs
 test-proofs: $(INSTALLED) ## run the long proofs, each at a tenth of its size; make proof runs them in full
-	$(PYTHON_HERE) -m pytest tests/proof $(TOGETHER) $(PYTEST_ARGS)
+	$(PYTHON_HERE) -m pytest tests/proof $(BY_MODULE) $(PYTEST_ARGS)
 
 .PHONY: test-curator
 test-curator: $(CURATOR_INSTALLED) ## run what a CPU can of NeMo Curator under test; CURATOR_REPO=… tries its own scripts, too

@@ -251,6 +251,7 @@ def curated(folder: Path) -> Counter[str]:
     return Counter(canonical(json.loads(line)) for line in lines)
 
 
+@pytest.mark.slow
 @needs_ray_data
 @pytest.mark.parametrize("executor", ["ray_data", "ray_actors"])
 def test_the_script_processes_every_entry_each_time_and_finds_what_was_planted(
@@ -285,6 +286,7 @@ def test_the_script_processes_every_entry_each_time_and_finds_what_was_planted(
     assert run.params["min_bandwidth"] == 8000
 
 
+@pytest.mark.slow
 @needs_ray_data
 def test_the_times_of_stages_can_be_read_without_the_suite(
     cluster: Cluster, audio_stand_ins: Path, manifest: Path, tmp_path: Path
@@ -298,6 +300,7 @@ def test_the_times_of_stages_can_be_read_without_the_suite(
     assert metrics["task_alm_data_builder_custom.windows_created_sum"] == run.metrics["total_builder_windows"]
 
 
+@pytest.mark.slow
 @needs_ray_data
 def test_a_manifest_that_cannot_be_read_is_a_run_without_success(
     cluster: Cluster, audio_stand_ins: Path, manifest: Path, tmp_path: Path
@@ -321,6 +324,7 @@ def test_the_plain_loop_does_the_same_work_without_ray(
     assert {name: loop[name] for name in counted} == {name: builtin[name] for name in counted}
 
 
+@pytest.mark.slow
 @needs_ray_data
 @needs_nemo_curator
 @pytest.mark.parametrize("executor", ["ray_data", "ray_actors"])
@@ -339,6 +343,7 @@ def test_both_engines_write_the_same_entries(
     assert metrics[0] == metrics[1]
 
 
+@pytest.mark.slow
 @needs_ray_data
 def test_engines_are_compared_by_what_each_needs_for_the_same_windows(
     cluster: Cluster, audio_stand_ins: Path, manifest: Path, tmp_path: Path

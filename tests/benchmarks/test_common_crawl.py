@@ -266,6 +266,7 @@ def required_metrics() -> set[str]:
     return {one["metric"] for entry in entries for one in entry["requirements"]}
 
 
+@pytest.mark.slow
 def test_on_ray_every_page_is_found_though_each_file_broke_off_and_the_next_run_downloads_nothing(
     cluster: Cluster, crawl: Path, tmp_path: Path
 ) -> None:
@@ -288,6 +289,7 @@ def test_on_ray_every_page_is_found_though_each_file_broke_off_and_the_next_run_
     assert [second[name] for name in wrong] == [0, 0, 0, 0]
 
 
+@pytest.mark.slow
 def test_on_ray_a_file_that_is_not_there_spoils_the_success_and_nothing_else(
     cluster: Cluster, crawl: Path, tmp_path: Path
 ) -> None:
@@ -312,6 +314,7 @@ def test_on_ray_a_file_that_is_not_there_spoils_the_success_and_nothing_else(
     assert (metrics["failed_downloads"], metrics["num_documents"], metrics["missing_documents"]) == (1, 300, 100)
 
 
+@pytest.mark.slow
 def test_the_matrix_makes_its_crawl_and_its_entries_pass(tmp_path: Path) -> None:
     command: list[str | Path] = [sys.executable, "-m", "pytest", SUITE, "-m", "common_crawl", "-k", "parquet"]
     outcome = subprocess.run(

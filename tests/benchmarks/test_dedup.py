@@ -352,6 +352,7 @@ def required_metrics(script: str) -> set[str]:
     return {one["metric"] for entry in entries if entry["script"] == script for one in entry["requirements"]}
 
 
+@pytest.mark.slow
 def test_on_ray_data_copies_are_found_and_removed_and_every_text_is_left_once(
     cluster: Cluster, corpus: Path, tmp_path: Path
 ) -> None:
@@ -369,6 +370,7 @@ def test_on_ray_data_copies_are_found_and_removed_and_every_text_is_left_once(
     assert len(left) == len(set(left)) == len(set(texts_of(corpus)))
 
 
+@pytest.mark.slow
 def test_on_actors_the_same_is_found_as_without_ray(cluster: Cluster, corpus: Path, tmp_path: Path) -> None:
     options = (*input_of(corpus, "jsonl", "ray_actors"), "--truth-path", corpus / "truth", "--partitions", "7")
     metrics = run_script(cluster, tmp_path / "ray", "fuzzy_dedup.py", *options)
@@ -396,6 +398,7 @@ def test_an_output_folder_with_something_in_it_is_left_alone(corpus: Path, tmp_p
     assert contents(tmp_path / "out") == {"wanted": b"wanted"}
 
 
+@pytest.mark.slow
 def test_the_matrix_makes_its_documents_and_an_entry_passes(tmp_path: Path) -> None:
     """`make bench` runs all of them."""
     words = ["-m", "dedup", "-k", "removal and ray_actors and parquet", "-p", "no:cacheprovider"]

@@ -61,6 +61,7 @@ def result_of(entry: Path) -> dict[str, Any]:
     return result
 
 
+@pytest.mark.slow
 def test_a_nightly_matrix_and_its_scripts_run_as_they_are(checkout: Path) -> None:
     outcome, session = run_nightly(checkout, "-k", "word_count")
     assert "1 failed, 1 passed" in outcome.stdout, outcome.stdout + outcome.stderr

@@ -37,6 +37,7 @@ def required_metrics(script: str) -> set[str]:
     return {one["metric"] for entry in entries if entry["script"] == script for one in entry["requirements"]}
 
 
+@pytest.mark.slow
 def test_the_demo_passes(tmp_path: Path) -> None:
     printed = run("-m", "pytest", "benchmarks", "-m", "demo", "-p", "no:cacheprovider", "--bench-results", tmp_path)
     assert "8 passed" in printed

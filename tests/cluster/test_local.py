@@ -7,6 +7,8 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -15,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from curator_bench import interrupts
 from curator_bench.cluster.environment import CLUSTER_VARIABLE
 from curator_bench.cluster.health import is_alive, last_log_lines
 from curator_bench.cluster.local import LocalCluster
@@ -130,6 +133,34 @@ def test_nothing_of_a_stopped_cluster_is_left_but_its_logs(local: LocalCluster, 
     assert not shared_file.exists()
     assert not is_alive(cluster)
     assert_logs_are_kept(request, cluster)
+
+
+def test_ctrl_c_while_a_cluster_ends_takes_effect_when_it_has_ended(local: LocalCluster, bench: Bench) -> None:
+    cluster = local.start(bench.request())
+
+    def press_when_it_is_dead() -> None:
+        while any(map(is_running, cluster.processes)):
+            time.sleep(0.001)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with interrupts.heeded():
+            pressing = threading.Thread(target=press_when_it_is_dead)
+            pressing.start()
+            with pytest.raises(KeyboardInterrupt):
+                stop_and_wait(local, cluster, pressing)
+            local.close()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert cluster.temp_dir
+    assert not cluster.temp_dir.exists()
+
+
+def stop_and_wait(local: LocalCluster, cluster: Cluster, pressing: threading.Thread) -> None:
+    local.stop(cluster)
+    pressing.join(10)
+    time.sleep(1)
 
 
 def assert_logs_are_kept(request: ClusterRequest, cluster: Cluster) -> None:

@@ -25,6 +25,7 @@ from curator_bench.values import RaySettings
 if TYPE_CHECKING:
     from cluster.conftest import Bench
 
+pytestmark = pytest.mark.slow
 SETTINGS = RaySettings(num_cpus=4, object_store_size=100_000_000, reuse=True)
 LEAVES_THINGS = """
 import numpy, os, ray
@@ -63,8 +64,6 @@ ray.get(nameless.ready.remote())
 """
 STAYS = """
 import pathlib, ray, sys, time
-
-pytestmark = pytest.mark.slow
 ray.init()
 pathlib.Path(sys.argv[1]).touch()
 time.sleep(600)

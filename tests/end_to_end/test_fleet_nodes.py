@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import psutil
 import pytest
 from end_to_end.ray_nodes import QuickHead, RayNodes, can_hide_folders
 
@@ -165,6 +169,43 @@ def test_what_a_machine_lacks_is_sent_to_it_and_results_come_back(nodes: RayNode
     assert Path(there["directory"], "artifacts", "large").stat().st_size == 100 << 20
     assert not there["warnings"]
     assert not list(project.session_dir.glob("fleet/token*"))
+
+
+@pytest.mark.skipif(not can_hide_folders(), reason="needs root, to hide folders from a node")
+def test_a_worker_that_is_killed_far_from_home_leaves_no_folder(nodes: RayNodes, project: Project) -> None:
+    nodes.join(project.folder, options=['--resources={"away": 1}'])
+    ray = {"num_cpus": 1, "num_gpus": 0, "resources": {"away": 1}}
+    project.matrix(project.entry("there", "--sleep 60", ray=ray))
+    session = run_on(nodes, project)
+    worker = wait_for_worker(nodes)
+    folders = [note.parent for note in Path("/tmp").glob("cb-*/owner.json") if owner(note) == worker]
+    assert folders
+    os.kill(worker, signal.SIGKILL)
+    outcome = project.outcome(session)
+    assert outcome.code == 1, outcome.output
+    deadline = time.monotonic() + 20
+    while left := [folder for folder in folders if folder.exists()]:
+        assert time.monotonic() < deadline, left
+        time.sleep(0.05)
+
+
+def wait_for_worker(nodes: RayNodes) -> int:
+    """Wait until a worker has started its script."""
+    deadline = time.monotonic() + 90
+    while time.monotonic() < deadline:
+        for one in find_processes(nodes.mark):
+            with suppress(psutil.Error):
+                process = psutil.Process(one.pid)
+                if any(word.endswith("/script.py") for word in process.cmdline()):
+                    return next(each.pid for each in process.parents() if each.cmdline()[0].startswith("ray::"))
+        time.sleep(0.05)
+    pytest.fail("no worker is busy")
+
+
+def owner(note: Path) -> int | None:
+    with suppress(OSError, ValueError):
+        return int(json.loads(note.read_text())["pid"])
+    return None
 
 
 WRITES_LARGE_FILES = """

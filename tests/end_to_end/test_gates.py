@@ -16,8 +16,8 @@ import pytest
 import warm
 
 from curator_bench.hunting.bench import QUIET
-from curator_bench.importing.found import FoundRun
-from curator_bench.importing.taking import Taker
+from curator_bench.importing.found_runs import FoundRun
+from curator_bench.importing.importer import Importer
 from curator_bench.matrix import LoadRequest, definition_hash, load
 from curator_bench.provenance.environment import machine_id
 from curator_bench.store.database import database_url, open_for_reading, open_for_writing
@@ -72,7 +72,7 @@ class Gated:
                 session = SessionRecord(name, "r", uuid.uuid4().hex, commit=commit or f"{night:040x}", branch=branch)
                 end = RunEnd(Verdict.PASSED, start.start, metrics={metric: value})
                 found.append(FoundRun(StoredRun(session, None, start, end), Place("", 0)))
-            Taker(database).take_in(found)
+            Importer(database).take_in(found)
 
     def definition(self) -> str | None:
         file = self.project.folder / "matrix.yaml"

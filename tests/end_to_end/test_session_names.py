@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from end_to_end.conftest import Project
 
 MINUTE = "2026-11-18_1432"
-AT_ONCE = 8
+AT_ONCE = 5
 
 
 @pytest.fixture

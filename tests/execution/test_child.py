@@ -17,7 +17,7 @@ import pytest
 
 from curator_bench.errors import BenchError
 from curator_bench.execution.child import Child, run_child
-from curator_bench.measure.processes import find_processes, identify
+from curator_bench.measure.processes import find_processes, identify, is_running
 
 LEAVES_EVERYTHING = """
 import os, subprocess, sys, time
@@ -125,6 +125,44 @@ time.sleep(600)
     child.end()
     assert identify(int(note.read_text())) is None
     assert not find_processes(child.mark)
+
+
+STOPS_ITS_KEEPERS = """
+import os, signal, sys
+inner = os.getppid()
+outer = int(open(f"/proc/{inner}/stat").read().rpartition(") ")[2].split()[1])
+open(sys.argv[1], "w").write(f"{inner} {outer}")
+for keeper in (outer, inner):
+    os.kill(keeper, signal.SIGSTOP)
+"""
+TRACES_ITS_KEEPER = """
+import ctypes, os, sys, time
+trace = ctypes.CDLL(None).ptrace
+trace.argtypes = [ctypes.c_long] * 4
+if os.fork() == 0:
+    os.setsid()
+    keeper = int(open(f"/proc/{os.getppid()}/stat").read().rpartition(") ")[2].split()[1])
+    if trace(16, keeper, 0, 0):
+        keeper = os.getpid()  # may not be traced here
+    open(sys.argv[1], "w").write(f"{keeper} {os.getpid()}")
+time.sleep(600)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs prctl(2)")
+@pytest.mark.parametrize("code", [STOPS_ITS_KEEPERS, TRACES_ITS_KEEPER], ids=["stopped", "traced"])
+def test_keepers_that_a_script_stopped_keep_nobody_waiting_and_end_as_well(
+    start: Callable[..., Child], tmp_path: Path, code: str
+) -> None:
+    note = tmp_path / "pids"
+    child = start(code, note)
+    wait_until(lambda: note.exists() and note.read_text())
+    stopped = [identify(int(pid)) for pid in note.read_text().split()]
+    child.wait(0.2)
+    began = time.monotonic()
+    child.end(grace_s=0.1)
+    assert time.monotonic() - began < 5
+    assert not [one for one in stopped if one and is_running(one)]
 
 
 def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:

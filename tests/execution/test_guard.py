@@ -241,8 +241,11 @@ def test_a_removal_that_is_cut_short_can_be_finished_by_the_guard(monkeypatch: p
     assert not folder.exists()
 
 
-def test_in_good_order_the_guard_looks_once_more_and_is_gone(watch: Callable[..., Watched]) -> None:
+@pytest.mark.parametrize("is_stopped", [False, True])
+def test_in_good_order_the_guard_looks_once_more_and_is_gone(watch: Callable[..., Watched], is_stopped: bool) -> None:
     watched = watch(SLEEPS, "sys.stdin.readline(); bench.close(); print('closed', flush=True); time.sleep(600)")
+    if is_stopped:  # as a script may do
+        os.kill(watched.guard.pid, signal.SIGSTOP)
     assert watched.process.stdin
     assert watched.process.stdout
     watched.process.stdin.write("\n")

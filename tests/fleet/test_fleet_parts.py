@@ -232,7 +232,7 @@ def test_a_script_that_the_matrix_names_elsewhere_is_sent_also_when_it_changes_m
     with runtime_env(own, sending) as env:
         assert Path(env["working_dir"] + str(script)).read_text() == "new"
         assert not Path(env["working_dir"] + str(script.parent / "beside.txt")).exists()
-    with unpacked(here, own.as_sent(sending.files), "a") as there:
+    with unpacked(here, own.as_sent(sending.files), "a", "m") as there:
         assert there.plan.script == str(Path.cwd()) + str(script)
 
 
@@ -250,11 +250,11 @@ def test_a_folder_that_every_node_has_stays_the_one_also_when_a_script_writes_in
     here, own = in_folder(tmp_path), packed(tmp_path)
     sending = what_to_send(own, {"a": HAS_ALL})
     (tmp_path / "written.txt").write_text("by a script")
-    with unpacked(here, own.as_sent(sending.files), "any") as there:
+    with unpacked(here, own.as_sent(sending.files), "any", "m") as there:
         assert there.plan == here
     sending = what_to_send(own, {"a": HAS_ALL, "b": Comparison(True, {str(tmp_path / "x.py"): ""}, True)})
     sent = own.as_sent(sending.files, frozenset({"a"}))
-    with unpacked(here, sent, "a") as at_home, unpacked(here, sent, "b") as away:
+    with unpacked(here, sent, "a", "m") as at_home, unpacked(here, sent, "b", "m") as away:
         assert at_home.plan == here
         assert away.plan.script == f"{Path.cwd()}{tmp_path}/x.py"
 

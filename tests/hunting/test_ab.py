@@ -16,8 +16,8 @@ from scratch_repository import make_repository
 
 from curator_bench.cli import group
 from curator_bench.errors import BenchError
+from curator_bench.hunting.alternation import Comparison, Series, answers
 from curator_bench.hunting.environments import read
-from curator_bench.hunting.in_turns import Comparison, Series, answers
 
 COMMAND = Path(sys.executable).with_name("curator-bench")
 PACKAGE = """

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from other_user import needs_a_second_user, start
 
-from curator_bench.measure.brands import brand
+from curator_bench.measure.limit_marks import brand
 from curator_bench.measure.processes import (
     GUARD_VARIABLE,
     Mark,

@@ -16,7 +16,7 @@ import pytest
 from curator_bench.report import progress as progress_module
 from curator_bench.report.live import LiveLines
 from curator_bench.report.progress import Planned, Progress, Usual
-from curator_bench.report.progress_told import NowAndThen, ProgressTold, document, line, screen
+from curator_bench.report.progress_output import ProgressOutput, Repeated, document, line, screen
 from curator_bench.values import RunRecord, Verdict
 
 
@@ -248,7 +248,7 @@ def test_progress_that_cannot_be_written_stops_nothing_and_the_last_word_is_that
         planned(tmp_path, "a", "never"), lambda: {"m.yaml::a": Usual(5.0), "m.yaml::never": Usual(60.0)}
     )
     progress.expect(["m.yaml::a", "m.yaml::never"])
-    told = ProgressTold(progress, write, {"session": "s"}, line_every_s=0)
+    told = ProgressOutput(progress, write, {"session": "s"}, line_every_s=0)
     progress.begin("m.yaml::a")
     told.start()
     deadline = time.monotonic() + 20
@@ -265,7 +265,7 @@ def test_progress_that_cannot_be_written_stops_nothing_and_the_last_word_is_that
 
 def test_what_happens_now_and_then_stops_when_it_is_closed() -> None:
     calls: list[float] = []
-    repeated = NowAndThen(0.01, lambda: calls.append(time.monotonic()))
+    repeated = Repeated(0.01, lambda: calls.append(time.monotonic()))
     deadline = time.monotonic() + 10
     while len(calls) < 3 and time.monotonic() < deadline:
         time.sleep(0.01)

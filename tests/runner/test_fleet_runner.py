@@ -11,9 +11,9 @@ import pytest
 from curator_bench.errors import ClusterError
 from curator_bench.fleet import messages
 from curator_bench.fleet.fleet import Fleet
-from curator_bench.fleet.messages import Broken, Lost, Node, Nodes, Request, Slice, Started, Where
+from curator_bench.fleet.messages import Began, Broken, Ended, Lost, Node, Nodes, Request, Slice, Where
 from curator_bench.runner.fleet_runner import FleetRunner
-from curator_bench.runner.runner import Began, Ended, Event, Order, Refused
+from curator_bench.runner.runner import Event, Order, Refused
 from curator_bench.values import Cause, Plan, RunResult, Verdict
 
 STAMP = "2026-01-23T14:30:00+00:00"
@@ -89,7 +89,7 @@ def events_of(runner: FleetRunner, most: int = 20) -> list[Event]:
 def measured_on(runner: FleetRunner, fleet: ScriptedFleet, places: Iterable[Where]) -> None:
     for place in places:
         runner.submit(order(f"on {place.node}"))
-        fleet.events += [Started(f"on {place.node}", place), ended(f"on {place.node}", place)]
+        fleet.events += [Began(f"on {place.node}", place), ended(f"on {place.node}", place)]
     events_of(runner)
 
 
@@ -97,7 +97,7 @@ def test_a_run_is_told_to_begin_and_to_end() -> None:
     fleet = ScriptedFleet(node("a"))
     runner = runner_of(fleet)
     runner.submit(order("one"))
-    fleet.events += [Started("one", where("a")), ended("one", where("a"))]
+    fleet.events += [Began("one", where("a")), ended("one", where("a"))]
     began, end = events_of(runner)
     assert isinstance(began, Began)
     assert isinstance(end, Ended)
@@ -112,7 +112,7 @@ def test_of_each_size_as_many_wait_as_the_fleet_holds_and_never_more_runs_than_a
         runner.submit(order(f"small{number}", small))
     assert not runner.has_room(small)
     assert runner.has_room(large)
-    fleet.events.append(Started("small0", where("a")))
+    fleet.events.append(Began("small0", where("a")))
     events_of(runner)
     assert runner.has_room(small)
     runner.submit(order("small4", small))
@@ -150,7 +150,7 @@ def test_what_waited_in_the_queue_of_a_cluster_that_is_gone_runs_in_the_next_one
     runner = runner_of(first, second)
     for uid in ("runs", "waits", "confirms"):
         runner.submit(order(uid, like=where("a") if uid == "confirms" else None))
-    first.events.append(Started("runs", where("a")))
+    first.events.append(Began("runs", where("a")))
     first.events += [Lost(uid, "the cluster is gone", with_all=True) for uid in ("runs", "waits", "confirms")]
     first.events.append(Broken("the cluster is gone"))
     began, lost, refused = events_of(runner)
@@ -210,7 +210,7 @@ def test_a_run_that_does_not_answer_in_its_time_is_ended() -> None:
     fleet = ScriptedFleet(node("a"))
     runner = runner_of(fleet)
     runner.submit(order("slow", longest_s=0.0))
-    fleet.events.append(Started("slow", where("a")))
+    fleet.events.append(Began("slow", where("a")))
     events_of(runner)
     assert ("kill", "slow") in fleet.told
     fleet.events.append(Lost("slow", "its worker died"))
@@ -225,7 +225,7 @@ def test_a_node_on_which_two_entries_met_errors_of_the_machine_is_quarantine(cau
     runner = runner_of(fleet)
     for uid in ("one", "two"):
         runner.submit(order(uid))
-        fleet.events += [Started(uid, where("a")), ended(uid, where("a"), Verdict.ERROR, cause)]
+        fleet.events += [Began(uid, where("a")), ended(uid, where("a"), Verdict.ERROR, cause)]
     events_of(runner)
     assert (runner.quarantine.nodes == {"a"}) is is_quarantine
     runner.submit(order("three"))

@@ -12,7 +12,7 @@ from sinks.conftest import Slack, free_port
 from sinks.test_seam import resend
 
 from curator_bench.errors import MissingExtra
-from curator_bench.sinks import finding
+from curator_bench.sinks import registry
 from curator_bench.sinks.sink import Sink
 
 PLANTED = {
@@ -120,7 +120,7 @@ def test_a_missing_extra_is_one_line_with_the_command(monkeypatch: pytest.Monkey
         needs = ("no_such_library", "wandb")
 
     with pytest.raises(MissingExtra, match=r"the sink wandb needs .* pip install 'curator-bench\[wandb\]'"):
-        finding.check_extra(Needy, "wandb")
+        registry.check_extra(Needy, "wandb")
 
 
 def test_pytest_starts_without_any_sinks_library(project: Project) -> None:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from curator_bench.errors import MissingExtra
-from curator_bench.importing.forms import form_of
-from curator_bench.importing.taking import TakenIn, Taker
+from curator_bench.importing.formats import format_of
+from curator_bench.importing.importer import Imported, Importer
 from curator_bench.repeats import combine
 from curator_bench.store import exports
 from curator_bench.store.database import Database
@@ -98,7 +98,7 @@ def test_what_was_exported_and_taken_in_elsewhere_is_the_same(
     with database.writing() as connection:  # which is not exported
         connection.exec_driver_sql("DELETE FROM test_run WHERE verdict = 'running'")
     assert len(file.read_text().splitlines()) == 6
-    assert Taker(other).take_in(form_of(file, combine).read(file)) == TakenIn(added=6)
+    assert Importer(other).take_in(format_of(file, combine).read(file)) == Imported(added=6)
     assert content(other) == content(database)
 
 

@@ -20,9 +20,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from curator_bench.errors import BenchError, Mistake
-from curator_bench.importing.forms import form_of
-from curator_bench.importing.found import moment_of
-from curator_bench.importing.taking import TakenIn, Taker
+from curator_bench.importing.formats import format_of
+from curator_bench.importing.found_runs import moment_of
+from curator_bench.importing.importer import Imported, Importer
 from curator_bench.repeats import combine
 from curator_bench.store import unrecorded
 from curator_bench.store.database import Database
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 Content = Callable[[Database], dict[str, Any]]
 
 
-def take_in(database: Database, path: Path) -> TakenIn:
-    return Taker(database).take_in(form_of(path, combine).read(path))
+def take_in(database: Database, path: Path) -> Imported:
+    return Importer(database).take_in(format_of(path, combine).read(path))
 
 
 def lines(path: Path, *documents: Any) -> Path:
@@ -63,7 +63,7 @@ def test_measurements_of_one_name_time_and_commit_are_one_run(bench: Bench, tmp_
         measured("exec_time_s", float("nan"), name="other", path="x/y.yaml", machine="m1", commit=None),
     )
     database = bench.open()
-    assert take_in(database, file) == TakenIn(added=3)
+    assert take_in(database, file) == Imported(added=3)
     assert bench.rows("test_run", "name", "originalname", "path", "machine_id", "verdict") == [
         ("other", "other", "x/y.yaml", "m1", "passed"),
         ("sorting[quick]", "sorting", "", None, "passed"),
@@ -83,7 +83,7 @@ def test_measurements_of_one_name_time_and_commit_are_one_run(bench: Bench, tmp_
         ("imported__2026-01-24__later", "main"),
     ]
     before = content(database)
-    assert take_in(database, file) == TakenIn(known=3)
+    assert take_in(database, file) == Imported(known=3)
     assert content(database) == before
 
 
@@ -107,10 +107,10 @@ def test_a_metric_measured_several_times_is_as_many_runs(bench: Bench, tmp_path:
     values = [1.0, 2.0, 1.0]
     file = lines(tmp_path / "m.jsonl", *(measured(value=value) for value in values), measured("rate", 5))
     database = bench.open()
-    assert take_in(database, file) == TakenIn(added=3)
+    assert take_in(database, file) == Imported(added=3)
     assert [value for name, value in bench.rows("metric", "name", "value") if name == "exec_time_s"] == sorted(values)
     before = content(database)
-    assert take_in(database, file) == TakenIn(known=3)
+    assert take_in(database, file) == Imported(known=3)
     assert content(database) == before
 
 
@@ -119,7 +119,7 @@ def test_a_file_that_has_grown_adds_what_is_new(bench: Bench, tmp_path: Path) ->
     database = bench.open()
     take_in(database, file)
     lines(file, measured(value=1.0), measured(value=2.0), measured(value=3.0), measured("rate", 7))
-    assert take_in(database, file) == TakenIn(added=1, completed=1, known=1)
+    assert take_in(database, file) == Imported(added=1, completed=1, known=1)
     assert bench.rows("metric", "name", "value") == [
         ("exec_time_s", 1.0),
         ("exec_time_s", 2.0),
@@ -226,12 +226,12 @@ def test_what_the_recorder_kept_is_taken_in_and_completes_what_was_under_way(ben
     unrecorded.keep(
         bench.session_dir, StoredRun(recorder.session, recorder.invocation, other, bench.end(Verdict.FAILED))
     )
-    assert take_in(database, file) == TakenIn(added=1, completed=1)
+    assert take_in(database, file) == Imported(added=1, completed=1)
     assert bench.rows("test_run", "name", "verdict") == [("other", "failed"), ("under way", "passed")]
     assert bench.rows("metric", "value") == [(1.5,)]
     assert len(bench.rows("bench_session", "uid")) == len(bench.rows("invocation", "uid")) == 1
     before = content(database)
-    assert take_in(database, file) == TakenIn(known=2)
+    assert take_in(database, file) == Imported(known=2)
     assert content(database) == before
 
 
@@ -287,7 +287,7 @@ def test_the_repeats_of_results_jsonl_are_one_run(bench: Bench, content: Content
         result(bench, None, attempt=2, ended_at=later, verdict="error", error="no disk", exec_time_s=None, metrics={}),
     )
     database = bench.open()
-    assert take_in(database, file) == TakenIn(added=3)
+    assert take_in(database, file) == Imported(added=3)
     columns = ("attempt", "name", "originalname", "path", "machine_id", "host", "verdict", "error", "duration")
     same = ("removal[dense]", "removal", "dedup/matrix.yaml", "m1", "here")
     assert bench.rows("test_run", *columns) == [
@@ -301,7 +301,7 @@ def test_the_repeats_of_results_jsonl_are_one_run(bench: Bench, content: Content
     assert ("rate", 7.0) in bench.rows("metric", "name", "value")
     assert len([row for row in bench.rows("sample", "repeat", "metric") if row[1] == "rate"]) == 3
     before = content(database)
-    assert take_in(database, file) == TakenIn(known=3)
+    assert take_in(database, file) == Imported(known=3)
     assert content(database) == before
 
 
@@ -315,7 +315,7 @@ def test_a_run_that_was_ended_between_two_repeats_is_one_run_with_its_last_word(
         "metrics": {},
     }
     file = lines(entry_folder(bench) / "results.jsonl", result(bench, 1, uid="u"), result(bench, None, uid="u", **died))
-    assert take_in(bench.open(), file) == TakenIn(added=1)
+    assert take_in(bench.open(), file) == Imported(added=1)
     assert bench.rows("test_run", "verdict", "error") == [("error", "its node died")]
 
 
@@ -329,7 +329,7 @@ def test_a_run_that_was_recorded_when_it_ran_is_not_added_from_its_results(bench
         result(bench, ended_at=(bench.moment + timedelta(days=1)).isoformat()),
         result(bench, attempt=2),
     )
-    assert take_in(database, file) == TakenIn(added=2, known=1)
+    assert take_in(database, file) == Imported(added=2, known=1)
     assert len({session for (session,) in bench.rows("test_run", "session")}) == 1
 
 
@@ -378,7 +378,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_benchmarks_of_pytest_benchmark_are_runs(bench: Bench, saved: Path, content: Content) -> None:
     database = bench.open()
-    assert take_in(database, saved) == TakenIn(added=3)
+    assert take_in(database, saved) == Imported(added=3)
     assert bench.rows("test_run", "name", "originalname", "path", "nodeid", "verdict") == [
         ("TestMore::test_sum", "TestMore::test_sum", "test_timed.py", "test_timed.py::TestMore::test_sum", "passed"),
         ("test_sorting[10]", "test_sorting", "test_timed.py", "test_timed.py::test_sorting[10]", "passed"),
@@ -395,7 +395,7 @@ def test_benchmarks_of_pytest_benchmark_are_runs(bench: Bench, saved: Path, cont
     assert str(machine).startswith("pytest-benchmark-")
     assert bench.rows("invocation", "host") == [(document["machine_info"]["node"],)]
     before = content(database)
-    assert take_in(database, saved) == TakenIn(known=3)
+    assert take_in(database, saved) == Imported(known=3)
     assert content(database) == before
 
 
@@ -499,7 +499,7 @@ def test_a_database_of_coileds_suite_is_taken_in(bench: Bench, tmp_path: Path, c
     )
     before_reading = path.read_bytes()
     database = bench.open()
-    assert take_in(database, path) == TakenIn(added=4)
+    assert take_in(database, path) == Imported(added=4)
     assert bench.rows("test_run", "name", "verdict", "originalname", "average_memory", "cluster_id") == [
         ("test_early", "error", "test_early", None, None),
         ("test_failed", "failed", "test_failed", 2.5e9, None),
@@ -515,7 +515,7 @@ def test_a_database_of_coileds_suite_is_taken_in(bench: Bench, tmp_path: Path, c
     ((first, early),) = [tuple(bench.rows("test_run", "start")[:2])]
     assert first == early, "a run without a time was at that of the one before it"
     before = content(database)
-    assert take_in(database, path) == TakenIn(known=4)
+    assert take_in(database, path) == Imported(known=4)
     assert content(database) == before
     assert path.read_bytes() == before_reading
 
@@ -611,7 +611,7 @@ def test_a_file_of_no_known_form_is_refused_in_one_line(sqlite_bench: Bench, tmp
     }
     for path, problem in refusals.items():
         with pytest.raises(BenchError) as refusal:
-            form_of(path, combine)
+            format_of(path, combine)
         assert str(refusal.value).startswith(f"{path} {problem}")
         assert "\n" not in str(refusal.value)
 
@@ -619,7 +619,7 @@ def test_a_file_of_no_known_form_is_refused_in_one_line(sqlite_bench: Bench, tmp
 def test_an_empty_file_holds_nothing(sqlite_bench: Bench, tmp_path: Path) -> None:
     file = tmp_path / "unrecorded.jsonl"
     file.write_text("\n")
-    assert take_in(sqlite_bench.open(), file) == TakenIn()
+    assert take_in(sqlite_bench.open(), file) == Imported()
 
 
 def test_a_first_line_that_is_broken_does_not_hide_what_the_file_is(sqlite_bench: Bench, tmp_path: Path) -> None:

@@ -306,7 +306,7 @@ def fresh(empty: Path) -> Iterator[Callable[[], Database]]:
         yield make
 
 
-several = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+several = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @several

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 from sqlalchemy import event
 
-from curator_bench.importing import kept
-from curator_bench.importing.found import FoundRun
+from curator_bench.importing import exported_runs
+from curator_bench.importing.found_runs import FoundRun
 from curator_bench.store import unrecorded
 from curator_bench.store.database import WRITE_PATIENCE_S, Database, database_url, open_for_writing
 from curator_bench.store.recorder import Recorder
@@ -37,7 +37,7 @@ def record(bench: Bench, recorder: Recorder, name: str) -> str:
 
 
 def kept_runs(file: Path) -> list[StoredRun]:
-    return [found.record for found in kept.read(file) if isinstance(found, FoundRun)]
+    return [found.record for found in exported_runs.read(file) if isinstance(found, FoundRun)]
 
 
 def kept_names(bench: Bench) -> list[str]:

@@ -7,10 +7,10 @@ import pytest
 
 from curator_bench.verdict.cases import Rules
 from curator_bench.verdict.direction import Better
+from curator_bench.verdict.distributions import Floats
 from curator_bench.verdict.judgement import Judgement, Unjudged, Word
 from curator_bench.verdict.judging import Pair, Rounds, compare, compare_rounds
 from curator_bench.verdict.scale import as_floats
-from curator_bench.verdict.tails import Floats
 
 LESS, MORE = Rules(Better.LESS), Rules(Better.MORE)
 

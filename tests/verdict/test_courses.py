@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from curator_bench.verdict.cases import Question, Rules
 from curator_bench.verdict.direction import Better
+from curator_bench.verdict.distributions import Floats
 from curator_bench.verdict.drifting import History
 from curator_bench.verdict.judgement import Course, Step, Word
 from curator_bench.verdict.judging import courses, judge
 from curator_bench.verdict.scale import as_floats
-from curator_bench.verdict.tails import Floats
 
 LESS = Rules(Better.LESS)
 

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from curator_bench.verdict.cases import Rules
 from curator_bench.verdict.direction import Better
+from curator_bench.verdict.distributions import Floats
 from curator_bench.verdict.judgement import Drift, Mark, Word
 from curator_bench.verdict.judging import History, courses, drifts
-from curator_bench.verdict.tails import Floats
 
 LESS = Rules(Better.LESS)
 

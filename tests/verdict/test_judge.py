@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from curator_bench.verdict.cases import Question, Rules
 from curator_bench.verdict.direction import Better
+from curator_bench.verdict.distributions import Floats
 from curator_bench.verdict.gates import Seen, Wanted, bar_of, told
 from curator_bench.verdict.judgement import Judgement, Unjudged, Word
 from curator_bench.verdict.judging import judge, visible_change
 from curator_bench.verdict.scale import as_floats
-from curator_bench.verdict.tails import Floats
 
 LESS, MORE = Rules(Better.LESS), Rules(Better.MORE)
 ANY_FLOATS = st.lists(st.floats(-1e12, 1e12, allow_nan=False) | st.sampled_from([math.nan, math.inf, 0.0]), max_size=40)

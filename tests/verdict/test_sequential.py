@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from curator_bench.verdict.direction import Better
+from curator_bench.verdict.distributions import Floats
 from curator_bench.verdict.judgement import Word
 from curator_bench.verdict.sequential import (
     ERROR_BUDGET,
@@ -16,7 +17,6 @@ from curator_bench.verdict.sequential import (
     side_of,
     steps_between,
 )
-from curator_bench.verdict.tails import Floats
 
 HUNT = Hunt(Better.LESS, 0.03, steps_between(32))
 

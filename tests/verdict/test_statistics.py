@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from curator_bench.verdict.comparable import Origin, comparable_with, difference
 from curator_bench.verdict.direction import Better, better_of
+from curator_bench.verdict.distributions import normal_score, t_score, t_value, variance_of_mean
 from curator_bench.verdict.false_discovery import adjusted, discoveries
 from curator_bench.verdict.intervals import change_between
 from curator_bench.verdict.scale import Scale, scale_of
-from curator_bench.verdict.tails import normal_score, t_score, t_value, variance_of_mean
 
 CHANCES = st.lists(st.floats(0, 1), min_size=1, max_size=30)
 

@@ -20,8 +20,8 @@ from curator_bench.errors import BenchError
 from curator_bench.files.codec import json_text
 
 if TYPE_CHECKING:
+    from curator_bench.hunting.alternation import Answer, Comparison, Series
     from curator_bench.hunting.environments import Environment
-    from curator_bench.hunting.in_turns import Answer, Comparison, Series
     from curator_bench.verdict.judgement import Judgement
 
 _FEWEST = 3
@@ -64,9 +64,9 @@ def command(
     The exit code is 2 if nothing could be compared. With --fail it is 1 if there is a regression, and 2 if another
     environment lacks a metric of A.
     """
+    from curator_bench.hunting.alternation import Comparison
     from curator_bench.hunting.children import Stopped, stoppable
     from curator_bench.hunting.environments import read, ready
-    from curator_bench.hunting.in_turns import Comparison
 
     if len(files) < 2:
         raise click.UsageError("name two environments or more: curator-bench ab A.yaml B.yaml -- benchmarks")
@@ -100,8 +100,8 @@ def _refuse_namesakes(environments: Sequence[Environment]) -> None:
 
 def _begun(asked: Comparison, rounds: int, *, fresh: bool) -> Comparison:
     """Return the newest interrupted comparison with the same question, or a new one."""
-    from curator_bench.hunting.in_turns import comparison_key
-    from curator_bench.hunting.known_hunts import newest_number
+    from curator_bench.hunting.alternation import comparison_key
+    from curator_bench.hunting.session_names import newest_number
 
     prefix = f"ab-{comparison_key(asked.environments, asked.pytest_args, asked.folder)}"
     newest = newest_number(asked.database, prefix)
@@ -121,7 +121,7 @@ class _Found:
 def _found(
     comparison: Comparison, rounds: int, metrics: Sequence[str], better: str | None, min_effect: float
 ) -> _Found:
-    from curator_bench.hunting.in_turns import answers, directions
+    from curator_bench.hunting.alternation import answers, directions
     from curator_bench.verdict.direction import Better
 
     first, *others = measured = comparison.measured(rounds)
@@ -145,7 +145,7 @@ def _found(
 
 
 def _is_null(one: Answer) -> bool:
-    from curator_bench.hunting.in_turns import AGAIN
+    from curator_bench.hunting.alternation import AGAIN
 
     return one.environment.endswith(f"-{AGAIN}")
 

@@ -112,7 +112,7 @@ def _tell(text: str) -> None:
 def _session(bench: Bench, wish: Any, ends: Any, *, fresh: bool) -> str:
     """Return the prefix of the session names: that of the newest bisect of the same question, or a new one."""
     from curator_bench.hunting.bisecting import hunt_key
-    from curator_bench.hunting.known_hunts import newest_number
+    from curator_bench.hunting.session_names import newest_number
 
     prefix = f"bisect-{hunt_key(bench, wish, *ends)}"
     newest = newest_number(bench.database, prefix)

@@ -14,9 +14,9 @@ from curator_bench.store.measured import Kind, Measure, Measured, Values
 from curator_bench.verdict.cases import Rules
 from curator_bench.verdict.comparable import Origin, difference
 from curator_bench.verdict.direction import Better, better_of
+from curator_bench.verdict.distributions import Floats
 from curator_bench.verdict.judgement import Judgement, Unjudged
 from curator_bench.verdict.judging import Pair, compare
-from curator_bench.verdict.tails import Floats
 
 Declared: TypeAlias = Mapping[tuple[str, str, str], str]
 """The better direction that requirements declare, by name, path and metric."""

@@ -56,7 +56,7 @@ def _came_of(session_dir: Path, entry: Entry, definitions: Definitions) -> str |
 
 def _why_again(entry: Entry, run: RunRecord, definitions: Definitions) -> str | None:
     """Return why --bench-resume would run the entry again."""
-    from curator_bench.runner.kept_runs import KEPT, why_again
+    from curator_bench.runner.resume_rules import KEPT, why_again
 
     return why_again(entry, run, KEPT["finished"], definitions.hash_of(entry))
 

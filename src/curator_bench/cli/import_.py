@@ -8,7 +8,7 @@ import click
 
 from curator_bench.cli import import_files, tables
 from curator_bench.cli.databases import db_option, writing
-from curator_bench.cli.stores import Stored, find, is_store
+from curator_bench.cli.remote_files import Stored, find, is_store
 from curator_bench.errors import Mistake
 
 
@@ -23,12 +23,12 @@ def command(files: tuple[str, ...], database: str) -> None:
     of coiled/benchmarks. It may also be a URL that fsspec knows, such as s3://bucket/history/; of a folder all .jsonl
     files are read.
     """
-    from curator_bench.importing.taking import Taker
+    from curator_bench.importing.importer import Importer
 
     sources = [find(file) if is_store(file) else (Path(file), import_files.form(Path(file), file)) for file in files]
     mistakes: list[Mistake] = []
     with writing(database) as opened:
-        taker = Taker(opened)
+        taker = Importer(opened)
         for source in sources:
             if isinstance(source, Stored):
                 what = f"{source.shown} ({tables.how_many(len(source.names), 'file')})"

@@ -10,30 +10,30 @@ from typing import TYPE_CHECKING
 
 import click
 
-from curator_bench.cli.stores import Stored
+from curator_bench.cli.remote_files import Stored
 from curator_bench.cli.tables import how_many
 from curator_bench.errors import BenchError, Mistake
 
 if TYPE_CHECKING:
-    from curator_bench.importing.forms import Form
-    from curator_bench.importing.found import Found
+    from curator_bench.importing.formats import Format
+    from curator_bench.importing.found_runs import Found
 
 _MISTAKES_SHOWN = 20
 
 
-def form(path: Path, shown: str) -> Form:
+def form(path: Path, shown: str) -> Format:
     """Return the form of a file. Raises BenchError for an unknown one."""
-    from curator_bench.importing.forms import form_of
+    from curator_bench.importing.formats import format_of
     from curator_bench.repeats import combine
 
     try:
         with _readable(shown):
-            return form_of(path, combine)
+            return format_of(path, combine)
     except BenchError as error:
         raise BenchError(str(error).replace(str(path), shown)) from error
 
 
-def found_in(path: Path, form: Form, shown: str) -> Iterator[Found]:
+def found_in(path: Path, form: Format, shown: str) -> Iterator[Found]:
     """Yield the runs in a file. Mistakes name the file as `shown`."""
     with _readable(shown):
         for item in form.read(path):

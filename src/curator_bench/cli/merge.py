@@ -13,12 +13,12 @@ import click
 from curator_bench.cli import import_files
 from curator_bench.cli.databases import reading, writing
 from curator_bench.cli.progress import progress
-from curator_bench.cli.stores import Stored, find, is_store
+from curator_bench.cli.remote_files import Stored, find, is_store
 from curator_bench.cli.tables import say
 from curator_bench.errors import Mistake
 
 if TYPE_CHECKING:
-    from curator_bench.importing.found import Found
+    from curator_bench.importing.found_runs import Found
     from curator_bench.store.database import Database
     from curator_bench.store.merge import Merged
 
@@ -79,9 +79,9 @@ def _of_stored_database(stored: Stored, into: Database, mistakes: list[Mistake])
 
 
 def _of_runs(found: Iterator[Found], into: Database, mistakes: list[Mistake]) -> Merged:
-    from curator_bench.importing.taking import Taker
+    from curator_bench.importing.importer import Importer
     from curator_bench.store.merge import Merged
 
-    taken = Taker(into).take_in(found)
+    taken = Importer(into).take_in(found)
     mistakes += taken.mistakes
     return Merged(taken.added, taken.completed, taken.known)

@@ -64,7 +64,7 @@ def _is_session(directory: Path) -> bool:
 
 def _check_names(sinks: Sequence[str]) -> None:
     from curator_bench.matrix.placeholders import nearest
-    from curator_bench.sinks.finding import UnknownSink, check_known
+    from curator_bench.sinks.registry import UnknownSink, check_known
 
     for name in sinks:
         try:

@@ -6,6 +6,7 @@ import secrets
 from pathlib import Path
 from typing import Any
 
+from curator_bench import interrupts
 from curator_bench.cluster.environment import CLUSTER_VARIABLE, users_own_authentication, without_ray
 from curator_bench.cluster.health import takes_connections
 from curator_bench.cluster.interpreters import interpreter_with_ray
@@ -67,5 +68,6 @@ def _ask(python: str, env: dict[str, str], request: ClusterRequest) -> dict[str,
             f"{request.address_came_from} {env['RAY_ADDRESS']}: asking for its resources failed: {failure}\n{said}"
         ) from None
     finally:
-        if not end_processes(mark, child.roots if child else (), grace_s=0) and child:
-            child.end()
+        with interrupts.held():
+            if not end_processes(mark, child.roots if child else (), grace_s=0) and child:
+                child.end()

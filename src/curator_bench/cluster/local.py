@@ -65,9 +65,10 @@ class LocalCluster:
                 stack.callback(self._finish, mark)
 
     def _finish(self, mark: Mark, copy_logs_to: Path | None = None) -> None:
-        running, head = self._running[mark]
-        left = _end(running, head, copy_logs_to)
-        del self._running[mark]
+        with interrupts.held():  # else Ctrl-C could come between its end and our note of it
+            running, head = self._running[mark]
+            left = _end(running, head, copy_logs_to)
+            del self._running[mark]
         if left:
             raise ClusterError(_what_is_left(left))
 

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
+from curator_bench import interrupts
 from curator_bench.cluster.environment import head_environment
 from curator_bench.cluster.health import is_alive
 from curator_bench.cluster.local import LocalCluster
@@ -102,9 +103,10 @@ class ReusedCluster:
         return standing
 
     def _end(self, standing: _Standing, copy_logs_to: Path | None = None) -> None:
-        self._standing.remove(standing)
-        standing.sweeper.end()
-        self._local.stop(standing.cluster, copy_logs_to)
+        with interrupts.held():
+            self._standing.remove(standing)
+            standing.sweeper.end()
+            self._local.stop(standing.cluster, copy_logs_to)
 
 
 def _connected_sweeper(cluster: Cluster, request: ClusterRequest) -> Sweeper:

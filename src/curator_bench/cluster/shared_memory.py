@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from curator_bench.measure.processes import Mark, ProcessId, end_processes, find_processes
+from curator_bench.measure.processes import Mark, ProcessId, end_processes
 
 _FOLDER = "/dev/shm"
 _MAPPED = re.compile(rb"^\S+ \S+ \S+ \S+ [1-9]\d* +(/dev/shm/[^\n]+)$", re.MULTILINE)
@@ -39,8 +39,7 @@ class Segments:
 
         Return the processes that are still there.
         """
-        found = find_processes(mark, roots, settle=False, under=under)
-        left = end_processes(mark, found, grace_s=grace_s, before_end=self.note, under=under)
+        left = end_processes(mark, roots, grace_s=grace_s, before_end=self.note, under=under)
         self.remove()
         return left
 

@@ -10,6 +10,7 @@ import functools
 import json
 import logging
 import os
+import secrets
 import socket
 import stat
 import tempfile
@@ -65,6 +66,19 @@ def make_temp_dir(marker: str, mark: Mark) -> Path:
         remove_temp_dir(directory)
         raise
     return directory
+
+
+@contextmanager
+def private_folder(marker: str) -> Iterator[Path]:
+    """Make a folder that only we may enter, for as long as the block lasts. If we are killed, the guard of the run
+    removes it."""
+    directory = make_temp_dir(marker, Mark(secrets.token_hex(16), CLUSTER_VARIABLE))
+    try:
+        inside = directory / "w"
+        inside.mkdir(mode=0o700)
+        yield inside
+    finally:
+        remove_temp_dir(directory)
 
 
 def rays_folder(directory: Path) -> Path:

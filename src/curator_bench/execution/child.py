@@ -13,7 +13,7 @@ from curator_bench.cluster.shared_memory import Segments
 from curator_bench.errors import BenchError
 from curator_bench.execution.keeper import Keeper
 from curator_bench.files import safe_files
-from curator_bench.measure.brands import brand_of
+from curator_bench.measure.limit_marks import brand_of
 from curator_bench.measure.processes import RUN_VARIABLE, Mark, ProcessId, find_processes, identify
 
 EXECUTION_VARIABLE = "CURATOR_BENCH_EXECUTION"

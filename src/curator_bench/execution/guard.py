@@ -7,6 +7,7 @@ process with our mark. It has its own session, so that a signal to ours does not
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
@@ -18,6 +19,8 @@ from curator_bench.cluster.shared_memory import files_there
 from curator_bench.execution.guard_program import AT_WORK, DETACHED, IN_GOOD_ORDER, RESTING
 from curator_bench.measure.processes import GUARD_VARIABLE
 from curator_bench.package import SOURCE
+
+_ENDS_WITHIN_S = 15.0
 
 
 class Guard:
@@ -81,8 +84,11 @@ class Guard:
         self._tell(IN_GOOD_ORDER)
         with suppress(OSError):
             os.close(self._write_end)
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(15)
+        self._process.send_signal(signal.SIGCONT)  # a script may have stopped it
+        try:
+            self._process.wait(_ENDS_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
 
     def _tell(self, *messages: bytes) -> None:
         with suppress(OSError):  # the guard is gone

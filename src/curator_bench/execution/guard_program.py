@@ -18,7 +18,7 @@ from pathlib import Path
 
 from curator_bench.cluster.shared_memory import Segments
 from curator_bench.cluster.temp_dirs import remove_leftovers
-from curator_bench.measure.brands import shed_brand
+from curator_bench.measure.limit_marks import shed_brand
 from curator_bench.measure.processes import Mark, ProcessId, identify, is_running
 
 IN_GOOD_ORDER, AT_WORK, RESTING = b".", b"w", b"r"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from curator_bench.execution.keeper_program import IN_GOOD_ORDER
-from curator_bench.measure.processes import ProcessId, identify
+from curator_bench.measure.processes import ProcessId, end_processes, identify, resume
 
 _PROGRAM = Path(__file__).with_name("keeper_program.py")
 _ENDS_WITHIN_S = 12.0
@@ -36,6 +37,7 @@ class Keeper:
         """Start the program. Its output goes to `output`, if given; it inherits the descriptors in `keep_open`."""
         command = _encoded(words, env, cwd)
         self.exit_code: int | None = None
+        self.process: ProcessId | None = None
         self._ended_at = 0.0
         self._unread = b""
         life, self._life = os.pipe()
@@ -63,7 +65,7 @@ class Keeper:
         except BaseException:
             self.end()
             raise
-        self.process: ProcessId | None = identify(keeper)
+        self.process = identify(keeper)
         """The keeper process, parent of the program and its leftovers; None if it was killed."""
 
     def wait(self, until: float) -> bool:
@@ -89,9 +91,13 @@ class Keeper:
             os.write(self._life, IN_GOOD_ORDER)
         os.close(self._life)
         self._life = -1
+        self._process.send_signal(signal.SIGCONT)  # the program may have stopped its keepers
+        if self.process:
+            resume(self.process)
         try:
             self._process.wait(_ENDS_WITHIN_S)
         except subprocess.TimeoutExpired:
+            end_processes(None, [self.process] if self.process else [], grace_s=0)
             self._process.kill()
             self._process.wait()
         os.close(self._answers)

@@ -12,14 +12,28 @@ from __future__ import annotations
 
 import os
 import select
-import signal
 import sys
 import time
-from contextlib import suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import signal
     from collections.abc import Callable
+    from contextlib import suppress
+else:  # every run waits for this program: the modules signal and contextlib would double the time it takes to start
+    import _signal as signal
+
+    class _Suppress:
+        def __init__(self, *errors):
+            self._errors = errors
+
+        def __enter__(self):
+            pass
+
+        def __exit__(self, kind, error, traceback):
+            return kind is not None and issubclass(kind, self._errors)
+
+    suppress = _Suppress
 
 IN_GOOD_ORDER = b"."
 GUARDS_TURN_S = 2.5
@@ -46,7 +60,7 @@ def main() -> None:
     outer, inner = os.getpid(), os.fork()
     if inner:
         _stand_by(inner, life, brand)
-        return
+        os._exit(0)  # quicker than the end of an interpreter
     _adopt_orphans()  # a fork does not inherit this
     keeper = _Keeper(life, answers, bench, outer, brand)
     try:
@@ -54,6 +68,7 @@ def main() -> None:
         keeper.watch()
     finally:
         keeper.end_all()
+    os._exit(0)
 
 
 def _stand_by(inner: int, life: int, brand: int) -> None:

@@ -5,7 +5,7 @@ One run, from left to right:
 
     pytest process                 driver (its child)         Ray worker on some node          guard there
     Fleet.submit(Order)     ──▶    a Ray task for a Slice ──▶  node.run_on_node
-    Started: the row        ◀──    Board (an actor)       ◀──    "it is here now"               watches the worker
+    Began: the row          ◀──    Board (an actor)       ◀──    "it is here now"               watches the worker
                                                                  run_entry(plan), as always
     Ended: judge, record    ◀──    RunResult              ◀──    RunResult
 

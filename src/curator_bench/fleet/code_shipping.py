@@ -14,16 +14,17 @@ import re
 import secrets
 import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from curator_bench.cluster.temp_dirs import private_folder
 from curator_bench.files import safe_files
 from curator_bench.masking import Mask
+from curator_bench.measure.processes import RUN_VARIABLE
 from curator_bench.values import Plan, RunResult
 
 _T = TypeVar("_T")
@@ -236,10 +237,10 @@ def _size(path: str) -> int:
 def runtime_env(shipment: Shipment, sending: Sending) -> Iterator[dict[str, Any]]:
     """Ray's `runtime_env`, for connecting a driver inside the context. The files are copied for that long."""
     env: dict[str, Any] = {"py_modules": [str(Path(__file__).parents[1])]} if sending.code else {}
-    with tempfile.TemporaryDirectory(prefix="cbf-") as folder:
+    with private_folder(os.environ.get(RUN_VARIABLE) or secrets.token_hex(8)) as folder:
         if sending.files:
-            _copy_files(shipment, folder)
-            env["working_dir"] = folder
+            _copy_files(shipment, str(folder))
+            env["working_dir"] = str(folder)
         yield env
 
 
@@ -272,25 +273,27 @@ class Unpacked:
 
 
 @contextmanager
-def unpacked(plan: Plan, shipment: Shipment, node: str) -> Iterator[Unpacked]:
-    """Relocate a plan to this machine. If this cannot see our results directory, the run gets a temporary one."""
+def unpacked(plan: Plan, shipment: Shipment, node: str, marker: str) -> Iterator[Unpacked]:
+    """Relocate a plan to this machine. If this cannot see our results directory, the run gets a temporary one.
+
+    The guard of `marker` removes that if we are killed.
+    """
     found = _found_here(shipment)
     moved: dict[str, str] = {}
-    own_session = ""
+    own_session: AbstractContextManager[Path | None] = nullcontext()
     if shipment.fingerprints and node not in shipment.present_on and found.differences:
         moved = {path: os.getcwd() + path for path in (*shipment.folders, *shipment.named)}
     if shipment.session_dir and found.shares_results:
         moved[shipment.session_dir] = shipment.session_dir  # which may stand in a folder that is another here
     elif shipment.session_dir:
-        own_session = moved[shipment.session_dir] = tempfile.mkdtemp(prefix="cbf-")
+        own_session = private_folder(marker)
         plan = dataclasses.replace(plan, artifacts_dir=None)
     if shipment.home_python and not os.path.exists(shipment.home_python):
         moved[shipment.home_python] = sys.executable
-    try:
-        yield Unpacked(relocated(plan, moved) if moved else plan, moved, bool(own_session))
-    finally:
-        if own_session:
-            shutil.rmtree(own_session, ignore_errors=True)
+    with own_session as folder:
+        if folder:
+            moved[shipment.session_dir] = str(folder)
+        yield Unpacked(relocated(plan, moved) if moved else plan, moved, bool(folder))
 
 
 @functools.cache

@@ -22,6 +22,7 @@ from curator_bench.fleet.code_shipping import Sending, Shipment, ask_nodes, runt
 from curator_bench.fleet.file_transfer import Arrivals, Piece, Problems
 from curator_bench.fleet.gpu_reservations import GpuReservations
 from curator_bench.fleet.messages import (
+    Began,
     Command,
     Ended,
     Event,
@@ -30,13 +31,12 @@ from curator_bench.fleet.messages import (
     Lost,
     Node,
     Nodes,
+    NotConnected,
     Notice,
     Order,
-    Refused,
+    Progressed,
     Request,
     Reserve,
-    Started,
-    StatusReport,
     Stop,
     name_of_node,
 )
@@ -65,7 +65,7 @@ def main() -> None:
     try:
         driver = Driver(connection.send, request)
     except Exception as error:  # whatever Ray raises is the answer
-        connection.send(Refused(f"{type(error).__name__}: {error}"))
+        connection.send(NotConnected(f"{type(error).__name__}: {error}"))
         os._exit(1)
     threading.Thread(target=driver.listen, args=(connection.recv,), daemon=True).start()
     driver.serve()
@@ -252,9 +252,9 @@ class Driver:
         if future.exception() is None:
             for uid, word in future.result().items():
                 if "where" in word:
-                    self._tell(Started(uid, word["where"]))
+                    self._tell(Began(uid, word["where"]))
                 if "status" in word:
-                    self._tell(StatusReport(uid, word["status"]))
+                    self._tell(Progressed(uid, word["status"]))
         self._ask_for_news()
 
     def _ask_for_parcels(self, answers: Mapping[str, Problems]) -> None:

@@ -33,9 +33,9 @@ from curator_bench.fleet.messages import (
     Node,
     NodeNames,
     Nodes,
+    NotConnected,
     Notice,
     Order,
-    Refused,
     Request,
     Reserve,
     Stop,
@@ -221,7 +221,7 @@ class Fleet:
         deadline = time.monotonic() + within_s
         while not self.nodes:
             event = self.next_event(max(0.0, min(1.0, deadline - time.monotonic())))
-            if isinstance(event, Refused):
+            if isinstance(event, NotConnected):
                 raise ClusterError(f"--bench-fleet {self._settings.address}: {_advice(event.reason, self._settings)}")
             if isinstance(event, Broken):
                 raise ClusterError(f"--bench-fleet {self._settings.address}: {event.reason}")

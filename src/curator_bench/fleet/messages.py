@@ -171,23 +171,23 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class NotConnected:
     """The driver could not connect. No event follows."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
-    """A run has begun on a node."""
+class Began:
+    """A run has begun. `where` is its place in a fleet; None stands for this process."""
 
     uid: str
-    where: Where
+    where: Where | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class StatusReport:
-    """The progress of a run: the content of its status.json."""
+class Progressed:
+    """News of a run. `status` is the content of its status.json."""
 
     uid: str
     status: Mapping[str, Any]
@@ -199,7 +199,7 @@ class Ended:
 
     uid: str
     result: RunResult
-    where: Where
+    where: Where | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,4 +219,4 @@ class Broken:
     reason: str
 
 
-Event: TypeAlias = Nodes | Notice | Refused | Started | StatusReport | Ended | Lost | Broken
+Event: TypeAlias = Nodes | Notice | NotConnected | Began | Progressed | Ended | Lost | Broken

@@ -45,8 +45,8 @@ def run_on_node(order: Order, board: Any, shipment: Shipment | None) -> tuple[Ru
     where = _where()
     if not _may_run(order, where, board):
         return None, where
-    with unpacked(order.plan, shipment or Shipment(), where.node) as here:
-        bench = _workbench()
+    bench = _workbench()
+    with unpacked(order.plan, shipment or Shipment(), where.node, bench.marker) as here:
         bench.environ = _inherited(where)
         plan = within(here.plan, order.slice, *_size_of_node(), _shared_memory())
         with Messenger(plan, where, board):

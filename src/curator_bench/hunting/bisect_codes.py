@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from curator_bench.hunting.junit import Told
+from curator_bench.hunting.junit import JunitOutcome
 from curator_bench.values import Verdict
 
 GOOD, BAD, CANNOT_BE_JUDGED = 0, 1, 125
@@ -18,7 +18,7 @@ _OF_PYTEST = {
 }
 
 
-def code_of(told: Told, *, skip_broken: bool) -> tuple[int, str]:
+def code_of(told: JunitOutcome, *, skip_broken: bool) -> tuple[int, str]:
     """Return the exit code and the reason."""
     if told.has_broken_conftest:
         return STOP + 4, "a conftest.py cannot be loaded"
@@ -34,7 +34,7 @@ def code_of(told: Told, *, skip_broken: bool) -> tuple[int, str]:
     return code, _OF_PYTEST.get(told.exit_code, f"pytest ended with exit code {told.exit_code}")
 
 
-def _of_verdicts(told: Told, *, skip_broken: bool) -> tuple[int, str]:
+def _of_verdicts(told: JunitOutcome, *, skip_broken: bool) -> tuple[int, str]:
     """Judge by the verdicts. One failed benchmark makes the commit bad, whatever the others are."""
     if Verdict.FAILED in told.verdicts:
         return BAD, "failed"

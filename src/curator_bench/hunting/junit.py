@@ -14,7 +14,7 @@ _CONFTEST = "while loading conftest"
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class JunitOutcome:
     """The outcome of one pytest."""
 
     exit_code: int
@@ -29,17 +29,17 @@ class Told:
         return any(_CONFTEST in why for why in self.uncollected)
 
 
-def read(file: Path, exit_code: int) -> Told:
+def read(file: Path, exit_code: int) -> JunitOutcome:
     """Read the outcome. Without a complete file only the exit code is known."""
     try:
         cases = list(ElementTree.parse(file).getroot().iter("testcase"))
     except (OSError, ElementTree.ParseError):
-        return Told(exit_code)
+        return JunitOutcome(exit_code)
     uncollected = [why for case in cases for why in _why_uncollected(case)]
     collected = [case for case in cases if not any(_why_uncollected(case))]
     verdicts = [_verdict(case) for case in collected]
     inconclusive = [said for case in collected if (said := _properties(case).get("inconclusive"))]
-    return Told(exit_code, tuple(verdicts), tuple(uncollected), tuple(inconclusive))
+    return JunitOutcome(exit_code, tuple(verdicts), tuple(uncollected), tuple(inconclusive))
 
 
 def _why_uncollected(case: ElementTree.Element) -> Iterator[str]:

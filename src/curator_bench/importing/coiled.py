@@ -16,20 +16,15 @@ from typing import Any
 from urllib.parse import quote
 
 from curator_bench.errors import BenchError, Mistake
-from curator_bench.importing.found import Found, FoundRun, moment_of, stable_uid
-from curator_bench.store.records import Figures, RunEnd, RunStart, SessionRecord, StoredRun
+from curator_bench.importing.found_runs import Found, FoundRun, moment_of, stable_uid
+from curator_bench.store.records import METRIC_OF_COLUMN, Figures, RunEnd, RunStart, SessionRecord, StoredRun
 from curator_bench.values import Place, Scalar, Subject, Verdict
 
 _TABLES = ("test_run", "tpch_run")
 _METRICS = {
     # these also have a column of their own, as with the fixtures of curator-bench
     "duration": "exec_time_s",
-    "average_memory": "average_memory_bytes",
-    "peak_memory": "peak_memory_bytes",
-    "compute_time": "compute_time_s",
-    "disk_spill_time": "disk_spill_time_s",
-    "serializing_time": "serializing_time_s",
-    "transfer_time": "transfer_time_s",
+    **METRIC_OF_COLUMN,
     "scheduler_cpu_avg": "scheduler_cpu_avg",
     "scheduler_memory_max": "scheduler_memory_max_bytes",
     "worker_max_tick": "worker_max_tick_s",

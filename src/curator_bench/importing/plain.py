@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from curator_bench.errors import Mistake
 from curator_bench.files.codec import NOT_FINITE, number_of
-from curator_bench.importing.found import Found, FoundRun, documents, moment_of, stable_uid
+from curator_bench.importing.found_runs import Found, FoundRun, documents, moment_of, stable_uid
 from curator_bench.store.records import RunEnd, RunStart, SessionRecord, StoredRun
 from curator_bench.values import Place, Scalar, Verdict
 

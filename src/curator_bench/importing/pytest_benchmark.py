@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from curator_bench.errors import Mistake
-from curator_bench.importing.found import Found, FoundRun, moment_of, stable_uid
+from curator_bench.importing.found_runs import Found, FoundRun, moment_of, stable_uid
 from curator_bench.store.records import InvocationRecord, RunEnd, RunStart, SessionRecord, StoredRun
 from curator_bench.values import Place, Scalar, Verdict
 

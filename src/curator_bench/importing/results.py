@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 from curator_bench.errors import Mistake
 from curator_bench.files import safe_files
 from curator_bench.files.codec import from_document
-from curator_bench.importing.found import Found, FoundRun, documents, moment_of, stable_uid
+from curator_bench.importing.found_runs import Found, FoundRun, documents, moment_of, stable_uid
 from curator_bench.store.records import RunEnd, RunStart, SessionRecord, StoredRun
 from curator_bench.store.session_uid import FILE_NAME as SESSION_UID
 from curator_bench.values import Place, Repeat, Run, Scalar, Verdict

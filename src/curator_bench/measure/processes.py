@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from curator_bench import interrupts
-from curator_bench.measure.brands import is_branded
+from curator_bench.measure.limit_marks import is_branded
 
 RUN_VARIABLE = "CURATOR_BENCH_RUN"
 GUARD_VARIABLE = "CURATOR_BENCH_GUARD"
@@ -192,6 +192,8 @@ class _Hunt:
         return stopped
 
     def kill(self, patience_s: float) -> frozenset[ProcessId]:
+        if self._is_over():
+            return frozenset()
         began = time.monotonic()
         turn_s = min(GUARDS_TURN_S * busyness(), patience_s / 2)
         found: frozenset[ProcessId] = frozenset()
@@ -229,6 +231,11 @@ class _Hunt:
 
 def _is_guard(process: ProcessId) -> bool:
     return bool(_carries(process.pid, Mark("1", GUARD_VARIABLE)))
+
+
+def resume(process: ProcessId) -> None:
+    """Let a stopped process go on."""
+    _send(process, signal.SIGCONT)
 
 
 def _pauses() -> Iterator[float]:

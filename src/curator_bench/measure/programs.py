@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from curator_bench.files import safe_files
-from curator_bench.measure.brands import brand
+from curator_bench.measure.limit_marks import brand
 from curator_bench.measure.processes import RUN_VARIABLE, identify
 
 _ENDS_WITHIN_S = 2.0

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
 
     from curator_bench.report.live import LiveLines
-    from curator_bench.report.progress_told import ProgressTold
+    from curator_bench.report.progress_output import ProgressOutput
     from curator_bench.values import RunRecord
 
 _MARKS = {"passed": "✅", "skipped": "⏭ "}
@@ -37,7 +37,7 @@ class TerminalReport:
         terminal: TerminalReporter,
         session_dir: Path,
         entry_dirs: dict[str, Path],
-        told: ProgressTold,
+        told: ProgressOutput,
         named: Mapping[str, Sequence[str]],
         database: str | None = None,
     ) -> None:
@@ -247,7 +247,7 @@ class TerminalReport:
         self._resume()
 
     def _what_begins(self, nodeid: str, host: str, gpus: Sequence[str]) -> str:
-        from curator_bench.report.progress_told import where
+        from curator_bench.report.progress_output import where
 
         if nodeid in self._elsewhere:
             return f"Not run here: {self._elsewhere[nodeid]}"

@@ -33,7 +33,7 @@ def claim(item: pytest.Item, entry: Entry) -> str | None:
     except OSError as error:  # the disk cannot be written, which the run itself will report
         logging.getLogger(__name__).debug("%s is not claimed: %s", entry.id, error)
     if benchmarks.settings.resume is not None:
-        from curator_bench.runner.kept_runs import is_done
+        from curator_bench.runner.resume_rules import is_done
 
         if is_done(item.config, entry):
             release(item, entry)

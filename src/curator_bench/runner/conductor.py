@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from curator_bench.execution.failed import answer_for, failed_before_it_began
-from curator_bench.fleet.messages import Slice, Where
+from curator_bench.fleet.messages import Began, Ended, Progressed, Slice, Where
 from curator_bench.runner.policy import (
     NOTHING_SPENT,
     Allowance,
@@ -26,7 +26,7 @@ from curator_bench.runner.policy import (
     asks_gates,
     next_step,
 )
-from curator_bench.runner.runner import Began, Ended, Event, Order, Progressed, Refused, Runner
+from curator_bench.runner.runner import Event, Order, Refused, Runner
 from curator_bench.values import Entry, Plan, RunResult, Verdict
 
 _STOPS_WITHIN_S = 10.0

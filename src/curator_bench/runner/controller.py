@@ -24,7 +24,7 @@ from curator_bench.options.settings import Settings
 
 if TYPE_CHECKING:
     from curator_bench.report.progress import Usual
-    from curator_bench.report.progress_told import ProgressTold
+    from curator_bench.report.progress_output import ProgressOutput
     from curator_bench.report.terminal import TerminalReport
     from curator_bench.values import Entry, Place
 
@@ -84,10 +84,10 @@ def _show_runs(config: pytest.Config) -> TerminalReport:
     return report
 
 
-def _progress(benchmarks: Benchmarks, folders: Mapping[str, Path]) -> ProgressTold:
+def _progress(benchmarks: Benchmarks, folders: Mapping[str, Path]) -> ProgressOutput:
     from curator_bench.files.json_files import write_json
     from curator_bench.report.progress import Planned, Progress
-    from curator_bench.report.progress_told import ProgressTold
+    from curator_bench.report.progress_output import ProgressOutput
 
     settings = benchmarks.settings
     planned = {
@@ -99,7 +99,7 @@ def _progress(benchmarks: Benchmarks, folders: Mapping[str, Path]) -> ProgressTo
     facts |= {"host": socket.gethostname(), "pid": os.getpid()}
     entries = dict(zip(folders, benchmarks.matrix.entries, strict=True))
     progress = Progress(planned, functools.partial(_usual_durations, settings.database, entries))
-    return ProgressTold(progress, write, facts, settings.progress_every_s)
+    return ProgressOutput(progress, write, facts, settings.progress_every_s)
 
 
 def _metrics_of_sinks(entry: Entry) -> list[str]:

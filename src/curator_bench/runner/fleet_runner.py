@@ -14,10 +14,10 @@ from curator_bench.errors import ClusterError
 from curator_bench.execution.failed import answer_for
 from curator_bench.fleet import messages
 from curator_bench.fleet.fleet import Fleet
-from curator_bench.fleet.messages import Broken, Lost, Node, Nodes, Request, Slice, Started, StatusReport, Where
+from curator_bench.fleet.messages import Began, Broken, Ended, Lost, Node, Nodes, Progressed, Request, Slice, Where
 from curator_bench.fleet.quarantine import Quarantine
 from curator_bench.fleet.slices import capacity, fits, largest
-from curator_bench.runner.runner import Began, Ended, Event, Order, Progressed, Refused
+from curator_bench.runner.runner import Event, Order, Refused
 from curator_bench.values import Cause, RunResult, Verdict
 
 _LOOKS_EVERY_S = 0.5
@@ -180,16 +180,16 @@ class FleetRunner:
 
     def _take(self, event: messages.Event) -> None:
         match event:
-            case Started(uid, where) if uid in self._runs:
+            case Began(uid, Where() as where) if uid in self._runs:
                 self._begin(self._runs[uid], where)
-            case messages.Ended(uid, result, where) if uid in self._runs:
+            case Ended(uid, result, Where() as where) if uid in self._runs:
                 self._begin(self._runs[uid], where)
                 self._answer(self._runs[uid], result)
             case Lost(uid, reason, with_all=with_all) if uid in self._runs:
                 self._is_ending = with_all
                 self._lose(self._runs[uid], reason, with_all=with_all)
-            case StatusReport(uid, status) if uid in self._runs:
-                self._events.append(Progressed(uid, status))
+            case Progressed(uid) if uid in self._runs:
+                self._events.append(event)
             case Nodes():
                 self._capacities.clear()
                 self._look_for_homeless()

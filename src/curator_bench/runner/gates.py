@@ -28,6 +28,7 @@ from curator_bench.store.queries import EntryKey, PastValue
 from curator_bench.values import Check, Entry, Requirement, Scalar
 from curator_bench.verdict.cases import Question
 from curator_bench.verdict.comparable import Origin, comparable_with
+from curator_bench.verdict.distributions import Floats
 from curator_bench.verdict.drifting import History, drifts
 from curator_bench.verdict.failure_table import percent
 from curator_bench.verdict.gates import (
@@ -49,7 +50,6 @@ from curator_bench.verdict.gates import (
 from curator_bench.verdict.judgement import Judgement, Mark, Word
 from curator_bench.verdict.judging import GATE_RUNS, judge
 from curator_bench.verdict.marks import Release, marks_of
-from curator_bench.verdict.tails import Floats
 
 _LAST = 2 * GATE_RUNS
 _LAST_OF_DRIFT = 1000

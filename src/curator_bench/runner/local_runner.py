@@ -9,8 +9,8 @@ from curator_bench import interrupts
 from curator_bench.execution.failed import answer_for
 from curator_bench.execution.run import Interrupted, run_entry
 from curator_bench.execution.workbench import Workbench
-from curator_bench.fleet.messages import Slice, Where
-from curator_bench.runner.runner import Began, Ended, Event, Order, Refused
+from curator_bench.fleet.messages import Began, Ended, Slice, Where
+from curator_bench.runner.runner import Event, Order, Refused
 from curator_bench.values import Cause, Verdict
 
 

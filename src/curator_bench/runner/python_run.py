@@ -29,7 +29,7 @@ from curator_bench.runner.reporting import masked_checks
 from curator_bench.runner.run_keys import MEASURING, PYTHON_RUN
 from curator_bench.runner.session import item_dir
 from curator_bench.store.queries import EntryKey
-from curator_bench.store.records import FIGURES, end_of, new_uid
+from curator_bench.store.records import FIGURES, METRIC_OF_COLUMN, end_of, new_uid
 from curator_bench.values import Check, Entry, Run, RunRecord, RunResult, Scalar, Verdict
 
 if TYPE_CHECKING:
@@ -37,17 +37,7 @@ if TYPE_CHECKING:
     from curator_bench.runner.gates import Gates
     from curator_bench.store.schema import TestRun
 
-COLUMNS = {
-    "exec_time_s": "duration",
-    "average_memory_bytes": "average_memory",
-    "peak_memory_bytes": "peak_memory",
-    "compute_time_s": "compute_time",
-    "disk_spill_time_s": "disk_spill_time",
-    "serializing_time_s": "serializing_time",
-    "transfer_time_s": "transfer_time",
-    "peak_gpu_memory_bytes": "peak_gpu_memory",
-    "average_gpu_utilization": "average_gpu_utilization",
-}
+COLUMNS = {"exec_time_s": "duration", **{metric: column for column, metric in METRIC_OF_COLUMN.items()}}
 """Metrics that also have a column of their own."""
 _OF_THE_END = ("duration", "error", "exit_code", "node", "gpu", "command", "log_path")
 SETTABLE = (*sorted(FIGURES), *_OF_THE_END)

@@ -20,7 +20,8 @@ from curator_bench.matrix import Definitions
 from curator_bench.options.rootdir import name_in_project
 from curator_bench.report.session_runs import RESULTS, why_broken
 from curator_bench.runner.claiming import NOT_HERE, await_a_sign, claim, in_words, release, silence_of
-from curator_bench.runner.kept_runs import (
+from curator_bench.runner.recording import recording_of
+from curator_bench.runner.resume_rules import (
     KEPT,
     RecordedRun,
     disagreement,
@@ -29,7 +30,6 @@ from curator_bench.runner.kept_runs import (
     take_pending,
     why_again,
 )
-from curator_bench.runner.recording import recording_of
 from curator_bench.values import RunRecord
 
 _MOST_LINES = 20

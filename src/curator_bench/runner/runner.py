@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
-from curator_bench.fleet.messages import Slice, Where
-from curator_bench.values import Cause, Plan, RunResult
+from curator_bench.fleet.messages import Began, Ended, Progressed, Slice, Where
+from curator_bench.values import Cause, Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,28 +26,6 @@ class Order:
     @property
     def uid(self) -> str:
         return self.plan.uid
-
-
-@dataclass(frozen=True, slots=True)
-class Began:
-    uid: str
-    where: Where | None = None
-    """None stands for this process."""
-
-
-@dataclass(frozen=True, slots=True)
-class Progressed:
-    """News of a run. `status` is the content of its status.json."""
-
-    uid: str
-    status: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    uid: str
-    result: RunResult
-    where: Where | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from curator_bench.execution.failed import answer_for
-from curator_bench.fleet.messages import Slice, Where
-from curator_bench.runner.runner import Began, Ended, Event, Order, Refused
+from curator_bench.fleet.messages import Began, Ended, Slice, Where
+from curator_bench.runner.runner import Event, Order, Refused
 from curator_bench.values import Cause, RunResult, Verdict
 
 Script = Callable[[Order, Where], RunResult]

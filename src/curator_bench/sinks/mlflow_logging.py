@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
 from curator_bench.files import safe_files
-from curator_bench.sinks.copies import copy_masked
+from curator_bench.sinks.masked_files import copy_masked
 from curator_bench.sinks.mlflow import MlflowConfig
 from curator_bench.sinks.mlflow_values import (
     Logged,

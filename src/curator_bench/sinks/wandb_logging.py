@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from curator_bench.files import safe_files
-from curator_bench.sinks.copies import copy_masked
+from curator_bench.sinks.masked_files import copy_masked
 from curator_bench.sinks.sink import Refused, Sink
 from curator_bench.sinks.wandb import WandbConfig
 from curator_bench.values import RunRecord, Session, Verdict

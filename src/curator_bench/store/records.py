@@ -135,7 +135,7 @@ class RunEnd:
     checks: tuple[Check, ...] = ()
 
 
-_MEASURED = {
+METRIC_OF_COLUMN = {
     "average_memory": "average_memory_bytes",
     "peak_memory": "peak_memory_bytes",
     "compute_time": "compute_time_s",
@@ -186,7 +186,7 @@ def session_record(session: Session) -> SessionRecord:
 def end_of(run: RunRecord) -> RunEnd:
     """Build the end of a judged run's row. Columns that the benchmark set itself take precedence."""
     was_called = not run.phases or "call" in run.phases
-    measured = {column: _number(run.metrics.get(metric)) for column, metric in _MEASURED.items()}
+    measured = {column: _number(run.metrics.get(metric)) for column, metric in METRIC_OF_COLUMN.items()}
     ray = {"ray_version": run.ray_version or None, "ray_num_cpus": run.ray_num_cpus, "ray_num_gpus": run.ray_num_gpus}
     figures: dict[str, Any] = {
         **measured,

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from curator_bench.verdict.direction import Better
+from curator_bench.verdict.distributions import Floats, Ints
 from curator_bench.verdict.scale import Scale, scale_of
-from curator_bench.verdict.tails import Floats, Ints
 
 MIN_EFFECT = 0.03
 MIN_HISTORY = 5

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from curator_bench.verdict.cases import MIN_EFFECT, Case, Rules, case_of
+from curator_bench.verdict.distributions import Floats, t_score, t_value, variance_of_mean
 from curator_bench.verdict.ends import End, effects_of, standing
 from curator_bench.verdict.judgement import Drift, Mark
 from curator_bench.verdict.levels import Cut, without_outliers
 from curator_bench.verdict.newest import TAIL
 from curator_bench.verdict.noise import in_batches, noise_apart, rows_may_be_empty, table_of
-from curator_bench.verdict.tails import Floats, t_score, t_value, variance_of_mean
 
 BEST = "its best"
 _SPAN = 20

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from curator_bench.verdict.cases import Case
+from curator_bench.verdict.distributions import Bools, Floats, Ints
 from curator_bench.verdict.levels import Cut, cuts_of
 from curator_bench.verdict.newest import FEW, Weighed, weigh
 from curator_bench.verdict.noise import (
@@ -21,7 +22,6 @@ from curator_bench.verdict.noise import (
     rows_may_be_empty,
     table_of,
 )
-from curator_bench.verdict.tails import Bools, Floats, Ints
 
 STRETCHES = (1, 2, 3, 4, 5, 6, 8)
 """So many newest runs are held against those before them: a small change shows only after some runs."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from curator_bench.verdict.tails import Bools, Floats
+from curator_bench.verdict.distributions import Bools, Floats
 
 RATE = 0.05
 """Of all that a session reports this share is noise; when nothing changed, it is how often anything is reported."""

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from curator_bench.verdict.cases import CONFIDENCE
+from curator_bench.verdict.distributions import Floats, t_score, t_value, variance_of_mean
 from curator_bench.verdict.noise import LEAST_NOISE, noise_of, rows_may_be_empty, table_of
 from curator_bench.verdict.scale import Scale, as_floats, scale_of
-from curator_bench.verdict.tails import Floats, t_score, t_value, variance_of_mean
 
 ROUNDS = 3
 """Of fewer rounds nothing is said."""

@@ -13,6 +13,7 @@ import numpy as np
 
 from curator_bench.verdict.cases import MIN_EFFECT, Case, Question, Rules, case_of
 from curator_bench.verdict.direction import Better
+from curator_bench.verdict.distributions import Floats, t_value
 from curator_bench.verdict.drifting import History as History
 from curator_bench.verdict.drifting import drifts as drifts
 from curator_bench.verdict.ends import EARLIER, FEWEST_BEFORE, End, effects_of, ends_of, standing
@@ -22,7 +23,6 @@ from curator_bench.verdict.judgement import Course, Judgement, Level, Step, Unju
 from curator_bench.verdict.levels import Cut
 from curator_bench.verdict.newest import CERTAIN, CERTAIN_OF_FEW, FEW, TAIL, least_of, weigh
 from curator_bench.verdict.noise import BLOCK, rows_may_be_empty, table_of
-from curator_bench.verdict.tails import Floats, t_value
 
 STEP_RATE = 0.01
 """Of all steps reported of a database this share is noise; when nothing changed, it is how often any is reported."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
+from curator_bench.verdict.distributions import Bools, Floats, Ints, t_score, variance_of_mean
 from curator_bench.verdict.noise import (
     Effects,
     after,
@@ -24,7 +25,6 @@ from curator_bench.verdict.noise import (
     noise_apart,
     share_in_order,
 )
-from curator_bench.verdict.tails import Bools, Floats, Ints, t_score, variance_of_mean
 
 SHORTEST = 9
 """Shorter levels are looked for at the end of a history only, where `ends` does it."""

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 
 import numpy as np
 
+from curator_bench.verdict.distributions import Floats
 from curator_bench.verdict.judgement import Mark
-from curator_bench.verdict.tails import Floats
 
 DAYS = (30, 90)
 _SECONDS_A_DAY = 86_400

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from curator_bench.verdict.cases import CONFIDENCE, MIN_EFFECT
+from curator_bench.verdict.distributions import Bools, Floats, Ints, t_score, t_value, variance_of_mean
 from curator_bench.verdict.levels import NEAR
 from curator_bench.verdict.noise import (
     BLOCK,
@@ -26,7 +27,6 @@ from curator_bench.verdict.noise import (
     share_in_order,
     trimmed,
 )
-from curator_bench.verdict.tails import Bools, Floats, Ints, t_score, t_value, variance_of_mean
 
 CERTAIN = 8.0
 """A score: one in 3,000."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from curator_bench.verdict.tails import Bools, Floats, Ints, variance_of_mean
+from curator_bench.verdict.distributions import Bools, Floats, Ints, variance_of_mean
 
 BLOCK = 50
 """At most so many runs make up a level: a drift of 1 % in 50 runs hardly moves what is not older than this."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from curator_bench.verdict.tails import Floats
+from curator_bench.verdict.distributions import Floats
 
 _LARGEST = math.log(sys.float_info.max)
 _FARTHEST = 1e12

@@ -13,11 +13,11 @@ from enum import StrEnum
 import numpy as np
 
 from curator_bench.verdict.direction import Better
+from curator_bench.verdict.distributions import Floats
 from curator_bench.verdict.intervals import Change, change_between
 from curator_bench.verdict.judgement import Word
 from curator_bench.verdict.noise import BLOCK
 from curator_bench.verdict.scale import scale_of
-from curator_bench.verdict.tails import Floats
 
 ERROR_BUDGET = 0.01
 """The chance that noise makes any decision of a hunt wrong."""

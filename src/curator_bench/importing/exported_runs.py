@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from curator_bench.errors import Mistake
-from curator_bench.importing.found import Found, FoundRun, documents
+from curator_bench.importing.found_runs import Found, FoundRun, documents
 from curator_bench.store.records import StoredRun, from_document
 from curator_bench.values import Place
 

@@ -18,7 +18,7 @@ from curator_bench.errors import BenchError
 from curator_bench.hunting.bench import MEASURED, QUIET, no_metric
 from curator_bench.hunting.children import environment, run, tail_of
 from curator_bench.hunting.environments import Environment
-from curator_bench.hunting.known_hunts import key_of
+from curator_bench.hunting.session_names import key_of
 from curator_bench.verdict.gates import number, wanted
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ _FILE_EVERY_S = 1.0
 _MOST_NAMED = 8
 
 
-class ProgressTold:
+class ProgressOutput:
     """Publishes the progress on threads of its own, from the first run on."""
 
     def __init__(
@@ -33,13 +33,13 @@ class ProgressTold:
         self._write = write
         self._facts = facts
         self._line_every_s = line_every_s
-        self._threads: list[NowAndThen] = []
+        self._threads: list[Repeated] = []
         self._out: TextIO | None = None
         self._writing = threading.Lock()
         self._has_ended = False
 
     def start(self) -> None:
-        self._threads.append(NowAndThen(_FILE_EVERY_S, self._renew_file))
+        self._threads.append(Repeated(_FILE_EVERY_S, self._renew_file))
 
     def start_lines(self, out: TextIO, is_amid_a_line: Callable[[], bool]) -> None:
         """Print a line of progress now and then, for output that cannot be redrawn. The reader may be gone."""
@@ -51,7 +51,7 @@ class ProgressTold:
                 print(f"{start}{line(self._now())}", file=out, flush=True)
 
         if self._line_every_s:
-            self._threads.append(NowAndThen(self._line_every_s, tell))
+            self._threads.append(Repeated(self._line_every_s, tell))
 
     def screen(self) -> list[str]:
         return screen(self._now())
@@ -87,7 +87,7 @@ class ProgressTold:
             logging.getLogger(__name__).debug("progress.json could not be written: %s", error)
 
 
-class NowAndThen:
+class Repeated:
     """Calls a function every few seconds, on a thread of its own."""
 
     def __init__(self, every_s: float, act: Callable[[], None]) -> None:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, insert, select
 
 from curator_bench.errors import Mistake
-from curator_bench.importing.found import Found, FoundRun
+from curator_bench.importing.found_runs import Found, FoundRun
 from curator_bench.store import rows
 from curator_bench.store.checking import wrong_values
 from curator_bench.store.column_types import key
@@ -30,7 +30,7 @@ _SLACK = timedelta(seconds=5)
 
 
 @dataclass(slots=True)
-class TakenIn:
+class Imported:
     """Result of an import: runs added, runs completed, runs already known."""
 
     added: int = 0
@@ -46,21 +46,21 @@ class _Known(NamedTuple):
     verdict: str
 
 
-class Taker:
+class Importer:
     """Importer of runs into one database."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._places: dict[tuple[Any, ...], Place] = {}
 
-    def take_in(self, found: Iterable[Found]) -> TakenIn:
-        taken = TakenIn()
+    def take_in(self, found: Iterable[Found]) -> Imported:
+        taken = Imported()
         for batch in _in_lists(_without_mistakes(found, taken), _AT_ONCE):
             with self._database.writing(_PATIENCE_S) as connection:
                 self._take(connection, batch, taken)
         return taken
 
-    def _take(self, connection: Connection, batch: Iterable[FoundRun], taken: TakenIn) -> None:
+    def _take(self, connection: Connection, batch: Iterable[FoundRun], taken: Imported) -> None:
         found = {run.record.start.uid: run for run in batch}
         there = _rows_of(connection, found)
         absent = [run for uid, run in found.items() if uid not in there]
@@ -102,7 +102,7 @@ class Taker:
         return self._places[known]
 
 
-def _add_metrics(connection: Connection, runs: Sequence[FoundRun], there: Mapping[str, _Known], taken: TakenIn) -> int:
+def _add_metrics(connection: Connection, runs: Sequence[FoundRun], there: Mapping[str, _Known], taken: Imported) -> int:
     """Add the metrics that the database lacks of known runs; return how many runs changed.
 
     A metric recorded with another value is a mistake.
@@ -158,7 +158,7 @@ def _was_under_way(run: FoundRun, times: Mapping[tuple[str, str, int], Any]) -> 
     return moment is not None and any(first <= moment <= (last or moment) + _SLACK for first, last in spans)
 
 
-def _without_mistakes(found: Iterable[Found], taken: TakenIn) -> Iterator[FoundRun]:
+def _without_mistakes(found: Iterable[Found], taken: Imported) -> Iterator[FoundRun]:
     for item in found:
         mistakes = [item] if isinstance(item, Mistake) else list(_wrong_in(item))
         taken.mistakes += mistakes

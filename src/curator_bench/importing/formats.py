@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from curator_bench.errors import BenchError
-from curator_bench.importing import coiled, kept, plain, pytest_benchmark, results
-from curator_bench.importing.found import Found
+from curator_bench.importing import coiled, exported_runs, plain, pytest_benchmark, results
+from curator_bench.importing.found_runs import Found
 from curator_bench.importing.results import Combine
 
 _SQLITE = b"SQLite format 3\0"
@@ -24,14 +24,14 @@ _EXPECTED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class Format:
     """A format: its name for people, and its reader."""
 
     name: str
     read: Callable[[Path], Iterator[Found]]
 
 
-def form_of(path: Path, combine: Combine) -> Form:
+def format_of(path: Path, combine: Combine) -> Format:
     """Recognise the format of a file. Raises BenchError if it is unknown."""
     if path.is_dir():
         raise BenchError(f"{path} is a folder: name the files in it")
@@ -39,22 +39,22 @@ def form_of(path: Path, combine: Combine) -> Form:
         start = file.read(len(_SQLITE))
     if start == _SQLITE:
         if coiled.recognizes(path):
-            return Form("database of coiled/benchmarks", coiled.read)
+            return Format("database of coiled/benchmarks", coiled.read)
         raise BenchError(f"{path} is a database with other tables: {_EXPECTED}")
     document = _first_object(path)
-    for form, recognizes in _forms(combine):
+    for form, recognizes in _formats(combine):
         if recognizes(document):
             return form
     if not document and not path.read_bytes().strip():
-        return Form("empty file", lambda path: iter(()))
+        return Format("empty file", lambda path: iter(()))
     raise BenchError(f"{path} has an unknown format: {_EXPECTED}")
 
 
-def _forms(combine: Combine) -> Iterator[tuple[Form, Callable[[Mapping[str, Any]], bool]]]:
-    yield Form("recorded runs", kept.read), kept.recognizes
-    yield Form("results.jsonl", partial(results.read, combine=combine)), results.recognizes
-    yield Form("pytest-benchmark", pytest_benchmark.read), pytest_benchmark.recognizes
-    yield Form("measurements", plain.read), plain.recognizes
+def _formats(combine: Combine) -> Iterator[tuple[Format, Callable[[Mapping[str, Any]], bool]]]:
+    yield Format("recorded runs", exported_runs.read), exported_runs.recognizes
+    yield Format("results.jsonl", partial(results.read, combine=combine)), results.recognizes
+    yield Format("pytest-benchmark", pytest_benchmark.read), pytest_benchmark.recognizes
+    yield Format("measurements", plain.read), plain.recognizes
 
 
 def _first_object(path: Path) -> Mapping[str, Any]:
