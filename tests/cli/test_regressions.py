@@ -340,7 +340,7 @@ def test_an_unknown_side_names_the_nearest(history: History) -> None:
     ("words", "problem"),
     [
         (("a", "a"), "every session of a is also one of a"),
-        (("a", "c"), "no metric in common that tells which direction is good\nonly a measured sort time_s\n"),
+        (("a", "c"), "no common metric with a known better direction\nonly a measured sort time_s\n"),
         (("a", "b", "--metric", "tmie_s"), "no run has measured 'tmie_s'; did you mean 'time_s'?"),
     ],
 )

@@ -121,7 +121,7 @@ def test_what_was_measured_is_held_against_the_requirements_there_are_now(counti
     assert started_by(counting, "--bench-resume=finished") == []
     demand(good=False, bad=True)
     assert started_by(counting, "--bench-resume=finished") == ["good", "bad", "often", "often"]
-    missed = "its requirements changed, and what was measured misses that of is_success"
+    missed = "its requirements changed, and the recorded metrics miss that of is_success"
     assert f"good runs again: {missed}" in said(counting)
     assert "bad runs again: its requirements changed, and the recorded metrics meet them" in said(counting)
     assert "often runs again: it was measured 1 of 2 times" in said(counting)

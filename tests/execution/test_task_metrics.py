@@ -244,9 +244,9 @@ def test_a_pickle_without_tasks_costs_a_warning(tmp_path: Path, content: bytes, 
 @pytest.mark.parametrize(
     ("code", "warning"),
     [
-        ("while True: pass", "was given up after 1 s"),
-        ("import time; time.sleep(1000)", "was given up after 1 s"),
-        ("import signal, time; signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 32)); time.sleep(99)", "was given up"),
+        ("while True: pass", "was stopped after 1 s"),
+        ("import time; time.sleep(1000)", "was stopped after 1 s"),
+        ("import signal, time; signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 32)); time.sleep(99)", "was stopped"),
         ("import os; os._exit(0)", "answer is empty"),
         ("raise SystemExit(3)", "exit code 3"),
         ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "SIGSEGV"),

@@ -351,7 +351,7 @@ def test_a_value_that_came_from_a_variable_is_an_ordinary_one(folder: Folder) ->
     def check(part: Any) -> None:
         assert type(part).__module__ in (
             "builtins",
-            "curator_bench.values",
+            "curator_bench.values.matrix",
             "curator_bench.masking",
             "types",
             "enum",

@@ -173,7 +173,7 @@ def test_an_interpreter_that_cannot_do_it_is_a_warning(cluster: Cluster, tmp_pat
         sampler.start()
         sampler.stop()
         assert sampler.metrics() == {}
-        assert "the times of tasks are not known" in sampler.warnings()[0]
+        assert "the times of tasks are unknown" in sampler.warnings()[0]
 
 
 def test_asking_leaves_no_job_on_the_cluster(cluster: Cluster, ray: Any) -> None:
