@@ -295,7 +295,7 @@ def test_ctrl_c_once_records_what_ran_as_interrupted_and_leaves_nothing(project:
     process.send_signal(signal.SIGINT)
     outcome = project.outcome(process)
     assert outcome.code == 2, outcome.output
-    assert "\nTo go on: the same command with --bench-resume --bench-session s\n" in outcome.output
+    assert "\nTo continue: the same command with --bench-resume --bench-session s\n" in outcome.output
     with sqlite3.connect(project.folder / "runs.db") as database:
         rows = database.execute("SELECT name, verdict FROM test_run ORDER BY name").fetchall()
     assert rows == [("long0", "interrupted"), ("long1", "interrupted")]

@@ -141,7 +141,7 @@ def test_a_node_on_which_two_entries_meet_errors_is_left_out(nodes: RayNodes, pr
     assert outcome.code == 0, outcome.output
     errors = [name for name, _, verdict in rows(project) if verdict == "error"]
     assert 2 <= len(errors) <= 4  # those that Ray had given to it by then
-    assert outcome.has("left out: node ")
+    assert outcome.has("not used any more: node ")
 
 
 def test_a_wrong_token_is_one_message(standing: RayNodes, project: Project) -> None:
