@@ -28,14 +28,15 @@ def project(tmp_path: Path) -> Project:
     return Project(tmp_path)
 
 
-def test_the_examples_of_the_page_make_one_project(project: Project) -> None:
+@pytest.mark.parametrize("where", [(), ("--bench-fleet", "local", "--bench-fleet-cpus", "2")], ids=["here", "fleet"])
+def test_the_examples_of_the_page_make_one_project(project: Project, where: tuple[str, ...]) -> None:
     for name, text in FILES.items():
         project.write("matrix.yaml" if name == "extended_matrix.yaml" else name, text)
     project.write("reads.py", READS)
     project.write("breaks.py", "raise MemoryError")
     with socket.create_server(("127.0.0.1", 0)) as lab:
         address = f"127.0.0.1:{lab.getsockname()[1]}"
-        outcome = project.run("--bench-sink", "./failures.py:Failures", LAB_RAY_ADDRESS=address)
+        outcome = project.run(*where, "--bench-sink", "./failures.py:Failures", LAB_RAY_ADDRESS=address)
     reads = outcome.json("reads", "results.json")
     assert reads["verdict"] == "passed", reads["error"]
     assert reads["params"] == {"address": address}
@@ -46,7 +47,10 @@ def test_the_examples_of_the_page_make_one_project(project: Project) -> None:
     assert re.search(r"^s: 2 runs, \d+ s of runs$", outcome.output, re.MULTILINE)
 
 
-def test_a_broken_sampler_is_a_warning_and_a_broken_provider_an_error_of_its_run(project: Project) -> None:
+@pytest.mark.parametrize("where", [(), ("--bench-fleet", "local", "--bench-fleet-cpus", "2")], ids=["here", "fleet"])
+def test_a_broken_sampler_is_a_warning_and_a_broken_provider_an_error_of_its_run(
+    project: Project, where: tuple[str, ...]
+) -> None:
     project.write(
         "conftest.py",
         """
@@ -72,7 +76,7 @@ def test_a_broken_sampler_is_a_warning_and_a_broken_provider_an_error_of_its_run
         """,
     )
     project.matrix(project.entry("plain"), project.entry("on_ray", ray={"num_cpus": 1}))
-    outcome = project.run()
+    outcome = project.run(*where)
     plain, on_ray = outcome.json("plain", "results.json"), outcome.json("on_ray", "results.json")
     assert (plain["verdict"], plain["metrics"]["fine"], "odd" in plain["metrics"]) == ("passed", 1, False)
     said = "\n".join(plain["warnings"])

@@ -25,10 +25,10 @@ def write_json(path: Path, document: dict[str, Any], *, below: Path | None = Non
     safe_files.write_text(path, json_text({"schema_version": SCHEMA_VERSION, **document}), below=below)
 
 
-def read_object(path: Path, *, below: Path | None = None) -> dict[str, Any]:
+def read_object(path: Path, *, below: Path | None = None, most_bytes: int = safe_files.MOST_BYTES) -> dict[str, Any]:
     """Read a JSON object; empty if the file is missing or unreadable."""
     try:
-        found = json.loads(safe_files.read_text(path, below=below))
+        found = json.loads(safe_files.read_text(path, below=below, most_bytes=most_bytes))
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}

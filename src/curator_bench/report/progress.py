@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from curator_bench.report.session_runs import RESULTS, read_object
+from curator_bench.files.json_files import read_object
+from curator_bench.report.session_runs import RESULTS
 from curator_bench.values import RunRecord
 
 _FINE = frozenset(["passed", "skipped"])

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from curator_bench.files import safe_files
 from curator_bench.files.codec import from_document
+from curator_bench.files.json_files import SCHEMA_VERSION, read_object
 from curator_bench.values import RunRecord
 
 SUMMARY = "summary.json"
 RESULTS = "results.json"
-_SCHEMA_VERSION = 1
 _LARGEST = 2**30
 _NO_ENTRIES_IN = frozenset(["env", "data_setup", "standing_clusters", "undelivered"])
 _OF_ONE_RUN = frozenset(["logs", "scratch", "ray_cluster", "artifacts", "benchmark_results"])
@@ -39,7 +37,7 @@ def merged(runs: Iterable[RunRecord]) -> list[RunRecord]:
 
 
 def _runs_in_summary(path: Path) -> list[RunRecord]:
-    found = read_object(path).get("runs")
+    found = read_object(path, most_bytes=_LARGEST).get("runs")
     runs = [_run_in(document) for document in found] if isinstance(found, list) else []
     return [run for run in runs if run is not None]
 
@@ -72,34 +70,22 @@ def _holds_no_entry(name: str, *, top: bool, in_entry: bool) -> bool:
 
 def read_run(path: Path, below: Path | None = None) -> RunRecord | None:
     """Return the run in a results.json, or None if the file is missing or rejected."""
-    return _run_in(read_object(path, below))
+    return _run_in(read_object(path, below=below, most_bytes=_LARGEST))
 
 
 def why_broken(path: Path) -> str:
     """Return why a results.json is rejected; empty if it is missing or valid."""
     if not os.path.lexists(path) or read_run(path):
         return ""
-    version = read_object(path).get("schema_version", _SCHEMA_VERSION)
-    if version != _SCHEMA_VERSION:
+    version = read_object(path, most_bytes=_LARGEST).get("schema_version", SCHEMA_VERSION)
+    if version != SCHEMA_VERSION:
         return f"{path} is of another version of curator-bench (schema_version {version!r})"
     return f"{path} is broken"
 
 
-def read_object(path: Path, below: Path | None = None) -> dict[str, Any]:
-    """Read a JSON object from a file. Returns an empty one if the file cannot be read: its writer may have been killed.
-
-    No link is followed from the folder `below` on; the default is the file's own folder.
-    """
-    try:
-        found = json.loads(safe_files.read_text(path, below=below, most_bytes=_LARGEST))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
 def _run_in(document: Any) -> RunRecord | None:
     """Return the run in a document, or None unless every value has the type we write."""
-    if not isinstance(document, dict) or document.get("schema_version", _SCHEMA_VERSION) != _SCHEMA_VERSION:
+    if not isinstance(document, dict) or document.get("schema_version", SCHEMA_VERSION) != SCHEMA_VERSION:
         return None
     try:
         return from_document(RunRecord, document)
