@@ -110,7 +110,7 @@ def _run(plan: Plan, order: Order, where: Where, bench: Workbench) -> RunResult:
         result = failed_before_it_began(plan, str(error), Cause.GPU)
     except Interrupted as stop:
         result = stop.result
-    return watch.seen(result) if watch is not None else result
+    return watch.with_gpus(result) if watch is not None else result
 
 
 class Messenger:

@@ -139,7 +139,7 @@ def check_run(item: pytest.Item, entry: Entry, result: RunResult) -> None:
         pytest.fail(_why(run, map(mask.hide, outcome.texts)), pytrace=False)
 
 
-def settle(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
+def judge_by_outcome(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
     """Judge a run by the end of its test, which did not call `judge_run`.
 
     A run that did not pass keeps its verdict, whatever its test does.

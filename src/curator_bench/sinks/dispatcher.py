@@ -98,7 +98,7 @@ class Dispatcher:
                 found.setdefault(uid, {})[courier.name] = url
         return found
 
-    def told(self) -> Iterator[str]:
+    def summary_lines(self) -> Iterator[str]:
         """Yield lines for the user: the sinks' own lines and links, and what was not delivered."""
         for courier in self._couriers:
             account = courier.account

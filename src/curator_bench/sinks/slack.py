@@ -185,15 +185,15 @@ class SlackSink(Sink[SlackConfig]):
     def _web(self) -> WebClient:
         from slack_sdk import WebClient
 
-        return WebClient(token=self.config.bot_token, base_url=self.config.api_url, **self._manners())
+        return WebClient(token=self.config.bot_token, base_url=self.config.api_url, **self._client_options())
 
     @cached_property
     def _webhook(self) -> WebhookClient:
         from slack_sdk.webhook import WebhookClient
 
-        return WebhookClient(self.config.webhook_url, **self._manners())
+        return WebhookClient(self.config.webhook_url, **self._client_options())
 
-    def _manners(self) -> dict[str, Any]:
+    def _client_options(self) -> dict[str, Any]:
         """Return options for Slack's clients.
 
         The time limit is below that of a call, so that a hanging server is an error and is tried again. The client
