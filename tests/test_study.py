@@ -100,7 +100,7 @@ def test_a_dict_is_run_and_its_results_are_there(folder: Path, capsys: pytest.Ca
         "matrix", ".run_matrix.matrix.json", "--tree", "--results", "there"
     )
     said = bench("pivot", "first", "--results", "there", "--rows", "how", "--metric", "through")
-    assert "sweep/2/full/results.json is broken; of its entry stands what summary.json says" in said
+    assert "sweep/2/full/results.json is broken; its entry is read from summary.json" in said
 
 
 def test_values_that_break_a_line_are_quoted_in_the_tree(folder: Path) -> None:

@@ -142,7 +142,7 @@ def _hold(file: IO[str], text: str, path: Path) -> None:
     if _content(file) != text:
         raise BenchError(
             f"run_matrix: another matrix runs at this moment as {path.absolute()};"
-            " give one of them a name of its own: run_matrix(…, name=…)"
+            " give one of them another name: run_matrix(…, name=…)"
         )
 
 

@@ -75,7 +75,7 @@ def test_sessions_and_show_for_programs(folder: Path) -> None:
         (("import", "none.jsonl"), "none.jsonl cannot be read: No such file or directory"),
         (("merge", "none.db", "--into", "new.db"), "none.db: there are no runs here yet"),
         (("merge", "letter.txt", "--into", "new.db"), "file is not a database"),
-        (("merge", "mysql://host/db", "--into", "new.db"), "it knows no mysql://"),
+        (("merge", "mysql://host/db", "--into", "new.db"), "it does not know mysql://"),
         (("import", "measured.jsonl", "memory://nowhere/"), "not found: memory://nowhere/"),
         (("prune", "--keep-days", "1"), "there is no terminal to ask on, so add --yes"),
         (("export", "--format", "csv", "--out", "no/folder.csv"), "folder.csv cannot be written"),

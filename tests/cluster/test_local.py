@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import signal
@@ -11,10 +12,11 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 
 from curator_bench import interrupts
@@ -112,6 +114,41 @@ def test_nobody_else_gets_in(standing: Cluster, bench: Bench, key: dict[str, str
     assert outcome.returncode != 0
     assert "got in" not in outcome.stdout
     assert "token is missing or incorrect" in outcome.stderr
+
+
+@pytest.mark.parametrize("token", [None, "f" * 64])
+def test_no_call_of_any_service_is_answered_without_the_token(standing: Cluster, token: str | None) -> None:
+    grpc = pytest.importorskip("grpc")
+    metadata = [("authorization", f"Bearer {token}")] if token else None
+    refused = {"UNAUTHENTICATED": 0, "UNIMPLEMENTED": 0}
+    for port in listening_ports(standing):
+        with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+            for name in names_of_calls():
+                with pytest.raises(grpc.RpcError) as answer:
+                    channel.unary_unary(name)(b"", timeout=5, metadata=metadata)
+                code = answer.value.code().name
+                if code == "UNAVAILABLE":  # it speaks HTTP, and asks for the token there
+                    break
+                refused[code] += 1
+    assert refused["UNAUTHENTICATED"] > 50
+
+
+def listening_ports(cluster: Cluster) -> set[int]:
+    processes = [psutil.Process(one.pid) for one in find_processes(cluster.mark)]
+    connections = [connection for process in processes for connection in process.net_connections()]
+    return {connection.laddr.port for connection in connections if connection.status == psutil.CONN_LISTEN}
+
+
+def names_of_calls() -> list[str]:
+    """The calls of all services that Ray's Python part knows."""
+    folder = Path(next(iter(importlib.import_module("ray.core.generated").__path__)))
+    names = []
+    for file in folder.rglob("*_pb2.py"):
+        module = ".".join(file.relative_to(folder.parents[2]).with_suffix("").parts)
+        with suppress(ImportError, TypeError):
+            services = importlib.import_module(module).DESCRIPTOR.services_by_name.values()
+            names += [f"/{service.full_name}/{method.name}" for service in services for method in service.methods]
+    return names
 
 
 def test_nothing_of_a_stopped_cluster_is_left_but_its_logs(local: LocalCluster, bench: Bench) -> None:

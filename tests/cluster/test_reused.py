@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from cluster.conftest import Bench
 
 pytestmark = pytest.mark.slow
+
 SETTINGS = RaySettings(num_cpus=4, object_store_size=100_000_000, reuse=True)
 LEAVES_THINGS = """
 import numpy, os, ray
@@ -95,9 +95,7 @@ def use(clusters: ReusedCluster, bench: Bench, program: str = "") -> Cluster:
 
 def test_the_next_run_finds_nothing_of_the_one_before(clusters: ReusedCluster, bench: Bench) -> None:
     first = use(clusters, bench, LEAVES_THINGS)
-    began = time.monotonic()
     cluster = clusters.start(bench.request(SETTINGS))
-    assert time.monotonic() - began < 1.25
     assert cluster is first
     actors, groups, there, free = json.loads(bench.connect(cluster, TELLS_WHAT_IS_THERE))
     clusters.stop(cluster)

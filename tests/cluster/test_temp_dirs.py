@@ -130,6 +130,16 @@ def test_a_removal_follows_no_link(tmp_path: Path) -> None:
     assert (tmp_path / "file").exists()
 
 
+def test_a_link_that_a_script_put_into_the_place_of_a_folder_is_removed_alone(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("of the victim")
+    directory = make_temp_dir("run", Mark("cluster"))
+    directory.rename(tmp_path / "moved")
+    directory.symlink_to(tmp_path)
+    remove_temp_dir(directory)
+    assert not directory.is_symlink()
+    assert (tmp_path / "file").exists()
+
+
 @needs_a_second_user
 def test_a_folder_of_another_user_by_the_name_of_ours_is_not_removed(name: Path) -> None:
     run(PLANTS_A_NOTE, name, "{}", 777)

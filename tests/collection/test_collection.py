@@ -268,6 +268,7 @@ def test_a_session_name_is_a_folder_name(pytester: pytest.Pytester, lay: Lay, na
     result.stderr.fnmatch_lines(["*--bench-session*expected letters, digits*"])
 
 
+@pytest.mark.slow
 def test_works_beside_pytest_benchmark_codspeed_and_xdist(
     pytester: pytest.Pytester, lay: Lay, monkeypatch: pytest.MonkeyPatch
 ) -> None:

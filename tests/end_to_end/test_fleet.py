@@ -18,6 +18,8 @@ import pytest
 if TYPE_CHECKING:
     from end_to_end.conftest import Outcome, Project
 
+pytestmark = pytest.mark.slow
+
 NOTHING_LEFT_WITHIN_S = 5.0
 TWO_CPUS = ("--bench-fleet", "local", "--bench-fleet-cpus", "2")
 CONFTEST = """
@@ -249,7 +251,6 @@ def test_what_cannot_be_meant_is_one_message(project: Project, options: list[str
     assert message in errors[0]
 
 
-@pytest.mark.slow
 def test_with_x_the_first_failure_ends_it_and_what_ran_is_interrupted(project: Project) -> None:
     project.matrix(
         project.entry("fails", "--exit 1 --sleep 1"),
@@ -261,7 +262,6 @@ def test_with_x_the_first_failure_ends_it_and_what_ran_is_interrupted(project: P
     assert gone(project)
 
 
-@pytest.mark.slow
 def test_no_more_run_at_once_than_asked_for_and_lf_runs_what_failed(project: Project) -> None:
     project.matrix(*(project.entry(name, "--sleep 0.5 --exit 1" if name == "b" else "--sleep 0.5") for name in "abc"))
     own = project.command
@@ -287,7 +287,6 @@ def under_way(project: Project, *names: str) -> None:
     pytest.fail(f"{names} did not start")
 
 
-@pytest.mark.slow
 def test_ctrl_c_once_records_what_ran_as_interrupted_and_leaves_nothing(project: Project) -> None:
     project.write("listens.py", LISTENS)
     project.matrix(*({"name": f"long{number}", "script": "listens.py", "args": f"told{number}"} for number in range(3)))
@@ -296,7 +295,7 @@ def test_ctrl_c_once_records_what_ran_as_interrupted_and_leaves_nothing(project:
     process.send_signal(signal.SIGINT)
     outcome = project.outcome(process)
     assert outcome.code == 2, outcome.output
-    assert "\nTo go on: the same command with --bench-resume --bench-session s\n" in outcome.output
+    assert "\nTo continue: the same command with --bench-resume --bench-session s\n" in outcome.output
     with sqlite3.connect(project.folder / "runs.db") as database:
         rows = database.execute("SELECT name, verdict FROM test_run ORDER BY name").fetchall()
     assert rows == [("long0", "interrupted"), ("long1", "interrupted")]
@@ -312,7 +311,6 @@ def gone(project: Project) -> bool:
     return not project.processes()
 
 
-@pytest.mark.slow
 def test_a_worker_that_died_is_tried_again(project: Project) -> None:
     project.write(
         "kills.py",

@@ -102,7 +102,7 @@ def commands(head: HeadByHand) -> list[str]:
 def test_a_refused_token_and_a_port_of_something_else_are_one_message_each(head: HeadByHand, project: Project) -> None:
     project.matrix(project.entry("one"))
     for address, token, message in [
-        (head.client_address, "f" * 40, "its token is another, or none is there"),
+        (head.client_address, "f" * 40, "it has another token, or this process has none"),
         (f"ray://{head.address}", "", "no Ray Client server"),
     ]:
         began = time.monotonic()

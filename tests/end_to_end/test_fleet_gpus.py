@@ -67,7 +67,7 @@ def test_a_gpu_out_of_order_is_left_out_after_two_entries_and_nothing_runs_on_it
     outcome = with_gpus(project, nvml_library, "worn healthy", "--bench-gpus", "0,1")
     assert outcome.code == 0, outcome.output
     assert {name: results(outcome, name)["gpus"] for name in names} == {name: ["1"] for name in names}
-    assert outcome.has("left out: GPU 0 of ")
+    assert outcome.has("not used any more: GPU 0 of ")
 
 
 def test_a_gpu_that_was_left_out_is_not_run_on_by_halves_either(project: Project, nvml_library: Path) -> None:
@@ -77,7 +77,7 @@ def test_a_gpu_that_was_left_out_is_not_run_on_by_halves_either(project: Project
     outcome = with_gpus(project, nvml_library, "worn healthy", "--bench-gpus", "0,1", "--bench-runs-per-gpu", "2")
     errors = [name for name in names if results(outcome, name)["verdict"] == "error"]
     assert 2 <= len(errors) <= 3, outcome.output  # two at a time, one of which another may follow at once
-    assert outcome.has("left out: GPU 0 of ")
+    assert outcome.has("not used any more: GPU 0 of ")
 
 
 def test_a_gpu_that_somebody_else_uses_is_an_error_that_names_them(project: Project, nvml_library: Path) -> None:

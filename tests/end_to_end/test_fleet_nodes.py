@@ -62,6 +62,14 @@ def nodes() -> Iterator[RayNodes]:
         yield started
 
 
+@pytest.fixture(scope="module")
+def standing() -> Iterator[RayNodes]:
+    """Two nodes, for tests that leave them as they were."""
+    with QuickHead() as started:
+        started.join()
+        yield started
+
+
 def run_on(nodes: RayNodes, project: Project, *options: str, **variables: str) -> subprocess.Popen[str]:
     recorded = ("--benchmark", "--benchmark-db", "runs.db")
     words = ("--bench-fleet", nodes.address, *recorded, *options)
@@ -133,12 +141,12 @@ def test_a_node_on_which_two_entries_meet_errors_is_left_out(nodes: RayNodes, pr
     assert outcome.code == 0, outcome.output
     errors = [name for name, _, verdict in rows(project) if verdict == "error"]
     assert 2 <= len(errors) <= 4  # those that Ray had given to it by then
-    assert outcome.has("left out: node ")
+    assert outcome.has("not used any more: node ")
 
 
-def test_a_wrong_token_is_one_message(nodes: RayNodes, project: Project) -> None:
+def test_a_wrong_token_is_one_message(standing: RayNodes, project: Project) -> None:
     project.matrix(project.entry("one"))
-    outcome: Outcome = project.run("--bench-fleet", nodes.address, **nodes.variables("f" * 40))
+    outcome: Outcome = project.run("--bench-fleet", standing.address, **standing.variables("f" * 40))
     assert outcome.code == 4, outcome.output
     errors = [line for line in outcome.lines if line.startswith("ERROR")]
     assert len(errors) == 1
@@ -219,12 +227,11 @@ time.sleep(1)
 """
 
 
-def test_two_invocations_at_once_keep_all_files_of_runs_that_passed(nodes: RayNodes, project: Project) -> None:
-    nodes.join()
+def test_two_invocations_at_once_keep_all_files_of_runs_that_passed(standing: RayNodes, project: Project) -> None:
     project.write("writes.py", WRITES_LARGE_FILES)
     names = [f"e{number}" for number in range(6)]
     project.matrix(*({"name": name, "script": "writes.py"} for name in names))
-    both = [run_on(nodes, project, "--bench-resume") for _ in range(2)]
+    both = [run_on(standing, project, "--bench-resume") for _ in range(2)]
     outcomes = [project.outcome(process) for process in both]
     assert [outcome.code for outcome in outcomes] == [0, 0], "".join(outcome.output for outcome in outcomes)
     assert [(name, verdict) for name, _, verdict in rows(project)] == [(name, "passed") for name in names]
@@ -238,9 +245,8 @@ def test_two_invocations_at_once_keep_all_files_of_runs_that_passed(nodes: RayNo
 
 
 def test_a_log_that_grows_beside_a_matrix_in_a_large_folder_does_not_stop_the_fleet(
-    nodes: RayNodes, project: Project
+    standing: RayNodes, project: Project
 ) -> None:
-    nodes.join()
     with (project.folder / "data").open("wb") as file:
         file.truncate(200 << 20)
     project.matrix(*(project.entry(f"e{number}") for number in range(3)))
@@ -248,7 +254,7 @@ def test_a_log_that_grows_beside_a_matrix_in_a_large_folder_does_not_stop_the_fl
     with (project.folder / "slurm-7.out").open("wb") as log:
         job = subprocess.Popen([sys.executable, "-c", program], stdout=log)
     try:
-        outcome = project.outcome(run_on(nodes, project))
+        outcome = project.outcome(run_on(standing, project))
     finally:
         job.kill()
         job.wait()

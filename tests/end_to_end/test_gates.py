@@ -270,7 +270,7 @@ def test_a_commit_can_be_the_baseline(gated: Gated) -> None:
     assert outcome.code == 0
     (found,) = gated.project.outcome_of("sort")["requirements"]
     assert "no comparable runs of 12345678" in found["note"]
-    assert outcome.has("sort_time_s is not held against anything: there are no comparable runs of 12345678")
+    assert outcome.has("sort_time_s cannot be compared with anything: there are no comparable runs of 12345678")
 
 
 def test_a_session_can_be_the_baseline_and_more_history_be_asked_for(gated: Gated) -> None:

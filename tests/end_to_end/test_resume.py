@@ -121,9 +121,9 @@ def test_what_was_measured_is_held_against_the_requirements_there_are_now(counti
     assert started_by(counting, "--bench-resume=finished") == []
     demand(good=False, bad=True)
     assert started_by(counting, "--bench-resume=finished") == ["good", "bad", "often", "often"]
-    missed = "its requirements changed, and what was measured misses that of is_success"
+    missed = "its requirements changed, and the recorded metrics miss that of is_success"
     assert f"good runs again: {missed}" in said(counting)
-    assert "bad runs again: its requirements changed, and what was measured meets them" in said(counting)
+    assert "bad runs again: its requirements changed, and the recorded metrics meet them" in said(counting)
     assert "often runs again: it was measured 1 of 2 times" in said(counting)
     demand(good=True, bad=False)
     assert started_by(counting, "--bench-resume=finished", "-k", "bad") == ["bad"]
@@ -147,7 +147,7 @@ def test_where_directory_and_database_disagree_it_runs_again_and_that_is_said(co
     assert started_by(counting, "--bench-resume", *RECORDED) == ["a"]
     assert "a runs again: the directory says passed, the database interrupted" in said(counting)
     assert started_by(counting, "--bench-resume", "--benchmark", "--benchmark-db", "other.db") == ["a", "b"]
-    assert "the database does not know of it" in said(counting)
+    assert "the database does not have it" in said(counting)
     counting.write("other.yaml", (counting.folder / "matrix.yaml").read_text())
     command = [word.replace("matrix.yaml", "other.yaml") for word in counting.command("--bench-resume", *RECORDED)]
     renamed = warm.run(*command[2:], "--collect-only", cwd=counting.folder, env=counting.environment())

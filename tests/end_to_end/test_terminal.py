@@ -286,6 +286,6 @@ def test_ctrl_c_stops_the_run_prints_the_summary_and_leaves_nothing(
     assert ["ENTRY", "VERDICT"] in rows
     assert ["one", "interrupted"] in rows
     assert f"Session: {project.session_dir}" in "".join(shown.screen.lines)
-    assert "To go on: the same command with --bench-resume --bench-session s" in "".join(shown.screen.lines)
+    assert "To continue: the same command with --bench-resume --bench-session s" in "".join(shown.screen.lines)
     assert project.outcome_of("one")["verdict"] == "interrupted"
     assert not project.processes()

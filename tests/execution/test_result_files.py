@@ -144,13 +144,13 @@ def test_nested_values_get_dotted_names(tmp_path: Path) -> None:
 def test_of_two_metrics_with_one_dotted_name_the_outer_counts(tmp_path: Path) -> None:
     found = read_metrics(tmp_path, '{"a": {"b": 1}, "a.b": 2}')
     assert found.metrics == {"a.b": 2}
-    assert found.warnings == ("metrics.json has names that occur more than once, the outermost counts: a.b",)
+    assert found.warnings == ("metrics.json has repeated names, of which the outermost counts: a.b",)
 
 
 def test_of_repeated_names_the_last_counts_and_a_warning_names_them(tmp_path: Path) -> None:
     found = read_metrics(tmp_path, '{"a": 1, "b": 2, "a": 3, "n": {"c": 1, "c": 2}}')
     assert found.metrics == {"a": 3, "b": 2, "n.c": 2}
-    assert found.warnings == ("metrics.json has names that occur more than once, the last one counts: c, a",)
+    assert found.warnings == ("metrics.json has repeated names, of which the last counts: c, a",)
 
 
 def test_large_whole_numbers_stay_exact_and_absurd_ones_become_infinite(tmp_path: Path) -> None:

@@ -130,6 +130,7 @@ time.sleep(600)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="Linux keeps shared memory there")
 def test_at_a_timeout_the_cluster_goes_too_and_what_its_workers_hold_in_shared_memory(desk: Desk) -> None:
     """Ray ends the workers as soon as their script ends."""
@@ -151,6 +152,7 @@ def test_a_cluster_that_cannot_start_is_an_error_and_keeps_its_log(desk: Desk) -
     nothing_is_left(desk, result)
 
 
+@pytest.mark.slow
 def test_runs_that_reuse_a_cluster_have_the_same_one(desk: Desk) -> None:
     code = "import ray; ray.init(); write({'address': os.environ['RAY_ADDRESS']})"
     plan = desk.plan(code, ray=replace(SMALL, reuse=True), timeout_s=60.0, python=sys.executable)

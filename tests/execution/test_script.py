@@ -127,7 +127,7 @@ def test_nothing_of_a_stubborn_tree_outlives_its_timeout(desk: Desk) -> None:
     """
     began = time.monotonic()
     result = desk.run(code, timeout_s=2.0)
-    assert time.monotonic() - began < 2.0 + 7.0
+    assert time.monotonic() - began < 20  # it is asked for 5 s, and the daemon would hold it for ten minutes
     assert result.verdict is Verdict.TIMEOUT
     assert result.error == "stopped at timeout_s = 2 s"
     assert result.metrics["half_way"] == 1
@@ -213,7 +213,7 @@ def test_the_benchs_own_figures_go_before_a_scripts_of_the_same_name(desk: Desk)
     result = desk.run("write({'exec_time_s': -1, 'exit_code': 77})")
     assert result.metrics["exit_code"] == 0
     assert float(str(result.metrics["exec_time_s"])) > 0
-    assert result.warnings == ("the bench's own exec_time_s, exit_code hides what the script wrote by that name",)
+    assert result.warnings == ("the bench's own exec_time_s, exit_code replaces the script's metric of that name",)
 
 
 def test_the_script_sees_our_environment_without_ray_and_pytest_and_with_its_own(
@@ -289,4 +289,4 @@ def test_a_crash_while_the_kernel_ended_processes_for_memory_says_so(
     result = desk.run("os.kill(os.getpid(), 9)")
     assert result.verdict is Verdict.CRASHED
     assert result.error.startswith("the script was ended by SIGKILL")
-    assert ("for want of memory" in result.error) is is_said
+    assert ("because memory ran out" in result.error) is is_said

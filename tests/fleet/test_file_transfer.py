@@ -115,7 +115,7 @@ def test_a_file_that_cannot_be_written_is_named_and_the_others_come_home(away: P
     problems = sent_home(away, home)
     assert list(problems) == ["other/x"]
     assert files_of(home.entry_dir) == {"other/x/y": b"a folder in its place", "other/z": b"z"}
-    assert "could not be brought home from host: other/x (" in warning_of(problems, "host")
+    assert "could not be copied from host: other/x (" in warning_of(problems, "host")
 
 
 def test_nothing_that_arrives_leads_out_of_the_folder_of_the_run(home: Plan, tmp_path: Path) -> None:

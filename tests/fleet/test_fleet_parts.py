@@ -185,7 +185,7 @@ def test_only_what_is_lacking_is_sent_and_too_much_is_refused(tmp_path: Path) ->
         assert Path(env["working_dir"] + str(tmp_path / "x.py")).exists()
     with (tmp_path / "huge").open("wb") as file:
         file.truncate(101 << 20)
-    with pytest.raises(TooMuchToSend, match=r"too much to send.*missing or different there: .*x\.py"):
+    with pytest.raises(TooMuchToSend, match=r"too much to send.*missing or different: .*x\.py"):
         what_to_send(packed(tmp_path), {"b": lacks})
 
 

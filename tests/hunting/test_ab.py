@@ -117,6 +117,7 @@ def test_what_was_interrupted_goes_on_unless_the_code_is_another(project: Path) 
     assert killed_after(project, 1, *words) == begun[:1], "what is done is measured anew"
 
 
+@pytest.mark.slow
 def test_what_measures_nothing_is_told_after_its_first_round(project: Path) -> None:
     done = ab(project, "a.yaml", "b.yaml", "--metric", "work_times", "--fail", "--", "benchmarks")
     assert (done.returncode, done.stderr.count("round")) == (2, 1)
@@ -137,7 +138,7 @@ def test_what_measures_nothing_is_told_after_its_first_round(project: Path) -> N
         ("- a", "found a list, expected keys of"),
         ("name: a b", "name: found 'a b'"),
         ("env: {A=B: x}", "env: 'A=B' can be no variable"),
-        ('env: {A: "\\0"}', "env: A: a variable cannot hold a zero byte"),
+        ('env: {A: "\\0"}', "env: A: a variable cannot contain a zero byte"),
         ("env: [1,\n", ", line 2: not YAML: "),
     ],
 )

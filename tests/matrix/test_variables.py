@@ -351,7 +351,7 @@ def test_a_value_that_came_from_a_variable_is_an_ordinary_one(folder: Folder) ->
     def check(part: Any) -> None:
         assert type(part).__module__ in (
             "builtins",
-            "curator_bench.values",
+            "curator_bench.values.matrix",
             "curator_bench.masking",
             "types",
             "enum",
@@ -473,7 +473,7 @@ def test_no_secret_names_a_test_or_a_folder(folder: Folder) -> None:
           - {name: c, script: c.py, matrix: {kind: {one: {token: "${API_TOKEN}"}}}, args: "{kind.token}"}
     """
     told = folder.mistakes(text, variables={"API_TOKEN": "abcdefgh", "SERIAL": "12345678"})
-    names = "the value of a secret variable names a test, a mark or a folder; expected it in args or env only"
+    names = "a secret names a test, a mark or a folder; use it in args or env only"
     assert told == [f"matrix.yaml:3: entries[a-***]: {names}", f"matrix.yaml:4: entries[b]: {names}"]
 
 

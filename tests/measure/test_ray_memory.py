@@ -109,7 +109,7 @@ def test_a_cluster_that_is_not_there_is_a_warning(cluster: Cluster) -> None:
     sampler.start()
     sampler.stop()
     assert sampler.metrics() == {}
-    assert "the memory of the cluster is not known" in sampler.warnings()[0]
+    assert "the memory of the cluster is unknown" in sampler.warnings()[0]
 
 
 def test_the_total_is_of_all_machines_at_each_moment_of_the_window() -> None:

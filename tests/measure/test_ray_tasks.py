@@ -173,7 +173,7 @@ def test_an_interpreter_that_cannot_do_it_is_a_warning(cluster: Cluster, tmp_pat
         sampler.start()
         sampler.stop()
         assert sampler.metrics() == {}
-        assert "the times of tasks are not known" in sampler.warnings()[0]
+        assert "the times of tasks are unknown" in sampler.warnings()[0]
 
 
 def test_asking_leaves_no_job_on_the_cluster(cluster: Cluster, ray: Any) -> None:
@@ -186,7 +186,7 @@ def test_asking_leaves_no_job_on_the_cluster(cluster: Cluster, ray: Any) -> None
 def test_a_cluster_that_knows_of_nothing_is_not_taken_for_an_idle_one() -> None:
     view = View(SimpleNamespace(events_by_task=[], num_status_task_events_dropped=0), Window(0, 1))
     assert not view.is_whole(forgotten=0)
-    assert view.problems(forgotten=0) == ["the cluster keeps no events of tasks"]
+    assert view.problems(forgotten=0) == ["the cluster stores no events of tasks"]
 
 
 @pytest.mark.parametrize(

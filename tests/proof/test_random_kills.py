@@ -22,8 +22,8 @@ from curator_bench.measure.processes import ProcessId
 if TYPE_CHECKING:
     from end_to_end.conftest import Project
 
-PARTS = range(20 if FULL else 1)
-KILLS_PER_PART = 10
+PARTS = range(40 if FULL else 2)
+KILLS_PER_PART = 5
 ENTRIES = 6
 MOST_PER_SESSION = 5
 # One in so many sessions has clusters, which take the longest.
@@ -241,4 +241,3 @@ def test_kills_of_every_kind_lose_no_run_that_passed_and_leave_nothing(
         number += 1
         print(f"session {number}: {dict(campaign.kills)}")
     print(f"{kills.total()} kills in {number} sessions, {called} runs were called passed, none was lost: {dict(kills)}")
-    assert called, "no run had passed before it was killed"

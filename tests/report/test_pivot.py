@@ -47,7 +47,10 @@ def test_runs_that_share_a_cell_are_summarized(summary: str, shown: str) -> None
 
 def test_what_is_taken_together_is_said() -> None:
     table = pivot([run("a", x, 1) for x in ("x", "y")], metric="tokens_per_s", rows=["model"])
-    assert table.notes() == ["tokens_per_s, median of up to 2 runs in a cell", "a cell takes all of attention together"]
+    assert table.notes() == [
+        "tokens_per_s, median of up to 2 runs in a cell",
+        "each cell combines all values of attention",
+    ]
 
 
 def test_a_run_without_a_number_shows_its_verdict() -> None:
@@ -102,7 +105,7 @@ def test_an_entry_whose_runs_all_crashed_has_its_row() -> None:
     ]
     table = pivot([run("a", "dense", 5), crashed], metric="tokens_per_s", rows=["model"])
     assert table.lines(str) == [["a", "5.0"], ["b", "crashed"]]
-    assert "no run of other came to any number; they stand where no other entry does" in table.notes()
+    assert "no run of other gave a number; their verdicts are shown in otherwise empty cells" in table.notes()
     required = Check("tokens_per_s", "min_value", 1, None, met=False, missing=True)
     failed = replace(run("b", "dense", None, "failed"), entry="another", requirements=(required,))
     assert drawn([run("a", "dense", 5), failed], columns=[])[1:] == [["a", "5"], ["b", "failed"]]
@@ -112,7 +115,7 @@ def test_an_entry_of_which_nothing_is_known_takes_nothing_from_the_numbers_of_ot
     crashed = replace(run("a", "dense", None, "crashed"), name="needle[a-dense]", entry="needle")
     table = pivot([run("a", "dense", 5), crashed], metric="tokens_per_s", rows=["model"])
     assert (table.lines(str), table.notes()[0]) == ([["a", "5.0"]], "tokens_per_s")
-    assert table.notes()[1].startswith("no run of needle came to any number")
+    assert table.notes()[1].startswith("no run of needle gave a number")
 
 
 def test_what_has_no_number_does_not_count_as_one_and_is_told_apart() -> None:
@@ -133,7 +136,7 @@ def test_what_has_no_number_does_not_count_as_one_and_is_told_apart() -> None:
     assert table.lines(str) == [["dense", "90.0*"]]
     assert table.notes() == [
         "tokens_per_s",
-        "a cell takes all of model, context together",
+        "each cell combines all values of model, context",
         "* not all of its runs passed with a number; those without one do not count",
     ]
 

@@ -83,8 +83,8 @@ def test_junit_has_a_case_per_run_and_per_open_regression(project: Path) -> None
     ("words", "problem"),
     [
         (("--commit-url", "https://git.example/commit/"), "expected an address with {commit} in it"),
-        (("--commit-url", "javascript:alert({commit})"), "expected an address of the web"),
-        (("--log-url", "results/"), "expected an address of the web"),
+        (("--commit-url", "javascript:alert({commit})"), "expected a web address"),
+        (("--log-url", "results/"), "expected a web address"),
     ],
 )
 def test_addresses_that_lead_nowhere_are_refused(project: Path, words: tuple[str, ...], problem: str) -> None:

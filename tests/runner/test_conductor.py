@@ -144,7 +144,7 @@ def test_a_run_that_cannot_be_measured_again_is_judged_by_what_was_measured() ->
     conductor.run()
     judged = notes.judged["gated"]
     assert (judged.attempt, judged.verdict, judged.metrics) == (1, PASSED, {"time_s": 1.4})
-    assert judged.warnings == ("it could not be measured again where it was: its node died",)
+    assert judged.warnings == ("it could not be measured again on its machine: its node died",)
     assert conductor.spent.confirming_s == 0.0
 
 

@@ -101,7 +101,10 @@ def test_what_cannot_be_copied_is_told_once_and_copied_later(project: Project, s
     ("url", "said"),
     [
         ("abfs://container/x", "--bench-copy-to abfs://container/x needs adlfs for abfs://: pip install adlfs"),
-        ("s4://bucket", "--bench-copy-to s4://bucket needs a folder, or a URL that fsspec knows; it knows no s4://"),
+        (
+            "s4://bucket",
+            "--bench-copy-to s4://bucket needs a folder, or a URL that fsspec knows; it does not know s4://",
+        ),
         ("results", "it is the folder of the session"),
     ],
 )

@@ -280,7 +280,7 @@ def test_a_journal_that_cannot_be_written_keeps_nothing_back(project: Project) -
     project.matrix(project.entry("a"), sinks=[SINK])
     outcome = project.run("--benchmark")
     assert ["run_finished", "a", "passed"] in told(project)
-    assert outcome.has("delivered in the end, after: what is undelivered cannot be kept")
+    assert outcome.has("delivered after: what is undelivered cannot be kept")
     project.matrix(project.entry("a"), sinks=[{**SINK, "fail": 1000}])
     assert "; they are lost" in project.run("--benchmark").output
 
@@ -340,7 +340,7 @@ def test_two_resends_at_once_deliver_once(project: Project) -> None:
     with ThreadPoolExecutor() as together:
         done = list(together.map(lambda _: resend(project), range(2)))
     assert sorted(one.returncode for one in done) == [0, 1]
-    assert "another `curator-bench resend` delivers it just now" in "".join(one.stdout for one in done)
+    assert "another `curator-bench resend` is delivering it" in "".join(one.stdout for one in done)
     assert [line[0] for line in told(project)] == ["start_session", "run_finished", "end_session"]
 
 

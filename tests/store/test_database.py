@@ -56,8 +56,8 @@ def test_every_spelling_of_postgresql_means_our_driver(scheme: str) -> None:
     [
         ("", "no database is named"),
         ("mysql://u:hunter22@host/db", "mysql is not a database that curator-bench supports"),
-        ("sqlite://", "sqlite://: a database in memory forgets every run"),
-        ("sqlite:///:memory:", "forgets every run"),
+        ("sqlite://", "sqlite://: a database in memory is lost"),
+        ("sqlite:///:memory:", "is lost when pytest ends"),
         ("postgresql://u:hunter22@host:port/db", "is not a database URL"),
     ],
 )

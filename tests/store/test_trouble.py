@@ -137,8 +137,8 @@ def test_what_nothing_can_take_is_named(
     record(sqlite_bench, recorder, "removal[dense]")
     (problem,) = recorder.problems()
     assert problem.startswith("1 run not recorded in")
-    assert problem.endswith("and lost, as nothing else took them: removal[dense]")
-    assert "removal[dense] is recorded nowhere" in caplog.text
+    assert problem.endswith("and lost, because no file took them: removal[dense]")
+    assert "removal[dense] is not recorded anywhere" in caplog.text
 
 
 def test_recording_goes_on_when_the_trouble_is_over(sqlite_bench: Bench) -> None:

@@ -150,7 +150,7 @@ def _is_null(one: Answer) -> bool:
     return one.environment.endswith(f"-{AGAIN}")
 
 
-_NULL = "A differs from A in this metric, so its rounds tell nothing of other environments"
+_NULL = "A differs from A in this metric, so its rounds do not show a difference of environments"
 
 
 def _without_null(sides: Sequence[Sequence[Answer]]) -> list[Answer]:

@@ -57,7 +57,7 @@ def command(skip_broken: bool, pytest_args: tuple[str, ...]) -> None:
     from curator_bench.hunting.children import Stopped, environment, run, stoppable
 
     if not pytest_args:
-        raise click.UsageError("say what to run: curator-bench bisect-step -- benchmarks -k NAME")
+        raise click.UsageError("name what to run: curator-bench bisect-step -- benchmarks -k NAME")
     try:
         with stoppable(), tempfile.TemporaryDirectory(prefix="curator-bench-") as folder:
             file = Path(folder, "junit.xml")

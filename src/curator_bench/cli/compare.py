@@ -64,7 +64,7 @@ def command(
     rows = compare_sides(sides, better, min_effect)
     left_out = [_only_of(name, found) for name, found in zip((a, b), sides.only_in_one(better), strict=True) if found]
     if not rows:
-        nothing = f"{a} and {b} have no metric in common that tells which direction is good"
+        nothing = f"{a} and {b} have no common metric with a known better direction"
         raise BenchError("\n".join([nothing, *left_out]))
     rows.sort(key=lambda row: (judgements.place_of(row.judgement.says), row.measure, row.machine_id or ""))
     if as_json:

@@ -25,7 +25,7 @@ class Moment(click.ParamType[datetime]):
         if days := _DAYS.fullmatch(value):
             with suppress(OverflowError):
                 return datetime.now(UTC) - timedelta(days=int(days[1]))
-            self.fail(f"found {value!r}, which is before all time", param, ctx)
+            self.fail(f"found {value!r}, which is too long ago", param, ctx)
         try:
             moment = datetime.fromisoformat(value)
         except ValueError:

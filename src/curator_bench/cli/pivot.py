@@ -42,7 +42,7 @@ def command(
     folder = find_session(session, results, database)
     runs = runs_of(folder)
     for why in broken_below(folder):
-        click.echo(f"warning: {why}; of its entry stands what summary.json says, if anything", err=True)
+        click.echo(f"warning: {why}; its entry is read from summary.json instead", err=True)
     for number, metric in enumerate(metrics):
         table = pivots.pivot(runs, metric=metric, rows=_names(rows), columns=_names(columns), summary=summary)
         if number:

@@ -23,7 +23,7 @@ def _address(_context: click.Context, _option: click.Parameter, url: str | None)
     from curator_bench.report.site.links import web_address
 
     if url is not None and web_address(url) is None:
-        raise click.BadParameter(f"found {url!r}, expected an address of the web (https://…)")
+        raise click.BadParameter(f"found {url!r}, expected a web address (https://…)")
     return url
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from curator_bench.sinks.journal import Undelivered
     from curator_bench.values import Matrix
 
-_BY_ANOTHER = "another `curator-bench resend` delivers it just now"
+_BY_ANOTHER = "another `curator-bench resend` is delivering it"
 
 
 @click.command("resend")
@@ -81,7 +81,7 @@ def _resend(path: Path, left: Undelivered, files: tuple[Path, ...], copy_to: str
 
     name = left.source["sink"]
     if _is_running(left.source):
-        return [f"{name}: pytest (process {left.source['pid']}) still runs this session; it delivers by itself"]
+        return [f"{name}: pytest (process {left.source['pid']}) still runs this session, and delivers them itself"]
     matrix = _matrix(left.source, files)
     mask = matrix.mask.also(secrets_in(os.environ))
     try:

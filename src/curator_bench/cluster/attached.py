@@ -65,7 +65,7 @@ def _ask(python: str, env: dict[str, str], request: ClusterRequest) -> dict[str,
     except ProgramFailed as failure:
         said = "\n".join(f"    {line}" for line in last_lines(request.log_path, None))
         raise ClusterError(
-            f"{request.address_came_from} {env['RAY_ADDRESS']}: asking what it has failed: {failure}\n{said}"
+            f"{request.address_came_from} {env['RAY_ADDRESS']}: asking for its resources failed: {failure}\n{said}"
         ) from None
     finally:
         with interrupts.held():

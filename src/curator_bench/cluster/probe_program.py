@@ -61,7 +61,7 @@ def knock(address: str) -> dict[str, Any]:
 
 def in_words(code: str) -> str:
     told = {
-        "UNAUTHENTICATED": "its token is another, or none is there",
+        "UNAUTHENTICATED": "it has another token, or this process has none",
         "DEADLINE_EXCEEDED": f"no answer within {ANSWERS_WITHIN_S} s",
         "UNIMPLEMENTED": "no Ray Client server (a head listens for clients at port 10001 unless told otherwise)",
         "UNAVAILABLE": "no Ray Client server (a head listens for clients at port 10001 unless told otherwise)",

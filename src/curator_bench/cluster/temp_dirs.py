@@ -111,11 +111,22 @@ def _removed(directory: Path) -> bool:
     except FileNotFoundError:
         return True
     except NotUsable as error:
-        _log.warning("a folder that was made for a Ray cluster is left alone: %s", error)
+        if _is_own_link(directory):
+            directory.unlink(missing_ok=True)
+        else:
+            _log.warning("a folder that was made for a Ray cluster is left alone: %s", error)
         return True
     except OSError:
         return False
     return True
+
+
+def _is_own_link(path: Path) -> bool:
+    """True for a link of ours: a script put it into the place of a folder."""
+    with suppress(OSError):
+        found = path.lstat()
+        return stat.S_ISLNK(found.st_mode) and found.st_uid == os.geteuid()
+    return False
 
 
 def _close_to_others(directory: Path) -> None:

@@ -59,9 +59,7 @@ class _FolderGone(BenchError):
     """The run's folder was removed or replaced, and its files are lost."""
 
     def __init__(self, folder: Path) -> None:
-        super().__init__(
-            f"the run's folder was removed or replaced while it ran, and with it what the run left there: {folder}"
-        )
+        super().__init__(f"the run's folder was removed or replaced while it ran, and its files are lost: {folder}")
 
 
 class Attempt:
@@ -143,13 +141,11 @@ class Attempt:
                 words, env=dict(env), capture_output=True, text=True, timeout=_CHECK_PATIENCE_S, check=True
             )
         except (OSError, ValueError, subprocess.SubprocessError) as error:
-            raise BenchError(
-                f"the interpreter {self._plan.python} cannot be asked what it can import: {error}"
-            ) from None
+            raise BenchError(f"the interpreter {self._plan.python} cannot be checked for modules: {error}") from None
         if missing := answer.stdout.rpartition("missing:")[2].split():
             python = self._plan.python
             install = install_command(python, missing)
-            raise _Skipped(f"needs {', '.join(missing)}, which {python} cannot import; to have it: {install}")
+            raise _Skipped(f"needs {', '.join(missing)}, which {python} cannot import; install it with: {install}")
 
     def _check_gpus(self, env: Mapping[str, str], directories: Directories) -> None:
         """Run `gpu_check`, the user's own check of the GPUs, with the script's interpreter."""

@@ -163,7 +163,7 @@ class FlatMetrics:
     def warnings(self) -> tuple[str, ...]:
         """Warnings about values that were left out or cut."""
         found = {
-            "has names that occur more than once, the outermost counts": self.clashing,
+            "has repeated names, of which the outermost counts": self.clashing,
             f"has lists cut after {MOST_LIST_ITEMS} items": self.long_lists,
             f"has names longer than {LONGEST_NAME} characters, which are left out": self.long_names,
             f"has texts cut after {LONGEST_TEXT:,} characters": self.long_texts,

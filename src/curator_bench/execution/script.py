@@ -30,7 +30,7 @@ from curator_bench.values import Cause, Plan, Scalar, Verdict
 
 RESULTS_OPTION = "--benchmark-results-path"
 _FULL_DISK_BYTES = 1 << 20
-_KILLED_FOR_MEMORY = "; meanwhile the kernel ended a process of this machine for want of memory"
+_KILLED_FOR_MEMORY = "; meanwhile the kernel killed a process of this machine because memory ran out"
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +202,7 @@ def _hidden(found: ResultFiles, own: Mapping[str, Scalar]) -> tuple[str, ...]:
     """Warn about metrics of the script that the bench's own measurements replace, because requirements rely on
     these."""
     names = sorted(set(found.metrics) & set(own))
-    return (f"the bench's own {', '.join(names)} hides what the script wrote by that name",) if names else ()
+    return (f"the bench's own {', '.join(names)} replaces the script's metric of that name",) if names else ()
 
 
 def _verdict(

@@ -89,7 +89,7 @@ def _run_reader(
     finally:
         child.end(grace_s=0)
     if ended.exit_code is None:
-        raise Unusable(f"was given up after {limits.time_s:g} s")
+        raise Unusable(f"was stopped after {limits.time_s:g} s")
     if ended.exit_code:
         raise Unusable(f"cannot be read: opening it ended the reading process ({_ending(ended.exit_code)})")
 

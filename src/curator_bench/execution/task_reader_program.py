@@ -275,7 +275,7 @@ def report_on(file: BinaryIO) -> dict[str, Any]:
 
 def in_words(error: Exception) -> str:
     if isinstance(error, MemoryError):
-        return "it needs more memory than it may have"
+        return "it needs more memory than allowed"
     return f"{type(error).__name__}: {error}"[:300] if str(error) else type(error).__name__
 
 

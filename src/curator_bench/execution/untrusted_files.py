@@ -133,7 +133,7 @@ class _Oddities:
     def warnings(self) -> tuple[str, ...]:
         found = []
         if self.repeated:
-            found.append(f"has names that occur more than once, the last one counts: {some_of(self.repeated)}")
+            found.append(f"has repeated names, of which the last counts: {some_of(self.repeated)}")
         if self.oversized:
             found.append(f"has {self.oversized:,} whole numbers beyond the range of a float, read as infinite")
         return tuple(found)

@@ -216,13 +216,12 @@ def _files_to_send(shipment: Shipment, differing: Mapping[str, list[str]], other
     size = sum(_size(path) for path, _ in shipment.fingerprints)
     if size <= _MOST_SENT_BYTES and count <= _MOST_FILES:
         return True, f"{folders} ({count} files) is sent to {', '.join([*differing, *others])}"
-    too_much = f"{folders}, which is too much to send ({count} files, {size >> 20} MiB)"
+    too_much = f"{folders}, too much to send ({count} files, {size >> 20} MiB)"
     if differing:
         examples = sorted({path for paths in differing.values() for path in paths})
         shown = ", ".join(examples[:_SHOWN_FILES]) + (", …" if len(examples) > _SHOWN_FILES else "")
         raise TooMuchToSend(
-            f"{', '.join(differing)} lack {too_much}; put it there, under the same path"
-            f" (missing or different there: {shown})"
+            f"{', '.join(differing)} lack {too_much}; copy it there, to the same path (missing or different: {shown})"
         )
     return False, f"{', '.join(others)} must have {too_much}"
 

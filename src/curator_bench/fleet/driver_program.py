@@ -204,7 +204,7 @@ class Driver:
         try:
             answer = self._run.options(**options).remote(order, self._board, self._packed)
         except Exception as error:  # an order that Ray does not take is that run's error and nobody else's
-            self._tell(Lost(order.uid, f"Ray does not take it: {_in_words(error)}"))
+            self._tell(Lost(order.uid, f"Ray refuses it: {_in_words(error)}"))
             return
         self._tasks[order.uid] = _Task(order, answer)
         self._when_done(answer, lambda future: self._done(order.uid, future))
@@ -269,7 +269,7 @@ class Driver:
     def _write(self, uid: str, parcel: list[Piece]) -> Problems:
         task = self._tasks.get(uid)
         if task is None:
-            return {piece.name: "its run has been given up" for piece in parcel}
+            return {piece.name: "its run was ended" for piece in parcel}
         return self._arrivals.write(task.order.plan, parcel)
 
     def _look_at_nodes(self) -> None:

@@ -171,7 +171,7 @@ class _Arrival:
         if self._open is None or self._open[0] != piece.name:
             self._close_file()
             if piece.offset:
-                raise ValueError("its beginning was lost on the way")
+                raise ValueError("its first part was lost")
             self._open = piece.name, safe_files.create_file(path, below=below)
         file = self._open[1]
         try:
@@ -225,4 +225,4 @@ def warning_of(problems: Mapping[str, str], host: str) -> str:
     """The warning of a run whose files could not all be brought home."""
     shown = ", ".join(f"{name} ({problem})" for name, problem in sorted(problems.items())[:10])
     more = f" and {len(problems) - 10} more" if len(problems) > 10 else ""
-    return f"could not be brought home from {host}: {shown}{more}"
+    return f"could not be copied from {host}: {shown}{more}"

@@ -55,7 +55,7 @@ class GpuWatch:
         warnings = [] if self._is_shared else self._not_given_back()
         if self._is_blind:
             visible = self._environ.get("CUDA_VISIBLE_DEVICES", "")
-            warnings = [f"no NVIDIA driver answers: nobody has looked whether GPU {visible} is there"]
+            warnings = [f"no NVIDIA driver answers, so it was not checked whether GPU {visible} is there"]
         gpus = tuple(word for word in self._environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if word)
         return replace(result, gpus=gpus, warnings=tuple(dict.fromkeys([*result.warnings, *warnings])))
 

@@ -41,11 +41,11 @@ class Quarantine:
         """Lines for the user."""
         for node in sorted(self._nodes):
             entries = ", ".join(self._errors[node, ""])
-            yield f"left out: node {self._names[node]}, where errors were met by {entries}"
+            yield f"not used any more: node {self._names[node]}, after errors of {entries}"
         for node, gpus in sorted(self._gpus.items()):
             for gpu in sorted(gpus):
                 entries = ", ".join(self._errors[node, gpu])
-                yield f"left out: GPU {gpu} of {self._names[node]}, where errors were met by {entries}"
+                yield f"not used any more: GPU {gpu} of {self._names[node]}, after errors of {entries}"
 
     def _is_new_gpu(self, entry: str, node: str, gpu: str) -> bool:
         known = self._gpus.get(node, frozenset())

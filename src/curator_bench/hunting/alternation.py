@@ -102,7 +102,7 @@ class Comparison:
         if ended:
             total = rounds * len(self.sides)
             known = f"{total - self._missing(rounds)} of {total} rounds are measured"
-            tell(f"going on with {self.session}-…: {known} (--fresh begins anew)")
+            tell(f"continuing {self.session}-…: {known} (--fresh starts again)")
         for place in interleaved(len(self.sides), rounds):
             done[place] += 1
             if self._name(self.sides[place], done[place]) in ended:

@@ -13,8 +13,8 @@ _BROKEN = (Verdict.CRASHED, Verdict.TIMEOUT)
 _OF_PYTEST = {
     2: "it was interrupted",
     3: "an internal error of pytest",
-    4: "pytest could not be used like this",
-    5: "no such benchmark: nothing was run",
+    4: "pytest does not accept these arguments",
+    5: "no such benchmark: nothing ran",
 }
 
 

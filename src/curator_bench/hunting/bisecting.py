@@ -138,15 +138,15 @@ class Bisection:
         try:
             runs = self._measure(commit, target)
         except BuildFailure as failure:
-            raise BenchError(f"{commit} cannot be installed, and it is one of the ends: {failure}") from failure
+            raise BenchError(f"{commit} is the good or the bad commit, and cannot be installed: {failure}") from failure
         if len(runs.values) < target:
-            raise BenchError(f"{commit} cannot be measured, and it is one of the ends: {runs.problem}")
+            raise BenchError(f"{commit} is the good or the bad commit, and cannot be measured: {runs.problem}")
 
     def _refuse_unlike(self, good: Runs, bad: Runs) -> None:
         why = _unlike(bad, good)
         if why:
             raise BenchError(
-                f"good and bad cannot be compared: {why}. Where the benchmarks change with the commits, copy them out"
+                f"good and bad cannot be compared: {why}. If the benchmarks change with the commits, copy them out"
                 " of the repository and name the copy after --"
             )
 
@@ -157,7 +157,7 @@ class Bisection:
             tried = self._judge(commit, good, bad)
         except BuildFailure as failure:
             if not self._wish.skip_build_failures:
-                raise BenchError(f"{commit}: {failure}\n--skip-build-failures goes on without such commits") from None
+                raise BenchError(f"{commit}: {failure}\n--skip-build-failures skips such commits") from None
             tried = Tried(commit, Runs(), Judgement.SKIPPED, "it cannot be installed")
         self._tried.append(tried)
         said = f"{tried.judgement}{' because ' + tried.why if tried.why else ''}"
@@ -181,7 +181,7 @@ class Bisection:
             side: Side = side_of(np.array(runs.values[:look]), *ends, self._hunt, is_last=look == looks[-1])
             if side is not Side.UNSURE:
                 return Tried(commit, runs, Judgement(str(side)))
-        return Tried(commit, runs, Judgement.SKIPPED, f"{looks[-1]} runs are too few to tell (--max-runs)")
+        return Tried(commit, runs, Judgement.SKIPPED, f"{looks[-1]} runs do not decide it (raise --max-runs)")
 
     def _known(self, commit: Commit) -> Runs:
         return self._bench.runs(f"{self._session}-{commit.short}")
@@ -225,7 +225,7 @@ class Bisection:
         try:
             self._install(self._wish.install, sha)
         except BuildFailure as failure:
-            self._tell(f"the checkout is as before, what is installed is not: {failure}")
+            self._tell(f"the checkout is restored, but the installation is not: {failure}")
 
 
 def _unlike(runs: Runs, good: Runs) -> str:

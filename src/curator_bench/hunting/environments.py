@@ -118,7 +118,7 @@ def _wrong(document: Mapping[str, Any]) -> list[str]:
         wrong.append(f"env: found {env!r}, expected variables with their values")
         return wrong
     wrong += [f"env: {name!r} can be no variable" for name in env if not _VARIABLE.match(str(name))]
-    wrong += [f"env: {name}: a variable cannot hold a zero byte" for name in env if "\0" in str(env[name])]
+    wrong += [f"env: {name}: a variable cannot contain a zero byte" for name in env if "\0" in str(env[name])]
     return wrong
 
 
@@ -172,7 +172,7 @@ def _venv(wanted: Environment, folder: Path) -> str:
     layered = _asked(wanted.python, _SITE, {})
     if layered.returncode:
         raise BenchError(f"{wanted.name}: {wanted.python} does not run: {layered.stderr.strip()}")
-    _logged([wanted.python, "-m", "venv", str(place)], log, f"{wanted.name}: no venv could be made")
+    _logged([wanted.python, "-m", "venv", str(place)], log, f"{wanted.name}: a venv could not be created")
     (site,) = place.glob("lib/python*/site-packages")
     layers = [_LAYER.format(folder=folder) for folder in json.loads(layered.stdout)]
     (site / "layer.pth").write_text("".join(layers), "utf-8")

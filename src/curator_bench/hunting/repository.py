@@ -44,7 +44,7 @@ class Repository:
 
     def __init__(self, path: Path) -> None:
         self.top = path
-        self.top = Path(self._git("rev-parse", "--show-toplevel", problem=f"{path} is no git checkout"))
+        self.top = Path(self._git("rev-parse", "--show-toplevel", problem=f"{path} is not a git checkout"))
         self._directory = Path(self._git("rev-parse", "--absolute-git-dir"))
 
     def commit(self, ref: str) -> Commit:

@@ -15,7 +15,7 @@ from curator_bench.store.records import StoredRun
 from curator_bench.values import Place
 
 _YEARS = range(1990, 2200)
-_OF_OUR_AGE = f"expected a time of the years {_YEARS[0]} to {_YEARS[-1]}, in seconds since 1970 or ISO 8601"
+_OF_OUR_AGE = f"expected a time in the years {_YEARS[0]} to {_YEARS[-1]}, in seconds since 1970 or ISO 8601"
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,7 @@ class AxesReader:
 
     def _check_name(self, name: str, where: str, place: Place) -> None:
         if name in placeholders.RESERVED:
-            self._wrong(where, "this name is taken by a placeholder; call the axis something else", place)
+            self._wrong(where, "this is the name of a placeholder; choose another name for the axis", place)
         elif not placeholders.NAME.match(name):
             problem = f"found the axis name {name!r}, expected a letter or _ and then letters, digits, _ and -"
             self._wrong(where, problem, place)
@@ -97,7 +97,7 @@ class AxesReader:
         if isinstance(value, Block):
             name = text_of(value.get("name"))
             if value.get("name") is None or isinstance(value["name"], Block | Items):
-                self._wrong(where, "found a mapping without a name, expected `name: …` in it", place)
+                self._wrong(where, "found a mapping without a name, expected a key `name`", place)
                 return None
             fields = value.copy()
             fields.take("name")

@@ -54,7 +54,7 @@ def definition_of(entry: Entry) -> Definition:
 def what_changed(before: object, entry: Entry) -> str:
     """Say in words what changed. `before` is the `parts` of the definition recorded in the results."""
     if not isinstance(before, Mapping):
-        return "its results do not say what it was"
+        return "its results have no definition"
     changed = [
         _IN_WORDS.get(name, f"its {name}")
         for name, part in definition_of(entry).parts.items()

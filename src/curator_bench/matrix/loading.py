@@ -216,7 +216,7 @@ def _check_secrets(entries: list[Entry], state: Load) -> None:
         named = [entry.name, *entry.marks, *(value.text for value in entry.axes if value.named)]
         named += [setup.name for setup in file.data_setups] + [name for key in file.datasets for name in key]
         if state.environment.is_in(named):
-            problem = "the value of a secret variable names a test, a mark or a folder; expected it in args or env only"
+            problem = "a secret names a test, a mark or a folder; use it in args or env only"
             state.mistakes.append(Mistake(entry.place, f"entries[{entry.name}]", problem))
 
 

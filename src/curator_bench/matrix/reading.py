@@ -43,7 +43,7 @@ _TAGGED_TYPES: dict[str, tuple[type, ...]] = {
 
 _loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
-_COLON_HINT = " (a text with a colon and a blank needs quotes, or `>-` and a line of its own)"
+_COLON_HINT = " (a text with a colon and a space needs quotes, or `>-` and a new line)"
 _TAB_HINT = " (indent with spaces, not with tabs)"
 _VARIABLE_HINT = " (inside [ ] and { } a ${VARIABLE} needs quotes)"
 
@@ -280,7 +280,7 @@ class _Builder:
         """Add a value under the waiting key, at the end of the list, or as the root."""
         self._nodes += 1
         if self._nodes > MAX_NODES:
-            raise self._refused(event, f"with its aliases written out it holds more than {MAX_NODES:,} nodes")
+            raise self._refused(event, f"its aliases expand to more than {MAX_NODES:,} nodes")
         self._last = value
         if not self._stack:
             self._set_root(value, event)

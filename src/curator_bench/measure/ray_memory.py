@@ -75,7 +75,7 @@ class RayMemorySampler:
             program.end()
 
     def _fail(self, failure: ProgramFailed) -> None:
-        self._warnings.append(f"the memory of the cluster is not known: {failure}")
+        self._warnings.append(f"the memory of the cluster is unknown: {failure}")
         logger.warning("%s", self._warnings[-1])
         self._end()
 

@@ -80,6 +80,6 @@ class RayTaskSampler:
         return (*self._warnings, *self._found.get("problems", ()))
 
     def _fail(self, failure: ProgramFailed) -> None:
-        self._warnings.append(f"the times of tasks are not known: {failure}")
+        self._warnings.append(f"the times of tasks are unknown: {failure}")
         logger.warning("%s", self._warnings[-1])
         self.cancel()

@@ -134,7 +134,7 @@ class View:
 
     def problems(self, forgotten: int) -> List[str]:
         if not self._stored:
-            return ["the cluster keeps no events of tasks"]
+            return ["the cluster stores no events of tasks"]
         if forgotten:
             return [f"Ray forgot the events of {forgotten} tasks to keep those of later ones"]
         if self.silent:
@@ -168,7 +168,7 @@ def disk_use(cluster: Cluster) -> Tuple[Optional[Disk], str]:
     try:
         return {node: cluster.disk_use(address) for node, address in cluster.nodes()}, ""
     except Exception as error:  # the tasks can still be reported
-        return None, f"the object store does not tell what it wrote to disk: {in_words(error)}"
+        return None, f"the object store does not report its use of the disk: {in_words(error)}"
 
 
 def difference(before: Optional[Disk], after: Optional[Disk]) -> Optional[Dict[str, float]]:
@@ -261,7 +261,7 @@ def read_answer(connection: socket.socket) -> bytes:
             elif kind == DATA:
                 pieces.append(payload)
             elif kind in (RESET, GOAWAY):
-                raise OSError("the call was broken off")
+                raise OSError("the call was interrupted")
             if kind in (DATA, HEADERS) and flags & END_STREAM:
                 return b"".join(pieces)
 

@@ -167,7 +167,7 @@ def _fleet_options(config: pytest.Config) -> FleetOptions | None:
     if config.getoption("tx", None):
         raise BenchError(
             "-n with --bench-fleet: the fleet runs entries side by side itself, without workers of pytest-xdist;"
-            " --bench-max-runs says how many at once"
+            " --bench-max-runs sets their number"
         )
     if address != "local" and (local := [option for option in said if option in _ONLY_LOCAL]):
         raise BenchError(f"{local[0]} is for --bench-fleet local only, because an existing cluster keeps its resources")

@@ -95,7 +95,7 @@ class Pivot:
         most = max((cell.numbers for cell in self.cells.values()), default=0)
         notes = [f"{self.metric}, {self.summary} of up to {most} runs in a cell"] if most > 1 else [self.metric]
         if self.merged:
-            notes.append(f"a cell takes all of {', '.join(self.merged)} together")
+            notes.append(f"each cell combines all values of {', '.join(self.merged)}")
         starred = [cell for cell in self.cells.values() if cell.value is not None and cell.is_of_some]
         if any(cell.not_finite or cell.without for cell in starred):
             notes.append(f"{_NOT_ALL} not all of its runs passed with a number; those without one do not count")
@@ -104,7 +104,7 @@ class Pivot:
         if self.unmeasured:
             more = len(self.unmeasured) - _MOST_NAMES
             names = ", ".join(map(printable, self.unmeasured[:_MOST_NAMES])) + (f" and {more} more" if more > 0 else "")
-            notes.append(f"no run of {names} came to any number; they stand where no other entry does")
+            notes.append(f"no run of {names} gave a number; their verdicts are shown in otherwise empty cells")
         return notes
 
     def as_markdown(self) -> str:

@@ -150,7 +150,7 @@ class TerminalReport:
             terminalreporter.write_line(line)
         if exitstatus == pytest.ExitCode.INTERRUPTED and self._entry_dirs:
             session = shlex.quote(self._session_dir.name)
-            terminalreporter.write_line(f"To go on: the same command with --bench-resume --bench-session {session}")
+            terminalreporter.write_line(f"To continue: the same command with --bench-resume --bench-session {session}")
 
     def _table(self) -> list[str]:
         """Return the table of runs, and how many other runs the session has."""

@@ -37,7 +37,7 @@ def claim(item: pytest.Item, entry: Entry) -> str | None:
 
         if is_done(item.config, entry):
             release(item, entry)
-            item.stash[NOT_HERE] = f"{entry.id}: another invocation has done it meanwhile"
+            item.stash[NOT_HERE] = f"{entry.id}: another invocation has finished it"
             return item.stash[NOT_HERE]
     return None
 
@@ -56,7 +56,7 @@ def silence_of(config: pytest.Config, entry: Entry) -> Silence | None:
 
 def in_words(silence: Silence) -> str:
     until = datetime.now(UTC) + timedelta(seconds=silence.left_s)
-    return f"claimed by {silence.by}; taken over at {until:%H:%M:%S} UTC unless it is heard of"
+    return f"claimed by {silence.by}; taken over at {until:%H:%M:%S} UTC unless it gives a sign of life"
 
 
 def await_a_sign(config: pytest.Config, entry: Entry, say: Callable[[str], None]) -> None:

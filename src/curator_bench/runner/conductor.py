@@ -181,7 +181,8 @@ class Conductor:
         if job.confirms is not None:
             del self._under_way[job.plan.uid]
             self._spend(confirming_s=-job.reserved_s)
-            self._judge(job, _warned(job.confirms[0], f"it could not be measured again where it was: {refused.reason}"))
+            why = f"it could not be measured again on its machine: {refused.reason}"
+            self._judge(job, _warned(job.confirms[0], why))
             return
         self._begin(job, None)
         result = failed_before_it_began(job.plan, refused.reason, refused.cause)

@@ -25,7 +25,7 @@ _QUEUED_FOR_NODES_TO_COME = 64
 """The longest queue while nodes may join: a cluster that scales itself starts nodes for what is queued."""
 _MOST_FLEETS = 3
 """The most fleets in a session. A fleet that ends during its runs is started again, but not for ever."""
-_TOO_LATE = "no answer within {seconds:.0f} s, its time with all that belongs to it; its worker was ended"
+_TOO_LATE = "no answer within {seconds:.0f} s, the longest time it may take; its worker was ended"
 
 
 @dataclass(slots=True, eq=False)

@@ -182,7 +182,7 @@ class Gates:
         newest = _newest(measured, one.metric)
         own = None if baseline is None else _figures(baseline)
         note = f"there are no comparable runs of {one.baseline}" if baseline == [] else ""
-        if note and past and (warning := f"{one.metric} is not held against anything: {note}") not in self.warnings:
+        if note and past and (warning := f"{one.metric} cannot be compared with anything: {note}") not in self.warnings:
             self.warnings.append(warning)
         return _Asked(one, past, Question(_figures(past), newest, one.rules, own), note)
 

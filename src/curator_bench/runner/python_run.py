@@ -119,7 +119,7 @@ class PythonRun:
     def record(self) -> None:
         """Complete the row."""
         if "call" not in self._outcomes:
-            self.note_verdict(Verdict.ERROR, "its test was not called")
+            self.note_verdict(Verdict.ERROR, "its test did not run")
         self.recording.finish(self._run.uid, end_of(self.so_far()))
 
     def so_far(self) -> RunRecord:

@@ -137,7 +137,7 @@ class _Child:
         if not line:
             code = self._process.wait()
             if self._was_ended:
-                raise ChildError("its process was ended for that")
+                raise ChildError("its process was ended for this reason")
             raise ChildError(f"its process ended with exit code {code}{self._last_lines()}")
         answer: dict[str, Any] = json.loads(line)
         return answer

@@ -22,7 +22,7 @@ class CopyConfig(SinkConfig):
     options: dict[str, Any] = Field(default_factory=dict, description="For fsspec, such as `{endpoint_url: …}`.")
 
     def lacks(self) -> str:
-        return lacking(self.to) if self.to else "to know where to: `to`, or --bench-copy-to"
+        return lacking(self.to) if self.to else "a target: `to`, or --bench-copy-to"
 
     def is_within(self, session_dir: Path, base: Path) -> bool:
         """True if the copy would be written onto the session or inside it."""

@@ -316,7 +316,7 @@ class Courier:
         try:
             self.journal.delivered(key)
         except OSError as error:
-            self.note(f"what is delivered cannot be noted: {error}")
+            self.note(f"deliveries cannot be noted: {error}")
 
     def _refused(self, bundle: _Bundle, refusal: Refused) -> None:
         """Note a refusal. If a bundle of several was refused, deliver its letters one by one: one may be at fault."""

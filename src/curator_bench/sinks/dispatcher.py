@@ -112,7 +112,7 @@ class Dispatcher:
                     f"messages not delivered{f' ({why})' if why else ''}; {self._where(courier)}"
                 )
             elif why:
-                yield f"warning: sink {courier.name}: delivered in the end, after: {why}"
+                yield f"warning: sink {courier.name}: delivered after: {why}"
 
     def _where(self, courier: Courier) -> str:
         lost = sum(key.startswith(UNKEPT) for key in courier.account.left)

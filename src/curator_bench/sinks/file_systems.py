@@ -24,7 +24,7 @@ def lacking(url: str) -> str:
     from fsspec.registry import get_filesystem_class, known_implementations
 
     if scheme_of(url) not in known_implementations:
-        return f"a folder, or a URL that fsspec knows; it knows no {scheme_of(url)}://"
+        return f"a folder, or a URL that fsspec knows; it does not know {scheme_of(url)}://"
     module = str(known_implementations[scheme_of(url)]["class"]).partition(".")[0]
     if find_spec(module) is None:
         return _install(module, url)

@@ -85,7 +85,7 @@ def read(path: Path) -> list[Undelivered]:
         try:
             _take(found, document)
         except (KeyError, ValueError, TypeError) as error:
-            logger.warning("%s:%s is passed over, it is no line of ours: %r", path, number, error)
+            logger.warning("%s:%s is skipped, because it is not a valid line: %r", path, number, error)
     return list(found.values())
 
 

@@ -22,7 +22,7 @@ def wrong_with(kind: type[Sink[Any]]) -> str:
     has = [name for name in (*_CALLED, _IN_TURN) if getattr(kind, name) is not getattr(Sink, name)]
     found = [*_misnamed(kind, [name for name in _CALLED if name not in has]), *_uncallable(kind, has)]
     if not has and not found:
-        found = [f"has none of the methods that sinks are called by: {', '.join(_CALLED)}"]
+        found = [f"has none of the methods of sinks: {', '.join(_CALLED)}"]
     return "; ".join(found)
 
 
@@ -32,8 +32,8 @@ def _misnamed(kind: type[Sink[Any]], missing: list[str]) -> Iterator[str]:
     for name in _own_methods(kind):
         for near in get_close_matches(_in_words(name), words, 1, _NEAR):
             yield (
-                f"has a method {name!r}, which nobody calls; did you mean {words[near]!r}? "
-                f"One of your own is let be as {f'_{name}'!r}"
+                f"has a method {name!r}, which is never called; did you mean {words[near]!r}? "
+                f"If it is meant, call it {f'_{name}'!r}"
             )
 
 
@@ -53,9 +53,9 @@ def _uncallable(kind: type[Sink[Any]], names: list[str]) -> Iterator[str]:
     for name in names:
         method = inspect.getattr_static(kind, name)
         if inspect.iscoroutinefunction(method):
-            yield f"has an async {name}; sinks are called on a thread of their own, and not awaited"
+            yield f"has an async {name}; sinks are called on their own thread, and never awaited"
         elif isinstance(method, FunctionType) and not _takes_one(method):
-            yield f"has {name}{inspect.signature(method)}, which is called with what it is told, and that alone"
+            yield f"has {name}{inspect.signature(method)}, which is called with one argument: its message"
 
 
 def _takes_one(method: FunctionType) -> bool:

@@ -87,7 +87,7 @@ class Resending:
                 raise
             except TryLater as later:
                 if pause_s is None or later.after_s > _LONGEST_PAUSE_S:
-                    raise Refused(f"{later} of {readable_seconds(later.after_s)}; resend what is left then") from later
+                    raise Refused(f"{later} of {readable_seconds(later.after_s)}; resend the rest later") from later
                 time.sleep(later.after_s)
             except Exception:  # a second try may help, whatever the error is
                 if pause_s is None:

@@ -193,7 +193,7 @@ def _failing_as_migration(shown: str, copy: Path | None) -> Iterator[None]:
     except Exception as error:
         kept = f" (a copy of it is {copy})" if copy else ""
         raise BenchError(
-            f"{shown} could not be brought to the schema of this curator-bench, and is as it was{kept}:"
+            f"{shown} could not be migrated to the schema of this curator-bench, and was not changed{kept}:"
             f" {reason_of(error)}"
         ) from error
 
@@ -204,8 +204,8 @@ def _open_copy(storage: Storage, migrations: Migrations) -> Database:
         copy = storage.copy_for_reading(Path(directory))
         if copy is None:
             raise BenchError(
-                f"{storage.shown} has the schema of an older curator-bench: record into it once, or bring it up to date"
-                " with `alembic upgrade head`"
+                f"{storage.shown} has the schema of an older curator-bench: record into it once, or run"
+                " `alembic upgrade head`"
             )
         _migrate(copy, migrations, keep_copy=False)
         return Database(copy.reading_engine(), copy, storage.shown, cleanup.pop_all())

@@ -48,7 +48,7 @@ class _Losses:
         if self.kept:
             yield f"{_runs(len(self.kept))} {why}, kept in {file}: `curator-bench import {file}` imports them"
         if self.lost:
-            yield f"{_runs(len(self.lost))} {why} and lost, as nothing else took them: {_few(self.lost.values())}"
+            yield f"{_runs(len(self.lost))} {why} and lost, because no file took them: {_few(self.lost.values())}"
         if self.end_missing:
             yield f"the end of this invocation is {why}"
 
@@ -156,7 +156,7 @@ class Recorder:
         try:
             path = unrecorded.keep(self.session_dir, record)
         except (OSError, ValueError, TypeError, RecursionError) as error:
-            logger.warning("%s is recorded nowhere: %s; %s", record.start.name, why, error)
+            logger.warning("%s is not recorded anywhere: %s; %s", record.start.name, why, error)
             self._losses.reasons[reason_of(error)] = None
             self._losses.lost[record.start.uid] = record.start.name
             return

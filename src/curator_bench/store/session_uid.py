@@ -28,7 +28,7 @@ def session_uid(session_dir: Path) -> str:
     try:
         return _read(file) or _leave(file)
     except OSError as error:
-        logger.warning("the session cannot be joined by others: %s", error)
+        logger.warning("other invocations cannot join the session: %s", error)
         return new_uid()
 
 

@@ -53,9 +53,7 @@ def _of_sqlite(url: URL, directory: Path | None) -> URL:
     if url.query.get("uri") == "true":  # an SQLite URI is passed on as it is
         return url.set(drivername="sqlite")
     if url.database in (None, "", ":memory:"):
-        raise BenchError(
-            f"{url.render_as_string()}: a database in memory forgets every run when pytest ends; name a file"
-        )
+        raise BenchError(f"{url.render_as_string()}: a database in memory is lost when pytest ends; name a file")
     return url.set(drivername="sqlite", database=_absolute(str(url.database), directory))
 
 

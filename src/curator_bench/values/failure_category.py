@@ -20,7 +20,7 @@ _GPU_IS_FULL = re.compile(
 _HOST_IS_FULL = re.compile(
     r"MemoryError\b|std::bad_alloc|not enough memory|can't allocate memory|Cannot allocate memory"
     r"|ray\.exceptions\.OutOfMemoryError|low on memory|ObjectStoreFullError|oom.?kill|Killed process"
-    r"|for want of memory",
+    r"|for want of memory|because memory ran out",
     re.IGNORECASE,
 )
 
