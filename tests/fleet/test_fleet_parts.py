@@ -24,10 +24,10 @@ from curator_bench.fleet.code_shipping import (
     what_to_send,
 )
 from curator_bench.fleet.gpus import GpuWatch
-from curator_bench.fleet.messages import Node, NodeNames, Slice, Where
+from curator_bench.fleet.messages import Node, NodeNames
 from curator_bench.fleet.quarantine import Quarantine
 from curator_bench.fleet.slices import capacity, fits, largest, slice_of, within
-from curator_bench.values import Cause, Plan, RaySettings, Verdict
+from curator_bench.values import Cause, Plan, RaySettings, Slice, Verdict, Where
 
 GIB = 1 << 30
 STAMP = "2026-01-23T14:30:00+00:00"

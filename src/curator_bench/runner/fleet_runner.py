@@ -14,11 +14,11 @@ from curator_bench.errors import ClusterError
 from curator_bench.execution.failed import answer_for
 from curator_bench.fleet import messages
 from curator_bench.fleet.fleet import Fleet
-from curator_bench.fleet.messages import Began, Broken, Ended, Lost, Node, Nodes, Progressed, Request, Slice, Where
+from curator_bench.fleet.messages import Broken, Lost, Node, Nodes, Request
 from curator_bench.fleet.quarantine import Quarantine
 from curator_bench.fleet.slices import capacity, fits, largest
 from curator_bench.runner.runner import Event, Order, Refused
-from curator_bench.values import Cause, RunResult, Verdict
+from curator_bench.values import Began, Cause, Ended, Progressed, RunResult, Slice, Verdict, Where
 
 _LOOKS_EVERY_S = 0.5
 _QUEUED_FOR_NODES_TO_COME = 64

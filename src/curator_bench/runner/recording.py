@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from curator_bench.collection.benchmarks import BENCHMARKS
-from curator_bench.fleet.messages import Where
 from curator_bench.measure.processes import identify
 from curator_bench.options.rootdir import name_in_project
 from curator_bench.provenance.environment import boot_id
@@ -36,7 +35,7 @@ from curator_bench.store.records import (
     session_record,
     start_of,
 )
-from curator_bench.values import Entry, Plan, Run, RunRecord, Verdict
+from curator_bench.values import Entry, Plan, Run, RunRecord, Verdict, Where
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
