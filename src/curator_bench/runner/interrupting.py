@@ -49,7 +49,7 @@ class InterruptHooks:
 def _note_unjudged(item: pytest.Item) -> None:
     """Record a run that its test did not come to judge."""
     if UNJUDGED in item.stash:
-        from curator_bench.runner.reporting import note_interrupted
+        from curator_bench.runner.run_records import note_interrupted
 
         entry, result = item.stash[UNJUDGED]
         del item.stash[UNJUDGED]

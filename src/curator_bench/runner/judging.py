@@ -13,7 +13,7 @@ from curator_bench.collection.items import UNJUDGED, has_gates
 from curator_bench.errors import BenchError
 from curator_bench.masking import Mask
 from curator_bench.runner.policy import GateState
-from curator_bench.runner.reporting import add_properties, note_run
+from curator_bench.runner.run_records import add_properties, note_run
 from curator_bench.values import Check, Entry, Requirement, RunRecord, RunResult, Scalar, Verdict
 from curator_bench.verdict.failure_table import failure_table
 from curator_bench.verdict.requirements import check, judge

@@ -25,8 +25,8 @@ from curator_bench.options.rootdir import name_in_project
 from curator_bench.provenance.packages import package_version
 from curator_bench.runner.judging import Judge, error_of, shown_error, verdict_of
 from curator_bench.runner.recording import Recording, recording_of
-from curator_bench.runner.reporting import masked_checks
 from curator_bench.runner.run_keys import MEASURING, PYTHON_RUN
+from curator_bench.runner.run_records import masked_checks
 from curator_bench.runner.session import item_dir
 from curator_bench.store.queries import EntryKey
 from curator_bench.store.records import FIGURES, METRIC_OF_COLUMN, end_of, new_uid

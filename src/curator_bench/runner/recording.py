@@ -24,7 +24,7 @@ from curator_bench.provenance.environment import boot_id
 from curator_bench.runner.run_keys import DEFINITION
 from curator_bench.runner.session import ci_run_url, provenance_of, session_of, subjects_of
 from curator_bench.store.database import Database, database_url, open_for_writing
-from curator_bench.store.orphans import Here
+from curator_bench.store.dead_runs import Here
 from curator_bench.store.recorder import Recorder
 from curator_bench.store.records import (
     InvocationRecord,

@@ -197,7 +197,7 @@ class SlackSink(Sink[SlackConfig]):
         """Return options for Slack's clients.
 
         The time limit is below that of a call, so that a hanging server is an error and is tried again. The client
-        neither retries nor logs: the courier retries, and the log would show a webhook's address, which is a secret.
+        neither retries nor logs: the delivery retries, and the log would show a webhook's address, which is a secret.
         """
         silent = logging.Logger("slack_sdk", logging.CRITICAL + 1)
         return {"timeout": min(_TIMEOUT_S, self.config.call_timeout_s / 2), "retry_handlers": [], "logger": silent}
