@@ -153,11 +153,11 @@ def test_a_sink_with_methods_that_nobody_would_call_is_a_mistake_of_the_matrix(p
     outcome = project.run("--benchmark")
     assert outcome.code == 4
     assert outcome.has(
-        "matrix.yaml:3: sinks[./odd.py:Typo].name: the sink './odd.py:Typo' has a method 'run_finnished', which nobody "
-        "calls; did you mean 'run_finished'?",
-        "matrix.yaml:4: sinks[./odd.py:Hook].name: the sink './odd.py:Hook' has a method 'onRunFinished', which nobody",
-        "matrix.yaml:5: sinks[./odd.py:Nothing].name: the sink './odd.py:Nothing' has none of the methods that sinks "
-        "are called by: start_session, run_started, run_finished, end_session",
+        "matrix.yaml:3: sinks[./odd.py:Typo].name: the sink './odd.py:Typo' has a method 'run_finnished', which is "
+        "never called; did you mean 'run_finished'?",
+        "matrix.yaml:4: sinks[./odd.py:Hook].name: the sink './odd.py:Hook' has a method 'onRunFinished', which",
+        "matrix.yaml:5: sinks[./odd.py:Nothing].name: the sink './odd.py:Nothing' has none of the methods of "
+        "sinks: start_session, run_started, run_finished, end_session",
         "matrix.yaml:6: sinks[./odd.py:Waiting].name: the sink './odd.py:Waiting' has an async run_finished",
         "matrix.yaml:7: sinks[./odd.py:Shorter].name: the sink './odd.py:Shorter' has run_finished(self), which is",
     )

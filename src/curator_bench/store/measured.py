@@ -52,7 +52,8 @@ def sessions_meant(connection: Connection, named: str) -> list[int]:
             return list(found)
     known = connection.execute(select(SESSIONS.c.name, SESSIONS.c.branch).distinct())
     names = {name for row in known for name in row if name}
-    raise BenchError(f"no session, branch or commit {named!r} is recorded{nearest(named, names)}")
+    near = nearest(named, names) or "; `curator-bench sessions` lists them"
+    raise BenchError(f"no session, branch or commit {named!r} is recorded{near}")
 
 
 def _begins(named: str) -> ColumnElement[bool]:
