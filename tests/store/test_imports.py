@@ -36,7 +36,7 @@ Content = Callable[[Database], dict[str, Any]]
 
 
 def take_in(database: Database, path: Path) -> Imported:
-    return Importer(database).take_in(format_of(path, combine).read(path))
+    return Importer(database).add(format_of(path, combine).read(path))
 
 
 def lines(path: Path, *documents: Any) -> Path:
@@ -159,9 +159,9 @@ MISTAKES = [
     (measured(name=""), "name: found '', expected a text"),
     (measured(commit=12), "commit: found 12, expected a text"),
     (measured(time="yesterday"), "time: found 'yesterday': Invalid isoformat string: 'yesterday'"),
-    (measured(time=1769178600000), "time: found 1769178600000: expected a time of the years 1990 to 2199"),
-    (measured(time="0001-01-01"), "time: found '0001-01-01': expected a time of the years 1990 to 2199"),
-    (measured(time=1e300), "time: found 1e+300: expected a time of the years 1990 to 2199"),
+    (measured(time=1769178600000), "time: found 1769178600000: expected a time in the years 1990 to 2199"),
+    (measured(time="0001-01-01"), "time: found '0001-01-01': expected a time in the years 1990 to 2199"),
+    (measured(time=1e300), "time: found 1e+300: expected a time in the years 1990 to 2199"),
     (measured(time=True), "time: found True: expected a time: ISO 8601 or seconds since 1970"),
     ("[1, 2]", "expected an object {…}"),
     ('{"name": "half', "no JSON: Unterminated string"),

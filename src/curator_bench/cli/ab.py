@@ -176,7 +176,7 @@ def _report(found: _Found, comparison: Comparison, min_effect: float, *, as_json
         click.echo(json_text(_document(found, comparison)), nl=False)
         return
     first = comparison.environments[0].name
-    heads = ("BENCHMARK", "METRIC", "ENVIRONMENT", f">{first}", ">THERE", ">CHANGE", "95 % INTERVAL", ">VISIBLE")
+    heads = ("BENCHMARK", "METRIC", "ENVIRONMENT", f">{first}", ">VALUE", ">CHANGE", "95 % INTERVAL", ">VISIBLE")
     shown = [one for one in found.answers if not _is_null(one)]
     tables.print_table(tables.columns(*heads, "VERDICT"), [_row(one) for one in shown])
     tables.say("")

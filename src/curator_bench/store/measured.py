@@ -52,7 +52,8 @@ def sessions_meant(connection: Connection, named: str) -> list[int]:
             return list(found)
     known = connection.execute(select(SESSIONS.c.name, SESSIONS.c.branch).distinct())
     names = {name for row in known for name in row if name}
-    raise BenchError(f"no session, branch or commit {named!r} is recorded{nearest(named, names)}")
+    near = nearest(named, names) or "; `curator-bench sessions` lists them"
+    raise BenchError(f"no session, branch or commit {named!r} is recorded{near}")
 
 
 def _begins(named: str) -> ColumnElement[bool]:
@@ -89,7 +90,7 @@ def only(everything: Measured, sessions: Collection[int]) -> Measured:
     return found
 
 
-def beside(everything: Measured, sessions: Collection[int], others: Collection[int]) -> Measured:
+def of_other_sessions(everything: Measured, sessions: Collection[int], others: Collection[int]) -> Measured:
     """Keep the values of other sessions, without any that is newer than all of `sessions` and `others`."""
     found: Measured = defaultdict(dict)
     for measure, kinds in everything.items():
