@@ -114,9 +114,15 @@ def lasts(values: Floats, call: Call) -> bool | None:
     return shift * change > 0 and abs(shift) >= _STILL_THERE and max(share, 1 - share) > _CLEAR
 
 
-def score(find: Finder, per_cell: int, seed: int) -> dict[str, float]:
+def histories() -> list[dict[str, Any]]:
     with gzip.open(HISTORIES) as file:
         rows: list[dict[str, Any]] = json.load(file)
+    return rows
+
+
+def score(find: Finder, per_cell: int, seed: int, rows: Sequence[Mapping[str, Any]] | None = None) -> dict[str, float]:
+    """The figures of these histories; of all without."""
+    rows = histories() if rows is None else rows
     values = [np.array(row["values"]) for row in rows]
     calls = [_large(found) for found in find(values)]
     steps = [(found, at, change) for row, found in zip(rows, calls, strict=True) for at, change in row["steps"]]
@@ -170,10 +176,9 @@ def _planted(cell: Cell, pool: Sequence[Floats], random: np.random.Generator) ->
     return values
 
 
-def replay(find: Finder, every: int = 1) -> Mapping[str, float]:
+def replay(find: Finder, every: int = 1, rows: Sequence[Mapping[str, Any]] | None = None) -> dict[str, float]:
     """Every history judged run by run, as it was then: the share of the fresh calls that last in hindsight."""
-    with gzip.open(HISTORIES) as file:
-        rows: list[dict[str, Any]] = json.load(file)
+    rows = histories() if rows is None else rows
     told: list[bool] = []
     for row in rows[::every]:
         values, known = np.array(row["values"]), list[Call]()

@@ -130,6 +130,21 @@ def test_runs_without_a_number_count_for_nothing() -> None:
     assert gapped.began == 43
 
 
+def test_a_history_that_changed_before_and_went_back_asks_for_more() -> None:
+    calm = level(60, 0.01)
+    assert gate(calm, [1.09, 1.09]).word is Word.REGRESSION
+    restless = np.concatenate([1.3 * level(40, 0.01, seed=1), level(60, 0.01)])
+    assert gate(restless, [1.09, 1.09]).word is Word.REGRESSION
+    restless[70:73] = 1.06
+    assert gate(restless, [1.09, 1.09]).word is Word.INCONCLUSIVE
+    assert gate(restless, [1.2, 1.2]).word is Word.REGRESSION
+
+
+def test_one_run_that_is_only_half_as_slow_again_is_inconclusive_however_quiet_the_history() -> None:
+    assert gate(level(60, 0.002), 1.5).word is Word.INCONCLUSIVE
+    assert gate(level(60, 0.002), 1.9).word is Word.REGRESSION
+
+
 def test_outliers_of_the_history_explain_another() -> None:
     history = level(60)
     history[[5, 17, 23, 44, 51]] *= 1.4
