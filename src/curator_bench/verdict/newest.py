@@ -174,6 +174,7 @@ def _as_outliers(
     What is beyond `alone`, and many times outside all of the past, is none.
     """
     runs, newest = known(past), known(distances)
+    variance, freedom = noise.variance, noise.freedom
     highest = distances[:, 0] + noise.spread / 2
     farthest = np.maximum(_MANY_TIMES * np.nanmax(np.abs(past), axis=1), alone)
     best = np.full(len(past), np.inf)
@@ -184,8 +185,8 @@ def _as_outliers(
         alike = np.sum(past >= np.maximum(_ALIKE * low, 2 * noise.spread)[:, None], axis=1) - here
         same = _score_of_rate(here + _ELSEWHERE * alike, runs)
         rest = newest - outliers
-        error = np.sqrt(noise.variance * (variance_of_mean(rest, noise.correlation) + error_of_level))
-        others = t_score(mean(clipped[:, outliers:]) / error, noise.freedom)
+        error = np.sqrt(variance * (variance_of_mean(rest, noise.correlation) + error_of_level))
+        others = t_score(mean(clipped[:, outliers:]) / error, freedom)
         some = outliers * same - np.log(_WAYS[newest.astype(np.intp), outliers]) + others
         # The first may be anywhere, the others where the first is.
         all_of_them = _score_of_rate(here + alike, runs) + (outliers - 1) * same + (CERTAIN - _NO_OUTLIERS)
