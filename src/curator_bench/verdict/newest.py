@@ -58,11 +58,11 @@ _ALONE = 0.8
 """A run is no outlier if it is 80 % more, and so many times as far away as anything the history has shown."""
 _FEW_OUTLIERS = 6
 _WAYS = np.array([[math.comb(runs, some) for some in range(_FEW_OUTLIERS + 1)] for runs in range(BLOCK + 1)])
-_FARTHER, _LONGEST_EXCURSION = 2.0, 12
+_FARTHER, _LONGEST_EXCURSION = 2.5, 12
 _CLEAR_OF_RESTLESS = 0.95
 _LEAST_OF_RESTLESS = {5: 0.065}
-"""A history that had other levels before changes often, and often back. There the newest runs must be twice as far away
-as any stretch of as many runs that went back, clear of all of the nearest ten, and few must show more."""
+"""A history that had other levels before changes often, and often back. There the newest runs must be 2.5 times as far
+away as any stretch of as many runs that went back, clear of all of the nearest ten, and few must show more."""
 _STRAY, _STRAY_COSTS = 0.1, 3.0
 """A newest run that is lower than the others by this part of the shift is no sign of a new level."""
 
