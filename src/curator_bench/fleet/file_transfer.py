@@ -211,8 +211,7 @@ class _Arrival:
         self._close_file()
         if self._plan.delete_scratch:
             for directories in self._prepared.values():
-                with suppress(OSError):
-                    remove_scratch(directories)
+                remove_scratch(directories)
 
     def _close_file(self) -> None:
         if self._open is not None:
