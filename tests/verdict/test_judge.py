@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from curator_bench.verdict.cases import Question, Rules
 from curator_bench.verdict.direction import Better
 from curator_bench.verdict.distributions import Floats
-from curator_bench.verdict.gates import Seen, Wanted, bar_of, told
+from curator_bench.verdict.gates import Seen, Wanted, bar_of, failure_text
 from curator_bench.verdict.judgement import Judgement, Unjudged, Word
 from curator_bench.verdict.judging import judge, visible_change
 from curator_bench.verdict.scale import as_floats
@@ -255,7 +255,7 @@ def test_of_many_tests_of_a_session_hardly_ever_one_is_believed_by_chance() -> N
 def test_what_has_no_share_is_told_without_one(value: float, change: str) -> None:
     history = np.zeros(20) if value == 1.0 else level(20)
     judgement = gate(history, value)
-    text = told(Wanted("t_s", LESS, 0.1), judgement, value=value, runs=1, course="", seen=Seen())
+    text = failure_text(Wanted("t_s", LESS, 0.1), judgement, value=value, runs=1, course="", seen=Seen())
     assert change in text
     assert max(map(len, text.splitlines())) < 150
     assert "inf" not in text.replace("inconclusive", "")

@@ -39,10 +39,10 @@ from curator_bench.verdict.gates import (
     bar_of,
     check_of,
     drift_check,
+    failure_text,
     is_met,
     number,
     sight,
-    told,
     wanted,
     wanted_drifts,
     word_of,
@@ -283,7 +283,7 @@ def _told(asked: _Asked, decision: Judgement) -> str:
     newest = asked.question.newest
     began = len(asked.past) if decision.began is None else decision.began
     course = [*asked.question.history[-_SHOWN:], *newest]
-    return told(
+    return failure_text(
         asked.wanted,
         decision,
         value=float(newest[-1]),

@@ -1,4 +1,4 @@
-"""What is asked about a metric, and its values as they are judged: on their scale, so that up is worse."""
+"""The questions about a metric, and its values as they are judged: on their scale, so that up is worse."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What makes a change a regression. Fractions are fractions: 3 % is 0.03."""
+    """The rules that make a change a regression. Fractions are fractions: 3 % is 0.03."""
 
     better: Better | None
     min_effect: float = MIN_EFFECT
@@ -44,7 +44,7 @@ class Case:
     sign: float
     places: Floats
     indices: Ints
-    """Which of the given values each place is."""
+    """The index of each place among the given values."""
 
     def change(self, before: float, shift: float) -> float:
         """A shift from one place as the fraction that people read."""

@@ -1,4 +1,4 @@
-"""Which runs may be compared: those of the same entry, with the same definition, on the same kind of machine."""
+"""Decides which runs may be compared: those of the same entry and definition, on the same kind of machine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SHOWN = 8
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a value comes from. A definition or a machine that is not known is the same as any other unknown one."""
+    """The origin of a value. A definition or a machine that is not known is the same as any other unknown one."""
 
     entry: str
     definition: str | None = None
@@ -20,7 +20,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Comparable:
-    """Which of the earlier runs a run may be compared with, and why not with the others."""
+    """Split the earlier runs into those a run may be compared with, and reasons against the others."""
 
     indices: tuple[int, ...]
     reasons: tuple[str, ...]
@@ -44,7 +44,7 @@ def comparable_with(origin: Origin, earlier: Sequence[Origin], runs: Sequence[in
 
 
 def difference(origin: Origin, other: Origin) -> str:
-    """Why a run is not comparable with another one; empty when it is."""
+    """The reason against comparing two runs; empty if they are comparable."""
     if origin.entry != other.entry:
         return f"it is {_name(other.entry)}, not {_name(origin.entry)}"
     if (origin.definition or None) != (other.definition or None):

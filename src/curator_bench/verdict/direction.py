@@ -1,4 +1,4 @@
-"""Whether less or more of a metric is better: as declared, else known from the words of its name."""
+"""Knows if less or more of a metric is better: as declared, else known from the words of its name."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _by_name(metric: str) -> Better | None:
 
 
 def _better_of_ratio(words: list[str]) -> Better | None:
-    """Of anything per second more is better; of seconds or bytes per anything less is."""
+    """More per second is better; fewer seconds or bytes per anything are."""
     place = words.index("per")
     if _SECONDS.intersection(words[place + 1 :]):
         return Better.MORE

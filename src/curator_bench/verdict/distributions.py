@@ -45,7 +45,7 @@ def t_value(tail: float, freedom: Floats | float) -> Floats:
 
 
 def variance_of_mean(count: Floats | float, correlation: Floats) -> Floats:
-    """Of the mean of `count` values of unit variance, each correlated with the one before (AR(1))."""
+    """Variance of the mean of `count` values of unit variance, each correlated with the one before (AR(1))."""
     rest = 1.0 - correlation
     variance: Floats = (
         (1.0 + correlation) / rest - 2.0 * correlation * (1.0 - correlation**count) / (count * rest**2)

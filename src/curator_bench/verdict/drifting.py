@@ -95,7 +95,7 @@ def _drift(flat: _Flat, marks: Sequence[Mark], least: float) -> Drift | None:
 
 
 def _window(flat: _Flat, index: int) -> int:
-    """Where the runs around a run of the history begin."""
+    """The place where the window around a run of the history begins."""
     place = int(np.searchsorted(flat.case.indices, index))
     return max(0, min(place - flat.span // 2, len(flat.places) - flat.span))
 

@@ -1,4 +1,4 @@
-"""How many of the newest runs of each history are on a new level, and how far away that is. Many histories at once."""
+"""Finds the newest runs of each history that are on a new level, and its distance. Many histories at once."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ EARLIER = 100
 
 
 class End(NamedTuple):
-    """What the newest runs of one history say: `runs`, and the columns of `Weighed`."""
+    """The answer of the newest runs of one history: `runs`, and the columns of `Weighed`."""
 
     runs: int
-    """How many are on the new level; else how many were asked about."""
+    """The number on the new level; else the number that were asked about."""
     holds: bool
     history: int
     level: float
@@ -133,7 +133,7 @@ def ends_of(counts: Ints, weighed: Weighed) -> list[End]:
 
 
 def _counts(recent: Floats, weighed: Weighed, newest: Ints) -> Ints:
-    """Of how many last runs it is clearest that they are nearer to the new level than to the one before."""
+    """The number of last runs that are most clearly nearer to the new level than to the one before."""
     distances = (recent - weighed.level[:, None]) * weighed.sign[:, None]
     shift = np.abs(weighed.shift)[:, None]
     most = np.maximum(shift, OUTLIER * weighed.noise[:, None]) ** 2

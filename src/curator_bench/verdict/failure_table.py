@@ -101,7 +101,7 @@ def percent(fraction: float) -> str:
 
 
 def _column_widths(rows: Sequence[Sequence[str]], width: int) -> list[int]:
-    """What each column needs; where that is more than there is, the later ones are narrowed before the names are."""
+    """The width of each column. If the terminal is narrower, the later columns shrink before the names do."""
     first, *others = (max(map(len, column)) for column in zip(*rows, strict=True))
     left = width - len(_GAP) * len(others)
     if first + sum(others) > left:

@@ -1,4 +1,4 @@
-"""Which of many tests may be believed together: of all that are called shifts, only so many may be noise."""
+"""Chooses the tests that may be believed together: of all that are called shifts, only so many may be noise."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from curator_bench.verdict.distributions import Bools, Floats
 
 RATE = 0.05
-"""Of all that a session reports this share is noise; when nothing changed, it is how often anything is reported."""
+"""This share of what a session reports is noise; when nothing changed, it is how often anything is reported."""
 
 
 def adjusted(p_values: Sequence[float] | Floats, *, tests: int | None = None, dependent: bool = False) -> Floats:
@@ -35,5 +35,5 @@ def adjusted(p_values: Sequence[float] | Floats, *, tests: int | None = None, de
 def discoveries(
     p_values: Sequence[float] | Floats, *, rate: float = RATE, tests: int | None = None, dependent: bool = False
 ) -> Bools:
-    """Which of the tests are discoveries when this share of them may be false."""
+    """The tests that are discoveries, if this share of them may be false."""
     return adjusted(p_values, tests=tests, dependent=dependent) <= rate

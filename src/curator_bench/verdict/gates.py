@@ -1,4 +1,4 @@
-"""Which metrics of a run are gated, by which rules, and what the text of a gate that failed says.
+"""Chooses the metrics of a run that are gated and their rules, and words a gate that failed.
 
 A requirement with `max_regression` gates one metric. `--bench-fail-on regression` gates all that have a direction, and
 then the share of false discoveries is kept small over all tests of the session.
@@ -40,7 +40,7 @@ class Wanted:
 
 
 def wanted(requirements: Sequence[Requirement], metrics: Mapping[str, Scalar], *, everything: bool) -> list[Wanted]:
-    """What is gated of these metrics, in the order of the requirements; with `everything` also the others."""
+    """The gated ones of these metrics, in the order of the requirements; with `everything` also the others."""
     declared = [_declared(one) for one in requirements if one.max_regression is not None and one.metric in metrics]
     if not everything:
         return declared
@@ -99,7 +99,7 @@ def is_met(word: str) -> bool | None:
 
 
 def bar_of(tests: int, found: int) -> float:
-    """How small a chance must be to be believed as one of so many tests, of which so many have been believed already.
+    """The largest p-value that is believed as one of so many tests, of which so many have been believed already.
 
     This controls the rate of false discoveries though each test is decided before the next is known (LOND): every test
     has the same share of the rate, and every discovery adds as much again.
@@ -124,7 +124,7 @@ def check_of(one: Wanted, value: Scalar, decision: Judgement, *, word: str, note
 
 
 def sight(decision: Judgement, limit: float, *, repeats: int = 1) -> str:
-    """What a gate that cannot see its own limit says of it, and what would; empty where it sees the limit.
+    """The warning of a gate that cannot see its own limit, with what would see it; empty if it can.
 
     `repeats` is how often the script ran for each value.
     """
@@ -132,9 +132,9 @@ def sight(decision: Judgement, limit: float, *, repeats: int = 1) -> str:
         return ""
     noise = "" if decision.noise is None else f"noise of {percent(decision.noise)} and "
     runs = f"{decision.history} run{'' if decision.history == 1 else 's'}"
-    told = f"{noise}{runs}: changes below {percent(decision.visible)} cannot be seen"
+    text = f"{noise}{runs}: changes below {percent(decision.visible)} cannot be seen"
     more = _more_repeats(decision, limit, repeats)
-    return f"{told}; {more}" if more else told
+    return f"{text}; {more}" if more else text
 
 
 def _more_repeats(decision: Judgement, limit: float, repeats: int) -> str:
@@ -189,14 +189,14 @@ def crept(metric: str, found: Drift) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """Where a regression first appeared; an empty session is the run that is judged."""
+    """The first appearance of a regression; an empty session is the run that is judged."""
 
     session: str = ""
     commit: str | None = None
     when: str = ""
 
 
-def told(one: Wanted, decision: Judgement, *, value: float, runs: int, course: str, seen: Seen) -> str:
+def failure_text(one: Wanted, decision: Judgement, *, value: float, runs: int, course: str, seen: Seen) -> str:
     """The text of a gate that is not met: its word, value, baseline, change, trend, and since when.
 
     `runs` is how many there are at the new level, with this one.

@@ -1,4 +1,4 @@
-"""Which steps of a history are still open."""
+"""Finds the steps of a history that are still open."""
 
 from __future__ import annotations
 

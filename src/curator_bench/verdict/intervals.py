@@ -1,4 +1,4 @@
-"""How much a metric changed between two sets of runs, how certain that is, and between which bounds it lies."""
+"""Measures the change of a metric between two sets of runs, with its certainty and its bounds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from curator_bench.verdict.noise import LEAST_NOISE, noise_of, rows_may_be_empty
 from curator_bench.verdict.scale import Scale, as_floats, scale_of
 
 ROUNDS = 3
-"""Of fewer rounds nothing is said."""
+"""The fewest rounds that are judged."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ class Word(StrEnum):
 
 
 class Unjudged(StrEnum):
-    """Why there is no word."""
+    """The reason for the lack of a word."""
 
     NO_HISTORY = "no history"
     NOT_COMPARABLE = "not comparable"
@@ -24,7 +24,7 @@ class Unjudged(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What is said about a metric. Values are in its own unit; change, noise and visible are fractions: 0.03 is 3 %."""
+    """The judgement of a metric. Values are in its own unit; change, noise and visible are fractions: 0.03 is 3 %."""
 
     word: Word | None
     reason: str
@@ -37,20 +37,20 @@ class Judgement:
     """The level of the runs since `began`, else of those that were asked about."""
     change: float | None = None
     interval: tuple[float, float] | None = None
-    """Where the true change is, 95 times in 100."""
+    """The true change lies within, 95 times in 100."""
     p_value: float = 1.0
     """The chance that noise explains it; comparable between metrics, so fit for `false_discovery`."""
     began: int | None = None
     """The first run of the new level: an index into the history followed by the newest. Set for regressions and
     improvements alone, and None where a baseline of its own was asked about and nothing tells."""
     history: int = 0
-    """How many runs it was held against."""
+    """The number of runs it was held against."""
     noise: float | None = None
-    """How much one run differs from the level while nothing changes."""
+    """The usual distance of one run from the level while nothing changes."""
     visible: float | None = None
     """The smallest change that would have been found 80 % of the time, with this history and noise."""
     decides: str = ""
-    """Of what is inconclusive: what would decide it."""
+    """If it is inconclusive: what would decide it."""
 
     @property
     def says(self) -> str:
@@ -93,7 +93,7 @@ class Course:
     steps: tuple[Step, ...]
     """The oldest first."""
     newest: Judgement
-    """What is said of the end of the history: the last step if it is recent, else why there is none."""
+    """The judgement of the end of the history: the last step if it is recent, else the reason for none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from curator_bench.verdict.newest import CERTAIN, CERTAIN_OF_FEW, FEW, TAIL, lea
 from curator_bench.verdict.noise import BLOCK, rows_may_be_empty, table_of
 
 STEP_RATE = 0.01
-"""Of all steps reported of a database this share is noise; when nothing changed, it is how often any is reported."""
+"""This share of all steps reported of a database is noise; when nothing changed, it is how often any is reported."""
 ROUNDS_RATE = 0.05
 GATE_RUNS = 150
 """A gate looks back as far as this: the levels before tell nothing of the newest run."""
@@ -35,12 +35,12 @@ _MOST_RUNS = 30
 _LARGEST = 700.0
 _TOO_LITTLE_TO_SAY = 0.0005
 _SAME = 3
-"""What the newest runs show within so many runs of an earlier step is that step."""
+"""A step of the newest runs within so many runs of an earlier step is that step."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """What is compared: the runs of A and of B, and those known beside B but not newer, which tell the noise."""
+    """The two sides of a comparison: the runs of A and of B, and those known beside B but not newer, for the noise."""
 
     before: Floats
     after: Floats
@@ -50,7 +50,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Rounds:
-    """What two environments measured in turns: a value of each for each round."""
+    """Values that two environments measured in turns: one of each for each round."""
 
     first: Floats
     other: Floats
@@ -161,7 +161,7 @@ def _in_words(change: float) -> str:
 
 
 def _decides(noise: float, end: End, change: float) -> str:
-    """How many more runs like these would be enough."""
+    """The number of further runs like these that would be enough."""
     if not math.isfinite(noise):
         return "measuring again decides"
     for more in range(1, _MOST_RUNS):
@@ -268,7 +268,7 @@ def _doubted(one: Judgement) -> Judgement:
 
 
 def _why_not_compared(pair: Pair) -> Judgement | None:
-    """Why two sets cannot be compared; two that have no history beside them are, if they can tell their noise."""
+    """The reason against comparing two sets. Two without a history are compared if they can tell their noise."""
     known = np.concatenate([pair.history, pair.before])
     question = Question(known, pair.after, pair.rules, pair.before)
     if unjudged := _why_unjudged(question):

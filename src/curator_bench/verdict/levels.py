@@ -33,7 +33,7 @@ _SHORTEST_MOVED = 7
 NEAR = 10
 """As many runs on each side of a cut say how large it is, and how clear."""
 _COST = 3.5
-"""Of a further cut, in squares of the noise, times the logarithm of the length."""
+"""Price of a further cut, in squares of the noise, times the logarithm of the length."""
 _FARTHEST = 150
 _NEIGHBOURS = 7
 _STANDS_OUT = 3.0
@@ -44,9 +44,9 @@ _SIDE = 25
 _CERTAIN = 11.0
 """A score: one in 60,000, as there are many places for a cut."""
 _CLEAR = 0.93
-"""Of the pairs of one of the ten runs before and one of the ten since, this share must be in order."""
+"""This share of the pairs of one of the ten runs before and one of the ten since must be in order."""
 _AS_CLEAR = 0.001
-"""What being further apart weighs at the end, where two places are equally clear."""
+"""Weight of being further apart at the end, where two places are equally clear."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class _Sides:
-    """Where each of many cuts is: in which row, at which run, and where the levels before and after it end."""
+    """The places of many cuts: row, run, and the ends of the levels before and after."""
 
     row: Ints
     start: Ints

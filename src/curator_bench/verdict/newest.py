@@ -38,24 +38,24 @@ TAIL = (1 - CONFIDENCE) / 2
 _NO_OUTLIERS = 6.25
 """One in 500: so unlikely must it be that all newest runs are outliers. Most histories have none."""
 _CLEAR_OF_FEW, _CLEAR = 0.93, 0.85
-"""Of pairs of a run of the nearest ten and a newest one this share must be in order, where there are two or three
-newest, and where there are more."""
+"""This share of the pairs of one of the nearest ten runs and a newest one must be in order: with up to three newest
+runs, and with more."""
 _SUDDEN = 0.6
 """So much of the shift must be between the nearest ten runs and the newest; the rest is drift."""
 _LEAST = {3: 0.06, 5: 0.045}
 _LEAST_OF_MORE = 0.033
-"""What up to three runs show must be 6 %, up to five 4.5 %: smaller changes often pass. So with the usual effect that
-counts, 3 %; where less counts, in proportion less."""
+"""A change must be 6 % in up to three runs, 4.5 % in up to five, as smaller changes often pass. That is with the usual
+effect that counts, 3 %; where less counts, it is less in proportion."""
 # A history without outliers may have them yet: so many are added to those it had, and to all its runs so many.
 _OUTLIERS_TO_EXPECT, _RUNS_TO_EXPECT = 0.3, 10.0
 _MOST_OUTLIERS = 0.5
 _ELSEWHERE = 0.1
-"""What an outlier counts that was not where the newest runs are: the next may be anywhere."""
+"""Weight of an outlier that was not where the newest runs are: the next may be anywhere."""
 _ALIKE = 0.7
 """An outlier of this part of the size is one like it."""
 _MANY_TIMES = 8.0
 _ALONE = 0.8
-"""What is 80 % more, and so many times as far away as anything the history has shown, is not explained away."""
+"""A run is no outlier if it is 80 % more, and so many times as far away as anything the history has shown."""
 _FEW_OUTLIERS = 6
 _WAYS = np.array([[math.comb(runs, some) for some in range(_FEW_OUTLIERS + 1)] for runs in range(BLOCK + 1)])
 _FARTHER, _LONGEST_EXCURSION = 2.0, 12
@@ -73,12 +73,12 @@ class Weighed(NamedTuple):
     holds: Bools
     """They are on a new level: that is certain, clear, sudden and large enough."""
     history: Ints
-    """How many runs tell the noise."""
+    """The number of runs that tell the noise."""
     level: Floats
     """The level before."""
     shift: Floats
     reach: Floats
-    """How far from `shift` the true one may be."""
+    """The true shift is this near to `shift`, 95 times in 100."""
     noise: Floats
     chance: Floats
     """Score of the chance that ordinary scatter makes the newest runs differ as much, in this direction."""
@@ -129,7 +129,7 @@ def weigh(level_runs: Floats, newest: Floats, effects: Effects, earlier: Floats,
 
 
 def _farthest_excursion(past: Floats, counts: Floats) -> Floats:
-    """How far away half of as many runs in a row have been at once before they went back."""
+    """The largest distance that half of as many runs in a row had at once before they went back."""
     farthest = np.zeros(len(past))
     for count in range(2, _LONGEST_EXCURSION + 1):
         rows = np.flatnonzero(counts == count)
@@ -197,7 +197,7 @@ def _as_outliers(
 
 
 def _score_of_rate(outliers: Floats, runs: Floats) -> Floats:
-    """Of the chance that a run is such an outlier, of which the history had so many."""
+    """Score of the chance that a run is such an outlier, of which the history had so many."""
     rate = (outliers + _OUTLIERS_TO_EXPECT) / (runs + _RUNS_TO_EXPECT)
     score: Floats = -np.log(np.minimum(rate, _MOST_OUTLIERS))
     return score

@@ -1,4 +1,4 @@
-"""How a metric scatters while nothing changes: its level, its noise, and how much a run resembles the one before.
+"""Estimates how a metric scatters while nothing changes: level, noise, and the correlation of neighbours.
 
 All works on many rows at once; a row is a stretch of runs, the oldest first, with NaN where there is none.
 """
@@ -17,7 +17,7 @@ from curator_bench.verdict.distributions import Bools, Floats, Ints, variance_of
 BLOCK = 50
 """At most so many runs make up a level: a drift of 1 % in 50 runs hardly moves what is not older than this."""
 LEAST_NOISE = 0.001
-"""Nothing that is measured repeats itself better than to 0.1 %; what does is not infinitely certain of it."""
+"""Measurements do not repeat themselves better than to 0.1 %; those that do are not infinitely certain of it."""
 OUTLIER = 3.0
 """In noises from the level: what is further away is an outlier."""
 _CLIP = 2.5
@@ -70,7 +70,7 @@ class Effects:
         return Effects(self.fraction[rows], self.is_log[rows])
 
     def least(self, level: Floats) -> Floats:
-        """How far from each level a value is that is larger by the fraction."""
+        """Distance from each level to a value that is larger by the fraction."""
         least: Floats = np.where(self.is_log, np.log1p(self.fraction), self.fraction * np.abs(level))
         return least
 
@@ -88,13 +88,13 @@ def after(table: Floats, rows: Ints, start: Ints, most: Ints, count: int) -> Flo
 
 
 def known(values: Floats) -> Floats:
-    """How many values each row has."""
+    """The number of values of each row."""
     count: Floats = np.sum(~np.isnan(values), axis=-1).astype(np.float64)
     return count
 
 
 def median(values: Floats) -> Floats:
-    """Of each row, NaN of one without values; numpy's own takes ten times as long for few rows."""
+    """Median of each row, NaN of one without values; numpy's own takes ten times as long for few rows."""
     ordered = np.sort(values, axis=-1)
     middle = (known(values)[..., None] - 1) / 2
     places = np.concatenate([np.floor(middle), np.ceil(middle)], axis=-1).astype(np.intp)
@@ -103,13 +103,13 @@ def median(values: Floats) -> Floats:
 
 
 def mean(values: Floats) -> Floats:
-    """Of each row, NaN of one without values."""
+    """Mean of each row, NaN of one without values."""
     found: Floats = np.nansum(values, axis=-1) / known(values)
     return found
 
 
 def share_in_order(first: Floats, second: Floats) -> Floats:
-    """Of all pairs of a value of the first and one of the second, how many are further up in the second."""
+    """The share of all pairs of a value of the first and one of the second that is further up in the second."""
     apart = second[:, None, :] - first[:, :, None]
     pairs = np.maximum(known(first) * known(second), 1)
     share: Floats = (np.sum(apart > 0, axis=(1, 2)) + 0.5 * np.sum(apart == 0, axis=(1, 2))) / pairs
@@ -124,12 +124,12 @@ def clipped(values: Floats, noise: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """What the runs of each row say of their scatter."""
+    """The scatter of each row."""
 
     level: Floats
     spread: Floats
     kept: Bools
-    """Which values are no outliers."""
+    """True for values that are no outliers."""
     correlation: Floats
 
     @property
@@ -139,13 +139,13 @@ class Noise:
 
     @property
     def freedom(self) -> Floats:
-        """Of the estimate of the spread: correlated runs tell less of it."""
+        """Degrees of freedom of the spread: correlated runs tell less of it."""
         tells = (1 - self.correlation**2) / (1 + self.correlation**2)
         return np.maximum((self.count - 1) * tells, 2.0)
 
     @property
     def variance(self) -> Floats:
-        """Of one run. What is seen around a level is less than that where runs are correlated."""
+        """Variance of one run. Correlated runs show less than that around their level."""
         seen = 1 - variance_of_mean(self.count, self.correlation)
         return self.spread**2 * (1 - 1 / np.maximum(self.count, 2)) / np.maximum(seen, 0.3)
 

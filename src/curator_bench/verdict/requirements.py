@@ -1,4 +1,4 @@
-"""Whether a run's metrics satisfy its requirements: every bound of every one of them, not only the first that fails.
+"""Checks the metrics of a run against every bound of its requirements, not only up to the first that fails.
 
 Numbers are compared as they are written: 0.98 is within 0.01 of 0.97, and 2**70 is not 2**70 + 1. `max_regression` and
 `max_drift` are left to `gates`, but for a metric that is not there.

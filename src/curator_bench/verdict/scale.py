@@ -21,7 +21,7 @@ _FARTHEST = 1e12
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How values of one metric become distances; `unit` is their usual size where they are not always positive."""
+    """Turns values of one metric into distances; `unit` is their usual size where they are not always positive."""
 
     unit: float | None = None
 
@@ -35,7 +35,7 @@ class Scale:
         return math.exp(min(place, _LARGEST)) if self.unit is None else place * self.unit
 
     def least_shift(self, level: Floats, fraction: float) -> Floats:
-        """How far from each level a value is that is larger by this fraction."""
+        """Distance from each level to a value that is larger by this fraction."""
         return np.full_like(level, math.log1p(fraction)) if self.unit is None else fraction * np.abs(level)
 
     def fraction(self, distance: float, level: float) -> float:

@@ -31,12 +31,12 @@ class Side(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Hunt:
-    """What is asked of all commits: how large a difference matters, and when it is looked at the runs of a commit."""
+    """The question for all commits: the size of a difference that matters, and the looks at the runs of a commit."""
 
     better: Better
     min_effect: float
     steps: int
-    """Of how many commits it will have to be decided."""
+    """The number of commits that have to be decided."""
     first: int = 5
     most: int = 30
 
@@ -54,7 +54,7 @@ class Hunt:
 
     @property
     def end_chance(self) -> float:
-        """How likely a look at the ends may be wrong. They have half of the budget."""
+        """The chance that a look at the ends may be wrong. They have half of the budget."""
         return ERROR_BUDGET / 2 / len(self.end_looks())
 
     @property
@@ -63,7 +63,7 @@ class Hunt:
 
 
 def difference_of(good: Floats, bad: Floats, hunt: Hunt) -> tuple[Word, Change]:
-    """Whether the bad end is worse than the good one by as much as matters."""
+    """True if the bad end is worse than the good one by as much as matters."""
     change = change_between(good[-BLOCK:], bad[-BLOCK:], confidence=1 - 2 * hunt.end_chance)
     worse = _worse(change, hunt)
     low, high = sorted(_worse_by(bound, hunt) for bound in change.interval)
@@ -75,7 +75,7 @@ def difference_of(good: Floats, bad: Floats, hunt: Hunt) -> tuple[Word, Change]:
 
 
 def side_of(runs: Floats, good: Floats, bad: Floats, hunt: Hunt, *, is_last: bool = False) -> Side:
-    """Which of the two ends these runs are like.
+    """The end that these runs are like.
 
     They are compared with the middle between the ends. Where they are in the middle at the last look, more than one
     change lies between the ends: whatever is surely worse than the good end is bad, for the first of these changes.
@@ -116,7 +116,7 @@ def _worse_by(fraction: float, hunt: Hunt) -> float:
 
 
 def steps_between(commits: int) -> int:
-    """How many of so many commits bisecting has to try; one more for commits that cannot be judged."""
+    """The number of commits that bisecting has to try; one more for commits that cannot be judged."""
     return math.ceil(math.log2(max(commits, 2))) + 1
 
 
