@@ -138,8 +138,21 @@ def test_what_is_secret_in_urls_is_hidden_though_nobody_knows_it() -> None:
         "http://x/?a=1&api%5Fkey=zzz&b=2": "http://x/?a=1&api%5Fkey=***&b=2",
         "s3://b/k?X-Amz-Signature=abc&sig=d": "s3://b/k?X-Amz-Signature=***&sig=***",
         "Server=h;Password=abc": "Server=h;Password=***",
+        "Password=abc;Server=h": "Password=***",
+        "host=h user=me password=p/w@x dbname=d": "host=h user=me password=*** dbname=d",
+        "psql 'host=h password=abc'": "psql 'host=h password=***'",
+        "host=h password='a b' dbname=d": "host=h password=*** dbname=d",
+        "env DB_PASSWORD=abc HF_TOKEN=def run": "env DB_PASSWORD=*** HF_TOKEN=*** run",
     }
-    plain = ["http://h:8080/a@b", "ssh://git@github.com:x/y", "http://[::1]:80/x", "http://x/?monkey=1&max_tokens=8"]
+    plain = [
+        "key=name",
+        "token=None",
+        "max_tokens=8 tokenizer=bpe",
+        "http://h:8080/a@b",
+        "ssh://git@github.com:x/y",
+        "http://[::1]:80/x",
+        "http://x/?monkey=1&max_tokens=8",
+    ]
     assert {text: Mask().hide(text) for text in hidden} == hidden
     assert [Mask().hide(text) for text in plain] == plain
 

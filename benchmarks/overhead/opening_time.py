@@ -27,7 +27,7 @@ print(json.dumps({{"wall_ms": 1000 * wall, "cpu_ms": 1000 * cpu, "alembic_module
 IMPORTING = "import sqlalchemy"
 OPENING = """
 from curator_bench.store.database import database_url, open_for_writing
-from curator_bench.store.orphans import Here
+from curator_bench.store.dead_runs import Here
 open_for_writing(database_url(sys.argv[1]), here=Here("here", "a-boot", lambda pid: None))
 """
 

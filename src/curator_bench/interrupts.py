@@ -42,25 +42,25 @@ def heeded(*, is_worker: bool = False) -> Iterator[None]:
         return
     global _state
     _state = _State()
-    signal.signal(signal.SIGINT, _take)
+    signal.signal(signal.SIGINT, _on_signal)
     if is_worker:
         unblock()
     try:
         yield
     finally:
-        if signal.getsignal(signal.SIGINT) is _take:
+        if signal.getsignal(signal.SIGINT) is _on_signal:
             signal.signal(signal.SIGINT, signal.SIG_IGN if _ends_with_pytest() else signal.default_int_handler)
 
 
 def give_back() -> None:
     """Restore Python's handler, unless Ctrl-C was pressed already."""
-    if signal.getsignal(signal.SIGINT) is _take and not _state.asked:
+    if signal.getsignal(signal.SIGINT) is _on_signal and not _state.asked:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def block_while_workers_start() -> None:
     """Block Ctrl-C for workers that start, until they can handle it: their imports must not be interrupted."""
-    if signal.getsignal(signal.SIGINT) is _take:
+    if signal.getsignal(signal.SIGINT) is _on_signal:
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
 
 
@@ -73,7 +73,7 @@ def _is_main_thread() -> bool:
     return threading.current_thread() is threading.main_thread()
 
 
-def _take(number: int, frame: object) -> None:
+def _on_signal(number: int, frame: object) -> None:
     _state.asked += 1
     if _state.asked >= _AT_ONCE:
         raise KeyboardInterrupt

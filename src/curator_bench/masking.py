@@ -37,6 +37,8 @@ _URL_CREDENTIALS = re.compile(
 _QUOTED_URL_CREDENTIALS = re.compile(r"(?i)(%3a%2f%2f(?:[^/\s:&%]|%25){0,200}%3a)[^\s&]{1,500}?(?=%40)")
 _URL_TOKEN = re.compile(r"(?:(?<=https://)|(?<=http://))[^/\s:@]{16,}(?=(?::(?:x-oauth-basic)?)?@)")
 _URL_PARAMETER = re.compile(r"([?&;])([^=&;?\s]{1,100})=[^&\s#]+")
+# As libpq and shells write it: host=h password='a b', DB_PASSWORD=x
+_ASSIGNMENT = re.compile(r"""(?<![^\s'"])([A-Za-z_][\w-]{2,60})=('[^'\n]{1,200}'|[^\s'"]+)""")
 _UNCHANGED = re.compile("[A-Za-z0-9]+")
 _PASSWORD_OF_URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://[^/\s:\[]*:(.*)@")
 
@@ -101,7 +103,9 @@ class Mask:
             text = _URL_CREDENTIALS.sub(rf"\1:{HIDDEN}@", text)
         if "%2F%2F" in text or "%2f%2f" in text:
             text = _QUOTED_URL_CREDENTIALS.sub(rf"\1{HIDDEN}", text)
-        return _URL_PARAMETER.sub(_without_secret, text) if "=" in text else text
+        if "=" in text:
+            text = _ASSIGNMENT.sub(_without_assigned, _URL_PARAMETER.sub(_without_secret, text))
+        return text
 
     def hide_lines(self, lines: Iterable[str]) -> list[str]:
         """Mask the lines of a text; a secret may span several lines."""
@@ -128,6 +132,11 @@ def _without_secret(parameter: re.Match[str]) -> str:
     name = unquote(parameter[2])
     is_secret = is_secret_name(name) or name.lower().endswith(("sig", "signature"))
     return f"{parameter[1]}{parameter[2]}={HIDDEN}" if is_secret else parameter[0]
+
+
+def _without_assigned(found: re.Match[str]) -> str:
+    is_secret = is_secret_option(found[1]) and found[2].lower() not in _NO_SECRETS
+    return f"{found[1]}={HIDDEN}" if is_secret else found[0]
 
 
 @functools.lru_cache(maxsize=64)

@@ -40,7 +40,7 @@ def pytest_load_initial_conftests() -> Generator[None, None, None]:
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
     report = yield
-    if report.failed and (advice := clashes.clash_told_in(report.longreprtext)):
+    if report.failed and (advice := clashes.clash_in_text(report.longreprtext)):
         report.longrepr = advice
     return report
 
@@ -142,8 +142,8 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     if call.when == "call" and bench_items.UNJUDGED in item.stash:
-        from curator_bench.runner.judging import settle
+        from curator_bench.runner.judging import judge_by_outcome
 
-        settle(item, call, report)
+        judge_by_outcome(item, call, report)
     bench_items.attach_run(item, report)
     return report

@@ -72,7 +72,7 @@ class Gated:
                 session = SessionRecord(name, "r", uuid.uuid4().hex, commit=commit or f"{night:040x}", branch=branch)
                 end = RunEnd(Verdict.PASSED, start.start, metrics={metric: value})
                 found.append(FoundRun(StoredRun(session, None, start, end), Place("", 0)))
-            Importer(database).take_in(found)
+            Importer(database).add(found)
 
     def definition(self) -> str | None:
         file = self.project.folder / "matrix.yaml"

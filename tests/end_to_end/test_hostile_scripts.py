@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from end_to_end.conftest import Outcome, Project
 
 ATTACKS = """
-import json, os, shutil, sys
+import json, os, shutil, socket, sys
 from pathlib import Path
 
 act, victim = sys.argv[1], Path(sys.argv[2])
@@ -69,6 +69,23 @@ elif act == "leaves a pipe as metrics":
 elif act == "leaves pipes":
     for name in OF_THE_RUN:
         put(entry / name, os.mkfifo)
+elif act == "leaves sockets":
+    for name in OF_THE_RUN:
+        put(entry / name, lambda path: (os.chdir(path.parent), socket.socket(socket.AF_UNIX).bind(path.name)))
+elif act == "leaves endless files":
+    for name in OF_THE_RUN:
+        put(entry / name, lambda path: path.touch() or os.truncate(path, 1 << 42))
+elif act == "leaves odd names":
+    for folder in (entry, entry / "scratch", entry / "artifacts", results):
+        for name in (b"new\\nline", b"\\xff\\xed\\xa0\\x80", b"\\x1b[31m", b"-rf", b"a" * 255):
+            folder.mkdir(exist_ok=True)
+            open(os.path.join(os.fsencode(folder), name), "w").close()
+elif act == "leaves a deep tree":
+    os.makedirs(entry / "scratch", exist_ok=True)
+    os.chdir(entry / "scratch")
+    for _ in range(1500):
+        os.mkdir("a" * 50)
+        os.chdir("a" * 50)
 elif act == "leaves pipes for all":
     for name in OF_THE_SESSION:
         put(session / name, os.mkfifo)
@@ -77,10 +94,11 @@ elif act == "removes the session":
     results.mkdir(parents=True)
 finish()
 """
-ACTS = (
-    *("links scratch", "links files", "links folders", "links its folder", "links its results"),
-    *("leaves a pipe as metrics", "leaves pipes", "leaves pipes for all"),
+HARMLESS = (
+    *("links scratch", "links files", "links folders", "leaves pipes", "leaves sockets"),
+    *("leaves endless files", "leaves odd names", "leaves a deep tree"),
 )
+ACTS = (*HARMLESS, "links its folder", "links its results", "leaves a pipe as metrics", "leaves pipes for all")
 
 
 class Attacked:
@@ -126,8 +144,8 @@ def test_nothing_that_a_link_leads_to_is_changed_or_removed(attacked: Attacked) 
     assert sorted(path.name for path in attacked.victim.iterdir()) == ["file", "folder", "logs"]
 
 
-@pytest.mark.parametrize("act", ["links scratch", "links files", "links folders", "leaves pipes"])
-def test_a_run_with_links_and_pipes_in_its_folder_is_judged_as_any_other(attacked: Attacked, act: str) -> None:
+@pytest.mark.parametrize("act", HARMLESS)
+def test_a_run_with_links_pipes_and_the_like_in_its_folder_is_judged_as_any_other(attacked: Attacked, act: str) -> None:
     assert attacked.of(act)["verdict"] == "passed", attacked.outcome.output
     folder = attacked.project.session_dir / act.replace(" ", "_")
     for name in ("results.json", "results.jsonl", "status.json"):

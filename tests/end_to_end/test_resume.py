@@ -316,7 +316,7 @@ def _verdict(folder: Path) -> str:
 
 KILLED_WHERE = """
 import os, signal
-from curator_bench.runner import reporting
+from curator_bench.runner import run_records
 
 def dies(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)
@@ -338,8 +338,8 @@ def lines_of(project: Project, name: str) -> list[dict[str, object]]:
     [
         ("curator_bench.runner.judging.judge_of", True),
         ("curator_bench.runner.recording.finish_row", True),
-        ("curator_bench.runner.reporting.publish", False),
-        ("curator_bench.runner.reporting.add_lines", False),
+        ("curator_bench.runner.run_records.publish", False),
+        ("curator_bench.runner.run_records.add_lines", False),
     ],
 )
 def test_a_file_that_says_passed_is_right_wherever_pytest_is_killed(

@@ -24,10 +24,10 @@ from curator_bench.fleet.code_shipping import (
     what_to_send,
 )
 from curator_bench.fleet.gpus import GpuWatch
-from curator_bench.fleet.messages import Node, NodeNames, Slice, Where
+from curator_bench.fleet.messages import Node, NodeNames
 from curator_bench.fleet.quarantine import Quarantine
 from curator_bench.fleet.slices import capacity, fits, largest, slice_of, within
-from curator_bench.values import Cause, Plan, RaySettings, Verdict
+from curator_bench.values import Cause, Plan, RaySettings, Slice, Verdict, Where
 
 GIB = 1 << 30
 STAMP = "2026-01-23T14:30:00+00:00"
@@ -90,7 +90,7 @@ def test_messages_tell_memory_in_gib() -> None:
 def test_a_gpu_that_nobody_could_look_at_is_a_warning() -> None:
     watch = GpuWatch({"CUDA_VISIBLE_DEVICES": "0"}, is_shared=False, threshold=None)
     watch.check()
-    assert "no NVIDIA driver answers" in watch.seen(failed_before_it_began(plan(), "", Cause.GPU)).warnings[0]
+    assert "no NVIDIA driver answers" in watch.with_gpus(failed_before_it_began(plan(), "", Cause.GPU)).warnings[0]
 
 
 @pytest.mark.parametrize("count", [1, 2, 8])

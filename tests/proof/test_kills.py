@@ -47,7 +47,7 @@ def test_ctrl_c_once_or_twice_at_any_moment_is_one_message_and_leaves_nothing(ki
     """From the moment that the bench has taken Ctrl-C over, while Ray starts included."""
     killing.matrix(killing.entry("one", 1, ""), killing.entry("two", 60), ray=RAY)
     chance = at_random(number)
-    with killing.running("--benchmark") as process:
+    with killing.running("--benchmark", *(("-n2",) if number % 4 > 1 else ())) as process:
         _wait_for_process(killing, "guard_program")
         sleep(chance.uniform(0, 10))
         killing.look()

@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 
-from curator_bench.fleet.messages import Slice, Where
 from curator_bench.runner.conductor import Conductor, Job
 from curator_bench.runner.policy import Allowance, Decision, GateState, Spent
 from curator_bench.runner.runner import Event, Order
 from curator_bench.runner.simulated_runner import SimulatedRunner
-from curator_bench.values import Entry, MatrixFile, Place, Plan, RunResult, Verdict
+from curator_bench.values import Entry, MatrixFile, Place, Plan, RunResult, Slice, Verdict, Where
 
 STAMP = "2026-01-23T14:30:00+00:00"
 FILE = MatrixFile("/m/matrix.yaml", "/m")

@@ -11,10 +11,10 @@ import pytest
 from curator_bench.errors import ClusterError
 from curator_bench.fleet import messages
 from curator_bench.fleet.fleet import Fleet
-from curator_bench.fleet.messages import Began, Broken, Ended, Lost, Node, Nodes, Request, Slice, Where
+from curator_bench.fleet.messages import Broken, Lost, Node, Nodes, Request
 from curator_bench.runner.fleet_runner import FleetRunner
 from curator_bench.runner.runner import Event, Order, Refused
-from curator_bench.values import Cause, Plan, RunResult, Verdict
+from curator_bench.values import Began, Cause, Ended, Plan, RunResult, Slice, Verdict, Where
 
 STAMP = "2026-01-23T14:30:00+00:00"
 
@@ -78,8 +78,8 @@ def order(uid: str, needs: Slice | None = None, **more: object) -> Order:
     return Order(plan, needs or Slice(), **more)  # type: ignore[arg-type]
 
 
-def ended(uid: str, place: Where, verdict: Verdict = Verdict.PASSED, cause: Cause | None = None) -> messages.Ended:
-    return messages.Ended(uid, RunResult(uid, verdict, STAMP, STAMP, 1.0, cause=cause), place)
+def ended(uid: str, place: Where, verdict: Verdict = Verdict.PASSED, cause: Cause | None = None) -> Ended:
+    return Ended(uid, RunResult(uid, verdict, STAMP, STAMP, 1.0, cause=cause), place)
 
 
 def events_of(runner: FleetRunner, most: int = 20) -> list[Event]:

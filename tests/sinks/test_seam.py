@@ -20,7 +20,7 @@ from sinks.conftest import told, tried_twice, wait_for
 
 from curator_bench.masking import Mask
 from curator_bench.sinks import Sink, SinkConfig, journal
-from curator_bench.sinks.courier import Courier
+from curator_bench.sinks.delivery import Delivery
 from curator_bench.sinks.sink import Context
 from curator_bench.sinks.state import keep_newest
 from curator_bench.values import RunRecord, Session, Verdict
@@ -291,17 +291,17 @@ def test_a_queue_that_is_full_keeps_nobody_waiting(tmp_path: Path, monkeypatch: 
             go_on.wait(60)
 
     go_on = threading.Event()
-    monkeypatch.setattr("curator_bench.sinks.courier.MOST_WAITING", 3)
+    monkeypatch.setattr("curator_bench.sinks.delivery.MOST_WAITING", 3)
     ignored = lambda *given: None  # noqa: E731
     context = Context("stuck", tmp_path, tmp_path, ignored, ignored)
     kept = journal.Journal(tmp_path / "stuck.jsonl", "i")
-    courier = Courier("stuck", lambda _: Stuck(SinkConfig(), context), kept, 60, Mask())
-    courier.start(Session("s", str(tmp_path), "i"), {})
+    delivery = Delivery("stuck", lambda _: Stuck(SinkConfig(), context), kept, 60, Mask())
+    delivery.start(Session("s", str(tmp_path), "i"), {})
     for name in "abcdef":
-        courier.tell(RunRecord(name=name, nodeid=name, verdict=Verdict.PASSED, duration_s=1.0))
-    courier.leave()
+        delivery.tell(RunRecord(name=name, nodeid=name, verdict=Verdict.PASSED, duration_s=1.0))
+    delivery.leave()
     go_on.set()
-    assert "more than 3 messages are waiting; further ones are left for later" in courier.account.reasons
+    assert "more than 3 messages are waiting; further ones are left for later" in delivery.account.reasons
     (left,) = journal.read(tmp_path / "stuck.jsonl")
     assert [one.name for one in left.told.values()] == list("abcdef")  # type: ignore[union-attr]
 

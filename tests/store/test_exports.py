@@ -98,7 +98,7 @@ def test_what_was_exported_and_taken_in_elsewhere_is_the_same(
     with database.writing() as connection:  # which is not exported
         connection.exec_driver_sql("DELETE FROM test_run WHERE verdict = 'running'")
     assert len(file.read_text().splitlines()) == 6
-    assert Importer(other).take_in(format_of(file, combine).read(file)) == Imported(added=6)
+    assert Importer(other).add(format_of(file, combine).read(file)) == Imported(added=6)
     assert content(other) == content(database)
 
 

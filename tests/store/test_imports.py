@@ -36,7 +36,7 @@ Content = Callable[[Database], dict[str, Any]]
 
 
 def take_in(database: Database, path: Path) -> Imported:
-    return Importer(database).take_in(format_of(path, combine).read(path))
+    return Importer(database).add(format_of(path, combine).read(path))
 
 
 def lines(path: Path, *documents: Any) -> Path:

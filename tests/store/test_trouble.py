@@ -20,7 +20,7 @@ from curator_bench.store import unrecorded
 from curator_bench.store.database import WRITE_PATIENCE_S, Database, database_url, open_for_writing
 from curator_bench.store.recorder import Recorder
 from curator_bench.store.records import StoredRun
-from curator_bench.store.rows import Place, join_invocation, join_session, take_in
+from curator_bench.store.rows import Place, add_or_complete, join_invocation, join_session
 from curator_bench.values import Repeat
 
 if TYPE_CHECKING:
@@ -291,5 +291,5 @@ def test_what_was_kept_is_all_there_is_of_a_run(bench: Bench) -> None:
             session = join_session(connection, run.session)
             assert run.invocation is not None
             place = Place(session, join_invocation(connection, session, run.invocation))
-            assert take_in(connection, place, run) is expected
+            assert add_or_complete(connection, place, run) is expected
     assert {table: bench.rows(table, *columns) for table, columns in tables.items()} == written

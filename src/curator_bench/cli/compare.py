@@ -83,7 +83,7 @@ def _only_of(name: str, found: Sequence[str]) -> str:
 
 def _sides(a: str, b: str, database: str, metric: str | None) -> Sides:
     from curator_bench.cli.comparison import Sides
-    from curator_bench.store.measured import beside, only, sessions_meant
+    from curator_bench.store.measured import of_other_sessions, only, sessions_meant
 
     if _is_database(a) or _is_database(b):
         before, history, declared = _side(a, database, metric)
@@ -94,7 +94,9 @@ def _sides(a: str, b: str, database: str, metric: str | None) -> Sides:
         in_a, in_b = (set(sessions_meant(connection, named)) for named in (a, b))
     if in_a <= in_b:
         raise BenchError(f"every session of {a} is also one of {b}: there is nothing to compare")
-    return Sides(only(everything, in_a - in_b), only(everything, in_b), beside(everything, in_b, in_a), declared)
+    return Sides(
+        only(everything, in_a - in_b), only(everything, in_b), of_other_sessions(everything, in_b, in_a), declared
+    )
 
 
 def _side(named: str, database: str, metric: str | None) -> tuple[Measured, Measured, Declared]:

@@ -26,7 +26,7 @@ from curator_bench.report.site.model import (
 )
 from curator_bench.store import dashboard_queries, queries
 from curator_bench.store.all_series import RunPlace, declared_directions, required_metrics
-from curator_bench.store.measured import Measured, beside, measured, only
+from curator_bench.store.measured import Measured, measured, of_other_sessions, only
 from curator_bench.store.queries import EntryKey, PastRun, PastSession
 from curator_bench.store.records import InvocationRecord
 from curator_bench.values import Subject
@@ -118,7 +118,7 @@ class RecordedHistory:
         in_a, in_b = {self._ids[a.uid]}, {self._ids[b.uid]}
         after = only(self._measured, in_b)
         known = {measure: self._measured[measure] for measure in after}
-        sides = Sides(only(known, in_a), after, beside(known, in_b, in_a), self._declared)
+        sides = Sides(only(known, in_a), after, of_other_sessions(known, in_b, in_a), self._declared)
         return [
             ComparedFacts(
                 entry=SiteEntry(one.measure.name, one.measure.path),

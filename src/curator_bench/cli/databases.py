@@ -56,8 +56,8 @@ def writing(named: str) -> AbstractContextManager[Database]:
     import socket
 
     from curator_bench.provenance.environment import boot_id
+    from curator_bench.store.dead_runs import Here
     from curator_bench.store.opening import to_write
-    from curator_bench.store.orphans import Here
 
     return to_write(named, Here(socket.gethostname(), boot_id(), _process_start))
 

@@ -28,7 +28,7 @@ def command(files: tuple[str, ...], database: str) -> None:
     sources = [find(file) if is_store(file) else (Path(file), import_files.form(Path(file), file)) for file in files]
     mistakes: list[Mistake] = []
     with writing(database) as opened:
-        taker = Importer(opened)
+        importer = Importer(opened)
         for source in sources:
             if isinstance(source, Stored):
                 what = f"{source.shown} ({tables.how_many(len(source.names), 'file')})"
@@ -37,7 +37,7 @@ def command(files: tuple[str, ...], database: str) -> None:
                 path, form = source
                 what = f"{path} ({form.name})"
                 found = import_files.found_in(path, form, str(path))
-            taken = taker.take_in(found)
+            taken = importer.add(found)
             tables.say(f"{what}: {import_files.counts_line(taken.added, taken.completed, taken.known)}")
             import_files.print_mistakes(taken.mistakes)
             mistakes += taken.mistakes

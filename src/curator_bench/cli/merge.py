@@ -82,6 +82,6 @@ def _of_runs(found: Iterator[Found], into: Database, mistakes: list[Mistake]) ->
     from curator_bench.importing.importer import Importer
     from curator_bench.store.merge import Merged
 
-    taken = Importer(into).take_in(found)
+    taken = Importer(into).add(found)
     mistakes += taken.mistakes
     return Merged(taken.added, taken.completed, taken.known)

@@ -22,9 +22,7 @@ from curator_bench.fleet.code_shipping import Sending, Shipment, ask_nodes, runt
 from curator_bench.fleet.file_transfer import Arrivals, Piece, Problems
 from curator_bench.fleet.gpu_reservations import GpuReservations
 from curator_bench.fleet.messages import (
-    Began,
     Command,
-    Ended,
     Event,
     Kill,
     Leave,
@@ -34,13 +32,13 @@ from curator_bench.fleet.messages import (
     NotConnected,
     Notice,
     Order,
-    Progressed,
     Request,
     Reserve,
     Stop,
     name_of_node,
 )
 from curator_bench.fleet.node_task import run_on_node
+from curator_bench.values import Began, Ended, Progressed
 
 _LOOK_AT_NODES_EVERY_S = 2.0
 _TRIED_AGAIN_AFTER_S = 0.5

@@ -25,7 +25,6 @@ from curator_bench.files.json_files import tail
 from curator_bench.fleet.messages import (
     Broken,
     Command,
-    Ended,
     Event,
     Kill,
     Leave,
@@ -39,11 +38,10 @@ from curator_bench.fleet.messages import (
     Request,
     Reserve,
     Stop,
-    Where,
 )
 from curator_bench.measure.processes import Mark
 from curator_bench.package import SOURCE
-from curator_bench.values import RaySettings
+from curator_bench.values import Ended, RaySettings, Where
 
 LOCAL = "local"
 _OBJECT_STORE_BYTES = 100_000_000

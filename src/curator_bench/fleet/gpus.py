@@ -50,7 +50,7 @@ class GpuWatch:
             time.sleep(_LOOK_EVERY_S)
         return busy
 
-    def seen(self, result: RunResult) -> RunResult:
+    def with_gpus(self, result: RunResult) -> RunResult:
         """Add to a result the GPUs it had, and a warning for memory that was not freed."""
         warnings = [] if self._is_shared else self._not_given_back()
         if self._is_blind:
@@ -61,11 +61,11 @@ class GpuWatch:
 
     def _not_given_back(self) -> list[str]:
         deadline = time.monotonic() + _FREED_WITHIN_S
-        while (grown := self._grown()) and time.monotonic() < deadline:
+        while (grown := self._not_freed()) and time.monotonic() < deadline:
             time.sleep(_LOOK_EVERY_S)
         return [f"after the run, {gpu}, more than before it" for gpu in grown]
 
-    def _grown(self) -> list[GpuInUse]:
+    def _not_freed(self) -> list[GpuInUse]:
         now = busy_gpus(-1.0, self._environ) if self._before else []
         return [
             gpu for gpu in now if gpu.used_bytes > self._before.get(gpu.uuid, gpu.used_bytes) + _SLACK * gpu.total_bytes

@@ -4,31 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from curator_bench.fleet.code_shipping import Shipment
-from curator_bench.values import Plan, RunResult
+from curator_bench.values import Began, Ended, Plan, Progressed, Slice, Where, amount_text
 
-_GIB = 1 << 30
 _SHOWN_OF_AN_ID = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Slice:
-    """The resources of a node that one run gets, as its Ray task requests them."""
-
-    num_cpus: float = 1.0
-    num_gpus: float = 0.0
-    memory: int | None = None
-    resources: Mapping[str, float] = field(default_factory=dict)
-
-    def amounts(self) -> dict[str, float]:
-        """By Ray's names for resources, all amounts that are not zero."""
-        asked = {"CPU": self.num_cpus, "GPU": self.num_gpus, "memory": float(self.memory or 0), **self.resources}
-        return {name: amount for name, amount in asked.items() if amount}
-
-    def __str__(self) -> str:
-        return ", ".join(_shown(name, amount) for name, amount in self.amounts().items()) or "nothing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +24,7 @@ class Node:
     """Name for the user if the host has several nodes."""
 
     def __str__(self) -> str:
-        told = ", ".join(_shown(name, amount) for name, amount in self.resources.items() if _is_shown(name))
+        told = ", ".join(amount_text(name, amount) for name, amount in self.resources.items() if _is_shown(name))
         return f"{self.name or self.host} ({told})"
 
 
@@ -72,10 +53,6 @@ class NodeNames:
         return name_of_node(where.host, where.node, self._of_host.get(where.host, ()))
 
 
-def _shown(name: str, amount: float) -> str:
-    return f"{name}: {amount / _GIB:.4g} GiB" if name == "memory" else f"{name}: {amount:g}"
-
-
 def _is_shown(name: str) -> bool:
     return not name.startswith("node:") and name != "object_store_memory"
 
@@ -98,22 +75,6 @@ class Order:
     @property
     def uid(self) -> str:
         return self.plan.uid
-
-
-@dataclass(frozen=True, slots=True)
-class Where:
-    """The place of a run: node, GPUs, process."""
-
-    node: str
-    host: str
-    gpus: tuple[str, ...] = ()
-    machine_id: str = ""
-    pid: int = 0
-    name: str = ""
-    """Name for the user: the host, with the node's id if the host has several."""
-
-    def __str__(self) -> str:
-        return self.name or self.host
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,31 +136,6 @@ class NotConnected:
     """The driver could not connect. No event follows."""
 
     reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Began:
-    """A run has begun. `where` is its place in a fleet; None stands for this process."""
-
-    uid: str
-    where: Where | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Progressed:
-    """News of a run. `status` is the content of its status.json."""
-
-    uid: str
-    status: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """A run has ended, and its files are in its folder at home."""
-
-    uid: str
-    result: RunResult
-    where: Where | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,10 +25,10 @@ from curator_bench.execution.workbench import Workbench
 from curator_bench.fleet.code_shipping import Shipment, Unpacked, relocated, unpacked
 from curator_bench.fleet.file_transfer import Piece, Problems, send_home, warning_of
 from curator_bench.fleet.gpus import GpuWatch
-from curator_bench.fleet.messages import Order, Where
+from curator_bench.fleet.messages import Order
 from curator_bench.fleet.slices import within
 from curator_bench.provenance.environment import machine_id
-from curator_bench.values import Cause, Plan, RunResult
+from curator_bench.values import Cause, Plan, RunResult, Where
 
 _EVERY_S = 1.0
 _ANSWERS_WITHIN_S = 10.0
@@ -110,7 +110,7 @@ def _run(plan: Plan, order: Order, where: Where, bench: Workbench) -> RunResult:
         result = failed_before_it_began(plan, str(error), Cause.GPU)
     except Interrupted as stop:
         result = stop.result
-    return watch.seen(result) if watch is not None else result
+    return watch.with_gpus(result) if watch is not None else result
 
 
 class Messenger:

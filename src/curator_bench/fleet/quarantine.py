@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from curator_bench.fleet.messages import Node, Where
-from curator_bench.values import Cause
+from curator_bench.fleet.messages import Node
+from curator_bench.values import Cause, Where
 
 ENTRIES_WITH_ERRORS = 2
 

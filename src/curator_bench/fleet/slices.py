@@ -6,8 +6,8 @@ import math
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
-from curator_bench.fleet.messages import Node, Slice
-from curator_bench.values import Plan, RaySettings
+from curator_bench.fleet.messages import Node
+from curator_bench.values import Plan, RaySettings, Slice
 
 _CLOSE_ENOUGH = 0.999
 """A tolerance, since Ray rounds memory."""

@@ -196,7 +196,7 @@ class Bisection:
             before, runs = runs, self._known(commit)
             if len(runs.values) == len(before.values):
                 failures += _TRIES if runs.is_final else 1
-                runs = runs if runs.problem and runs.origin else replace(runs, problem=_told(runs, trouble))
+                runs = runs if runs.problem and runs.origin else replace(runs, problem=_summary_of(runs, trouble))
         return runs
 
     def _check_out(self, commit: Commit) -> None:
@@ -232,5 +232,5 @@ def _unlike(runs: Runs, good: Runs) -> str:
     return difference(runs.origin, good.origin) if runs.origin and good.origin else ""
 
 
-def _told(runs: Runs, trouble: str) -> str:
+def _summary_of(runs: Runs, trouble: str) -> str:
     return "\n".join(part for part in (runs.problem, trouble) if part) or "pytest measured nothing"

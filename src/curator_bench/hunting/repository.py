@@ -70,7 +70,7 @@ class Repository:
         """Move the checkout within the block. However it ends, the checkout returns to its branch or commit."""
         self._recover()
         self._refuse_changes()
-        stood = self._stands()
+        stood = self._position()
         with self._claimed():
             self._git("bisect", "start")
             try:
@@ -150,7 +150,7 @@ class Repository:
         finally:
             marker.unlink(missing_ok=True)
 
-    def _stands(self) -> tuple[str, str]:
+    def _position(self) -> tuple[str, str]:
         """Return the branch, which is empty if the head is detached, and the commit."""
         branch = self._run("symbolic-ref", "--quiet", "--short", "HEAD").stdout.strip()
         return branch, self.head()
@@ -159,7 +159,7 @@ class Repository:
         self._discard()
         before = self.head()
         self._git("bisect", "reset")
-        if self._stands() != stood:
+        if self._position() != stood:
             branch, sha = stood
             raise BenchError(f"{self.top} could not be restored: run `git checkout {branch or sha}` there")
         self._forget_compiled(before, stood[1])

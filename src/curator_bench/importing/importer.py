@@ -53,7 +53,7 @@ class Importer:
         self._database = database
         self._places: dict[tuple[Any, ...], Place] = {}
 
-    def take_in(self, found: Iterable[Found]) -> Imported:
+    def add(self, found: Iterable[Found]) -> Imported:
         taken = Imported()
         for batch in _in_lists(_without_mistakes(found, taken), _AT_ONCE):
             with self._database.writing(_PATIENCE_S) as connection:
@@ -90,7 +90,7 @@ class Importer:
 
     def _end(self, connection: Connection, run: FoundRun) -> bool:
         """Complete a run that was running or marked interrupted in the database."""
-        return rows.take_in(connection, self._place(connection, run), run.record)
+        return rows.add_or_complete(connection, self._place(connection, run), run.record)
 
     def _place(self, connection: Connection, run: FoundRun) -> Place:
         session, invocation = run.record.session, run.record.invocation

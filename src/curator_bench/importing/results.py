@@ -57,7 +57,7 @@ class _Line:
 
 
 @dataclass(frozen=True, slots=True)
-class _Surroundings:
+class _RunContext:
     """Facts from the files beside results.jsonl."""
 
     session_uid: str | None
@@ -72,14 +72,14 @@ def recognizes(document: Mapping[str, Any]) -> bool:
 
 
 def read(path: Path, combine: Combine) -> Iterator[Found]:
-    around: dict[str, _Surroundings] = {}
+    around: dict[str, _RunContext] = {}
     for item in _groups(path):
         if isinstance(item, Mistake):
             yield item
             continue
         session = item[0].said["session"]
         if session not in around:
-            around[session] = _surroundings(path, session)
+            around[session] = _context_of(path, session)
         yield _run(item, around[session], combine)
 
 
@@ -125,7 +125,7 @@ def _problem(said: Mapping[str, Any]) -> str | None:
     return f"{wrong[0]}: found {str(said[wrong[0]])[:_SHOWN]!r}" if wrong else None
 
 
-def _run(lines: Sequence[_Line], around: _Surroundings, combine: Combine) -> FoundRun:
+def _run(lines: Sequence[_Line], around: _RunContext, combine: Combine) -> FoundRun:
     first, last = lines[0], lines[-1]
     said = last.said
     repeats = tuple(
@@ -155,7 +155,7 @@ def _run(lines: Sequence[_Line], around: _Surroundings, combine: Combine) -> Fou
     )
 
 
-def _start(said: Mapping[str, Any], start: datetime, uid: str, around: _Surroundings) -> RunStart:
+def _start(said: Mapping[str, Any], start: datetime, uid: str, around: _RunContext) -> RunStart:
     beside = around.run if around.run is not None and around.run.name == said["name"] else Run(name="")
     return RunStart(
         name=said["name"],
@@ -170,21 +170,21 @@ def _start(said: Mapping[str, Any], start: datetime, uid: str, around: _Surround
     )
 
 
-def _session(name: str, around: _Surroundings) -> SessionRecord:
+def _session(name: str, around: _RunContext) -> SessionRecord:
     return SessionRecord(name, around.results_directory, around.session_uid or stable_uid("results", name))
 
 
-def _surroundings(path: Path, session: str) -> _Surroundings:
+def _context_of(path: Path, session: str) -> _RunContext:
     run = _run_in(path.with_name("results.json"))
     folder = next((folder for folder in path.resolve().parents if folder.name == session), None)
     if folder is None:
-        return _Surroundings(None, "", run, {})
+        return _RunContext(None, "", run, {})
     uid = None
     with suppress(OSError, ValueError):
         uid = safe_files.read_text(folder / SESSION_UID).strip()
     hosts = list((folder / "env").glob("*.json"))
     environment = _object(hosts[0]) if len(hosts) == 1 else {}
-    return _Surroundings(uid, str(folder.parent), run, environment)
+    return _RunContext(uid, str(folder.parent), run, environment)
 
 
 def _run_in(path: Path) -> Run | None:

@@ -55,7 +55,7 @@ class CpuLedger:
         """Sum the time of ended processes that is not yet in the waited-for time of a living one."""
         by_heir: dict[int, float] = defaultdict(float)
         for usage in ended.values():
-            by_heir[_heir(usage, ended)] += usage.cpu_s + usage.waited_cpu_s
+            by_heir[_living_ancestor(usage, ended)] += usage.cpu_s + usage.waited_cpu_s
         return sum(self._not_inherited(heir, last_seen_s, now, outside) for heir, last_seen_s in by_heir.items())
 
     def _not_inherited(
@@ -73,7 +73,7 @@ def _same(usage: ProcessUsage, other: ProcessUsage | None) -> bool:
     return other is not None and (usage.pid, usage.started) == (other.pid, other.started)
 
 
-def _heir(usage: ProcessUsage, ended: Mapping[int, ProcessUsage]) -> int:
+def _living_ancestor(usage: ProcessUsage, ended: Mapping[int, ProcessUsage]) -> int:
     """Nearest ancestor that is still alive."""
     passed = {usage.pid}
     parent = usage.parent

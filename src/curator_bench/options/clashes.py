@@ -18,7 +18,7 @@ def clash_in(error: ValueError) -> str | None:
     return _advice(f"ValueError: {error}", places[-1] if places else "")
 
 
-def clash_told_in(text: str) -> str | None:
+def clash_in_text(text: str) -> str | None:
     """Return the same advice from the text of an error."""
     places = re.findall(r"^(\S+):[0-9]+: in pytest_addoption", text, re.MULTILINE)
     return _advice(text, places[-1] if places else "")

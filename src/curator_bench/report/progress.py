@@ -256,7 +256,7 @@ class _Times:
 
     def note(self, nodeid: str, verdict: str, seconds: float) -> None:
         if verdict in _TOOK_ITS_TIME:
-            for name in (_kin(nodeid), ""):
+            for name in (_without_axes(nodeid), ""):
                 self._took[name][0] += seconds
                 self._took[name][1] += 1
 
@@ -265,7 +265,7 @@ class _Times:
 
     def expected(self, nodeid: str) -> float | None:
         before = self._before(nodeid)
-        known = (before.as_it_is, self._mean(_kin(nodeid)), before.otherwise, self._mean(""))
+        known = (before.as_it_is, self._mean(_without_axes(nodeid)), before.otherwise, self._mean(""))
         return next((seconds for seconds in known if seconds is not None), None)
 
     def _before(self, nodeid: str) -> Usual:
@@ -280,6 +280,6 @@ def _name(nodeid: str) -> str:
     return nodeid.partition("::")[2]
 
 
-def _kin(nodeid: str) -> str:
+def _without_axes(nodeid: str) -> str:
     """Return the node id without axis values."""
     return nodeid.partition("[")[0]

@@ -91,13 +91,13 @@ def _row(run: RunRecord, named: Sequence[str]) -> tuple[str, str, str, str]:
 
 def _metrics(run: RunRecord, named: Sequence[str]) -> str:
     required = [check.metric for check in run.requirements if not check.missing]
-    names = dict.fromkeys([*required, *named, *_telling(run.metrics)])
+    names = dict.fromkeys([*required, *named, *_shown_metrics(run.metrics)])
     chosen = [name for name in names if name in run.metrics and name not in ("is_success", "success")][:_MOST_METRICS]
     words = {check.metric: f" ({check.says})" for check in run.requirements if check.says in _SAID}
     return printable(", ".join(f"{name}={_short(run.metrics[name])}{words.get(name, '')}" for name in chosen))
 
 
-def _telling(metrics: Mapping[str, Scalar]) -> list[str]:
+def _shown_metrics(metrics: Mapping[str, Scalar]) -> list[str]:
     own = [name for name in in_order(metrics, ()) if name not in _OWN and not name.startswith("task_")]
     numbers = [name for name in own if _is_number(metrics[name])]
     return sorted(numbers, key=lambda name: not any(word in name for word in _PREFERRED))

@@ -14,7 +14,6 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from curator_bench.execution.failed import answer_for, failed_before_it_began
-from curator_bench.fleet.messages import Began, Ended, Progressed, Slice, Where
 from curator_bench.runner.policy import (
     NOTHING_SPENT,
     Allowance,
@@ -27,7 +26,7 @@ from curator_bench.runner.policy import (
     next_step,
 )
 from curator_bench.runner.runner import Event, Order, Refused, Runner
-from curator_bench.values import Entry, Plan, RunResult, Verdict
+from curator_bench.values import Began, Ended, Entry, Plan, Progressed, RunResult, Slice, Verdict, Where
 
 _STOPS_WITHIN_S = 10.0
 _TICK_S = 0.5

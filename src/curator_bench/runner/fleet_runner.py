@@ -14,11 +14,11 @@ from curator_bench.errors import ClusterError
 from curator_bench.execution.failed import answer_for
 from curator_bench.fleet import messages
 from curator_bench.fleet.fleet import Fleet
-from curator_bench.fleet.messages import Began, Broken, Ended, Lost, Node, Nodes, Progressed, Request, Slice, Where
+from curator_bench.fleet.messages import Broken, Lost, Node, Nodes, Request
 from curator_bench.fleet.quarantine import Quarantine
 from curator_bench.fleet.slices import capacity, fits, largest
 from curator_bench.runner.runner import Event, Order, Refused
-from curator_bench.values import Cause, RunResult, Verdict
+from curator_bench.values import Began, Cause, Ended, Progressed, RunResult, Slice, Verdict, Where
 
 _LOOKS_EVERY_S = 0.5
 _QUEUED_FOR_NODES_TO_COME = 64
@@ -36,7 +36,7 @@ class _Run:
     where: Where | None = None
     """None while the run waits in Ray's queue."""
     began: datetime | None = None
-    homeless_since: float | None = None
+    fits_nowhere_since: float | None = None
     """The time since when no node is large enough for the run."""
     is_late: bool = False
 
@@ -133,7 +133,7 @@ class FleetRunner:
     def _send(self, run: _Run) -> None:
         if self.gone:
             self._refuse(run, self.gone, Cause.CLUSTER, is_final=True)
-        elif self._is_homeless(run.order) and not self._wait_s:
+        elif self._fits_nowhere(run.order) and not self._wait_s:
             self._refuse(run, self._too_large(run.order), Cause.CONFIGURATION)
         else:
             self._fleet.submit(self._addressed(run.order))
@@ -161,20 +161,20 @@ class FleetRunner:
             self._capacities[kind] = capacity(needs, self._fleet.nodes)
         return self._capacities[kind]
 
-    def _homes(self, order: Order) -> Iterator[Node]:
+    def _suitable_nodes(self, order: Order) -> Iterator[Node]:
         """Yield the nodes the order may run on, whatever their size."""
         like, quarantine = self._like(order.like) if order.like else None, self.quarantine.nodes
         for node in self._fleet.nodes:
             if node.id not in quarantine and (like is None or node.id in like):
                 yield node
 
-    def _is_homeless(self, order: Order) -> bool:
-        return not any(fits(order.needs, node) for node in self._homes(order))
+    def _fits_nowhere(self, order: Order) -> bool:
+        return not any(fits(order.needs, node) for node in self._suitable_nodes(order))
 
     def _too_large(self, order: Order) -> str:
         if order.like is not None:
             return "the machine it ran on is gone"
-        node = largest(list(self._homes(order)))
+        node = largest(list(self._suitable_nodes(order)))
         there = f"the largest node, {node}, has less" if node else "there is no node at all"
         return f"it asks for {order.needs}; {there}"
 
@@ -192,7 +192,7 @@ class FleetRunner:
                 self._events.append(event)
             case Nodes():
                 self._capacities.clear()
-                self._look_for_homeless()
+                self._refuse_too_large()
             case Broken(reason):
                 self._end(reason)
 
@@ -243,17 +243,17 @@ class FleetRunner:
                 self._fleet.kill(uid)
         if self._wait_s and self._looks_at <= now:
             self._looks_at = now + _LOOKS_EVERY_S
-            self._look_for_homeless()
+            self._refuse_too_large()
 
-    def _look_for_homeless(self) -> None:
+    def _refuse_too_large(self) -> None:
         """Refuse queued runs for which no node has been large enough for `wait_s`."""
         now = time.monotonic()
         for run in [run for run in self._runs.values() if run.where is None]:
-            if not self._is_homeless(run.order):
-                run.homeless_since = None
+            if not self._fits_nowhere(run.order):
+                run.fits_nowhere_since = None
                 continue
-            run.homeless_since = run.homeless_since or now
-            if now - run.homeless_since >= self._wait_s:
+            run.fits_nowhere_since = run.fits_nowhere_since or now
+            if now - run.fits_nowhere_since >= self._wait_s:
                 self._fleet.stop(run.order.uid)
                 self._refuse(run, self._too_large(run.order), Cause.CONFIGURATION)
 

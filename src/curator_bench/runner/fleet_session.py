@@ -93,7 +93,7 @@ def run_in_fleet(config: pytest.Config, items: Items) -> None:
             while callbacks.is_waiting or not conductor.is_idle:
                 interrupts.raise_held_back()
                 conductor.step(_TICK_S if conductor.is_waiting_for_runs or callbacks.has_silent else 0.0)
-                callbacks.attend(conductor)
+                callbacks.look_after_waiting(conductor)
     except BaseException:
         conductor.stop()
         raise
@@ -194,7 +194,7 @@ class FleetCallbacks(ItemCallbacks):
         super().interrupted(job, result)
         release(job.item, job.entry)
 
-    def attend(self, conductor: Conductor) -> None:
+    def look_after_waiting(self, conductor: Conductor) -> None:
         """Skip the items of entries that others run, and look again at machines that may be dead."""
         now = time.monotonic()
         if self._runner.gone:  # without a fleet no entry can be taken over

@@ -26,7 +26,7 @@ class InterruptHooks:
             _note_unjudged(item)
             raise
         finally:
-            let_go(item)
+            release_hold(item)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtestloop(self) -> Generator[None, object, object]:
@@ -49,7 +49,7 @@ class InterruptHooks:
 def _note_unjudged(item: pytest.Item) -> None:
     """Record a run that its test did not come to judge."""
     if UNJUDGED in item.stash:
-        from curator_bench.runner.reporting import note_interrupted
+        from curator_bench.runner.run_records import note_interrupted
 
         entry, result = item.stash[UNJUDGED]
         del item.stash[UNJUDGED]
@@ -63,7 +63,7 @@ def hold_until_the_end(item: pytest.Item) -> None:
         interrupts.hold()
 
 
-def let_go(item: pytest.Item) -> None:
+def release_hold(item: pytest.Item) -> None:
     if item.stash.get(_HELD, False):
         del item.stash[_HELD]
         interrupts.release()

@@ -13,7 +13,7 @@ from curator_bench.collection.items import UNJUDGED, has_gates
 from curator_bench.errors import BenchError
 from curator_bench.masking import Mask
 from curator_bench.runner.policy import GateState
-from curator_bench.runner.reporting import add_properties, note_run
+from curator_bench.runner.run_records import add_properties, note_run
 from curator_bench.values import Check, Entry, Requirement, RunRecord, RunResult, Scalar, Verdict
 from curator_bench.verdict.failure_table import failure_table
 from curator_bench.verdict.requirements import check, judge
@@ -139,7 +139,7 @@ def check_run(item: pytest.Item, entry: Entry, result: RunResult) -> None:
         pytest.fail(_why(run, map(mask.hide, outcome.texts)), pytrace=False)
 
 
-def settle(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
+def judge_by_outcome(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
     """Judge a run by the end of its test, which did not call `judge_run`.
 
     A run that did not pass keeps its verdict, whatever its test does.

@@ -9,9 +9,8 @@ from curator_bench import interrupts
 from curator_bench.execution.failed import answer_for
 from curator_bench.execution.run import Interrupted, run_entry
 from curator_bench.execution.workbench import Workbench
-from curator_bench.fleet.messages import Began, Ended, Slice, Where
 from curator_bench.runner.runner import Event, Order, Refused
-from curator_bench.values import Cause, Verdict
+from curator_bench.values import Began, Cause, Ended, Slice, Verdict, Where
 
 
 class LocalRunner:

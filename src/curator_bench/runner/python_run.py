@@ -25,8 +25,8 @@ from curator_bench.options.rootdir import name_in_project
 from curator_bench.provenance.packages import package_version
 from curator_bench.runner.judging import Judge, error_of, shown_error, verdict_of
 from curator_bench.runner.recording import Recording, recording_of
-from curator_bench.runner.reporting import masked_checks
 from curator_bench.runner.run_keys import MEASURING, PYTHON_RUN
+from curator_bench.runner.run_records import masked_checks
 from curator_bench.runner.session import item_dir
 from curator_bench.store.queries import EntryKey
 from curator_bench.store.records import FIGURES, METRIC_OF_COLUMN, end_of, new_uid
@@ -66,7 +66,7 @@ class PythonRun:
         self._run = run_of(item)
         self._start = recording.start(self._run)
 
-    def take(self, metrics: Mapping[str, Scalar]) -> None:
+    def note_metrics(self, metrics: Mapping[str, Scalar]) -> None:
         """Keep metrics, and set their columns."""
         self.metrics.update(metrics)
         for metric, column in COLUMNS.items():
@@ -124,7 +124,7 @@ class PythonRun:
 
     def so_far(self) -> RunRecord:
         """Return the record of the run in its present state. At its end it is complete."""
-        columns, directory = self._settled(), item_dir(self._item)
+        columns, directory = self._columns_now(), item_dir(self._item)
         return RunRecord(
             **{name: getattr(self._run, name) for name in Run.__dataclass_fields__ if name != "directory"},
             verdict=self.verdict,
@@ -151,7 +151,7 @@ class PythonRun:
         if self._row is not None:
             setattr(self._row, column, value)
 
-    def _settled(self) -> dict[str, Any]:
+    def _columns_now(self) -> dict[str, Any]:
         """Return the present columns, including attributes set on the row."""
         if self._row is not None:
             said = {name: getattr(self._row, name) for name in SETTABLE}
@@ -191,10 +191,10 @@ def _words(command: str | None) -> tuple[str, ...]:
 def parameters_of(item: pytest.Function) -> dict[str, Any]:
     """Return the test's parameters, without parts that differ between runs or machines."""
     callspec = getattr(item, "callspec", None)
-    return {name: _told(value) for name, value in callspec.params.items()} if callspec else {}
+    return {name: _parameter_value(value) for name, value in callspec.params.items()} if callspec else {}
 
 
-def _told(value: Any) -> Any:
+def _parameter_value(value: Any) -> Any:
     if isinstance(value, Entry):
         return value.id
     if isinstance(value, type) or inspect.isroutine(value):

@@ -18,14 +18,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from curator_bench.collection.benchmarks import BENCHMARKS
-from curator_bench.fleet.messages import Where
 from curator_bench.measure.processes import identify
 from curator_bench.options.rootdir import name_in_project
 from curator_bench.provenance.environment import boot_id
 from curator_bench.runner.run_keys import DEFINITION
 from curator_bench.runner.session import ci_run_url, provenance_of, session_of, subjects_of
 from curator_bench.store.database import Database, database_url, open_for_writing
-from curator_bench.store.orphans import Here
+from curator_bench.store.dead_runs import Here
 from curator_bench.store.recorder import Recorder
 from curator_bench.store.records import (
     InvocationRecord,
@@ -36,7 +35,7 @@ from curator_bench.store.records import (
     session_record,
     start_of,
 )
-from curator_bench.values import Entry, Plan, Run, RunRecord, Verdict
+from curator_bench.values import Entry, Plan, Run, RunRecord, Verdict, Where
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter

@@ -117,7 +117,7 @@ class ResumeHooks:
         if items is not None:
             chosen = {entry.id for item in items if (entry := entry_of(item))}
             found = replace(found, again={name: why for name, why in found.again.items() if name in chosen})
-        lines = list(told(found, self._benchmarks.session_dir, len(self._benchmarks.matrix.entries), verbose))
+        lines = list(summary_lines(found, self._benchmarks.session_dir, len(self._benchmarks.matrix.entries), verbose))
         silent = list(self._silent.values())
         shown = silent if verbose else silent[:_MOST_LINES]
         more = [f"  … and {len(silent) - len(shown)} more (-v lists them)"] if len(silent) > len(shown) else []
@@ -175,7 +175,7 @@ def recorded_runs(config: pytest.Config) -> dict[tuple[str, str], RecordedRun] |
     return {key: RecordedRun(*row) for key, row in found.items()}
 
 
-def told(found: Done, directory: Path, total: int, verbose: bool) -> Iterator[str]:
+def summary_lines(found: Done, directory: Path, total: int, verbose: bool) -> Iterator[str]:
     """Yield lines for the user: the finished runs with time and host, and the reasons to run again."""
     if not found.runs and not found.again:
         yield f"resume: nothing of {directory} is done"
@@ -191,13 +191,13 @@ def told(found: Done, directory: Path, total: int, verbose: bool) -> Iterator[st
     if verbose:
         for name, run in found.runs.items():
             yield f"  {name}: {run.verdict} {_minute(run.ended_at)} on {run.host or '?'}"
-    again = list(_told_again(found.again, verbose))
+    again = list(_rerun_lines(found.again, verbose))
     yield from again if verbose else again[:_MOST_LINES]
     if not verbose and len(again) > _MOST_LINES:
         yield f"  … and {len(again) - _MOST_LINES} more run again (-v lists them)"
 
 
-def _told_again(again: Mapping[str, str], verbose: bool) -> Iterator[str]:
+def _rerun_lines(again: Mapping[str, str], verbose: bool) -> Iterator[str]:
     """Yield a line for each reason, or with -v for each entry."""
     by_reason: dict[str, list[str]] = {}
     for name, why in again.items():

@@ -6,8 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
-from curator_bench.fleet.messages import Began, Ended, Progressed, Slice, Where
-from curator_bench.values import Cause, Plan
+from curator_bench.values import Began, Cause, Ended, Plan, Progressed, Slice, Where
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,8 @@ from curator_bench.runner.interrupting import hold_until_the_end
 from curator_bench.runner.judging import forget_judge, judge_of
 from curator_bench.runner.local_runner import LocalRunner
 from curator_bench.runner.policy import Allowance, Decision, GateState, Spent
-from curator_bench.runner.reporting import note_interrupted, note_run
 from curator_bench.runner.run_keys import DEFINITION, MACHINE, UID
+from curator_bench.runner.run_records import note_interrupted, note_run
 from curator_bench.runner.session import provenance_of
 from curator_bench.values import Entry, Plan, RunResult, Verdict
 

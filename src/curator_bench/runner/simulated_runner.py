@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from curator_bench.execution.failed import answer_for
-from curator_bench.fleet.messages import Began, Ended, Slice, Where
 from curator_bench.runner.runner import Event, Order, Refused
-from curator_bench.values import Cause, RunResult, Verdict
+from curator_bench.values import Began, Cause, Ended, RunResult, Slice, Verdict, Where
 
 Script = Callable[[Order, Where], RunResult]
 """A function that returns the result of a run on a node. The run ends when its duration has passed."""

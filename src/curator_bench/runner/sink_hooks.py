@@ -76,7 +76,7 @@ class SinkHooks:
             directory = shown_path(str(self._entry_dirs[nodeid]), self._benchmarks)
             started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
             run = Run(name=entry.id, entry=entry.name, nodeid=nodeid, started_at=started_at, directory=directory)
-            self._told().run_started(run)
+            self._started_dispatcher().run_started(run)
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -98,10 +98,10 @@ class SinkHooks:
 
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
         if self._dispatcher is not None:
-            for line in self._dispatcher.told():
+            for line in self._dispatcher.summary_lines():
                 terminalreporter.write_line(line, yellow=line.startswith("warning:"))
 
-    def _told(self) -> Dispatcher:
+    def _started_dispatcher(self) -> Dispatcher:
         """Return the dispatcher. Sinks are told of a session when its first run starts."""
         if self._dispatcher is None:
             session = self._session()
@@ -128,7 +128,7 @@ class SinkHooks:
     def _tell(self, run: RunRecord) -> None:
         entry = self._entries.get(run.nodeid)
         told = masked(dict(entry.sink_data), self._benchmarks.mask) if entry else {}
-        self._told().run_finished(shown_to_sinks(run, entry, self._benchmarks), told)
+        self._started_dispatcher().run_finished(shown_to_sinks(run, entry, self._benchmarks), told)
 
     def _end(self, dispatcher: Dispatcher, exit_status: int) -> None:
         now = datetime.now(UTC)

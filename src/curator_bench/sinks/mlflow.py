@@ -41,7 +41,7 @@ class MlflowSink(ChildSink[MlflowConfig]):
     at_once: ClassVar[int] = 8
 
     def environment(self) -> Mapping[str, str]:
-        """Return short time limits for MLflow's client, because the courier retries. The user's variables win."""
+        """Return short time limits for MLflow's client, because the delivery retries. The user's variables win."""
         ours = {
             "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
             "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",

@@ -189,19 +189,19 @@ class SlackSink(Sink[SlackConfig]):
     def _web(self) -> WebClient:
         from slack_sdk import WebClient
 
-        return WebClient(token=self.config.bot_token, base_url=self.config.api_url, **self._manners())
+        return WebClient(token=self.config.bot_token, base_url=self.config.api_url, **self._client_options())
 
     @cached_property
     def _webhook(self) -> WebhookClient:
         from slack_sdk.webhook import WebhookClient
 
-        return WebhookClient(self.config.webhook_url, **self._manners())
+        return WebhookClient(self.config.webhook_url, **self._client_options())
 
-    def _manners(self) -> dict[str, Any]:
+    def _client_options(self) -> dict[str, Any]:
         """Return options for Slack's clients.
 
         The time limit is below that of a call, so that a hanging server is an error and is tried again. The client
-        neither retries nor logs: the courier retries, and the log would show a webhook's address, which is a secret.
+        neither retries nor logs: the delivery retries, and the log would show a webhook's address, which is a secret.
         """
         silent = logging.Logger("slack_sdk", logging.CRITICAL + 1)
         return {"timeout": min(_TIMEOUT_S, self.config.call_timeout_s / 2), "retry_handlers": [], "logger": silent}

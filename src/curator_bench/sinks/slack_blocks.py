@@ -30,7 +30,7 @@ def parent(session: Session, state: Mapping[str, Any], summary: Summary | None =
     is_over = summary is not None and not state.get("open")
     line = _counts(counts, len(running), sum(state.get("expected", {}).values()))
     is_cut_short = summary is not None and is_over and (summary.interrupted or bool(counts.get(Verdict.INTERRUPTED)))
-    title = f"{_sign(counts, is_over, is_cut_short)} {session.name}"
+    title = f"{_status_icon(counts, is_over, is_cut_short)} {session.name}"
     seconds = _seconds_since(state.get("started_at") or session.started_at, summary)
     lines = [f"*{line}*" + (f" · {readable_seconds(seconds)}" if seconds is not None else "")]
     if is_cut_short:
@@ -91,7 +91,7 @@ def _actual(check: Check) -> str:
     return f"{actual}: {check.says}" if check.says and check.says != "inconclusive" else actual
 
 
-def _sign(counts: Mapping[str, int], is_over: bool, is_cut_short: bool) -> str:
+def _status_icon(counts: Mapping[str, int], is_over: bool, is_cut_short: bool) -> str:
     if set(counts) - set(map(str, _MARKS)):
         return "❌"
     return "✋" if is_cut_short else "✅" if is_over else "⏳"

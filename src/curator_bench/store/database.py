@@ -22,7 +22,7 @@ from curator_bench.store.urls import database_url
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
-    from curator_bench.store.orphans import Here
+    from curator_bench.store.dead_runs import Here
 
 __all__ = ["Database", "database_url", "open_for_reading", "open_for_writing", "reason_of"]
 
@@ -92,7 +92,7 @@ def open_for_writing(url: URL, here: Here | None = None, migrations: Migrations 
         try:
             _make_current(database.engine, storage, migrations or Migrations())
             if here is not None:
-                from curator_bench.store.orphans import mark_interrupted
+                from curator_bench.store.dead_runs import mark_interrupted
 
                 mark_interrupted(database, here)
         except BaseException:

@@ -90,7 +90,7 @@ def only(everything: Measured, sessions: Collection[int]) -> Measured:
     return found
 
 
-def beside(everything: Measured, sessions: Collection[int], others: Collection[int]) -> Measured:
+def of_other_sessions(everything: Measured, sessions: Collection[int], others: Collection[int]) -> Measured:
     """Keep the values of other sessions, without any that is newer than all of `sessions` and `others`."""
     found: Measured = defaultdict(dict)
     for measure, kinds in everything.items():

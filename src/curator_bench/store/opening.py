@@ -9,7 +9,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from curator_bench.errors import BenchError
 from curator_bench.store.database import Database, database_url, open_for_reading, open_for_writing, reason_of
-from curator_bench.store.orphans import Here
+from curator_bench.store.dead_runs import Here
 from curator_bench.store.urls import shown
 
 

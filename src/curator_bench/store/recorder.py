@@ -43,7 +43,7 @@ class _Losses:
     reasons: dict[str, None] = field(default_factory=dict)
     end_missing: bool = False
 
-    def told(self, shown: str, file: Path) -> Iterator[str]:
+    def problem_lines(self, shown: str, file: Path) -> Iterator[str]:
         why = f"not recorded in {shown} ({'; '.join(self.reasons)})"
         if self.kept:
             yield f"{_runs(len(self.kept))} {why}, kept in {file}: `curator-bench import {file}` imports them"
@@ -119,7 +119,7 @@ class Recorder:
 
     def problems(self) -> tuple[str, ...]:
         """Messages about runs that were not recorded; empty if all were."""
-        return tuple(self._losses.told(self._database.shown, self.session_dir / unrecorded.FILE_NAME))
+        return tuple(self._losses.problem_lines(self._database.shown, self.session_dir / unrecorded.FILE_NAME))
 
     def _write(self, work: Callable[[Connection, Place], _Answer]) -> _Answer | None:
         """Run one transaction; None if it failed. A lost connection is tried once more."""

@@ -93,7 +93,7 @@ def complete(connection: Connection, place: Place, start: RunStart, end: RunEnd,
     return _overwrite(connection, place, start, end)
 
 
-def take_in(connection: Connection, place: Place, record: StoredRun) -> bool:
+def add_or_complete(connection: Connection, place: Place, record: StoredRun) -> bool:
     """Add a run from a file, or complete its row. False if nothing was missing."""
     found = connection.execute(_FIND, {"the_uid": record.start.uid}).first()
     if found is not None and (found.verdict not in _OPEN or record.end.verdict == found.verdict):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from curator_bench.values.events import Began, Ended, Progressed, Slice, Where, amount_text
 from curator_bench.values.matrix import (
     AxisValue,
     Dataset,
@@ -39,17 +40,20 @@ __all__ = [
     "SUCCESS_METRIC",
     "WHERE_SAID",
     "AxisValue",
+    "Began",
     "Cause",
     "Check",
     "DataSetup",
     "Dataset",
     "DatasetNeed",
+    "Ended",
     "Entry",
     "Generate",
     "Matrix",
     "MatrixFile",
     "Place",
     "Plan",
+    "Progressed",
     "RaySettings",
     "Repeat",
     "Requirement",
@@ -60,8 +64,11 @@ __all__ = [
     "Session",
     "SetupNeed",
     "SinkSettings",
+    "Slice",
     "Subject",
     "Summary",
     "Verdict",
+    "Where",
+    "amount_text",
     "means_success",
 ]

@@ -29,6 +29,8 @@ _OF_YOUNG = (10, 11, 12)
 """And so many where there are fewer than `FEW` before: too few to tell levels apart there."""
 FEWEST_BEFORE = 5
 _OLDEST_BEGINNING = 14
+_RECENT = 200
+"""A history whose last level is younger than that is restless."""
 EARLIER = 100
 """So many runs of the levels before tell, too, how a metric scatters."""
 
@@ -62,7 +64,8 @@ def standing(cases: Sequence[Case], newest: Sequence[int]) -> list[tuple[list[Cu
                 for own, length, count in zip(cuts, lengths.tolist(), counts.tolist(), strict=True)
             ]
             starts = np.array([own[-1].index if own else 0 for own in kept], dtype=np.intp)
-            ends = _ends_of(table, _scatter(table, lengths, kept), lengths, starts, counts, effects)
+            restless = starts >= np.maximum(lengths - _RECENT, 1)
+            ends = _ends_of(table, _scatter(table, lengths, kept), lengths, starts, counts, effects, restless)
         for at, own, end in zip(batch, kept, ends, strict=True):
             found[at] = own, end
     return [one for one in found if one is not None]
@@ -84,14 +87,16 @@ def _scatter(table: Floats, lengths: Ints, cuts: Sequence[Sequence[Cut]]) -> Flo
     return scatter
 
 
-def _ends_of(table: Floats, scatter: Floats, lengths: Ints, starts: Ints, newest: Ints, effects: Effects) -> list[End]:
+def _ends_of(
+    table: Floats, scatter: Floats, lengths: Ints, starts: Ints, newest: Ints, effects: Effects, restless: Bools
+) -> list[End]:
     """For each row what its newest runs say, of which `newest` belong together; its last level begins at `starts`."""
     rows, counts = _stretches(lengths - starts, starts, newest)
     at, lasting = lengths[rows] - counts, np.minimum(counts, BLOCK)
     level_runs = before(table, rows, at, starts[rows], BLOCK)
     runs = before(table, rows, lengths[rows], lengths[rows] - lasting, int(lasting.max()))
     earlier = before(scatter, rows, np.maximum(starts[rows], at - BLOCK), np.zeros_like(rows), EARLIER)
-    weighed = weigh(level_runs, runs, effects.of(rows), earlier)
+    weighed = weigh(level_runs, runs, effects.of(rows), earlier, restless[rows])
     chosen = _clearest(rows, weighed)
     return _ends(
         weighed.of(chosen), before(table, rows[chosen], lengths, starts, _OLDEST_BEGINNING), counts[chosen], newest

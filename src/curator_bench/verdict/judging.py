@@ -179,7 +179,7 @@ def visible_change(noise: float, history: int, newest: int = 1, *, least: float 
     known, runs = min(max(history, 2), BLOCK), max(newest, 2)
     certain = CERTAIN_OF_FEW if known + runs < FEW else CERTAIN
     error = noise * math.sqrt(1 / runs + 1 / known)
-    large = math.log1p(float(least_of(np.array(float(runs)), np.array(least))))
+    large = math.log1p(float(least_of(np.array(float(runs)), np.array(least), np.array(False))))
     sure = float(t_value(math.exp(-certain), known - 1.0)) * error
     return math.expm1(min(max(large, sure) + _FOUND * error, _LARGEST))
 
@@ -289,7 +289,7 @@ def _of_pairs(pairs: Sequence[Pair], *, is_gate: bool) -> list[Judgement]:
     after, counts = table_of([case.to(pair.after)[-BLOCK:] for case, pair in zip(cases, pairs, strict=True)])
     scatter, _ = table_of(_scatters(pairs, cases))
     with rows_may_be_empty():
-        ends = ends_of(counts, weigh(before, after, effects_of(cases), scatter))
+        ends = ends_of(counts, weigh(before, after, effects_of(cases), scatter, np.zeros(len(cases), dtype=bool)))
     return [
         replace(_judged(case, end, len(pair.history), is_gate=is_gate), began=None)
         for case, end, pair in zip(cases, ends, pairs, strict=True)

@@ -11,6 +11,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from curator_bench.verdict.cases import CONFIDENCE, MIN_EFFECT
 from curator_bench.verdict.distributions import Bools, Floats, Ints, t_score, t_value, variance_of_mean
@@ -41,9 +42,9 @@ _CLEAR_OF_FEW, _CLEAR = 0.93, 0.85
 newest, and where there are more."""
 _SUDDEN = 0.6
 """So much of the shift must be between the nearest ten runs and the newest; the rest is drift."""
-_LEAST = {3: 0.065, 5: 0.045}
+_LEAST = {3: 0.06, 5: 0.045}
 _LEAST_OF_MORE = 0.033
-"""What up to three runs show must be 6.5 %, up to five 4.5 %: smaller changes often pass. So with the usual effect that
+"""What up to three runs show must be 6 %, up to five 4.5 %: smaller changes often pass. So with the usual effect that
 counts, 3 %; where less counts, in proportion less."""
 # A history without outliers may have them yet: so many are added to those it had, and to all its runs so many.
 _OUTLIERS_TO_EXPECT, _RUNS_TO_EXPECT = 0.3, 10.0
@@ -53,9 +54,15 @@ _ELSEWHERE = 0.1
 _ALIKE = 0.7
 """An outlier of this part of the size is one like it."""
 _MANY_TIMES = 8.0
-"""What is so many times as far away as anything the history has shown is not explained away as an outlier."""
+_ALONE = 0.8
+"""What is 80 % more, and so many times as far away as anything the history has shown, is not explained away."""
 _FEW_OUTLIERS = 6
 _WAYS = np.array([[math.comb(runs, some) for some in range(_FEW_OUTLIERS + 1)] for runs in range(BLOCK + 1)])
+_FARTHER, _LONGEST_EXCURSION = 2.0, 12
+_CLEAR_OF_RESTLESS = 0.95
+_LEAST_OF_RESTLESS = {5: 0.065}
+"""A history that had other levels before changes often, and often back. There the newest runs must be twice as far away
+as any stretch of as many runs that went back, clear of all of the nearest ten, and few must show more."""
 _STRAY, _STRAY_COSTS = 0.1, 3.0
 """A newest run that is lower than the others by this part of the shift is no sign of a new level."""
 
@@ -87,10 +94,11 @@ class Weighed(NamedTuple):
         return np.where(self.shift < 0, -1.0, 1.0)
 
 
-def weigh(level_runs: Floats, newest: Floats, effects: Effects, earlier: Floats) -> Weighed:
+def weigh(level_runs: Floats, newest: Floats, effects: Effects, earlier: Floats, restless: Bools) -> Weighed:
     """Weighs the newest runs of each row against the runs of the level before them; NaN fills up all rows.
 
     `earlier` are the distances of the runs before that from their own levels: noise is learnt from all.
+    `restless` are the histories that had other levels before.
     """
     level, _, kept = trimmed(level_runs)
     scatter = np.concatenate([earlier, level_runs - level[:, None]], axis=1)
@@ -104,41 +112,70 @@ def weigh(level_runs: Floats, newest: Floats, effects: Effects, earlier: Floats)
     clipped = np.minimum(distances, (sign * shift + 2 * noise.spread)[:, None])
     usual = mean(clipped)
     chance = t_score(usual / error, noise.freedom)
-    outliers = _as_outliers(noise, error_of_level, sign[:, None] * scatter, distances, clipped)
+    alone = Effects(np.full(len(count), _ALONE), effects.is_log).least(level)
+    outliers = _as_outliers(noise, error_of_level, sign[:, None] * scatter, distances, clipped, alone)
     reach = np.maximum(OUTLIER * noise.spread, _STRAY * sign * shift)
     stray = np.sum(distances < (sign * shift - reach)[:, None], axis=1)
     score = np.minimum(chance, outliers) - _STRAY_COSTS * stray
     certain = np.where(known(level_runs) + count < FEW, CERTAIN_OF_FEW, CERTAIN)
-    floor = Effects(least_of(count, effects.fraction), effects.is_log)
+    floor = Effects(least_of(count, effects.fraction, restless), effects.is_log)
     is_large = (usual >= floor.least(level)) & (np.abs(shift) >= effects.least(level))
-    nearest = np.where(kept, level_runs, np.nan)[:, -NEAR:]
-    holds = (score >= certain) & is_large & _stands_out(nearest, newest, shift)
+    holds = (score >= certain) & is_large & _stands_out(level_runs[:, -NEAR:], kept[:, -NEAR:], newest, shift, restless)
+    far = np.flatnonzero(holds & restless)
+    excursion = _farthest_excursion(sign[far, None] * scatter[far], count[far])
+    holds[far] = np.abs(shift[far]) >= _FARTHER * excursion
     history = np.sum(noise.kept, axis=1)
     return Weighed(holds, history, level, shift, t_value(TAIL, noise.freedom) * error, noise.spread, chance, score)
 
 
-def _stands_out(nearest: Floats, newest: Floats, shift: Floats) -> Bools:
-    """The newest runs are clear of the nearest that are no outliers, and suddenly so."""
-    is_known = np.isfinite(nearest).any(axis=1)
-    share = share_in_order(nearest, newest)
-    clear = np.where(shift < 0, 1 - share, share) >= np.where(known(newest) <= 3, _CLEAR_OF_FEW, _CLEAR)
-    sudden = (median(newest) - median(nearest)) / shift >= _SUDDEN
-    stands_out: Bools = ~is_known | (clear & sudden)
+def _farthest_excursion(past: Floats, counts: Floats) -> Floats:
+    """How far away half of as many runs in a row have been at once before they went back."""
+    farthest = np.zeros(len(past))
+    for count in range(2, _LONGEST_EXCURSION + 1):
+        rows = np.flatnonzero(counts == count)
+        if len(rows):
+            windows = np.sort(sliding_window_view(past[rows], count, axis=1), axis=2)
+            is_whole = np.isfinite(windows[:, :, -1])
+            farthest[rows] = np.where(is_whole, windows[:, :, (count - 1) // 2], 0.0).max(axis=1)
+    return farthest
+
+
+def _stands_out(nearest: Floats, kept: Bools, newest: Floats, shift: Floats, restless: Bools) -> Bools:
+    """The newest runs are clear of the nearest, and suddenly so; outliers count where the history is restless."""
+    usual = np.where(kept, nearest, np.nan)
+    clear = np.where(known(newest) <= 3, _CLEAR_OF_FEW, _CLEAR)
+    is_clear = _share_beyond(usual, newest, shift) >= clear
+    is_clear &= ~restless | (_share_beyond(nearest, newest, shift) >= _CLEAR_OF_RESTLESS)
+    sudden = (median(newest) - median(usual)) / shift >= _SUDDEN
+    stands_out: Bools = ~np.isfinite(usual).any(axis=1) | (is_clear & sudden)
     return stands_out
 
 
-def least_of(runs: Floats, effect: Floats) -> Floats:
+def _share_beyond(nearest: Floats, newest: Floats, shift: Floats) -> Floats:
+    share = share_in_order(nearest, newest)
+    return np.where(shift < 0, 1 - share, share)
+
+
+def least_of(runs: Floats, effect: Floats, restless: Bools) -> Floats:
     """The smallest change that so many runs show, where changes of `effect` count."""
-    least = np.select([runs <= most for most in _LEAST], list(_LEAST.values()), _LEAST_OF_MORE)
-    counts: Floats = np.maximum(least * np.minimum(effect / MIN_EFFECT, 1.0), effect)
-    return counts
+    usual, of_restless = (
+        np.select([runs <= most for most in least], list(least.values()), _LEAST_OF_MORE)
+        for least in (_LEAST, _LEAST_OF_RESTLESS)
+    )
+    least: Floats = np.where(restless, of_restless, usual) * np.minimum(effect / MIN_EFFECT, 1.0)
+    return np.maximum(least, effect)
 
 
-def _as_outliers(noise: Noise, error_of_level: Floats, past: Floats, distances: Floats, clipped: Floats) -> Floats:
-    """Score of the best explanation in which some of the newest runs, the highest, are outliers; or all."""
+def _as_outliers(
+    noise: Noise, error_of_level: Floats, past: Floats, distances: Floats, clipped: Floats, alone: Floats
+) -> Floats:
+    """Score of the best explanation in which some of the newest runs, the highest, are outliers; or all.
+
+    What is beyond `alone`, and many times outside all of the past, is none.
+    """
     runs, newest = known(past), known(distances)
     highest = distances[:, 0] + noise.spread / 2
-    farthest = _MANY_TIMES * np.nanmax(np.abs(past), axis=1)
+    farthest = np.maximum(_MANY_TIMES * np.nanmax(np.abs(past), axis=1), alone)
     best = np.full(len(past), np.inf)
     for outliers in range(1, min(distances.shape[1], _FEW_OUTLIERS) + 1):
         low = distances[:, outliers - 1] - noise.spread / 2

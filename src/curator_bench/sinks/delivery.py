@@ -64,11 +64,11 @@ class Account:
     said: list[str] = field(default_factory=list)
 
 
-class Courier:
+class Delivery:
     """The thread, the queue and the journal of one sink."""
 
     def __init__(
-        self, name: str, make: Callable[[Courier], Sink[Any]], journal: Journal, call_timeout_s: float, mask: Mask
+        self, name: str, make: Callable[[Delivery], Sink[Any]], journal: Journal, call_timeout_s: float, mask: Mask
     ) -> None:
         self.name = name
         self.account = Account()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from curator_bench.store.orphans import Here, mark_interrupted
+from curator_bench.store.dead_runs import Here, mark_interrupted
 
 if TYPE_CHECKING:
     from store.conftest import Bench
