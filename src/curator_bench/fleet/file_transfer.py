@@ -53,7 +53,7 @@ class Piece:
 
 
 Problems = dict[str, str]
-"""By name, the reason why a file could not be brought home."""
+"""The reason why a file could not be copied, by its name."""
 
 
 def send_home(plan: Plan, deliver: Callable[[list[Piece]], Problems], to_home: Callable[[str], str]) -> Problems:
@@ -221,7 +221,7 @@ class _Arrival:
 
 
 def warning_of(problems: Mapping[str, str], host: str) -> str:
-    """The warning of a run whose files could not all be brought home."""
+    """The warning of a run some of whose files could not be copied."""
     shown = ", ".join(f"{name} ({problem})" for name, problem in sorted(problems.items())[:10])
     more = f" and {len(problems) - 10} more" if len(problems) > 10 else ""
     return f"could not be copied from {host}: {shown}{more}"
