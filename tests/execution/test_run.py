@@ -46,6 +46,29 @@ print(pickle.dumps(result).hex(), *sorted({name.partition(".")[0] for name in sy
 """
 
 
+KEEPS_ITS_SCRATCH = """
+import subprocess
+kept = results_dir().with_name("scratch") / "kept"
+kept.parent.mkdir(exist_ok=True)
+kept.touch()
+subprocess.run(["chattr", "+i", kept])
+write({"is_success": True})
+"""
+
+
+def test_a_scratch_folder_that_cannot_be_removed_is_a_warning(desk: Desk) -> None:
+    try:
+        result = run_entry(desk.plan(KEEPS_ITS_SCRATCH, delete_scratch=True), desk.bench)
+    finally:
+        kept = desk.entry_dir / "scratch" / "kept"
+        is_kept = kept.exists()
+        subprocess.run(["chattr", "-i", kept], check=False, stderr=subprocess.DEVNULL)
+    if not is_kept:
+        pytest.skip("no file can be made immutable here")
+    assert result.verdict is Verdict.PASSED
+    assert [text for text in result.warnings if text.startswith("the scratch folder could not be removed: ")]
+
+
 class Elsewhere:
     """A run in a process of its own, as a fleet has it: a plan goes there, a result comes back."""
 

@@ -168,7 +168,7 @@ def test_a_bisect_of_the_user_is_left_alone(repository: ScratchRepository) -> No
         (("--good", "c4", "--bad", "c1"), "does not come after the good one"),
         (("--good", "c9"), "no commit 'c9'"),
         (("--runs", "40"), "--runs 40 is more than --max-runs 30"),
-        (("--metric", "level"), "say --better less or --better more"),
+        (("--metric", "level"), "add --better less or --better more"),
         (("--metric", "work_time"), "nearest: work_time_s"),
         (("--entry", "works"), "--bench-entries: unknown: works; known: work"),
     ],

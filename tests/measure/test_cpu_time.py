@@ -6,8 +6,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 
 from curator_bench.measure.cpu_time import CpuLedger
@@ -74,14 +76,18 @@ if os.fork() == 0:
     print(in_child(2.0), flush=True)
     os._exit(0)
 os.wait()
-time.sleep(4)
+sys.stdin.readline()
 """
     child = start_child(BURN + daemonise)
     sampler = MemorySampler(child.pids)
     sampler.start()
     child.tell()
-    child.seen.add(int(child.line()))
+    daemon = psutil.Process(int(child.line()))
+    child.seen.add(daemon.pid)
     sampler.look_again()
+    with suppress(psutil.NoSuchProcess):
+        daemon.wait(60)
+    child.tell()
     child.process.wait()
     sampler.stop()
     assert 1.0 <= sampler.metrics()["cpu_time_s"] <= 2.0 + SLACK_S

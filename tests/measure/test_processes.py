@@ -115,10 +115,13 @@ class Run:
         self._started: list[subprocess.Popen[bytes]] = []
 
     def start(self, program: str, *arguments: str | Path, env: Mapping[str, str] | None = None) -> int:
+        """Returns when its environment can be read: within exec, a process has none."""
         command = [sys.executable, "-c", program, *map(str, arguments)]
         environment = {**os.environ, **self.mark.environment()} if env is None else dict(env)
-        self._started.append(subprocess.Popen(command, env=environment))
-        return self._started[-1].pid
+        self._started.append(process := subprocess.Popen(command, env=environment))
+        shown = Path(f"/proc/{process.pid}/environ")
+        wait_until(lambda: process.poll() is not None or not shown.exists() or shown.read_bytes() != b"")
+        return process.pid
 
     def exit_code(self) -> int:
         return self._started[-1].wait(timeout=30)

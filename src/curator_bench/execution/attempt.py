@@ -231,7 +231,7 @@ class Attempt:
         execution = execute(self._plan, directories, stage)
         self._executions.append(execution)
         if self._plan.delete_scratch:
-            remove_scratch(directories)
+            self._warnings += remove_scratch(directories)
         self._check_folder()
         return execution.verdict is Verdict.PASSED
 

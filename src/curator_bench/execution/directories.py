@@ -135,13 +135,18 @@ def clear_results(folder: Path, below: Path) -> None:
         safe_files.remove(folder / name, below=below)
 
 
-def remove_scratch(directories: Directories) -> None:
-    """Remove the scratch folder; a link in its place is only unlinked. What cannot be removed stays."""
-    with suppress(OSError):
-        safe_files.remove(directories.scratch, below=directories.large_below)
-    if directories.large != directories.top:
-        with suppress(OSError):
-            safe_files.remove(directories.top / "scratch", below=directories.below)
+def remove_scratch(directories: Directories) -> list[str]:
+    """Remove the scratch folder; a link in its place is only unlinked. Return what could not be removed, and why."""
+    places = {directories.scratch: directories.large_below, directories.top / "scratch": directories.below}
+    problems = []
+    for path, below in places.items():
+        try:
+            safe_files.remove(path, below=below)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            problems.append(f"the scratch folder could not be removed: {error.strerror}: {path}")
+    return problems
 
 
 def _link(path: Path, target: Path, below: Path) -> None:

@@ -53,7 +53,7 @@ class Piece:
 
 
 Problems = dict[str, str]
-"""By name, the reason why a file could not be brought home."""
+"""The reason why a file could not be copied, by its name."""
 
 
 def send_home(plan: Plan, deliver: Callable[[list[Piece]], Problems], to_home: Callable[[str], str]) -> Problems:
@@ -211,8 +211,7 @@ class _Arrival:
         self._close_file()
         if self._plan.delete_scratch:
             for directories in self._prepared.values():
-                with suppress(OSError):
-                    remove_scratch(directories)
+                remove_scratch(directories)
 
     def _close_file(self) -> None:
         if self._open is not None:
@@ -222,7 +221,7 @@ class _Arrival:
 
 
 def warning_of(problems: Mapping[str, str], host: str) -> str:
-    """The warning of a run whose files could not all be brought home."""
+    """The warning of a run some of whose files could not be copied."""
     shown = ", ".join(f"{name} ({problem})" for name, problem in sorted(problems.items())[:10])
     more = f" and {len(problems) - 10} more" if len(problems) > 10 else ""
     return f"could not be copied from {host}: {shown}{more}"

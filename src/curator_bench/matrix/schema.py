@@ -204,7 +204,7 @@ class RequirementBlock(_Model):
     max_regression: Fraction | None = Field(None, description="At most this much worse than its history: `10%` or 0.1.")
     max_drift: Fraction | None = Field(
         None,
-        description="At most this much worse bit by bit, without a step: `15%`. docs/regressions.md says since when.",
+        description="At most this much worse by drift, without a step: `15%`.",
     )
     baseline: Text = Field(
         "previous", description="The runs to compare with: `previous`, a branch, a session or a commit."

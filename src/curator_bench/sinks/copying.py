@@ -18,7 +18,7 @@ NAME = "copy"
 class CopyConfig(SinkConfig):
     """The block `{name: copy, …}`."""
 
-    to: str = Field("", description="A folder, or the URL of one, such as s3://bucket/x; else --bench-copy-to.")
+    to: str = Field("", description="A folder, or its URL, such as s3://bucket/x; default: --bench-copy-to.")
     options: dict[str, Any] = Field(default_factory=dict, description="For fsspec, such as `{endpoint_url: …}`.")
 
     def lacks(self) -> str:

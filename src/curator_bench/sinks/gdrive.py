@@ -16,10 +16,10 @@ class GdriveConfig(SinkConfig):
     drive_folder_id: str = Field(min_length=1, description="The folder, shared with the service account.")
     service_account_file: str = Field(
         default_factory=lambda: os.environ.get("GOOGLE_APPLICATION_CREDENTIALS", ""),
-        description="The service account's JSON file; otherwise GOOGLE_APPLICATION_CREDENTIALS.",
+        description="The service account's JSON file; default: GOOGLE_APPLICATION_CREDENTIALS.",
     )
-    chunk_mb: float = Field(8, ge=0.25, description="How much is sent at a time.")
-    api_url: str = Field("", description="What stands in for Google's API.")
+    chunk_mb: float = Field(8, ge=0.25, description="Size of one piece of the upload.")
+    api_url: str = Field("", description="A replacement for Google's API, for tests.")
 
     def lacks(self) -> str:
         return (

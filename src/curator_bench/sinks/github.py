@@ -25,10 +25,10 @@ class GithubConfig(SinkConfig):
 
     step_summary: str = Field(
         default_factory=lambda: os.environ.get("GITHUB_STEP_SUMMARY", ""),
-        description="The file of the summary; otherwise GITHUB_STEP_SUMMARY.",
+        description="The file of the summary; default: GITHUB_STEP_SUMMARY.",
     )
     default_metrics: list[str] = Field(default_factory=lambda: ["exec_time_s"], description="Shown of every run.")
-    annotations: bool = Field(True, description="Whether runs that did not pass are annotated.")
+    annotations: bool = Field(True, description="Annotate runs that did not pass.")
 
     def lacks(self) -> str:
         if self.step_summary or (self.annotations and _is_in_actions()):

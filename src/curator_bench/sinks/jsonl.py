@@ -25,7 +25,7 @@ class JsonlConfig(SinkConfig):
     """The block `{name: jsonl, …}`."""
 
     path: str = Field(
-        "history.jsonl", min_length=1, description="A file; or a URL of a folder, such as s3://bucket/x/."
+        "history.jsonl", min_length=1, description="A file, or the URL of a folder, such as s3://bucket/x/."
     )
     options: dict[str, Any] = Field(default_factory=dict, description="For fsspec, such as `{endpoint_url: …}`.")
 
@@ -33,9 +33,7 @@ class JsonlConfig(SinkConfig):
     @classmethod
     def _is_folder(cls, value: str) -> str:
         if "://" in value and not value.endswith("/"):
-            raise ValueError(
-                "expected a URL that ends in /, for a folder: nothing can be added to an object of a store"
-            )
+            raise ValueError("expected the URL of a folder, which ends in /, because objects cannot be appended to")
         return value
 
     def lacks(self) -> str:

@@ -18,15 +18,17 @@ class MlflowConfig(SinkConfig):
     tracking_uri: str = Field(
         default_factory=lambda: os.environ.get("MLFLOW_TRACKING_URI", ""),
         coerce_numbers_to_str=False,
-        description="The server, as MLflow has it; otherwise MLFLOW_TRACKING_URI.",
+        description="The server, in MLflow's form; default: MLFLOW_TRACKING_URI.",
     )
     experiment: str = Field(
         "curator-bench", min_length=1, max_length=500, description="The experiment; made if missing."
     )
     tags: dict[str, str] = Field(default_factory=dict, description="Further tags of every run.")
-    artifacts: bool = Field(True, description="Whether files go there too.")
-    max_artifact_mb: float = Field(20, gt=0, description="Of a larger log the end is sent; other files are left out.")
-    system_metrics: bool = Field(True, description="Whether memory and GPUs over time are sent.")
+    artifacts: bool = Field(True, description="Upload results.json and the log.")
+    max_artifact_mb: float = Field(
+        20, gt=0, description="Size limit: only the end of a larger log is sent, and no other larger file."
+    )
+    system_metrics: bool = Field(True, description="Send memory and GPUs over time.")
 
     def lacks(self) -> str:
         return "" if self.tracking_uri else "tracking_uri, or the variable MLFLOW_TRACKING_URI"

@@ -33,16 +33,20 @@ _MESSAGE_GONE = ("message_not_found", "cant_update_message", "edit_window_closed
 class SlackConfig(SinkConfig):
     """The block `{name: slack, …}`: a bot's token and a channel, or a webhook."""
 
-    bot_token: str = Field("", description="Of a bot with `chat:write`; otherwise SLACK_BOT_TOKEN.", repr=False)
+    bot_token: str = Field("", description="Token of a bot with `chat:write`; default: SLACK_BOT_TOKEN.", repr=False)
     channel_id: str = Field("", description="The channel; otherwise SLACK_CHANNEL_ID.")
-    webhook_url: str = Field("", description="An incoming webhook; otherwise SLACK_WEBHOOK_URL.", repr=False)
+    webhook_url: str = Field("", description="An incoming webhook; default: SLACK_WEBHOOK_URL.", repr=False)
     webhook_env: str = Field("", description="The variable that holds the webhook (older spelling).")
-    api_url: str = Field("https://slack.com/api/", description="Of Slack, or of what stands in for it.")
+    api_url: str = Field("https://slack.com/api/", description="The address of Slack's API, or of a gateway.")
     default_metrics: list[str] = Field(default_factory=lambda: ["exec_time_s"], description="Shown of every run.")
-    live_updates: bool = Field(True, description="Whether the message of the session is updated while it runs.")
-    thread_replies_for_failures_or_warnings_only: bool = Field(False, description="No reply for a run that went well.")
-    ping_on_failure: bool | list[str] = Field(True, description="Whether, or who, is pinged when a run fails.")
-    ping_users_on_failure: list[str] = Field(default_factory=list, description="Who: ids of users or user groups.")
+    live_updates: bool = Field(True, description="Update the message of the session while it runs.")
+    thread_replies_for_failures_or_warnings_only: bool = Field(
+        False, description="Reply only for runs that failed or have warnings."
+    )
+    ping_on_failure: bool | list[str] = Field(True, description="Mention people when a run fails, or whom.")
+    ping_users_on_failure: list[str] = Field(
+        default_factory=list, description="Ids of users or user groups to mention."
+    )
 
     @model_validator(mode="before")
     @classmethod

@@ -17,10 +17,10 @@ class WandbConfig(SinkConfig):
 
     project: str = Field("curator-bench", min_length=1, description="The project.")
     entity: str | None = Field(None, description="The user or team it belongs to.")
-    base_url: str | None = Field(None, description="A server of your own; otherwise WANDB_BASE_URL.")
+    base_url: str | None = Field(None, description="Your own server; default: WANDB_BASE_URL.")
     mode: Literal["online", "offline"] | None = Field(None, description="Otherwise WANDB_MODE; online.")
     tags: list[str] = Field(default_factory=list, description="Further tags of every run.")
-    artifacts: bool = Field(True, description="Whether results.json and the log go there too.")
+    artifacts: bool = Field(True, description="Upload results.json and the log.")
     max_artifact_mb: float = Field(20, gt=0, description="Larger files are left out.")
 
 

@@ -1,4 +1,4 @@
-"""What a run needs of a machine, where it is, and the events of its life, in this process or in a fleet."""
+"""Needs of a run, its place, and the events of its life, in this process or in a fleet."""
 
 from __future__ import annotations
 
