@@ -209,9 +209,10 @@ class Fleet:
     def _listen(self) -> None:
         """Receive events in a thread of its own, so that a signal in the main thread cannot cut one in two."""
         try:
-            while True:
-                self._events.put(self._connection.recv())
-        except (EOFError, OSError, TypeError):  # closed under it, by the other side or by ours
+            with suppress(EOFError, OSError, TypeError):  # closed under it, by the other side or by ours
+                while True:
+                    self._events.put(self._connection.recv())
+        finally:  # also after a message that cannot be read, or the session would wait for ever
             self._events.put(None)
 
     def _await_nodes(self) -> None:
