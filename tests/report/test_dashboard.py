@@ -143,7 +143,7 @@ def test_runs_of_a_chart_can_be_walked_held_and_linked_to_by_keyboard(open_page:
     linked = open_page(page.url.removeprefix(f"{site.as_uri()}/"))
     expect(linked.locator(f".chart[data-metric={nights.METRIC}] .held")).to_contain_text(SLOW_COMMIT[:10])
     linked.get_by_role("link", name="what differs from the run before").click()
-    differences = linked.get_by_role("region", name="What differs in the environment")
+    differences = linked.get_by_role("region", name="Differences of the environments")
     expect(differences.get_by_role("row", name="ray")).to_contain_text("2.59.0")
     expect(differences.get_by_role("row", name="ray")).to_contain_text("2.60.0")
 

@@ -138,7 +138,7 @@
     });
     var head = element("tr", {}, ["What", "A", "B"].map(function (title) { return element("th", { scope: "col" }, title); }));
     var made = element("table", { class: "list" }, [element("caption", { class: "hidden" }, "What differs"), element("thead", {}, head), element("tbody", {}, rows)]);
-    return element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "What differs in the environment" }, made);
+    return element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Differences of the environments" }, made);
   }
 
   bench.load("index", start);
