@@ -140,9 +140,9 @@ def test_a_history_that_changed_before_and_went_back_asks_for_more() -> None:
     assert gate(restless, [1.2, 1.2]).word is Word.REGRESSION
 
 
-def test_one_run_that_is_only_half_as_slow_again_is_inconclusive_however_quiet_the_history() -> None:
-    assert gate(level(60, 0.002), 1.5).word is Word.INCONCLUSIVE
-    assert gate(level(60, 0.002), 1.9).word is Word.REGRESSION
+def test_one_run_that_is_a_quarter_slower_is_inconclusive_however_quiet_the_history() -> None:
+    assert gate(level(60, 0.002), 1.25).word is Word.INCONCLUSIVE
+    assert gate(level(60, 0.002), 1.5).word is Word.REGRESSION
 
 
 def test_outliers_of_the_history_explain_another() -> None:

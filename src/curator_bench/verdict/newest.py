@@ -54,8 +54,8 @@ _ELSEWHERE = 0.1
 _ALIKE = 0.7
 """An outlier of this part of the size is one like it."""
 _MANY_TIMES = 8.0
-_ALONE = 0.8
-"""A run is no outlier if it is 80 % more, and so many times as far away as anything the history has shown."""
+_ALONE = 0.4
+"""A run is no outlier if it is 40 % more, and so many times as far away as anything the history has shown."""
 _FEW_OUTLIERS = 6
 _WAYS = np.array([[math.comb(runs, some) for some in range(_FEW_OUTLIERS + 1)] for runs in range(BLOCK + 1)])
 _FARTHER, _LONGEST_EXCURSION = 2.5, 12
