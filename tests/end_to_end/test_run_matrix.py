@@ -135,7 +135,7 @@ def test_quiet_shows_the_verdict_as_a_letter(ran: Callable[..., Outcome]) -> Non
     assert outcome.lines[0].split()[0] == ".FFCTEEs"
     assert "    Running " not in outcome.output
     assert not any(line.startswith("ENTRY") for line in outcome.lines)
-    assert outcome.has("warning: says_no: the bench's own exit_code hides", f"Session: {outcome.session_dir}")
+    assert outcome.has("warning: says_no: the bench's own exit_code replaces", f"Session: {outcome.session_dir}")
 
 
 def test_twice_quiet_hides_warnings_too(ran: Callable[..., Outcome]) -> None:

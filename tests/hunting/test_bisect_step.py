@@ -71,4 +71,4 @@ def test_what_is_no_fault_of_a_commit_stops_git(repository: ScratchRepository) -
     assert step(repository.folder, "--", "benchmarks", "--no-such-option")[0] == 132
     assert step(repository.folder, "--no-such-option", "--", "benchmarks")[0] == 132
     code, said = step(repository.folder)
-    assert (code, "say what to run" in said) == (132, True)
+    assert (code, "name what to run" in said) == (132, True)
