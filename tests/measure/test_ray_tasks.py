@@ -223,15 +223,19 @@ def test_tasks_whose_times_went_with_their_actor_are_counted_apart(cluster: Clus
     class Actor:
         def work(self) -> None: ...
 
-    actor = ray.remote(Actor).remote()
-    ray.get(actor.work.remote())
-    time.sleep(2)  # it has told of what it did so far
+    actors = [ray.remote(num_cpus=0)(Actor).remote() for _ in range(4)]
+    ray.get([actor.work.remote() for actor in actors])
+    time.sleep(2)  # they have told of what they did so far
     sampler = sampler_of(cluster)
     sampler.start()
     ray.get(naps(ray, 6))
-    ray.get(actor.work.remote())
-    ray.kill(actor)
+    ray.get([actor.work.remote() for actor in actors])
+    for actor in actors:
+        ray.kill(actor)
     sampler.stop()
     metrics = sampler.metrics()
-    assert (metrics["ray_tasks"], metrics.get("ray_tasks_without_times")) == (6, 1)
-    assert "of 1 tasks Ray knows no times" in sampler.warnings()[0]
+    lost = metrics.get("ray_tasks_without_times", 0)  # an actor may tell of its work just before it is killed
+    assert isinstance(lost, int)
+    assert lost > 0
+    assert metrics["ray_tasks"] == 6 + len(actors) - lost
+    assert f"of {lost} tasks Ray knows no times" in sampler.warnings()[0]
