@@ -5,7 +5,9 @@ from __future__ import annotations
 import html
 import json
 import re
+import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -226,3 +228,16 @@ def test_a_machine_of_one_side_is_not_dropped_in_silence(recorded: Recorded) -> 
     recorded.add("sort", noisy((1.0, 30)), machine="epyc")
     recorded.add("sort", noisy((1.0, 1), seed=1), first=29, machine="arm")
     assert "only n29 measured sort time_s on machine arm" in recorded.ask("compare", "n28", "n29").output
+
+
+def test_what_requirements_name_stands_first_within_a_word(recorded: Recorded) -> None:
+    for metric in ("load_time_s", "parse_time_s", "zip_time_s"):
+        recorded.add("one", noisy((1.0, 20), (1.5, 5)), metric=metric)
+    assert recorded.ask("sessions").exit_code == 0
+    with closing(sqlite3.connect(recorded.db)) as connection, connection:
+        connection.execute(
+            "insert into requirement (run, position, metric, bound, met)"
+            " select max(id), 0, 'zip_time_s', 'max_value', 1 from test_run where name = 'one'"
+        )
+    answer = recorded.ask("compare", "n19", "n24", "--json")
+    assert [row["metric"] for row in json.loads(answer.stdout)] == ["zip_time_s", "load_time_s", "parse_time_s"]

@@ -20,8 +20,8 @@ from curator_bench.words import markdown_cell
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from curator_bench.cli.comparison import Compared, Declared, Sides
-    from curator_bench.store.measured import Measured
+    from curator_bench.cli.comparison import Compared, Declared, Required, Sides
+    from curator_bench.store.measured import Measure, Measured
 
 _NAMED = 5
 _LAST_HEADS = (">change", "95 % interval", ">runs", ">visible", "verdict")
@@ -66,7 +66,7 @@ def command(
     if not rows:
         nothing = f"{a} and {b} have no common metric with a known better direction"
         raise BenchError("\n".join([nothing, *left_out]))
-    rows.sort(key=lambda row: (judgements.place_of(row.judgement.says), row.measure, row.machine_id or ""))
+    rows.sort(key=lambda row: _place(row, sides))
     if as_json:
         click.echo(json_text([_document(row) for row in rows]), nl=False)
     else:
@@ -74,6 +74,12 @@ def command(
         _print(a, b, rows, below, as_markdown=as_markdown)
     if fail and any(row.judgement.says == "regression" for row in rows):
         sys.exit(1)
+
+
+def _place(row: Compared, sides: Sides) -> tuple[int, bool, Measure, str]:
+    """The regressions first, and of each verdict the metrics that requirements name."""
+    says, is_required = judgements.place_of(row.judgement.says), sides.is_required(row.measure)
+    return says, not is_required, row.measure, row.machine_id or ""
 
 
 def _only_of(name: str, found: Sequence[str]) -> str:
@@ -86,35 +92,34 @@ def _sides(a: str, b: str, database: str, metric: str | None) -> Sides:
     from curator_bench.store.measured import of_other_sessions, only, sessions_meant
 
     if _is_database(a) or _is_database(b):
-        before, history, declared = _side(a, database, metric)
-        after, _, declared_there = _side(b, database, metric)
-        return Sides(before, after, history, {**declared, **declared_there})
+        before, history, declared, required = _side(a, database, metric)
+        after, _, declared_there, required_there = _side(b, database, metric)
+        return Sides(before, after, history, {**declared, **declared_there}, {**required, **required_there})
     with reading(database) as opened, opened.reading() as connection:
-        everything, declared = _known(connection, metric)
+        everything, declared, required = _known(connection, metric)
         in_a, in_b = (set(sessions_meant(connection, named)) for named in (a, b))
     if in_a <= in_b:
         raise BenchError(f"every session of {a} is also one of {b}: there is nothing to compare")
-    return Sides(
-        only(everything, in_a - in_b), only(everything, in_b), of_other_sessions(everything, in_b, in_a), declared
-    )
+    others = of_other_sessions(everything, in_b, in_a)
+    return Sides(only(everything, in_a - in_b), only(everything, in_b), others, declared, required)
 
 
-def _side(named: str, database: str, metric: str | None) -> tuple[Measured, Measured, Declared]:
-    """Return the measurements of one side, all those of its database, and the declared directions."""
+def _side(named: str, database: str, metric: str | None) -> tuple[Measured, Measured, Declared, Required]:
+    """Return the measurements of one side, all those of its database, and what its requirements declare and name."""
     from curator_bench.store.measured import only, sessions_meant
 
     with reading(named if _is_database(named) else database) as opened, opened.reading() as connection:
-        everything, declared = _known(connection, metric)
+        everything, declared, required = _known(connection, metric)
         if _is_database(named):
-            return everything, everything, declared
-        return only(everything, set(sessions_meant(connection, named))), everything, declared
+            return everything, everything, declared, required
+        return only(everything, set(sessions_meant(connection, named))), everything, declared, required
 
 
-def _known(connection: Connection, metric: str | None) -> tuple[Measured, Declared]:
-    from curator_bench.store.all_series import declared_directions
+def _known(connection: Connection, metric: str | None) -> tuple[Measured, Declared, Required]:
+    from curator_bench.store.all_series import declared_directions, required_metrics
     from curator_bench.store.measured import measured
 
-    return measured(connection, metric), declared_directions(connection)
+    return measured(connection, metric), declared_directions(connection), required_metrics(connection)
 
 
 def _is_database(named: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -20,6 +20,8 @@ from curator_bench.verdict.judging import Pair, compare
 
 Declared: TypeAlias = Mapping[tuple[str, str, str], str]
 """The better direction that requirements declare, by name, path and metric."""
+Required: TypeAlias = Mapping[tuple[str, str], Sequence[str]]
+"""The metrics that requirements name, by name and path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +32,13 @@ class Sides:
     after: Measured
     history: Measured
     declared: Declared
+    required: Required
 
     def direction(self, measure: Measure, better: str | None) -> Better | None:
         return better_of(measure.metric, self.declared.get(measure), better)
+
+    def is_required(self, measure: Measure) -> bool:
+        return measure.metric in self.required.get((measure.name, measure.path), ())
 
     def only_in_one(self, better: str | None) -> tuple[list[str], list[str]]:
         """Return the names of directed metrics that only A measured, and those that only B measured."""

@@ -118,7 +118,7 @@ class RecordedHistory:
         in_a, in_b = {self._ids[a.uid]}, {self._ids[b.uid]}
         after = only(self._measured, in_b)
         known = {measure: self._measured[measure] for measure in after}
-        sides = Sides(only(known, in_a), after, of_other_sessions(known, in_b, in_a), self._declared)
+        sides = Sides(only(known, in_a), after, of_other_sessions(known, in_b, in_a), self._declared, self._required)
         return [
             ComparedFacts(
                 entry=SiteEntry(one.measure.name, one.measure.path),
