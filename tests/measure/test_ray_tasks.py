@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -221,21 +222,21 @@ def test_a_call_nobody_answers_is_an_error() -> None:
 @pytest.mark.slow
 def test_tasks_whose_times_went_with_their_actor_are_counted_apart(cluster: Cluster, ray: Any) -> None:
     class Actor:
-        def work(self) -> None: ...
+        def work(self) -> int:
+            return os.getpid()
 
-    actors = [ray.remote(num_cpus=0)(Actor).remote() for _ in range(4)]
+    actors = [ray.remote(num_cpus=0)(Actor).remote() for _ in range(3)]
     ray.get([actor.work.remote() for actor in actors])
     time.sleep(2)  # they have told of what they did so far
     sampler = sampler_of(cluster)
     sampler.start()
-    ray.get(naps(ray, 6))
-    ray.get([actor.work.remote() for actor in actors])
-    for actor in actors:
-        ray.kill(actor)
+    ray.get(naps(ray, 12))
+    for actor in actors:  # before it tells of its work, which it does once a second
+        os.kill(ray.get(actor.work.remote()), signal.SIGKILL)
     sampler.stop()
     metrics = sampler.metrics()
-    lost = metrics.get("ray_tasks_without_times", 0)  # an actor may tell of its work just before it is killed
+    lost = metrics.get("ray_tasks_without_times", 0)
     assert isinstance(lost, int)
     assert lost > 0
-    assert metrics["ray_tasks"] == 6 + len(actors) - lost
+    assert metrics["ray_tasks"] == 12 + len(actors) - lost
     assert f"of {lost} tasks Ray knows no times" in sampler.warnings()[0]
