@@ -471,10 +471,15 @@ def test_no_secret_names_a_test_or_a_folder(folder: Folder) -> None:
           - {name: "a-${API_TOKEN}", script: a.py}
           - {name: b, script: b.py, matrix: {serial: ["${SERIAL}"]}}
           - {name: c, script: c.py, matrix: {kind: {one: {token: "${API_TOKEN}"}}}, args: "{kind.token}"}
+          - {name: d, script: d.py, matrix: {db: ["mysql://joe:hunter2@h/d"]}}
     """
     told = folder.mistakes(text, variables={"API_TOKEN": "abcdefgh", "SERIAL": "12345678"})
     names = "a secret names a test, a mark or a folder; use it in args or env only"
-    assert told == [f"matrix.yaml:3: entries[a-***]: {names}", f"matrix.yaml:4: entries[b]: {names}"]
+    assert told == [
+        f"matrix.yaml:3: entries[a-***]: {names}",
+        f"matrix.yaml:4: entries[b]: {names}",
+        f"matrix.yaml:6: entries[d]: {names}",
+    ]
 
 
 def test_the_password_in_a_url_is_a_secret(folder: Folder) -> None:

@@ -52,10 +52,12 @@ class Environment:
         return any(secret in text for secret in self.secrets)
 
     def is_in(self, names: Iterable[str]) -> bool:
-        """True if one of the names equals a secret or contains a long one."""
+        """True if one of the names equals a secret, contains a long one, or is a URL with a password."""
         found = set(names)
-        return bool(found & self.secrets) or any(
-            secret in name for secret in self.secrets if len(secret) >= _LONG for name in found
+        return (
+            bool(found & self.secrets)
+            or any(map(password_of, found))
+            or any(secret in name for secret in self.secrets if len(secret) >= _LONG for name in found)
         )
 
     def fill(self, text: str) -> tuple[str, tuple[str, ...]]:
