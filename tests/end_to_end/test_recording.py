@@ -30,7 +30,7 @@ datasets: [{name: corpus, formats: [{type: jsonl, path: /nowhere/corpus}]}]
 entries:
   - name: quick
     script: work.py
-    args: "0.3"
+    args: "0"
     ray: false
     matrix: {size: [1, 2]}
     requirements: [{metric: docs_per_s, min_value: 10}]
