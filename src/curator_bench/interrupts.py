@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType
 
 _AT_ONCE = 3
 """The number of Ctrl-C that also breaks work that is held, because it seems to hang."""
@@ -141,9 +142,9 @@ def open_to_ctrl_c() -> Iterator[None]:
 
 def _ends_with_pytest() -> bool:
     """True under the command line's `pytest`, false if a program calls `pytest.main` and goes on."""
-    frame = sys._getframe()
+    frame: FrameType | None = sys._getframe()
     while frame is not None:
         if frame.f_code.co_name.endswith("console_main") and frame.f_globals.get("__name__") == "_pytest.config":
             return True
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return False

@@ -85,5 +85,6 @@ class CustomSampler:
 
 
 def _is_metric(name: object, value: object) -> bool:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return isinstance(name, str) and is_number and (isinstance(value, int) or not math.isnan(value))  # type: ignore[arg-type]
+    if not isinstance(name, str) or isinstance(value, bool):
+        return False
+    return isinstance(value, int) or (isinstance(value, float) and not math.isnan(value))
