@@ -222,8 +222,6 @@ def find_entries(connection: Connection, named: str) -> list[EntryKey]:
             return [EntryKey(*row) for row in found]
     known = [(entry.key.name, entry.key.originalname) for entry in known_entries(connection)]
     near = nearest(named, {name for both in known for name in both})
-    near = nearest(named, {name for both in known for name in both})
-    near = nearest(named, {name for both in known for name in both})
     raise BenchError(f"no runs of {named!r} are recorded{near or '; `curator-bench history` lists all entries'}")
 
 
