@@ -31,7 +31,7 @@ from curator_bench.verdict.direction import Better, better_of
 from curator_bench.verdict.drifting import History, drifts
 from curator_bench.verdict.hunting import State, state_of
 from curator_bench.verdict.judgement import Course, Drift, Judgement, Mark, Step
-from curator_bench.verdict.judging import Beside, courses
+from curator_bench.verdict.judging import NOTHING_BESIDE, Beside, courses
 from curator_bench.verdict.marks import Release, day_of, marks_of
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ class JudgedHistory:
 
 
 def judge_history(
-    connection: Connection, query: Query, among: Collection[Group] | None = None, beside: Beside = Beside()
+    connection: Connection, query: Query, among: Collection[Group] | None = None, beside: Beside = NOTHING_BESIDE
 ) -> JudgedHistory:
     """Judge every series of the database, or of these groups; `beside` is what the others were judged to be."""
     asked, unknown = _asked(connection, query, among)

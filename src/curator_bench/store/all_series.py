@@ -143,15 +143,15 @@ def of_groups(groups: Collection[Group]) -> ColumnElement[bool]:
     return and_(RUNS.c.name.in_(names), RUNS.c.path.in_(paths), machine)
 
 
-def _runs(connection: Connection, among: ColumnElement[bool], groups: Collection[Group] | None = None) -> _Runs:
+def _runs(connection: Connection, where: ColumnElement[bool], among: Collection[Group] | None) -> _Runs:
     names = ("id", "name", "path", "machine_id", "definition_hash", "originalname", "start", "session")
     columns = [RUNS.c[name] for name in names]
-    statement = select(*columns).where(RUNS.c.verdict.in_(MEASURED), among).order_by(RUNS.c.start, RUNS.c.id)
-    if groups is not None:
-        statement = statement.where(of_groups(groups))
+    statement = select(*columns).where(RUNS.c.verdict.in_(MEASURED), where).order_by(RUNS.c.start, RUNS.c.id)
+    if among is not None:
+        statement = statement.where(of_groups(among))
     found = connection.execute(statement).fetchall()
-    if groups is not None:
-        found = [row for row in found if (row.name, row.path, row.machine_id) in groups]
+    if among is not None:
+        found = [row for row in found if (row.name, row.path, row.machine_id) in among]
     keys: dict[Group, int] = {}
     groups = [keys.setdefault((name, path, machine), len(keys)) for _, name, path, machine, *_ in found]
     newest = {group: row[4] or None for group, row in zip(groups, found, strict=True)}
