@@ -7,10 +7,10 @@ from collections.abc import Collection
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from sqlalchemy import ColumnElement, Connection, or_, select
+from sqlalchemy import ColumnElement, Connection, or_, select, true
 
 from curator_bench.errors import BenchError
-from curator_bench.store.all_series import Floats, Integers, by_series
+from curator_bench.store.all_series import Floats, Group, Integers, by_series, of_groups
 from curator_bench.store.gate_history import MEASURED
 from curator_bench.store.queries import nearest
 from curator_bench.store.tables import RUNS, SESSIONS
@@ -65,15 +65,32 @@ def _begins(named: str) -> ColumnElement[bool]:
 
 def measured(connection: Connection, metric: str | None = None) -> Measured:
     """Read all values of one metric or of every metric. Raises BenchError if no run measured the metric."""
+    return _measured(connection, metric, true())
+
+
+def measured_around(connection: Connection, sessions: Collection[int]) -> Measured:
+    """Read what these sessions measured, and the whole history of entries on machines that they have in common."""
+    columns = (RUNS.c.session, RUNS.c.name, RUNS.c.path, RUNS.c.machine_id)
+    of: dict[Group, set[int]] = defaultdict(set)
+    for session, *group in connection.execute(select(*columns).where(RUNS.c.session.in_(sessions)).distinct()):
+        of[(group[0], group[1], group[2])].add(session)
+    shared = [group for group, found in of.items() if len(found) > 1]
+    where = or_(RUNS.c.session.in_(sessions), of_groups(shared)) if shared else RUNS.c.session.in_(sessions)
+    return _measured(connection, None, where, is_part=True)
+
+
+def _measured(
+    connection: Connection, metric: str | None, where: ColumnElement[bool], *, is_part: bool = False
+) -> Measured:
     names = ("id", "session", "name", "path", "machine_id", "definition_hash")
-    statement = select(*(RUNS.c[name] for name in names)).where(RUNS.c.verdict.in_(MEASURED))
+    statement = select(*(RUNS.c[name] for name in names)).where(RUNS.c.verdict.in_(MEASURED), where)
     runs = connection.execute(statement.order_by(RUNS.c.start, RUNS.c.id)).fetchall()
     keys: dict[tuple[str, str, Kind], int] = {}
     of_runs = [(row.name, row.path, Kind(row.machine_id, row.definition_hash or None)) for row in runs]
     numbers = [(row.id, row.session, keys.setdefault(key, len(keys))) for row, key in zip(runs, of_runs, strict=True)]
     ids, sessions, groups = np.array(numbers, dtype=np.int64).reshape(-1, 3).T
     kinds, found = list(keys), defaultdict[Measure, dict[Kind, Values]](dict)
-    for group, name, at, values in by_series(ids, groups, connection, metric):
+    for group, name, at, values in by_series(ids, groups, connection, metric, is_part=is_part):
         entry, path, kind = kinds[group]
         found[Measure(entry, path, name)][kind] = Values(sessions[at], values)
     return found
