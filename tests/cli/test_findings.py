@@ -169,3 +169,20 @@ def test_json_names_finding_state_place_and_commits(history: History, tmp_path: 
     assert (log["sha"], log["author"], log["subject"]) == (commits[40], "Ada", "change 40")
     output = history.ask("regressions", "--repo", tmp_path / "repo").output
     assert output.count("Ada: change 40") == 1
+
+
+def documented(title: str) -> set[str]:
+    page = (Path(__file__).parents[2] / "docs/files.md").read_text()
+    (section,) = re.findall(rf"^### {re.escape(title)}\n(.*?)^##", page, re.MULTILINE | re.DOTALL)
+    return {
+        key for first in re.findall(r"^\| (`.*?) \|", section, re.MULTILINE) for key in re.findall(r"`(\w+)`", first)
+    }
+
+
+def test_the_manual_names_all_keys_of_json(history: History) -> None:
+    history.nights({("sort", "time_s"): noisy((1.0, 40), (1.3, 40))}, session="a")
+    history.nights({("sort", "time_s"): noisy((1.3, 10), seed=1)}, session="b")
+    for found in history.regressions():
+        assert set(found) == documented("Regressions as JSON")
+    (compared,) = json.loads(history.ask("compare", "a", "b", "--json").stdout)
+    assert set(compared) == documented("Comparisons as JSON")
