@@ -78,6 +78,10 @@ class Step:
 
     word: Word
     began: int
+    last_before: int
+    """The last run that is certainly before it."""
+    first_after: int
+    """The first run that is certainly after it."""
     before: float
     after: float
     change: float

@@ -21,6 +21,7 @@ from curator_bench.verdict.false_discovery import adjusted, discoveries
 from curator_bench.verdict.intervals import ROUNDS, Change, paired_change
 from curator_bench.verdict.judgement import Course, Judgement, Level, Step, Unjudged, Word
 from curator_bench.verdict.levels import Cut
+from curator_bench.verdict.locating import located
 from curator_bench.verdict.newest import CERTAIN, CERTAIN_OF_FEW, FEW, TAIL, least_of, weigh
 from curator_bench.verdict.noise import BLOCK, rows_may_be_empty, table_of
 
@@ -195,7 +196,10 @@ def courses(histories: Sequence[History], *, rate: float = STEP_RATE) -> list[Co
         newest[at] = _judged(cases[at], end, len(cases[at].places) - 1, is_gate=False)
         steps[at] = _steps(cases[at], cuts, end)
     rates = iter(adjusted([step.p_value for own in steps for step in own], tests=len(judged)).tolist())
-    believed = [[step for step in own if next(rates) <= rate] for own in steps]
+    believed = [
+        _with_ranges(case, [step for step in own if next(rates) <= rate])
+        for case, own in zip(cases, steps, strict=True)
+    ]
     return [_course(*row) for row in zip(histories, believed, newest, strict=True)]
 
 
@@ -213,7 +217,7 @@ def _steps(case: Case, cuts: Sequence[Cut], end: End) -> list[Step]:
     began = len(case.places) - end.runs
     if end.holds and all(abs(began - cut.index) > _SAME for cut in cuts):
         steps.append(_step(case, began, (end.level, end.shift), end.reach, math.exp(-end.score)))
-    return steps
+    return sorted(steps, key=lambda step: step.began)
 
 
 def _reaches(cuts: Sequence[Cut]) -> list[float]:
@@ -227,12 +231,23 @@ def _step(case: Case, index: int, change: tuple[float, float], reach: float, p_v
     return Step(
         word=Word.REGRESSION if shift > 0 else Word.IMPROVEMENT,
         began=int(case.indices[index]),
+        last_before=int(case.indices[index - 1]),
+        first_after=int(case.indices[index]),
         before=case.value(level),
         after=case.value(level + shift),
         change=case.change(level, shift),
         interval=case.interval(level, shift, reach),
         p_value=min(p_value, 1.0),
     )
+
+
+def _with_ranges(case: Case, steps: Sequence[Step]) -> list[Step]:
+    """The same steps with the runs between which each certainly lies."""
+    ranges = located(case.places, np.searchsorted(case.indices, [step.began for step in steps]).tolist())
+    return [
+        replace(step, last_before=int(case.indices[before]), first_after=int(case.indices[after]))
+        for step, (before, after) in zip(steps, ranges, strict=True)
+    ]
 
 
 def _course(history: History, steps: Sequence[Step], newest: Judgement) -> Course:
