@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, Select, delete, select
 
 from curator_bench.store.records import Background, DefinitionRecord, RunStart
 from curator_bench.store.rows import SOURCES
-from curator_bench.store.tables import DEFINITIONS, FACTS, RUNS
+from curator_bench.store.tables import DEFINITIONS, FACTS, INVOCATIONS, PARAMS, RUNS, SESSIONS, SUBJECTS
 
 _AT_ONCE = 500
 
@@ -73,3 +75,67 @@ def _in_lists(uids: Iterable[str]) -> Iterator[list[str]]:
     ordered = sorted(uids)
     for first in range(0, len(ordered), _AT_ONCE):
         yield ordered[first : first + _AT_ONCE]
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """What the tables say about a run's surroundings, without its background."""
+
+    definition_hash: str | None
+    circumstances: str | None
+    python_version: str | None
+    commits: Mapping[str, str]
+    """Commit, or version without one, of the repository (named "") and of each package under test."""
+    changed: frozenset[str]
+    """Names among `commits` that had changes that were not committed."""
+    parameters: Mapping[str, str]
+    environment: Mapping[str, Any]
+    """Environment of its invocation, if that was on the run's host."""
+
+
+def run_facts(connection: Connection, runs: Collection[int]) -> dict[int, RunFacts]:
+    """Read what the tables say about these runs, by row id. Meant for a few runs."""
+    columns = [RUNS.c[name] for name in ("id", "session", "definition_hash", "circumstances", "python_version", "node")]
+    others = (SESSIONS.c.commit, SESSIONS.c.dirty, INVOCATIONS.c.environment, INVOCATIONS.c.host)
+    statement = (
+        select(*columns, *others)
+        .join(SESSIONS, SESSIONS.c.id == RUNS.c.session)
+        .join(INVOCATIONS, INVOCATIONS.c.id == RUNS.c.invocation, isouter=True)
+        .where(RUNS.c.id.in_(runs))
+    )
+    found = connection.execute(statement).fetchall()
+    subjects = _subjects(connection, {row.session for row in found})
+    parameters = _parameters(connection, runs)
+    return {row.id: _run_facts(row, subjects.get(row.session, {}), parameters.get(row.id, {})) for row in found}
+
+
+def _run_facts(row: Any, subjects: Mapping[str, tuple[str, bool]], parameters: Mapping[str, str]) -> RunFacts:
+    own = {"": (row.commit, bool(row.dirty))} if row.commit else {}
+    states = {**own, **subjects}
+    is_here = not row.node or row.node == row.host
+    return RunFacts(
+        row.definition_hash,
+        row.circumstances,
+        row.python_version,
+        commits={name: said for name, (said, _) in states.items()},
+        changed=frozenset(name for name, (_, dirty) in states.items() if dirty),
+        parameters=parameters,
+        environment=(row.environment or {}) if is_here else {},
+    )
+
+
+def _subjects(connection: Connection, sessions: Collection[int]) -> dict[int, dict[str, tuple[str, bool]]]:
+    """Read the packages under test by session: commit or version, and whether files were changed."""
+    statement = select(SUBJECTS).where(SUBJECTS.c.session.in_(sessions)).order_by(SUBJECTS.c.id)
+    found: dict[int, dict[str, tuple[str, bool]]] = defaultdict(dict)
+    for row in connection.execute(statement):
+        if said := row.commit or row.version:
+            found[row.session][row.package] = (said, bool(row.dirty))
+    return found
+
+
+def _parameters(connection: Connection, runs: Collection[int]) -> dict[int, dict[str, str]]:
+    found: dict[int, dict[str, str]] = defaultdict(dict)
+    for run, name, value in connection.execute(select(PARAMS).where(PARAMS.c.run.in_(runs))):
+        found[run][name] = value
+    return found
