@@ -17,7 +17,7 @@ KNOWN = Facts(
     packages={"numpy": "1.26.4", "ray": "2.59", "gone": "1"},
     configuration={"repeat": "1"},
     machine={"kernel": "6.1", "cpu_model": "A", "microcode": "0x1"},
-    environment={"THREADS": "h1", "OLD": "h2"},
+    environment={"THREADS": "k:1", "OLD": "k:2"},
 )
 
 
@@ -32,7 +32,7 @@ def test_each_kind_of_fact_is_told() -> None:
         packages={"numpy": "2.0.1", "ray": "2.60", "new": "3"},
         configuration={"repeat": "3"},
         machine={"kernel": "6.5", "cpu_model": "A"},
-        environment={"THREADS": "h3", "NEW": "h4"},
+        environment={"THREADS": "k:3", "NEW": "k:4"},
     )
     text = wording.text(what_changed(KNOWN, after), lambda one: ["fedcba9 Ann: make it slow"] if not one.of else None)
     assert text == [
@@ -84,6 +84,11 @@ def test_changes_without_a_commit_are_told() -> None:
 def test_a_fact_of_the_machine_that_was_not_known_then_is_no_change() -> None:
     less = replace(KNOWN, machine={"kernel": "6.1"})
     assert what_changed(less, KNOWN).is_nothing
+
+
+def test_hashes_of_different_keys_are_not_compared() -> None:
+    elsewhere = replace(KNOWN, environment={"THREADS": "other:9", "OLD": "other:8"})
+    assert what_changed(KNOWN, elsewhere).is_nothing
 
 
 def test_markdown_is_safe_for_any_name_and_any_code() -> None:

@@ -49,7 +49,7 @@ class Facts:
     configuration: Values | None = None
     machine: Values | None = None
     environment: Values | None = None
-    """Hashes of the values of variables."""
+    """Hashes of the values of variables, each after its key: `KEY:HASH`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +124,15 @@ def _differences(before: Facts, after: Facts) -> Iterator[Difference]:
             yield from (
                 Difference(kind, name, old.get(name), new.get(name))
                 for name in sorted(names)
-                if old.get(name) != new.get(name)
+                if _differs(old.get(name), new.get(name), kind)
             )
+
+
+def _differs(before: str | None, after: str | None, kind: Kind) -> bool:
+    if kind == Kind.ENVIRONMENT and before is not None and after is not None:
+        (key, _, value), (other_key, _, other) = before.partition(":"), after.partition(":")
+        return key == other_key and value != other  # hashes of different keys cannot be compared
+    return before != after
 
 
 def _code(before: Facts, after: Facts) -> Iterator[str]:
