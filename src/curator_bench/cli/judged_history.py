@@ -15,6 +15,7 @@ from curator_bench.metric_names import is_secondary
 from curator_bench.provenance.git import tags
 from curator_bench.store.acceptances import Accepted, acceptances
 from curator_bench.store.all_series import (
+    Group,
     RunPlace,
     Series,
     all_series,
@@ -30,7 +31,7 @@ from curator_bench.verdict.direction import Better, better_of
 from curator_bench.verdict.drifting import History, drifts
 from curator_bench.verdict.hunting import State, state_of
 from curator_bench.verdict.judgement import Course, Drift, Judgement, Mark, Step
-from curator_bench.verdict.judging import courses
+from curator_bench.verdict.judging import NOTHING_BESIDE, Beside, courses
 from curator_bench.verdict.marks import Release, day_of, marks_of
 
 if TYPE_CHECKING:
@@ -130,11 +131,13 @@ class JudgedHistory:
         return [one.series for one in self.series if one.series.runs_without]
 
 
-def judge_history(connection: Connection, query: Query) -> JudgedHistory:
-    """Judge every series of the database."""
-    asked, unknown = _asked(connection, query)
+def judge_history(
+    connection: Connection, query: Query, among: Collection[Group] | None = None, beside: Beside = NOTHING_BESIDE
+) -> JudgedHistory:
+    """Judge every series of the database, or of these groups; `beside` is what the others were judged to be."""
+    asked, unknown = _asked(connection, query, among)
     histories = [History(one.values, rules) for one, rules, _ in asked]
-    found = courses(histories)
+    found = courses(histories, beside=beside)
     judged = [
         JudgedSeries(one, rules.better, course, limit)
         for (one, rules, limit), course in zip(asked, found, strict=True)
@@ -150,9 +153,11 @@ def judge_history(connection: Connection, query: Query) -> JudgedHistory:
     return JudgedHistory(steps, crept, judged, unknown)
 
 
-def _asked(connection: Connection, query: Query) -> tuple[list[tuple[Series, Rules, float]], set[str]]:
+def _asked(
+    connection: Connection, query: Query, among: Collection[Group] | None
+) -> tuple[list[tuple[Series, Rules, float]], set[str]]:
     """Return the directed series with their rules and limits, and the names of metrics without a direction."""
-    every = all_series(connection, query.metric, query.branch)
+    every = all_series(connection, query.metric, query.branch, among)
     declared, limits = declared_directions(connection), gate_limits(connection)
     measured: dict[EntryKey, set[str]] = defaultdict(set)
     for one in every:

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import ColumnElement, Connection, select, true
+from sqlalchemy import ColumnElement, Connection, and_, or_, select, true
 
 from curator_bench.errors import BenchError
 from curator_bench.store import bulk
@@ -74,15 +74,24 @@ class _Runs:
         return ends - 1 - places
 
 
-def all_series(connection: Connection, metric: str | None = None, branch: str | None = None) -> list[Series]:
+Group: TypeAlias = tuple[str, str, str | None]
+"""Name and path of an entry, and a machine: its runs are compared with each other."""
+
+
+def all_series(
+    connection: Connection,
+    metric: str | None = None,
+    branch: str | None = None,
+    among: Collection[Group] | None = None,
+) -> list[Series]:
     """Read the series of all entries by name, of one metric or of all.
 
-    Runs of older definitions are left out. With a branch, only its sessions count. Raises BenchError if the branch is
-    not recorded or no run measured the metric.
+    Runs of older definitions are left out. With a branch, only its sessions count; with `among`, only these groups are
+    read. Raises BenchError if the branch is not recorded or no run measured the metric.
     """
-    runs = _runs(connection, _sessions_of(connection, branch))
+    runs = _runs(connection, _sessions_of(connection, branch), among)
     later, found = runs.later(), []
-    for group, name, at, values in by_series(runs.ids, runs.groups, connection, metric):
+    for group, name, at, values in by_series(runs.ids, runs.groups, connection, metric, is_part=among is not None):
         entry_name, path, machine = runs.keys[group]
         entry = EntryKey(entry_name, path, runs.names[entry_name, path])
         of_runs = runs.ids[at], runs.starts[at], runs.sessions[at]
@@ -91,13 +100,13 @@ def all_series(connection: Connection, metric: str | None = None, branch: str | 
 
 
 def by_series(
-    ids: Integers, groups: Integers, connection: Connection, metric: str | None = None
+    ids: Integers, groups: Integers, connection: Connection, metric: str | None = None, *, is_part: bool = False
 ) -> Iterator[tuple[int, str, Integers, Floats]]:
     """Yield what these runs measured: group, metric, positions among the runs, and values.
 
-    Raises BenchError if no run measured the metric.
+    Runs that are a small part of all are read one by one. Raises BenchError if no run measured the metric.
     """
-    where, codes, values, metrics = _figures(connection)
+    where, codes, values, metrics = _figures(connection, ids.tolist() if is_part else None)
     if metric is not None and metric not in metrics:
         raise BenchError(f"no run has measured {metric!r}{nearest(metric, metrics)}")
     order = np.argsort(ids)
@@ -126,12 +135,24 @@ def _sessions_of(connection: Connection, branch: str | None) -> ColumnElement[bo
     return RUNS.c.session.in_(select(SESSIONS.c.id).where(SESSIONS.c.branch == branch))
 
 
-def _runs(connection: Connection, among: ColumnElement[bool]) -> _Runs:
+def of_groups(groups: Collection[Group]) -> ColumnElement[bool]:
+    """Return the condition on runs that all runs of these groups meet; some of other groups meet it too."""
+    names, paths, machines = (set(column) for column in zip(*groups, strict=True)) if groups else (set(), set(), set())
+    named = RUNS.c.machine_id.in_(machines - {None})
+    machine = or_(named, RUNS.c.machine_id.is_(None)) if None in machines else named
+    return and_(RUNS.c.name.in_(names), RUNS.c.path.in_(paths), machine)
+
+
+def _runs(connection: Connection, where: ColumnElement[bool], among: Collection[Group] | None) -> _Runs:
     names = ("id", "name", "path", "machine_id", "definition_hash", "originalname", "start", "session")
     columns = [RUNS.c[name] for name in names]
-    statement = select(*columns).where(RUNS.c.verdict.in_(MEASURED), among).order_by(RUNS.c.start, RUNS.c.id)
+    statement = select(*columns).where(RUNS.c.verdict.in_(MEASURED), where).order_by(RUNS.c.start, RUNS.c.id)
+    if among is not None:
+        statement = statement.where(of_groups(among))
     found = connection.execute(statement).fetchall()
-    keys: dict[tuple[str, str, str | None], int] = {}
+    if among is not None:
+        found = [row for row in found if (row.name, row.path, row.machine_id) in among]
+    keys: dict[Group, int] = {}
     groups = [keys.setdefault((name, path, machine), len(keys)) for _, name, path, machine, *_ in found]
     newest = {group: row[4] or None for group, row in zip(groups, found, strict=True)}
     kept = [(row, group) for group, row in zip(groups, found, strict=True) if (row[4] or None) == newest[group]]
@@ -141,10 +162,12 @@ def _runs(connection: Connection, among: ColumnElement[bool]) -> _Runs:
     return _Runs(ids, kept_groups, starts, sessions, list(keys), {(row[1], row[2]): row[5] for row in found})
 
 
-def _figures(connection: Connection) -> tuple[Integers, Integers, Floats, dict[str, int]]:
+def _figures(
+    connection: Connection, of_runs: Sequence[int] | None
+) -> tuple[Integers, Integers, Floats, dict[str, int]]:
     """Run ids, metric codes and values of all numeric metrics, and the code of each metric name."""
     metrics: dict[str, int] = {}
-    lists = list(_as_arrays(bulk.figures(connection), metrics))
+    lists = list(_as_arrays(bulk.figures(connection, of_runs), metrics))
     if not lists:
         return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0), metrics
     runs, codes, values = (np.concatenate(column) for column in zip(*lists, strict=True))
