@@ -16,12 +16,12 @@ import pytest
 
 from curator_bench.collection.benchmarks import BENCHMARKS
 from curator_bench.errors import BenchError
-from curator_bench.matrix import definition_hash
+from curator_bench.matrix import Definition, definition_of
 from curator_bench.options.rootdir import name_in_project
 from curator_bench.provenance.git import tags
 from curator_bench.report.sparkline import drawn
 from curator_bench.runner.policy import GateState
-from curator_bench.runner.run_keys import MACHINE
+from curator_bench.runner.run_keys import DEFINITION, MACHINE
 from curator_bench.runner.session import provenance_of
 from curator_bench.store.gate_history import GateHistory, read_gate_history
 from curator_bench.store.queries import EntryKey, PastValue
@@ -97,13 +97,14 @@ class Gates:
     def __init__(
         self,
         config: pytest.Config,
-        origin: tuple[EntryKey, str | None],
+        origin: tuple[EntryKey, Definition | None],
         requirements: Sequence[Requirement],
         machine: str = "",
     ) -> None:
         """`origin` is the entry and its definition. It was measured on `machine`, or here if that is empty."""
         self._config, self._requirements = config, requirements
-        self._key, definition = origin
+        self._key, self._definition = origin
+        definition = self._definition.hash if self._definition else None
         self._origin = Origin(self._key.name, definition, machine or provenance_of(config).machine_id)
         self._wanted: list[Wanted] = []
         self._wanted_drifts: list[WantedDrift] = []
@@ -244,7 +245,8 @@ def gates_of(item: pytest.Item, entry: Entry) -> Gates:
     """Return the gates of the entry an item runs."""
     key = EntryKey(entry.id, name_in_project(entry.file.file, item.config), entry.name)
     machine = item.stash.get(MACHINE, "")
-    return Gates(item.config, (key, definition_hash(entry)), entry.requirements, machine)
+    definition = item.stash.get(DEFINITION, None) or definition_of(entry)
+    return Gates(item.config, (key, definition), entry.requirements, machine)
 
 
 def _items(config: pytest.Config) -> int:
