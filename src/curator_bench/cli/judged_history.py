@@ -31,7 +31,7 @@ from curator_bench.store.commit_order import commit_order
 from curator_bench.store.queries import EntryKey
 from curator_bench.verdict.cases import MIN_EFFECT, Rules
 from curator_bench.verdict.direction import Better, better_of
-from curator_bench.verdict.drifting import History, drifts
+from curator_bench.verdict.drifting import History, Standing, drifts, standings
 from curator_bench.verdict.hunting import State, state_of
 from curator_bench.verdict.judgement import Course, Drift, Judgement, Mark, Step
 from curator_bench.verdict.judging import NOTHING_BESIDE, Beside, courses
@@ -152,7 +152,8 @@ def judge_history(
     """Judge every series of the database, or of these groups; `beside` is what the others were judged to be."""
     asked, unknown = _asked(connection, query, among)
     histories = [History(one.values, rules) for one, rules, _ in asked]
-    found = courses(histories, beside=beside)
+    standing = standings(histories)
+    found = courses(histories, beside=beside, known=standing)
     judged = [
         JudgedSeries(one, rules.better, course, limit)
         for (one, rules, limit), course in zip(asked, found, strict=True)
@@ -165,7 +166,7 @@ def judge_history(
     steps = sorted(recorded, key=lambda one: (one.first.start, one.entry, one.metric))
     orders = commit_order(connection, {place.commit for place in known.places.values()})
     causes = recorded_findings(steps, orders, known.subjects)
-    crept = _drifts(connection, histories, [one for one, *_ in asked], closed, query)
+    crept = _drifts(connection, list(zip(histories, standing, strict=True)), [one for one, *_ in asked], closed, query)
     if query.since is not None:
         steps = [one for one in steps if one.first.start >= query.since]
         causes = [one for one in causes if any(step.first.start >= query.since for step in one.steps)]
@@ -209,17 +210,22 @@ def _acceptances(connection: Connection) -> _Closed:
 
 
 def _drifts(
-    connection: Connection, histories: Sequence[History], series: Sequence[Series], closed: _Closed, query: Query
+    connection: Connection,
+    judged: Sequence[tuple[History, Standing | None]],
+    series: Sequence[Series],
+    closed: _Closed,
+    query: Query,
 ) -> list[RecordedDrift]:
     """Return the drift of each series since its last accepted level, or over all its runs."""
     commits = commits_of(connection)
     releases = [Release(tag.name, tag.commit, tag.time) for tag in tags(query.repo or Path())]
     firsts = [_first_run(one, closed.get(_key(one), ())) for one in series]
-    asked = [
-        (replace(history, values=history.values[first:]), _marks(one, first, commits, releases))
-        for history, one, first in zip(histories, series, firsts, strict=True)
-    ]
-    found = zip(series, firsts, drifts(asked, least=query.min_effect), strict=True)
+    asked, known = [], []
+    for (history, own), one, first in zip(judged, series, firsts, strict=True):
+        since = replace(history, values=history.values[first:])
+        asked.append((since, _marks(one, first, commits, releases)))
+        known.append(standings([since])[0] if first else own)
+    found = zip(series, firsts, drifts(asked, least=query.min_effect, known=known), strict=True)
     return [_recorded(one, first, drift) for one, first, drift in found if drift is not None]
 
 

@@ -174,6 +174,7 @@ class _Builder:
             for file, pair in wanted.items()
             if file in self._old.pairs and self._old.pairs[file].mark == _mark_of(pair, marks)
         }
+        is_one_of_many = len(wanted) > _FEW and not self._old.pairs
         found: dict[str, PairMemory] = {}
         judgements = 0
         for file, (a, b) in wanted.items():
@@ -181,7 +182,7 @@ class _Builder:
                 break
             pair = known.get(file)
             if pair is None or not self._site.keep([file]):
-                rows = self._history.compared(a, b, is_one_of_many=len(wanted) - len(known) > _FEW)
+                rows = self._history.compared(a, b, is_one_of_many=is_one_of_many)
                 self._site.write(file, data_files.handed_over(f"compared/{a.slug}/{b.slug}", data_files.compared(rows)))
                 pair = PairMemory(_mark_of((a, b), marks), file, len(rows))
             found[file] = pair
