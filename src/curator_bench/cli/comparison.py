@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 
 from curator_bench.metric_names import is_secondary
-from curator_bench.store.measured import Kind, Measure, Measured, Values
+from curator_bench.store.measured import Kind, Measure, Measured
 from curator_bench.verdict.cases import Rules
 from curator_bench.verdict.comparable import Origin, difference
 from curator_bench.verdict.direction import Better, better_of

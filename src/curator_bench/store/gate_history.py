@@ -59,7 +59,8 @@ def _history(connection: Connection, gated: Gated, metrics: Sequence[str], last:
         metric: last_values(connection, gated.entry, metric, gated.machine_id, last, MEASURED, own)
         for metric in metrics
     }
-    accepted = {one.metric: one.since for one in acceptances(connection, gated.entry)}
+    by_level = sorted(acceptances(connection, gated.entry), key=lambda one: one.since)
+    accepted = {one.metric: one.since for one in by_level}
     kinds: Counter[tuple[str | None, str | None]] = Counter()
     for (machine, series), count in _kinds(connection, gated.entry).items():
         kinds[machine, gated.series_hash if series in own else series] += count
