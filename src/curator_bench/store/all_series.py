@@ -53,6 +53,10 @@ class RunPlace:
     branch: str | None
     start: datetime
 
+    @property
+    def start_text(self) -> str:
+        return self.start.isoformat()
+
 
 @dataclass(frozen=True, slots=True)
 class _Runs:

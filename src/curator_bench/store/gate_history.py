@@ -38,7 +38,8 @@ def read_gate_history(
             return GateHistory()
         with database.reading() as connection:
             values = {metric: last_values(connection, entry, metric, machine_id, last, MEASURED) for metric in metrics}
-            accepted = {one.metric: one.since for one in acceptances(connection, entry)}
+            by_level = sorted(acceptances(connection, entry), key=lambda one: one.since)
+            accepted = {one.metric: one.since for one in by_level}
             return GateHistory(values, _kinds(connection, entry), accepted)
 
 
