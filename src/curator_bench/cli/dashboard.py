@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from curator_bench.cli.comparison import Sides, compare_sides
+from curator_bench.cli.dashboard_findings import FindingReader, findings_of
 from curator_bench.cli.heat import cells_of
 from curator_bench.cli.judged_history import (
     JudgedHistory,
@@ -20,6 +21,7 @@ from curator_bench.cli.judged_history import (
     judge_history,
 )
 from curator_bench.cli.show import said
+from curator_bench.files.codec import from_document, to_document
 from curator_bench.metric_names import is_secondary
 from curator_bench.provenance.git import tags
 from curator_bench.report.site.model import (
@@ -28,6 +30,7 @@ from curator_bench.report.site.model import (
     Directions,
     DriftFacts,
     EntryState,
+    FindingFacts,
     Group,
     GroupFacts,
     HistoryState,
@@ -49,6 +52,8 @@ from curator_bench.store.run_marks import EntryMarks, Marks, marks_of
 from curator_bench.values import Subject
 from curator_bench.verdict import judging
 from curator_bench.verdict.direction import better_of
+from curator_bench.verdict.hunting import State
+from curator_bench.verdict.judgement import Course
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -164,14 +169,23 @@ class RecordedHistory:
         grouped = {group: _Judged() for group in groups}
         for series in found.series:
             grouped[_group(series.series)].series.append(series)
+        for one, course in found.courses:
+            grouped[_group(one)].courses.append(course)
         for step in found.steps:
             grouped[_group(step)].steps.append(self._step(step))
+            grouped[_group(step)].recorded.append(to_document(step))
         for drift in found.drifts:
             grouped[_group(drift)].drifts.append(_drift(drift))
         facts = {group: one.facts(group[1], uids) for group, one in grouped.items()}
         p_values = [*beside.p_values, *(value for one in facts.values() for value in (*one.believed, *one.doubted))]
         tests = beside.tests + sum(one.tests for one in facts.values())
         return facts, judging.largest_believed(p_values, tests)
+
+    def findings(self, recorded: Sequence[Any], detailed: int) -> Sequence[FindingFacts]:
+        steps = [from_document(RecordedStep, one) for one in recorded]
+        found = findings_of(self._connection, steps)
+        found.sort(key=lambda one: one.state is not State.OPEN)
+        return FindingReader(self._connection, self._query.repo, self._step, self._point).describe(found, detailed)
 
     def compared(self, a: SessionFacts, b: SessionFacts, *, is_one_of_many: bool) -> Sequence[ComparedFacts]:
         """Compare two sessions in the same way as `curator-bench compare`."""
@@ -250,19 +264,21 @@ class _Judged:
     """What was judged of one entry on one machine."""
 
     series: list[JudgedSeries] = field(default_factory=list)
+    courses: list[Course] = field(default_factory=list)
     steps: list[StepFacts] = field(default_factory=list)
+    recorded: list[Any] = field(default_factory=list)
     drifts: list[DriftFacts] = field(default_factory=list)
 
     def facts(self, machine: str | None, uids: Mapping[int, str]) -> GroupFacts:
-        courses = [one.course for one in self.series]
         return GroupFacts(
             machine=machine,
             series=tuple(map(_series, self.series)),
             steps=tuple(self.steps),
             drifts=tuple(self.drifts),
-            believed=tuple(step.p_value for course in courses for step in course.steps),
-            doubted=tuple(value for course in courses for value in course.doubted),
-            tests=sum(course.is_tested for course in courses),
+            recorded=tuple(self.recorded),
+            believed=tuple(step.p_value for course in self.courses for step in course.steps),
+            doubted=tuple(value for course in self.courses for value in course.doubted),
+            tests=sum(course.is_tested for course in self.courses),
             cells=cells_of(self.series, uids),
         )
 

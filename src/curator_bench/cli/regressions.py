@@ -20,6 +20,7 @@ from curator_bench.files.codec import json_text
 if TYPE_CHECKING:
     from curator_bench.cli.findings import RecordedFinding
     from curator_bench.cli.judged_history import JudgedHistory, JudgedSeries, RecordedDrift
+    from curator_bench.cli.left_out import LeftOut
 
 _NAMED = 5
 
@@ -92,6 +93,8 @@ def _print(found: JudgedHistory, shown: Sequence[RecordedFinding], repo: Path | 
     if found.ended:
         ended = [f"{one.entry.name} {one.metric} ({tables.how_many(one.runs_without, 'run')})" for one in found.ended]
         tables.say(f"Not comparable, as the newest runs measured no number: {_first_of(ended)}")
+    for line in _left_out(found.left_out, named):
+        tables.say(line)
     if found.without_direction:
         names = sorted(found.without_direction)
         tables.say(f"Not judged, as no name or `better` says which direction is good: {_first_of(names)}")
@@ -126,6 +129,17 @@ def _blind(series: Sequence[JudgedSeries], named: int | None) -> Iterator[str]:
     for one in found[:named]:
         newest = one.newest
         yield f"    {tables.printable(_name(one))}: {judgements.sight(newest)}; its limit is {tables.share(one.limit)}"
+    if named is not None and len(found) > named:
+        yield f"    … and {len(found) - named} more (--all)"
+
+
+def _left_out(found: Sequence[LeftOut], named: int | None) -> Iterator[str]:
+    """Yield the runs of series that have ended, and why."""
+    if found:
+        runs = tables.how_many(sum(one.runs for one in found), "run")
+        yield f"Left out: {runs} from before something changed that makes it another benchmark."
+    for one in found[:named]:
+        yield f"    {tables.printable(one.text)}"
     if named is not None and len(found) > named:
         yield f"    … and {len(found) - named} more (--all)"
 

@@ -196,10 +196,10 @@ def path_of(item: pytest.Item, entry: Entry) -> str:
 
 
 def finish_row(item: pytest.Item, run: RunRecord) -> None:
-    """Complete the row of a judged run."""
+    """Complete the row of a judged run, or of an earlier run of the item that was judged together with it."""
     recording = recording_of(item.config)
     if recording is not None and _UID in item.stash:
-        recording.finish(item.stash[_UID], end_of(run))
+        recording.finish(run.uid, end_of(run))
 
 
 def note_teardown(item: pytest.Item, outcome: str) -> None:

@@ -14,24 +14,27 @@ from curator_bench.package import VERSION
 from curator_bench.report.site import data_files, memory
 from curator_bench.report.site.entries import EntryWriter
 from curator_bench.report.site.folder import SiteFolder, refuse_others
+from curator_bench.report.site.heat_map import heat_map
 from curator_bench.report.site.links import Logs
 from curator_bench.report.site.memory import EntryMemory, GroupMemory, Memory, PairMemory
 from curator_bench.report.site.model import (
     FINE,
     EntryState,
+    FindingFacts,
     Group,
     GroupFacts,
     History,
     HistoryState,
+    PointFacts,
     SessionFacts,
-    StepFacts,
 )
 from curator_bench.report.site.pages import Pages
 
 _HERE = Path(__file__).parent
 _ASSETS = _HERE / "assets"
-_SESSIONS_ON_OVERVIEW = 30
 _ROWS_ON_OVERVIEW = 50
+_FINDINGS_DETAILED = 20
+"""The number of findings that the overview describes with their commits and a chart."""
 _SESSIONS_COMPARED = 20
 """The number of newest sessions that are compared with the one before them."""
 _MOST_COMPARED = 10_000
@@ -104,6 +107,7 @@ class _Builder:
         judged = self._judged()
         for entry in self._state.entries:
             self._write_entry(entry, judged)
+        self._findings = self._described()
         pairs = self._write_compared()
         sessions = self._write_sessions()
         self._write_lists()
@@ -201,37 +205,42 @@ class _Builder:
         by_slug = {session.slug: session for session in self._sessions}
         newest = list(pairwise(self._sessions[-_SESSIONS_COMPARED - 1 :]))[::-1]
         yield from newest[:1]
-        for step in [*self._open_steps()[:_ROWS_ON_OVERVIEW], *self._improvements()[:_ROWS_ON_OVERVIEW]]:
-            a, b = (by_slug.get(point.session_slug or "") for point in (step.before, step.first))
+        for finding in [*self._open()[:_ROWS_ON_OVERVIEW], *self._improvements()[:_ROWS_ON_OVERVIEW]]:
+            worst = finding.steps[0]
+            a, b = (by_slug.get(point.session_slug or "") for point in (worst.before, worst.first))
             if a is not None and b is not None and a is not b:
                 yield a, b
         yield from newest[1:]
 
+    def _open(self) -> list[FindingFacts]:
+        return [one for one in self._findings if one.state == "open"]
+
+    def _improvements(self) -> list[FindingFacts]:
+        return [one for one in self._findings if one.kind == "improvement"]
+
     def _groups(self) -> list[GroupMemory]:
         return [group for entry in self._entries.values() for group in entry.groups]
 
-    def _newest_steps(self) -> list[StepFacts]:
+    def _described(self) -> list[FindingFacts]:
+        """Return the findings, the open ones first, as the pages of this build name them."""
         latest = next((one.slug for one in reversed(self._sessions) if one.runs), None)
-        steps = [
+        recorded = [step for group in self._groups() for step in group.recorded]
+        return [
             replace(
-                step,
-                before=replace(step.before, session_slug=self._page_of(step.before.session_slug)),
-                first=replace(step.first, session_slug=self._page_of(step.first.session_slug)),
-                is_new=latest is not None and step.first.session_slug == latest,
+                one,
+                before=self._with_page(one.before),
+                first=self._with_page(one.first),
+                steps=tuple(
+                    replace(step, before=self._with_page(step.before), first=self._with_page(step.first))
+                    for step in one.steps
+                ),
+                is_new=latest is not None and any(step.first.session_slug == latest for step in one.steps),
             )
-            for group in self._groups()
-            for step in group.steps
+            for one in self._history.findings(recorded, _FINDINGS_DETAILED)
         ]
-        return sorted(steps, key=lambda step: step.first.start, reverse=True)
 
-    def _page_of(self, session_slug: str | None) -> str | None:
-        return session_slug if session_slug in self._slugs else None
-
-    def _open_steps(self) -> list[StepFacts]:
-        return [step for step in self._newest_steps() if step.state == "open"]
-
-    def _improvements(self) -> list[StepFacts]:
-        return [step for step in self._newest_steps() if step.kind == "improvement"]
+    def _with_page(self, point: PointFacts) -> PointFacts:
+        return point if point.session_slug in self._slugs else replace(point, session_slug=None)
 
     def _write_lists(self) -> None:
         entries = [
@@ -246,7 +255,7 @@ class _Builder:
         ]
         self._site.write("data/index.js", data_files.handed_over("index", data_files.index(entries, self._sessions)))
         self._pages.write("sessions.html", "sessions", sessions=self._sessions[::-1])
-        open_steps = Counter(step.entry for step in self._open_steps())
+        open_steps = Counter(step.entry for one in self._open() for step in one.steps if step.state == "open")
         standings = [one.standing for one in self._entries.values()]
         self._pages.write("entries.html", "entries", standings=standings, open_steps=open_steps)
         self._pages.write("compare.html", "compare")
@@ -261,10 +270,11 @@ class _Builder:
             "index.html",
             "overview",
             latest=next((one for one in reversed(self._sessions) if one.runs), None),
-            recent=self._sessions[-_SESSIONS_ON_OVERVIEW:],
             most=_ROWS_ON_OVERVIEW,
-            regressions=self._open_steps(),
+            detailed=_FINDINGS_DETAILED,
+            findings=self._open(),
             improvements=self._improvements(),
+            heat=heat_map(list(self._entries.values()), self._sessions),
             drifts=sorted(drifts, key=lambda one: -abs(one.change)),
             inconclusive=[one for one in notable if one.says == "inconclusive"],
             blind=blind,

@@ -35,6 +35,7 @@ class GroupMemory:
     notable: tuple[SeriesFacts, ...]
     """Series that are inconclusive or blind, without their levels."""
     steps: tuple[StepFacts, ...]
+    recorded: Any
     drifts: tuple[DriftFacts, ...]
     believed: tuple[float, ...]
     doubted: tuple[float, ...]
@@ -123,6 +124,7 @@ def of_group(mark: str, file: str, facts: GroupFacts) -> GroupMemory:
         machine=facts.machine,
         notable=notable,
         steps=facts.steps,
+        recorded=facts.recorded,
         drifts=facts.drifts,
         believed=facts.believed,
         doubted=facts.doubted,

@@ -186,12 +186,67 @@ class SeriesFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class CommitFacts:
+    """A commit as people know it."""
+
+    sha: str
+    author: str
+    subject: str
+
+
+@dataclass(frozen=True, slots=True)
+class CommitsFacts:
+    """The commits that a finding may come from, of the repository or of a package under test."""
+
+    package: str | None
+    """None for the repository."""
+    before: str
+    after: str
+    commits: tuple[CommitFacts, ...] = ()
+    """The newest, as far as a checkout has them."""
+    more: int = 0
+    """The number of commits that are not listed."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrendFacts:
+    """Values around a step and since; `began` is the place of the first one at the new level."""
+
+    values: tuple[float, ...]
+    began: int
+
+
+@dataclass(frozen=True, slots=True)
+class FindingFacts:
+    """One cause, and all it explains."""
+
+    name: str
+    kind: str
+    """`regression` or `improvement`."""
+    state: str | None
+    before: PointFacts
+    """The last run before it."""
+    first: PointFacts
+    """The first run after it."""
+    steps: tuple[StepFacts, ...]
+    """Those of required metrics first, then the largest."""
+    ranges: tuple[CommitsFacts, ...] = ()
+    changed: tuple[str, ...] = ()
+    """What else differs between the runs around it, one fact a line."""
+    trend: TrendFacts | None = None
+    is_new: bool = False
+    """True if it began with the latest session."""
+
+
+@dataclass(frozen=True, slots=True)
 class GroupFacts:
     """The judgement of an entry's runs on one machine."""
 
     machine: str | None
     series: tuple[SeriesFacts, ...] = ()
     steps: tuple[StepFacts, ...] = ()
+    recorded: tuple[Any, ...] = ()
+    """The same steps as documents, of which `History.findings` makes findings."""
     drifts: tuple[DriftFacts, ...] = ()
     believed: tuple[float, ...] = ()
     """The p-values of the steps."""
@@ -294,6 +349,12 @@ class History(Protocol):
 
     def judged(self, groups: Collection[Group], beside: Beside) -> tuple[Mapping[Group, GroupFacts], float]:
         """Judge these groups, and return the largest p-value that is believed. `beside` is the rest of the history."""
+
+    def findings(self, recorded: Sequence[Any], detailed: int) -> Sequence[FindingFacts]:
+        """Return the findings of recorded steps: open regressions, then the others, each newest first.
+
+        The first ones are described in detail.
+        """
 
     def compared(self, a: SessionFacts, b: SessionFacts, *, is_one_of_many: bool) -> Sequence[ComparedFacts]:
         """Return the judgement of session B against session A, metric by metric."""
