@@ -23,9 +23,10 @@ from curator_bench.cli.judged_history import (
 from curator_bench.cli.show import said
 from curator_bench.files.codec import from_document, to_document
 from curator_bench.metric_names import is_secondary
-from curator_bench.provenance.git import tags
+from curator_bench.provenance.git import commits_named, tags
 from curator_bench.report.site.model import (
     Beside,
+    CommitFacts,
     ComparedFacts,
     Directions,
     DriftFacts,
@@ -180,6 +181,11 @@ class RecordedHistory:
         p_values = [*beside.p_values, *(value for one in facts.values() for value in (*one.believed, *one.doubted))]
         tests = beside.tests + sum(one.tests for one in facts.values())
         return facts, judging.largest_believed(p_values, tests)
+
+    def commits(self) -> Mapping[str, CommitFacts]:
+        named = [one.commit for one in self._past if one.commit]
+        found = commits_named(self._query.repo or Path(), named)
+        return {name: CommitFacts(one.sha, one.author, one.subject) for name, one in found.items()}
 
     def findings(self, recorded: Sequence[Any], detailed: int) -> Sequence[FindingFacts]:
         steps = [from_document(RecordedStep, one) for one in recorded]

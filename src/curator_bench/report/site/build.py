@@ -33,7 +33,7 @@ from curator_bench.report.site.pages import Pages
 _HERE = Path(__file__).parent
 _ASSETS = _HERE / "assets"
 _ROWS_ON_OVERVIEW = 50
-_FINDINGS_DETAILED = 20
+_FINDINGS_DETAILED = 6
 """The number of findings that the overview describes with their commits and a chart."""
 _SESSIONS_COMPARED = 20
 """The number of newest sessions that are compared with the one before them."""
@@ -110,7 +110,7 @@ class _Builder:
         self._findings = self._described()
         pairs = self._write_compared()
         sessions = self._write_sessions()
-        self._write_lists()
+        self._write_lists(pairs)
         self._write_overview()
         remembered = Memory(self._old.settings, self._entries, sessions, pairs)
         self._site.finish(memory.as_document(remembered))
@@ -188,7 +188,7 @@ class _Builder:
             if pair is None or not self._site.keep([file]):
                 rows = self._history.compared(a, b, is_one_of_many=is_one_of_many)
                 self._site.write(file, data_files.handed_over(f"compared/{a.slug}/{b.slug}", data_files.compared(rows)))
-                pair = PairMemory(_mark_of((a, b), marks), file, len(rows))
+                pair = PairMemory(_mark_of((a, b), marks), f"{a.slug}/{b.slug}", len(rows))
             found[file] = pair
             judgements += pair.judgements
         return found
@@ -242,7 +242,7 @@ class _Builder:
     def _with_page(self, point: PointFacts) -> PointFacts:
         return point if point.session_slug in self._slugs else replace(point, session_slug=None)
 
-    def _write_lists(self) -> None:
+    def _write_lists(self, pairs: Mapping[str, PairMemory]) -> None:
         entries = [
             {
                 "slug": one.standing.entry.slug,
@@ -253,7 +253,11 @@ class _Builder:
             }
             for one in self._entries.values()
         ]
-        self._site.write("data/index.js", data_files.handed_over("index", data_files.index(entries, self._sessions)))
+        judged = [pair.name for pair in pairs.values()]
+        index = data_files.index(entries, self._sessions, judged)
+        self._site.write("data/index.js", data_files.handed_over("index", index))
+        commits = data_files.commits(self._history.commits())
+        self._site.write("data/commits.js", data_files.handed_over("commits", commits))
         self._pages.write("sessions.html", "sessions", sessions=self._sessions[::-1])
         open_steps = Counter(step.entry for one in self._open() for step in one.steps if step.state == "open")
         standings = [one.standing for one in self._entries.values()]

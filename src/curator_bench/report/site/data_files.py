@@ -15,6 +15,7 @@ from typing import Any
 from curator_bench.metric_names import is_secondary
 from curator_bench.report.site import words
 from curator_bench.report.site.model import (
+    CommitFacts,
     ComparedFacts,
     GroupFacts,
     RunFacts,
@@ -185,10 +186,15 @@ def _compared(one: ComparedFacts) -> list[Any]:
     return [one.entry.slug, one.metric, one.machine or "", one.says, one.reason, *shown]
 
 
-def index(entries: Sequence[Mapping[str, Any]], sessions: Sequence[SessionFacts]) -> str:
-    """Return the index for searching, and for choosing sessions to compare."""
+def index(entries: Sequence[Mapping[str, Any]], sessions: Sequence[SessionFacts], compared: Sequence[str]) -> str:
+    """Return the index for searching, and for choosing sessions to compare; `compared` are the pairs that are judged."""
     listed = [[one.slug, one.name, words.moment(one.start), one.commit, one.branch] for one in reversed(sessions)]
-    return as_json({"entries": entries, "sessions": listed})
+    return as_json({"entries": entries, "sessions": listed, "compared": compared})
+
+
+def commits(known: Mapping[str, CommitFacts]) -> str:
+    """Return subject and author of commits, by the name that runs have them under."""
+    return as_json({name: [one.subject, one.author] for name, one in sorted(known.items())})
 
 
 class Numbered:

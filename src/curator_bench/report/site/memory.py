@@ -88,7 +88,7 @@ class PairMemory:
     """Two sessions that were compared: what it depends on, and the number of judgements."""
 
     mark: str
-    file: str
+    name: str
     judgements: int
 
 

@@ -350,6 +350,9 @@ class History(Protocol):
     def judged(self, groups: Collection[Group], beside: Beside) -> tuple[Mapping[Group, GroupFacts], float]:
         """Judge these groups, and return the largest p-value that is believed. `beside` is the rest of the history."""
 
+    def commits(self) -> Mapping[str, CommitFacts]:
+        """Return the commits of the sessions, as far as a checkout has them, by the name that runs have them under."""
+
     def findings(self, recorded: Sequence[Any], detailed: int) -> Sequence[FindingFacts]:
         """Return the findings of recorded steps: open regressions, then the others, each newest first.
 
