@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from curator_bench.files.checkouts import is_checkout
+
 logger = logging.getLogger(__name__)
 
 _NOT_HERE = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX", "GIT_NAMESPACE")
@@ -146,7 +148,7 @@ def _heads_only(ask: _Git) -> GitState | None:
     """
     trust = ("-c", "safe.directory=*")
     top = ask(*trust, "rev-parse", "--show-toplevel")
-    if top is None:
+    if top is None or not is_checkout(Path(top)):
         return None
     commit = ask(*trust, "rev-parse", "--verify", "--quiet", "HEAD")
     branch = ask(*trust, "symbolic-ref", "--quiet", "--short", "HEAD")
