@@ -70,7 +70,8 @@ def command(
     if as_json:
         click.echo(json_text([_document(row, sides) for row in rows]), nl=False)
     else:
-        below = [*judgements.notes([(_name(row), row.judgement) for row in rows]), *left_out]
+        limit = [judgements.limit_line(min_effect)] if any(row.judgement.word for row in rows) else []
+        below = [*judgements.notes([(_name(row), row.judgement) for row in rows]), *limit, *left_out]
         _print(a, b, rows, below, as_markdown=as_markdown)
     if fail and any(row.judgement.says == "regression" for row in rows):
         sys.exit(1)

@@ -199,6 +199,7 @@ def _series(one: JudgedSeries) -> SeriesFacts:
         noise=newest.noise,
         visible=newest.visible,
         limit=one.limit,
+        is_gated=one.is_gated,
         is_blind=one.is_blind,
         levels=levels,
     )

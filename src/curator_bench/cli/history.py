@@ -42,6 +42,8 @@ class _History:
     """The judgements of the newest runs, by metric."""
     first: Sequence[str] = ()
     """Metrics with requirements. They come first."""
+    gates: Mapping[str, float] = field(default_factory=dict)
+    """The limit of each metric that has a gate."""
 
     @property
     def kinds(self) -> Counter[tuple[str | None, str | None]]:
@@ -88,16 +90,21 @@ def command(
 def _find(connection: Connection, named: str, metric: str | None, last: int | None) -> list[_History]:
     from curator_bench.cli.newest import newest_judgements
     from curator_bench.store import queries
-    from curator_bench.store.all_series import required_metrics
+    from curator_bench.store.all_series import gate_limits, required_metrics
 
     entries = queries.find_entries(connection, named)
-    required = required_metrics(connection)
+    required, limits = required_metrics(connection), gate_limits(connection)
     found = [
         _History(
             entry,
             queries.history(connection, entry, last, metric),
             newest_judgements(connection, entry),
             required.get((entry.name, entry.path), ()),
+            {
+                metric: limit
+                for (name, path, metric), limit in limits.items()
+                if (name, path) == (entry.name, entry.path)
+            },
         )
         for entry in entries
     ]
@@ -109,6 +116,8 @@ def _find(connection: Connection, named: str, metric: str | None, last: int | No
 
 
 def _print(found: _History, metric: str | None) -> None:
+    from curator_bench.verdict.cases import MIN_EFFECT
+
     newest = found.runs[-1]
     tables.say(f"{tables.printable(found.entry.name)}  {tables.printable(found.entry.path)}".rstrip())
     for line in _warnings(found):
@@ -128,6 +137,12 @@ def _print(found: _History, metric: str | None) -> None:
         open_ones = [(name, judged) for name in names if (judged := found.judged.get(name)) and judged.decides]
         for line in judgements.notes(open_ones):
             tables.say(line)
+        gated = {
+            name: limit for name, limit in found.gates.items() if (judged := found.judged.get(name)) and judged.word
+        }
+        if gated:
+            limits = ", ".join(f"{name} {tables.share(limit)}" for name, limit in gated.items())
+            tables.say(f"{judgements.limit_line(MIN_EFFECT)}: {limits}")
 
 
 def _print_values(found: _History, metric: str) -> None:
@@ -155,9 +170,8 @@ def _print_values(found: _History, metric: str) -> None:
             f"\n{metric}  {tables.sparkline(figures[-_LETTERS:])}  median {tables.number(statistics.median(figures))}"
         )
     if (judgement := found.judged.get(metric)) is not None:
-        why = [] if judgement.word else [judgement.reason]
         sees = [judgements.sight(judgement)] if judgement.visible is not None else []
-        told = "; ".join(filter(None, [*why, judgement.decides, *sees]))
+        told = "; ".join(filter(None, [judgement.reason, judgement.decides, *sees]))
         tables.say(f"newest runs: {judgement.says}{f' ({told})' if told else ''}")
 
 
@@ -213,7 +227,7 @@ def _figure(run: PastRun, metric: str) -> float | None:
 
 
 def _change(before: float | None, now: float | None) -> str:
-    return f"{(now - before) / abs(before):+.1%}" if before and now is not None else ""
+    return tables.change((now - before) / abs(before)) if before and now is not None else ""
 
 
 def _kind(run: PastRun) -> tuple[str | None, str | None]:

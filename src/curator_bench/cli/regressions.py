@@ -118,14 +118,16 @@ def _drift_line(one: RecordedDrift) -> str:
 
 
 def _blind(series: Sequence[JudgedSeries], named: int | None) -> Iterator[str]:
-    """Yield the metrics that would miss a change of their limit, the least sensitive first."""
-    found = sorted((one for one in series if one.is_blind), key=lambda one: -(one.newest.visible or 0))
+    """Yield the metrics that would miss a change of their limit, those with a gate and the least sensitive first."""
+    found = sorted(
+        (one for one in series if one.is_blind), key=lambda one: (not one.is_gated, -(one.newest.visible or 0))
+    )
     if not found:
         return
     yield f"Blind: {tables.how_many(len(found), 'metric')} would miss a change that matters."
     for one in found[:named]:
-        newest = one.newest
-        yield f"    {tables.printable(_name(one))}: {judgements.sight(newest)}; its limit is {tables.share(one.limit)}"
+        wanted = "the limit of its gate is" if one.is_gated else "--must-see is"
+        yield f"    {tables.printable(_name(one))}: {judgements.sight(one.newest)}; {wanted} {tables.share(one.limit)}"
     if named is not None and len(found) > named:
         yield f"    … and {len(found) - named} more (--all)"
 
