@@ -24,8 +24,8 @@ def print_finding(finding: RecordedFinding, changed: WhatChanged, repo: Path | N
     tables.say(tables.printable(_head(finding)))
     for line in wording.text(changed, commit_log(repo)):
         tables.say(f"    {line}")
-    if repo is not None and (lacking := _lacking(changed, repo)):
-        tables.say(f"    ({repo} is no checkout that has {tables.printable(lacking)})")
+    if repo is not None and _lacks_commits(repo, changed):
+        tables.say(f"    ({repo} is no checkout that has them)")
     rows = finding.steps if everything else finding.steps[:_ROWS_SHOWN]
     _print_steps(rows)
     if len(rows) < len(finding.steps):
@@ -49,12 +49,10 @@ def series_name(entry: str, metric: str, machine: str | None) -> str:
     return f"{entry} {metric}{f' on {machine}' if machine else ''}"
 
 
-def _lacking(changed: WhatChanged, repo: Path) -> str:
-    """Return the commits of the repository that this checkout lacks."""
+def _lacks_commits(repo: Path, changed: WhatChanged) -> bool:
+    log = commit_log(repo)
     ranges = [one for one in changed.commits if not one.of and one.before != one.after]
-    return ", ".join(
-        f"{one.before[:12]}..{one.after[:12]}" for one in ranges if commit_log(repo)("", one.before, one.after) is None
-    )
+    return any(log(one.of, one.before, one.after) is None for one in ranges)
 
 
 def _print_steps(steps: Sequence[RecordedStep]) -> None:
