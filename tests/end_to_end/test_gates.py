@@ -245,7 +245,7 @@ def test_without_enough_history_nothing_fails_and_no_database_is_made(gated: Gat
     ("told", "why"),
     [
         ({"machine_id": "other"}, "30 runs: it ran on machine other"),
-        ({"definition_hash": "0" * 64}, "30 runs: the definition changed from 00000000"),
+        ({"definition_hash": "0" * 64}, "30 runs: its definition was another one (00000000"),
     ],
 )
 def test_only_like_is_compared(gated: Gated, told: dict[str, str], why: str) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from curator_bench.cli.findings import RecordedFinding, changed_subjects, recorded_findings
+from curator_bench.cli.left_out import LeftOut, left_out
 from curator_bench.metric_names import is_secondary
 from curator_bench.provenance.git import tags
 from curator_bench.store.acceptances import Accepted, acceptances
@@ -140,6 +141,8 @@ class JudgedHistory:
     series: Sequence[JudgedSeries]
     without_direction: Collection[str] = ()
     """Metrics that are not judged because their better direction is unknown."""
+    left_out: Sequence[LeftOut] = ()
+    """Runs of ended series. Of these, only regressions that are still open are judged."""
 
     @property
     def ended(self) -> list[Series]:
@@ -157,7 +160,7 @@ def judge_history(
     judged = [
         JudgedSeries(one, rules.better, course, query.must_see if gate is None else gate, is_gated=gate is not None)
         for (one, rules, gate), course in zip(asked, found, strict=True)
-        if rules.better is not None
+        if rules.better is not None and one.is_newest
     ]
     closed = _acceptances(connection)
     stepped = [(one, rules, course.steps) for (one, rules, _), course in zip(asked, found, strict=True) if course.steps]
@@ -166,12 +169,13 @@ def judge_history(
     steps = sorted(recorded, key=lambda one: (one.first.start, one.entry, one.metric))
     orders = commit_order(connection, {place.commit for place in known.places.values()})
     causes = recorded_findings(steps, orders, known.subjects)
-    crept = _drifts(connection, histories, [one for one, *_ in asked], closed, query)
+    newest = [(history, one) for history, (one, *_) in zip(histories, asked, strict=True) if one.is_newest]
+    crept = _drifts(connection, newest, closed, query)
     if query.since is not None:
         steps = [one for one in steps if one.first.start >= query.since]
         causes = [one for one in causes if any(step.first.start >= query.since for step in one.steps)]
         crept = [one for one in crept if one.newest >= query.since]
-    return JudgedHistory(steps, causes, crept, judged, unknown)
+    return JudgedHistory(steps, causes, crept, judged, unknown, left_out(connection, [one for one, *_ in asked]))
 
 
 def _asked(
@@ -210,18 +214,18 @@ def _acceptances(connection: Connection) -> _Closed:
 
 
 def _drifts(
-    connection: Connection, histories: Sequence[History], series: Sequence[Series], closed: _Closed, query: Query
+    connection: Connection, judged: Sequence[tuple[History, Series]], closed: _Closed, query: Query
 ) -> list[RecordedDrift]:
     """Return the drift of each series since its last accepted level, or over all its runs."""
     commits = commits_of(connection)
     releases = [Release(tag.name, tag.commit, tag.time) for tag in tags(query.repo or Path())]
-    firsts = [_first_run(one, closed.get(_key(one), ())) for one in series]
+    firsts = [_first_run(one, closed.get(_key(one), ())) for _, one in judged]
     asked = [
         (replace(history, values=history.values[first:]), _marks(one, first, commits, releases))
-        for history, one, first in zip(histories, series, firsts, strict=True)
+        for (history, one), first in zip(judged, firsts, strict=True)
     ]
-    found = zip(series, firsts, drifts(asked, least=query.min_effect), strict=True)
-    return [_recorded(one, first, drift) for one, first, drift in found if drift is not None]
+    found = zip(judged, firsts, drifts(asked, least=query.min_effect), strict=True)
+    return [_recorded(one, first, drift) for (_, one), first, drift in found if drift is not None]
 
 
 def _first_run(one: Series, accepted: Sequence[Accepted]) -> int:
@@ -279,12 +283,15 @@ def _recorded_steps(one: Series, rules: Rules, steps: Sequence[Step], known: _Kn
     for number, step in enumerate(steps):
         before, first, last_before, first_after = (known.places[int(one.runs[at])] for at in _around(step))
         is_accepted = any(first.start <= accepted.until for accepted in known.closed.get(_key(one), ()))
+        state = state_of(step, steps[number + 1 :], rules, accepted=is_accepted)
+        if not one.is_newest and state is not State.OPEN:
+            continue
         yield RecordedStep(
             entry=one.entry,
             metric=one.metric,
             machine_id=one.machine_id,
             step=step,
-            state=state_of(step, steps[number + 1 :], rules, accepted=is_accepted),
+            state=state,
             before=before,
             first=first,
             newest=known.places[int(one.runs[-1])],

@@ -20,6 +20,7 @@ from curator_bench.files.codec import json_text
 if TYPE_CHECKING:
     from curator_bench.cli.findings import RecordedFinding
     from curator_bench.cli.judged_history import JudgedHistory, JudgedSeries, RecordedDrift
+    from curator_bench.cli.left_out import LeftOut
 
 _NAMED = 5
 
@@ -59,6 +60,7 @@ def command(
     runs are as good as before, or `curator-bench accept` closes it. Drift does not change the exit code; the gate
     `max_drift` fails for it.
     """
+    from curator_bench.cli.finding_changes import changes_of
     from curator_bench.cli.finding_documents import drift_document, step_documents
     from curator_bench.cli.judged_history import Query, judge_history
     from curator_bench.verdict.hunting import State
@@ -66,22 +68,23 @@ def command(
     query = Query(metric, since, better, min_effect, branch, must_see, repo)
     with reading(database) as opened, opened.reading() as connection:
         found = judge_history(connection, query)
-    shown = [one for one in found.findings if everything or one.state is not State.ACCEPTED]
+        shown = [one for one in found.findings if everything or one.state is not State.ACCEPTED]
+        changes = changes_of(connection, shown)
     if as_json:
         steps = [one for one in found.steps if everything or one.state is not State.ACCEPTED]
         drifts = found.drifts if with_drift else ()
-        documents = [*step_documents(steps, found.findings, repo), *map(drift_document, drifts)]
+        documents = [*step_documents(steps, found.findings, changes, repo), *map(drift_document, drifts)]
         click.echo(json_text(documents), nl=False)
     else:
-        _print(found, shown, repo, named=None if everything else _NAMED)
+        for finding in shown:
+            print_finding(finding, changes[finding.name], repo, everything=everything)
+            tables.say("")
+        _print(found, shown, named=None if everything else _NAMED)
     if any(one.state is State.OPEN for one in shown):
         sys.exit(1)
 
 
-def _print(found: JudgedHistory, shown: Sequence[RecordedFinding], repo: Path | None, *, named: int | None) -> None:
-    for finding in shown:
-        print_finding(finding, repo, everything=named is None)
-        tables.say("")
+def _print(found: JudgedHistory, shown: Sequence[RecordedFinding], *, named: int | None) -> None:
     for drift in found.drifts:
         tables.say(tables.printable(_drift_line(drift)))
     tables.say(f"{_counts(found, shown)} in {tables.how_many(len(found.series), 'series', 'series')}.")
@@ -92,6 +95,8 @@ def _print(found: JudgedHistory, shown: Sequence[RecordedFinding], repo: Path | 
     if found.ended:
         ended = [f"{one.entry.name} {one.metric} ({tables.how_many(one.runs_without, 'run')})" for one in found.ended]
         tables.say(f"Not comparable, as the newest runs measured no number: {_first_of(ended)}")
+    for line in _left_out(found.left_out, named):
+        tables.say(line)
     if found.without_direction:
         names = sorted(found.without_direction)
         tables.say(f"Not judged, as no name or `better` says which direction is good: {_first_of(names)}")
@@ -128,6 +133,17 @@ def _blind(series: Sequence[JudgedSeries], named: int | None) -> Iterator[str]:
     for one in found[:named]:
         wanted = "the limit of its gate is" if one.is_gated else "--must-see is"
         yield f"    {tables.printable(_name(one))}: {judgements.sight(one.newest)}; {wanted} {tables.share(one.limit)}"
+    if named is not None and len(found) > named:
+        yield f"    … and {len(found) - named} more (--all)"
+
+
+def _left_out(found: Sequence[LeftOut], named: int | None) -> Iterator[str]:
+    """Yield the runs of series that have ended, and why."""
+    if found:
+        runs = tables.how_many(sum(one.runs for one in found), "run")
+        yield f"Left out: {runs} from before something changed that makes it another benchmark."
+    for one in found[:named]:
+        yield f"    {tables.printable(one.text)}"
     if named is not None and len(found) > named:
         yield f"    … and {len(found) - named} more (--all)"
 

@@ -16,21 +16,26 @@ from curator_bench.errors import BenchError
 from curator_bench.store import bulk
 from curator_bench.store.gate_history import MEASURED
 from curator_bench.store.queries import EntryKey, nearest
+from curator_bench.store.series import SERIES
 from curator_bench.store.tables import REQUIREMENTS, RUNS, SESSIONS, SUBJECTS
 
 Floats: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]
 
 
+Group: TypeAlias = tuple[str, str, str | None]
+"""Name and path of an entry, and a machine."""
+_Comparable: TypeAlias = tuple[str, str, str | None, str | None]
+"""The same with a series: its runs are compared with each other."""
+
+
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Values of one metric of an entry on one kind of machine, oldest first.
-
-    Only runs of the newest definition count.
-    """
+    """Values of one metric of an entry on one kind of machine, oldest first; all of one series hash."""
 
     entry: EntryKey
     machine_id: str | None
+    series_hash: str | None
     metric: str
     runs: Integers
     """Ids of the runs in this database."""
@@ -41,12 +46,16 @@ class Series:
     values: Floats
     runs_without: int
     """Number of comparable runs after the last one here that did not measure this metric."""
+    is_newest: bool = True
+    """False if newer runs of the entry on this machine are of another series."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunPlace:
     """Start, session and commit of a run."""
 
+    run: int
+    """Id of its row in this database."""
     session: str
     session_id: int
     commit: str | None
@@ -60,14 +69,16 @@ class RunPlace:
 
 @dataclass(frozen=True, slots=True)
 class _Runs:
-    """Comparable runs in the order they began; `groups` gives the entry and machine of each as an index into `keys`."""
+    """Runs in the order they began; `groups` gives the entry, machine and series of each as an index into `keys`."""
 
     ids: Integers
     groups: Integers
     starts: Floats
     sessions: Integers
-    keys: Sequence[tuple[str, str, str | None]]
+    keys: Sequence[_Comparable]
     names: Mapping[tuple[str, str], str]
+    newest: Mapping[Group, str | None]
+    """The series of the newest run."""
 
     def later(self) -> Integers:
         """For each run, count the later runs of its group."""
@@ -78,10 +89,6 @@ class _Runs:
         return ends - 1 - places
 
 
-Group: TypeAlias = tuple[str, str, str | None]
-"""Name and path of an entry, and a machine: its runs are compared with each other."""
-
-
 def all_series(
     connection: Connection,
     metric: str | None = None,
@@ -90,16 +97,17 @@ def all_series(
 ) -> list[Series]:
     """Read the series of all entries by name, of one metric or of all.
 
-    Runs of older definitions are left out. With a branch, only its sessions count; with `among`, only these groups are
-    read. Raises BenchError if the branch is not recorded or no run measured the metric.
+    With a branch, only its sessions count; with `among`, only these groups are read. Raises BenchError if the branch is
+    not recorded or no run measured the metric.
     """
     runs = _runs(connection, _sessions_of(connection, branch), among)
     later, found = runs.later(), []
     for group, name, at, values in by_series(runs.ids, runs.groups, connection, metric, is_part=among is not None):
-        entry_name, path, machine = runs.keys[group]
+        entry_name, path, machine, series = runs.keys[group]
         entry = EntryKey(entry_name, path, runs.names[entry_name, path])
         of_runs = runs.ids[at], runs.starts[at], runs.sessions[at]
-        found.append(Series(entry, machine, name, *of_runs, values, int(later[at[-1]])))
+        is_newest = runs.newest[entry_name, path, machine] == series
+        found.append(Series(entry, machine, series, name, *of_runs, values, int(later[at[-1]]), is_newest))
     return found
 
 
@@ -148,22 +156,23 @@ def of_groups(groups: Collection[Group]) -> ColumnElement[bool]:
 
 
 def _runs(connection: Connection, where: ColumnElement[bool], among: Collection[Group] | None) -> _Runs:
-    names = ("id", "name", "path", "machine_id", "definition_hash", "originalname", "start", "session")
-    columns = [RUNS.c[name] for name in names]
+    names = ("id", "name", "path", "machine_id", "originalname", "start", "session")
+    columns = [*(RUNS.c[name] for name in names), SERIES]
     statement = select(*columns).where(RUNS.c.verdict.in_(MEASURED), where).order_by(RUNS.c.start, RUNS.c.id)
     if among is not None:
         statement = statement.where(of_groups(among))
     found = connection.execute(statement).fetchall()
     if among is not None:
         found = [row for row in found if (row.name, row.path, row.machine_id) in among]
-    keys: dict[Group, int] = {}
-    groups = [keys.setdefault((name, path, machine), len(keys)) for _, name, path, machine, *_ in found]
-    newest = {group: row[4] or None for group, row in zip(groups, found, strict=True)}
-    kept = [(row, group) for group, row in zip(groups, found, strict=True) if (row[4] or None) == newest[group]]
-    numbers = [(row.id, group, row.session) for row, group in kept]
-    ids, kept_groups, sessions = np.array(numbers, dtype=np.int64).reshape(-1, 3).T
-    starts = np.array([row.start.timestamp() for row, _ in kept], dtype=np.float64)
-    return _Runs(ids, kept_groups, starts, sessions, list(keys), {(row[1], row[2]): row[5] for row in found})
+    keys: dict[_Comparable, int] = {}
+    numbers = [
+        (number, keys.setdefault((name, path, machine, series), len(keys)), session)
+        for number, name, path, machine, _, _, session, series in found
+    ]
+    ids, groups, sessions = np.array(numbers, dtype=np.int64).reshape(-1, 3).T
+    starts = np.array([row.start.timestamp() for row in found], dtype=np.float64)
+    newest = {(name, path, machine): series for _, name, path, machine, _, _, _, series in found}
+    return _Runs(ids, groups, starts, sessions, list(keys), {(row[1], row[2]): row[4] for row in found}, newest)
 
 
 def _figures(
@@ -236,7 +245,7 @@ def places_of(connection: Connection, runs: Collection[int]) -> dict[int, RunPla
     columns = (SESSIONS.c.name, RUNS.c.session, SESSIONS.c.commit, SESSIONS.c.branch, RUNS.c.start)
     statement = select(RUNS.c.id, *columns).join(SESSIONS, SESSIONS.c.id == RUNS.c.session)
     found = connection.execute(statement.where(RUNS.c.id.in_(runs)))
-    return {number: RunPlace(*rest) for number, *rest in found}
+    return {row.id: RunPlace(*row) for row in found}
 
 
 def subject_commits(connection: Connection, sessions: Collection[int]) -> dict[int, dict[str, str]]:

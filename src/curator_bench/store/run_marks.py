@@ -16,6 +16,7 @@ from sqlalchemy import Connection, Select, func, select
 from curator_bench.store import bulk
 from curator_bench.store.all_series import Group
 from curator_bench.store.queries import EntryKey
+from curator_bench.store.series import CONTENT, SERIES
 from curator_bench.store.tables import ACCEPTANCES, INVOCATIONS, METRICS, REQUIREMENTS, RUNS, SESSIONS, SUBJECTS
 
 BLOCK = 64
@@ -122,7 +123,7 @@ def _runs() -> Select[Any]:
     parts = [
         select(func.count()).where(table.c.run == RUNS.c.id).scalar_subquery() for table in (METRICS, REQUIREMENTS)
     ]
-    return select(*(RUNS.c[name] for name in _OF_A_RUN), *parts).order_by(RUNS.c.start, RUNS.c.id)
+    return select(*(RUNS.c[name] for name in _OF_A_RUN), SERIES, CONTENT, *parts).order_by(RUNS.c.start, RUNS.c.id)
 
 
 def _sessions(connection: Connection) -> dict[int, bytes]:
