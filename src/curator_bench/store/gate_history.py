@@ -12,7 +12,7 @@ from sqlalchemy import Connection, func, select
 from curator_bench.store.acceptances import acceptances
 from curator_bench.store.opening import to_read_if_there
 from curator_bench.store.queries import EntryKey, PastValue, last_values
-from curator_bench.store.tables import RUNS
+from curator_bench.store.tables import IS_HISTORY, RUNS
 from curator_bench.values import Verdict
 
 MEASURED = (str(Verdict.PASSED), str(Verdict.FAILED))
@@ -45,7 +45,7 @@ def read_gate_history(
 def _kinds(connection: Connection, entry: EntryKey) -> Counter[tuple[str | None, str | None]]:
     counted = (
         select(RUNS.c.machine_id, RUNS.c.definition_hash, func.count())
-        .where(RUNS.c.name == entry.name, RUNS.c.path == entry.path, RUNS.c.verdict.in_(MEASURED))
+        .where(RUNS.c.name == entry.name, RUNS.c.path == entry.path, IS_HISTORY, RUNS.c.verdict.in_(MEASURED))
         .group_by(RUNS.c.machine_id, RUNS.c.definition_hash)
     )
     return Counter({(machine, definition): count for machine, definition, count in connection.execute(counted)})

@@ -76,6 +76,7 @@ class RunStart:
     nodeid: str | None = None
     definition_hash: str | None = None
     attempt: int = 1
+    hunt: str | None = None
     host: str | None = None
     machine_id: str | None = None
     node: str | None = None
@@ -162,6 +163,7 @@ def start_of(run: Run, process: Process) -> RunStart:
         nodeid=run.nodeid,
         definition_hash=run.definition_hash or None,
         attempt=run.attempt,
+        hunt=run.hunt or None,
         start=datetime.fromisoformat(run.started_at),
         node=run.host or None,
         gpu=",".join(run.gpus) or None,

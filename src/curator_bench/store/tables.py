@@ -25,5 +25,7 @@ def _table(model: type[Base]) -> sa.Table:
 SESSIONS, INVOCATIONS, SUBJECTS, RUNS = map(_table, (BenchSession, Invocation, Subject, TestRun))
 METRICS, SAMPLES, PARAMS, REQUIREMENTS = map(_table, (Metric, Sample, Param, Requirement))
 ACCEPTANCES = _table(Acceptance)
+IS_HISTORY = RUNS.c.hunt.is_(None)
+"""True of the runs that make up the history of their entry. Those of bisecting and A/B comparisons do not."""
 PARTS = (METRICS, SAMPLES, PARAMS, REQUIREMENTS)
 """Tables of the parts of a run; their first column is the run's id."""
