@@ -1,7 +1,7 @@
 """runs of hunts apart, and the place of a commit
 
 Revision ID: 8c41d0b7a6e3
-Revises: 5f0d7c1e9a42
+Revises: 433cbc6f603a
 Created: 2026-11-19 08:40:12.417095+00:00
 """
 
@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision: str = "8c41d0b7a6e3"
-down_revision: str | Sequence[str] | None = "5f0d7c1e9a42"
+down_revision: str | Sequence[str] | None = "433cbc6f603a"
 branch_labels: str | Sequence[str] | None = None
 depends_on: str | Sequence[str] | None = None
 

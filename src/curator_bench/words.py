@@ -14,6 +14,7 @@ _BYTES = ("_bytes",)
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _LONGEST_TEXT = 200
 _BEGINS_A_FORMULA = ("=", "+", "-", "@", "\t", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+_ESCAPE_SEQUENCE = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|[ -/]*[0-~])")
 _MARKUP = re.compile(r"[\\|`*\[\]~]|(?<![^\W_])_|_(?![^\W_])")  # an underscore within a word is no markup
 
 
@@ -85,6 +86,19 @@ def readable(metric: str, value: Scalar) -> str:
 def printable(text: str) -> str:
     """Return the text on one line, with control characters escaped."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+def printable_lines(text: str) -> str:
+    """Return the text with its lines, without colours and other escape sequences of terminals.
+
+    Other control characters are escaped: texts of scripts and databases must not command a terminal.
+    """
+    lines = without_escape_sequences(text).expandtabs().split("\n")
+    return "\n".join(printable(line.removesuffix("\r")) for line in lines)
+
+
+def without_escape_sequences(text: str) -> str:
+    return _ESCAPE_SEQUENCE.sub("", text)
 
 
 def markdown_cell(text: str) -> str:

@@ -43,6 +43,13 @@ options.benchmark_results_path.joinpath("params.json").write_text("{}")
 options.benchmark_results_path.joinpath("metrics.json").write_text(json.dumps(metrics))
 """
 
+BEFORE_IT_ENDS = """
+import sqlite3
+with sqlite3.connect(pathlib.Path(__file__).with_name("benchmark.db")) as opened, open("seen", "a") as seen:
+    for verdict, in opened.execute("select verdict from test_run where nodeid is not null and verdict != 'running'"):
+        seen.write(verdict + " ")
+"""
+
 
 class Gated:
     """A project with one entry that measures what it is told, and a history to hold it against."""
@@ -161,9 +168,26 @@ def test_a_regression_that_is_confirmed_fails_and_every_run_is_recorded(gated: G
     assert outcome.code == 1
     assert "the level of the 2 runs" in outcome.output
     assert gated.project.folder.joinpath("count").read_text() == "2"
-    first, second = runs_of(gated)
-    assert first in [(1, "failed", 0), (1, "passed", None)]
-    assert second == (2, "failed", 0)
+    assert runs_of(gated) == [(1, "failed", 0), (2, "failed", 0)]
+    assert verdicts_of_lines(gated) == ["failed", "failed"]
+
+
+def verdicts_of_lines(gated: Gated) -> list[str]:
+    (lines,) = gated.project.folder.glob("results/*/sort/results.jsonl")
+    return [json.loads(line)["verdict"] for line in lines.read_text().splitlines()]
+
+
+def test_every_run_of_an_item_that_passes_has_passed_once_it_is_judged_and_not_before(gated: Gated) -> None:
+    gated.entry(1.4, 1.01)
+    gated.project.write("counting.py", COUNTING + BEFORE_IT_ENDS)
+    gated.remember(LEVEL)
+    outcome = gated.run("--benchmark", "--benchmark-db", "benchmark.db")
+    assert outcome.code == 0, outcome.output
+    runs = runs_of(gated)
+    assert len(runs) > 1
+    assert {(verdict, met) for _, verdict, met in runs} == {("passed", 1)}
+    assert set(verdicts_of_lines(gated)) == {"passed"}
+    assert set(gated.project.folder.joinpath("seen").read_text().split()) == {"failed"}
 
 
 def test_a_run_that_would_exceed_the_budget_is_not_measured_again_and_says_so(gated: Gated) -> None:
@@ -221,7 +245,7 @@ def test_without_enough_history_nothing_fails_and_no_database_is_made(gated: Gat
     ("told", "why"),
     [
         ({"machine_id": "other"}, "30 runs: it ran on machine other"),
-        ({"definition_hash": "0" * 64}, "30 runs: the definition changed from 00000000"),
+        ({"definition_hash": "0" * 64}, "30 runs: its definition was another one (00000000"),
     ],
 )
 def test_only_like_is_compared(gated: Gated, told: dict[str, str], why: str) -> None:

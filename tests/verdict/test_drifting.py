@@ -46,16 +46,23 @@ def test_hardly_one_of_a_thousand_series_that_do_not_change_has_drifted() -> Non
     assert sum(one is not None for one in drifts([(History(values, LESS), ()) for values in clean])) <= 1
 
 
-def test_a_mark_is_named_before_the_best_level() -> None:
+def test_a_mark_that_shows_most_of_it_is_named_before_the_best_level() -> None:
     values = noisy(1.002 ** np.arange(120.0))
-    found = drift(values, Mark("release 1.2", 40))
+    found = drift(values, Mark("release 1.2", 15), Mark("30 days ago", 80))
     assert found is not None
     assert found.since == "release 1.2"
-    assert found.change == pytest.approx(1.002**70 - 1, abs=0.03)
+    assert found.change == pytest.approx(1.002**95 - 1, abs=0.03)
     assert found.interval[0] < found.change < found.interval[1]
     at_best = drift(values)
     assert at_best is not None
     assert at_best.since == "its best"
+
+
+def test_a_mark_that_hides_most_of_it_gives_way_to_the_best_level() -> None:
+    found = drift(noisy(1.002 ** np.arange(120.0)), Mark("30 days ago", 80))
+    assert found is not None
+    assert found.since == "its best"
+    assert found.change == pytest.approx(1.002**100 - 1, abs=0.03)
 
 
 def test_a_step_is_no_drift_and_what_is_too_little_is_none() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from curator_bench.cli import tables
 from curator_bench.cli.after_dashes import WithPytestArgs
 from curator_bench.errors import BenchError
 
@@ -36,7 +37,7 @@ class _NeverBad(WithPytestArgs):
             error.show()
             sys.exit(_STOP + _USAGE)
         except BenchError as error:
-            click.echo(str(error), err=True)
+            tables.say(str(error), err=True)
         except Exception:  # an error in our code: show all of it, and let git stop
             click.echo(traceback.format_exc(), err=True)
         sys.exit(_STOP + 3)

@@ -68,7 +68,7 @@ def command(
         raise BenchError("\n".join([nothing, *left_out]))
     rows.sort(key=lambda row: _place(row, sides))
     if as_json:
-        click.echo(json_text([_document(row) for row in rows]), nl=False)
+        click.echo(json_text([_document(row, sides) for row in rows]), nl=False)
     else:
         below = [*judgements.notes([(_name(row), row.judgement) for row in rows]), *left_out]
         _print(a, b, rows, below, as_markdown=as_markdown)
@@ -185,12 +185,13 @@ def _line(cells: Sequence[str]) -> str:
     return f"| {' | '.join(map(markdown_cell, cells))} |"
 
 
-def _document(row: Compared) -> dict[str, Any]:
+def _document(row: Compared, sides: Sides) -> dict[str, Any]:
     return {
         "entry": row.measure.name,
         "path": row.measure.path,
         "machine": row.machine_id,
         "metric": row.measure.metric,
+        "required": sides.is_required(row.measure),
         "runs": list(row.runs),
         **judgements.document(row.judgement),
     }

@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -32,7 +33,7 @@ _LETTERS = 40
 _CSV = ("name", "path", "session", "started_at", "verdict", "attempt", "commit", "machine_id", "definition_hash")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _History:
     """The runs of one entry, oldest first."""
 
@@ -45,13 +46,24 @@ class _History:
 
     @property
     def kinds(self) -> Counter[tuple[str | None, str | None]]:
-        """The number of runs by machine and definition. Only runs of equal ones are compared."""
+        """The number of runs by machine and series. Only runs of equal ones are compared."""
         return Counter(_kind(run) for run in self.runs)
 
     @property
     def alike(self) -> Sequence[PastRun]:
         """The runs that are comparable with the newest one."""
         return [run for run in self.runs if _kind(run) == _kind(self.runs[-1])]
+
+    @cached_property
+    def marks(self) -> Mapping[str, str]:
+        """Notes on runs before which the definition changed, though not the series, by their uids."""
+        found, before = {}, dict[tuple[str | None, str | None], str | None]()
+        for run in self.runs:
+            kind = _kind(run)
+            if before.get(kind, run.content_hash) != run.content_hash:
+                found[run.uid] = "definition changed here"
+            before[kind] = run.content_hash
+        return found
 
 
 @click.command("history")
@@ -171,20 +183,22 @@ def _print_values(found: _History, metric: str) -> None:
 
 def _warnings(found: _History) -> Iterator[str]:
     """Yield a warning if not all runs are comparable."""
-    machines, definitions = ({kind[place] for kind in found.kinds} for place in (0, 1))
-    if len(machines) > 1 or len(definitions) > 1:
-        kinds = f"{tables.how_many(len(machines), 'machine')} and {tables.how_many(len(definitions), 'definition')}"
+    machines, series = ({kind[place] for kind in found.kinds} for place in (0, 1))
+    if len(machines) > 1 or len(series) > 1:
+        kinds = f"{tables.how_many(len(machines), 'machine')} and {tables.how_many(len(series), 'series', 'series')}"
         alike = f"the {tables.how_many(len(found.alike), 'run')} that can be compared with the newest"
         yield f"these runs are from {kinds}; changes and medians are of {alike}"
 
 
 def _kind_titles(found: _History) -> list[str]:
-    machines, definitions = ({kind[place] for kind in found.kinds} for place in (0, 1))
-    return [*(["MACHINE"] if len(machines) > 1 else []), *(["DEFINITION"] if len(definitions) > 1 else [])]
+    machines, series = ({kind[place] for kind in found.kinds} for place in (0, 1))
+    several = [*(["MACHINE"] if len(machines) > 1 else []), *(["SERIES"] if len(series) > 1 else [])]
+    return [*several, *(["NOTE"] if found.marks else [])]
 
 
 def _kind_cells(found: _History, run: PastRun) -> list[str]:
-    cells = {"MACHINE": run.machine_id or "", "DEFINITION": (run.definition_hash or "")[:8]}
+    series, note = (run.series_hash or "")[:8], found.marks.get(run.uid, "")
+    cells = {"MACHINE": run.machine_id or "", "SERIES": series, "NOTE": note}
     return [cells[title] for title in _kind_titles(found)]
 
 
@@ -225,7 +239,7 @@ def _change(before: float | None, now: float | None) -> str:
 
 
 def _kind(run: PastRun) -> tuple[str | None, str | None]:
-    return run.machine_id, run.definition_hash
+    return run.machine_id, run.series_hash
 
 
 def _print_csv(found: Sequence[_History]) -> None:

@@ -71,6 +71,14 @@ def number_of(value: Any) -> Any:
     return NOT_FINITE.get(value, value) if isinstance(value, str) else value
 
 
+def parsed(text: str | bytes) -> Any:
+    """Parse JSON of any origin. Raises ValueError, also if it is nested too deeply."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
 def json_text(value: Any) -> str:
     """Text of a whole JSON file, indented for people."""
     return json.dumps(strict(value), indent=2, ensure_ascii=False) + "\n"

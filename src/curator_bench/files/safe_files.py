@@ -174,6 +174,12 @@ def remove(path: Path, *, below: Path | None = None) -> None:
             Removal().remove(folder, name, path)
 
 
+def unlink(path: Path, *, below: Path | None = None) -> None:
+    """Remove a file or a link (never its target), but no folder."""
+    with _parent(path, below) as (folder, name):
+        os.unlink(name, dir_fd=folder)
+
+
 def rename(path: Path, name: str, *, below: Path | None = None) -> None:
     """Rename a file within its folder, replacing any file of the new name."""
     with _parent(path, below) as (folder, old):

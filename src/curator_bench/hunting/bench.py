@@ -125,4 +125,4 @@ def no_metric(metric: str, metrics: Mapping[str, Scalar]) -> str:
 
 
 def _kind(one: HuntedRun) -> tuple[str | None, str | None]:
-    return one.definition_hash, one.machine_id
+    return one.series_hash, one.machine_id

@@ -42,13 +42,28 @@ def describe(path: Path, patience_s: float = 5.0) -> GitState | None:
     return state and replace(state, is_bisecting=_is_bisecting(ask))
 
 
-def log_between(path: Path, before: str, since: str, patience_s: float = 5.0) -> list[str] | None:
-    """List one line per commit after `before` up to `since`, newest first; None if this checkout lacks one of them."""
-    ask = _Git(path, patience_s)
-    if not all(ask("cat-file", "-e", f"{commit}^{{commit}}") is not None for commit in (before, since)):
-        return None
-    said = ask("log", "--format=%h %as %an: %s", "--end-of-options", f"{before}..{since}")
-    return None if said is None else said.splitlines()
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A commit as people know it."""
+
+    sha: str
+    subject: str
+    author: str
+    date: str
+    """The day it was written."""
+
+    @property
+    def short(self) -> str:
+        return self.sha[:12]
+
+    def __str__(self) -> str:
+        return f"{self.short} {self.subject}"
+
+
+def commits_between(path: Path, before: str, since: str, patience_s: float = 5.0) -> list[Commit] | None:
+    """List the commits after `before` up to `since`, newest first; None if this checkout lacks one of them."""
+    said = _Git(path, patience_s)("log", "--format=%H%x00%s%x00%an%x00%as", "--end-of-options", f"{before}..{since}")
+    return None if said is None else [Commit(*line.split("\0")) for line in said.split("\n") if line]
 
 
 @dataclass(frozen=True, slots=True)

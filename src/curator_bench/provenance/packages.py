@@ -37,12 +37,17 @@ def packages_text() -> str:
 
     Origins are left out, because a URL may contain a password.
     """
+    return "".join(f"{name}=={version}\n" for name, version in installed().items())
+
+
+def installed() -> dict[str, str]:
+    """Return the version of every installed package, by name."""
     versions: dict[str, str] = {}
     for distribution in metadata.distributions():
         name, version = _name_and_version(distribution)
         if name:  # a half-removed package has no name
             versions.setdefault(name, version)  # the first one found is the one that is imported
-    return "".join(f"{name}=={versions[name]}\n" for name in sorted(versions, key=str.lower))
+    return {name: versions[name] for name in sorted(versions, key=str.lower)}
 
 
 def _name_and_version(distribution: metadata.Distribution) -> tuple[str, str]:

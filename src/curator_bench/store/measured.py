@@ -13,6 +13,7 @@ from curator_bench.errors import BenchError
 from curator_bench.store.all_series import Floats, Integers, by_series, history_and
 from curator_bench.store.gate_history import MEASURED
 from curator_bench.store.queries import HAS_HISTORY, nearest
+from curator_bench.store.series import SERIES
 from curator_bench.store.tables import RUNS, SESSIONS
 
 _SHORTEST = 6
@@ -20,10 +21,10 @@ _SHORTEST = 6
 
 
 class Kind(NamedTuple):
-    """Machine and definition. Only runs of the same kind are compared."""
+    """Machine and series. Only runs of the same kind are compared."""
 
     machine_id: str | None
-    definition_hash: str | None
+    series_hash: str | None
 
 
 class Measure(NamedTuple):
@@ -85,11 +86,12 @@ def measured(connection: Connection, metric: str | None = None, also: Collection
 
     Raises BenchError if no run measured the metric.
     """
-    names = ("id", "session", "name", "path", "machine_id", "definition_hash")
-    statement = select(*(RUNS.c[name] for name in names)).where(RUNS.c.verdict.in_(MEASURED), history_and(also))
+    names = ("id", "session", "name", "path", "machine_id")
+    columns = [*(RUNS.c[name] for name in names), SERIES]
+    statement = select(*columns).where(RUNS.c.verdict.in_(MEASURED), history_and(also))
     runs = connection.execute(statement.order_by(RUNS.c.start, RUNS.c.id)).fetchall()
     keys: dict[tuple[str, str, Kind], int] = {}
-    of_runs = [(row.name, row.path, Kind(row.machine_id, row.definition_hash or None)) for row in runs]
+    of_runs = [(row.name, row.path, Kind(row.machine_id, row.series_hash)) for row in runs]
     numbers = [(row.id, row.session, keys.setdefault(key, len(keys))) for row, key in zip(runs, of_runs, strict=True)]
     ids, sessions, groups = np.array(numbers, dtype=np.int64).reshape(-1, 3).T
     kinds, found = list(keys), defaultdict[Measure, dict[Kind, Values]](dict)

@@ -14,6 +14,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Table, and_, delete, exists, func, select
 
+from curator_bench.store.backgrounds import forget_unused
 from curator_bench.store.database import Database, reason_of
 from curator_bench.store.running import IS_RUNNING, RUNNING
 from curator_bench.store.tables import INVOCATIONS, RUNS, SESSIONS
@@ -61,7 +62,9 @@ def prune(database: Database, before: datetime, progress: Progress = lambda done
             gone += _forget(connection, runs[first : first + AT_ONCE], before)
         progress(min(first + AT_ONCE, len(runs)), len(runs))
     with database.writing(_PATIENCE_S) as connection:
-        return Pruned(gone, _forget_empty(connection, before))
+        sessions = _forget_empty(connection, before)
+        forget_unused(connection)
+        return Pruned(gone, sessions)
 
 
 def compact(database: Database) -> str | None:

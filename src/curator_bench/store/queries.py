@@ -15,6 +15,7 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, and_, case, exist
 from curator_bench.errors import BenchError
 from curator_bench.store.records import InvocationRecord
 from curator_bench.store.scalars import scalar_of
+from curator_bench.store.series import CONTENT, SERIES, of_series
 from curator_bench.store.tables import INVOCATIONS, IS_HISTORY, METRICS, REQUIREMENTS, RUNS, SESSIONS, SUBJECTS
 from curator_bench.values import Scalar, Subject
 
@@ -60,6 +61,10 @@ class PastRun:
     host: str | None
     machine_id: str | None
     definition_hash: str | None
+    series_hash: str | None
+    """Runs of an entry with equal ones, on one kind of machine, are one history (`store.series`)."""
+    content_hash: str | None
+    """Where it differs from that of the run before, the definition changed."""
     commit: str | None
     branch: str | None
     hunt: str | None = None
@@ -80,8 +85,9 @@ class PastValue:
     value: Scalar
     start: datetime
     verdict: str
-    definition_hash: str | None
+    series_hash: str | None
     run_uid: str
+    run_id: int
     session: str
     session_uid: str
     commit: str | None
@@ -131,6 +137,8 @@ _RUN_COLUMNS = (
     RUNS.c.id,
     *(RUNS.c[name] for name in ("uid", "name", "path", "originalname", "verdict", "attempt", "start", "end")),
     *(RUNS.c[name] for name in ("duration", "error", "log_path", "host", "machine_id", "definition_hash", "hunt")),
+    SERIES,
+    CONTENT,
     SESSIONS.c.name.label("session_name"),
     SESSIONS.c.uid.label("session_uid"),
     SESSIONS.c.commit,
@@ -145,8 +153,9 @@ def last_values(
     machine_id: str | None,
     last: int,
     verdicts: Collection[str] | None = None,
+    series: Collection[str | None] | None = None,
 ) -> list[PastValue]:
-    """Read the newest values of an entry's metric on one machine, oldest first.
+    """Read the newest values of an entry's metric on one machine, oldest first; with `series`, only of these.
 
     `machine_id` None selects the runs recorded without a machine.
     """
@@ -154,7 +163,7 @@ def last_values(
         select(
             METRICS.c.value,
             METRICS.c.text,
-            *(RUNS.c[name] for name in ("start", "verdict", "definition_hash", "uid")),
+            *(RUNS.c.start, RUNS.c.verdict, SERIES, RUNS.c.uid, RUNS.c.id),
             SESSIONS.c.name.label("session"),
             SESSIONS.c.uid.label("session_uid"),
             SESSIONS.c.commit,
@@ -168,6 +177,8 @@ def last_values(
     )
     if verdicts is not None:
         statement = statement.where(RUNS.c.verdict.in_(verdicts))
+    if series is not None:
+        statement = statement.where(of_series(series))
     found = connection.execute(statement).fetchall()
     return [PastValue(scalar_of(value, text), *others) for value, text, *others in reversed(found)]
 

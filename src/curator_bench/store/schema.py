@@ -94,6 +94,30 @@ class Subject(Base):
     dirty: Mapped[bool | None]
 
 
+class Definition(Base):
+    """A definition that was run. Every run with its hash is of its series, also runs recorded before it was known."""
+
+    __tablename__ = "definition"
+
+    id: Mapped[int] = mapped_column(_ID, primary_key=True)
+    uid: Mapped[str] = mapped_column(Key(), unique=True)
+    """The definition hash."""
+    series_hash: Mapped[str]
+    content_hash: Mapped[str]
+    content: Mapped[Any] = mapped_column(Document())
+
+
+class Fact(Base):
+    """Something that runs were measured with, stored once: a script's text, a list of packages, a machine."""
+
+    __tablename__ = "fact"
+
+    id: Mapped[int] = mapped_column(_ID, primary_key=True)
+    uid: Mapped[str] = mapped_column(Key(), unique=True)
+    """Hash of the content."""
+    content: Mapped[Any] = mapped_column(Document())
+
+
 class TestRun(Base):
     """One attempt at an entry, or at a Python benchmark. Written when it starts, completed when it ends."""
 
@@ -115,6 +139,8 @@ class TestRun(Base):
     path: Mapped[str] = mapped_column(Key())
     nodeid: Mapped[str | None]
     definition_hash: Mapped[str | None]
+    circumstances: Mapped[str | None]
+    """Uid of a fact that names the other facts: packages, machine, environment, configuration."""
     attempt: Mapped[int] = mapped_column(default=1)
     hunt: Mapped[str | None]
     """What the run is recorded for, as in `values.Hunt`; NULL if it is history."""

@@ -22,6 +22,8 @@ _SPAN = 20
 _FEWEST = 15
 _CERTAIN = 15.0
 """A score; as the best level is the lowest of many, noise alone makes it lower than the others."""
+_MOST_OF_IT = 0.8
+"""A mark that shows this part of what has crept up since the best level is named before it: people know it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,16 +84,21 @@ def _without_steps(case: Case, cuts: Sequence[Cut], end: End) -> Floats:
 
 
 def _drift(flat: _Flat, marks: Sequence[Mark], least: float) -> Drift | None:
-    """The largest since a mark, else since the best level."""
+    """Since the mark that shows the most, or since the best level if no mark shows most of it."""
     span, last = flat.span, len(flat.places) - flat.span
     sums = np.concatenate([[0.0], np.cumsum(flat.places)])
     means = (sums[span:] - sums[:-span]) / span
     places = [(mark.name, _window(flat, mark.index)) for mark in marks]
     known = [_since(flat, name, start, means, least) for name, start in places if start + span <= last]
-    worst = max((one for one in known if one), key=lambda one: one.change, default=None)
-    if worst is None and last >= span:
-        worst = _since(flat, BEST, int(np.argmin(means[: last - span + 1])), means, least)
-    return worst
+    at_mark = max((one for one in known if one), key=_size, default=None)
+    at_best = _since(flat, BEST, int(np.argmin(means[: last - span + 1])), means, least) if last >= span else None
+    if at_mark and (at_best is None or _size(at_mark) >= _MOST_OF_IT * _size(at_best)):
+        return at_mark
+    return at_best
+
+
+def _size(drift: Drift) -> float:
+    return abs(drift.change)
 
 
 def _window(flat: _Flat, index: int) -> int:

@@ -21,6 +21,7 @@ from curator_bench.verdict.false_discovery import adjusted, discoveries
 from curator_bench.verdict.intervals import ROUNDS, Change, paired_change
 from curator_bench.verdict.judgement import Course, Judgement, Level, Step, Unjudged, Word
 from curator_bench.verdict.levels import Cut
+from curator_bench.verdict.locating import located
 from curator_bench.verdict.newest import CERTAIN, CERTAIN_OF_FEW, FEW, TAIL, least_of, weigh
 from curator_bench.verdict.noise import BLOCK, rows_may_be_empty, table_of
 
@@ -184,8 +185,25 @@ def visible_change(noise: float, history: int, newest: int = 1, *, least: float 
     return math.expm1(min(max(large, sure) + _FOUND * error, _LARGEST))
 
 
-def courses(histories: Sequence[History], *, rate: float = STEP_RATE) -> list[Course]:
-    """Levels and steps of each history; of all steps only this share is noise."""
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Histories that were judged before: their steps count where it is decided which steps are believed."""
+
+    p_values: Sequence[float] = ()
+    tests: int = 0
+
+
+NOTHING_BESIDE = Beside()
+
+
+def largest_believed(p_values: Sequence[float], tests: int, *, rate: float = STEP_RATE) -> float:
+    """Return the largest p-value of a step that is believed; below 0 if none is."""
+    rates = adjusted(p_values, tests=tests).tolist()
+    return max((one for one, own in zip(p_values, rates, strict=True) if own <= rate), default=-1.0)
+
+
+def courses(histories: Sequence[History], *, rate: float = STEP_RATE, beside: Beside = NOTHING_BESIDE) -> list[Course]:
+    """Levels and steps of each history; of all steps, also of those beside, only this share is noise."""
     cases = [case_of(np.asarray(one.values, dtype=np.float64), one.rules) for one in histories]
     judged = [at for at, case in enumerate(cases) if len(case.places) > FEWEST_BEFORE and case.rules.better is not None]
     ends = standing([cases[at] for at in judged], [1] * len(judged))
@@ -194,9 +212,13 @@ def courses(histories: Sequence[History], *, rate: float = STEP_RATE) -> list[Co
     for at, (cuts, end) in zip(judged, ends, strict=True):
         newest[at] = _judged(cases[at], end, len(cases[at].places) - 1, is_gate=False)
         steps[at] = _steps(cases[at], cuts, end)
-    rates = iter(adjusted([step.p_value for own in steps for step in own], tests=len(judged)).tolist())
-    believed = [[step for step in own if next(rates) <= rate] for own in steps]
-    return [_course(*row) for row in zip(histories, believed, newest, strict=True)]
+    found = [*(step.p_value for own in steps for step in own), *beside.p_values]
+    largest = largest_believed(found, len(judged) + beside.tests, rate=rate)
+    tested = set(judged)
+    return [
+        _course(history, case, own, last, largest=largest, is_tested=at in tested)
+        for at, (history, case, own, last) in enumerate(zip(histories, cases, steps, newest, strict=True))
+    ]
 
 
 def _why_no_course(history: History) -> Judgement:
@@ -213,7 +235,7 @@ def _steps(case: Case, cuts: Sequence[Cut], end: End) -> list[Step]:
     began = len(case.places) - end.runs
     if end.holds and all(abs(began - cut.index) > _SAME for cut in cuts):
         steps.append(_step(case, began, (end.level, end.shift), end.reach, math.exp(-end.score)))
-    return steps
+    return sorted(steps, key=lambda step: step.began)
 
 
 def _reaches(cuts: Sequence[Cut]) -> list[float]:
@@ -227,6 +249,8 @@ def _step(case: Case, index: int, change: tuple[float, float], reach: float, p_v
     return Step(
         word=Word.REGRESSION if shift > 0 else Word.IMPROVEMENT,
         began=int(case.indices[index]),
+        last_before=int(case.indices[index - 1]),
+        first_after=int(case.indices[index]),
         before=case.value(level),
         after=case.value(level + shift),
         change=case.change(level, shift),
@@ -235,10 +259,24 @@ def _step(case: Case, index: int, change: tuple[float, float], reach: float, p_v
     )
 
 
-def _course(history: History, steps: Sequence[Step], newest: Judgement) -> Course:
-    bounds = [0, *(step.began for step in steps), len(history.values)]
+def _with_ranges(case: Case, steps: Sequence[Step]) -> list[Step]:
+    """The same steps with the runs between which each certainly lies."""
+    ranges = located(case.places, np.searchsorted(case.indices, [step.began for step in steps]).tolist())
+    return [
+        replace(step, last_before=int(case.indices[before]), first_after=int(case.indices[after]))
+        for step, (before, after) in zip(steps, ranges, strict=True)
+    ]
+
+
+def _course(
+    history: History, case: Case, steps: Sequence[Step], newest: Judgement, *, largest: float, is_tested: bool
+) -> Course:
+    """The levels between the steps that are believed: those whose p-value is not larger than `largest`."""
+    believed = _with_ranges(case, [step for step in steps if step.p_value <= largest])
+    doubted = tuple(step.p_value for step in steps if step.p_value > largest)
+    bounds = [0, *(step.began for step in believed), len(history.values)]
     levels = tuple(_level(history.values, *ends) for ends in pairwise(bounds) if ends[1] > ends[0])
-    return Course(levels, tuple(steps), newest)
+    return Course(levels, tuple(believed), newest, doubted, is_tested)
 
 
 def _level(values: Floats, start: int, end: int) -> Level:
