@@ -1,4 +1,4 @@
-"""Marks of the runs of a history: digests that tell which entries, machines and sessions changed since they were last read.
+"""Marks of runs: digests that tell which entries, machines and sessions of the history changed since they were read.
 
 All runs are looked at, but none of their metrics is read, so this takes a second for 100,000 runs.
 """
