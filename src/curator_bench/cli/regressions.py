@@ -60,6 +60,7 @@ def command(
     runs are as good as before, or `curator-bench accept` closes it. Drift does not change the exit code; the gate
     `max_drift` fails for it.
     """
+    from curator_bench.cli.finding_changes import changes_of
     from curator_bench.cli.finding_documents import drift_document, step_documents
     from curator_bench.cli.judged_history import Query, judge_history
     from curator_bench.verdict.hunting import State
@@ -67,22 +68,23 @@ def command(
     query = Query(metric, since, better, min_effect, branch, must_see, repo)
     with reading(database) as opened, opened.reading() as connection:
         found = judge_history(connection, query)
-    shown = [one for one in found.findings if everything or one.state is not State.ACCEPTED]
+        shown = [one for one in found.findings if everything or one.state is not State.ACCEPTED]
+        changes = changes_of(connection, shown)
     if as_json:
         steps = [one for one in found.steps if everything or one.state is not State.ACCEPTED]
         drifts = found.drifts if with_drift else ()
-        documents = [*step_documents(steps, found.findings, repo), *map(drift_document, drifts)]
+        documents = [*step_documents(steps, found.findings, changes, repo), *map(drift_document, drifts)]
         click.echo(json_text(documents), nl=False)
     else:
-        _print(found, shown, repo, named=None if everything else _NAMED)
+        for finding in shown:
+            print_finding(finding, changes[finding.name], repo, everything=everything)
+            tables.say("")
+        _print(found, shown, named=None if everything else _NAMED)
     if any(one.state is State.OPEN for one in shown):
         sys.exit(1)
 
 
-def _print(found: JudgedHistory, shown: Sequence[RecordedFinding], repo: Path | None, *, named: int | None) -> None:
-    for finding in shown:
-        print_finding(finding, repo, everything=named is None)
-        tables.say("")
+def _print(found: JudgedHistory, shown: Sequence[RecordedFinding], *, named: int | None) -> None:
     for drift in found.drifts:
         tables.say(tables.printable(_drift_line(drift)))
     tables.say(f"{_counts(found, shown)} in {tables.how_many(len(found.series), 'series', 'series')}.")
