@@ -29,6 +29,8 @@ class SubjectState(Subject):
     source: str | None = None
     """`editable`, `vcs` (installed from a repository), `checkout` (imported from one), else `installed`."""
     branch: str | None = None
+    is_bisecting: bool = False
+    """True while a git bisect is under way in its checkout."""
 
 
 def packages_text() -> str:
@@ -161,7 +163,13 @@ def _import_folders(package: str) -> Iterator[Path]:
 
 
 def _of_checkout(state: SubjectState, checkout: git.GitState) -> SubjectState:
-    return replace(state, commit=checkout.commit, branch=checkout.branch, dirty=checkout.dirty)
+    return replace(
+        state,
+        commit=checkout.commit,
+        branch=checkout.branch,
+        dirty=checkout.dirty,
+        is_bisecting=checkout.is_bisecting,
+    )
 
 
 def conda_text(environ: Mapping[str, str]) -> str | None:
