@@ -13,6 +13,8 @@ _SECONDS = ("_s", "_seconds")
 _BYTES = ("_bytes",)
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _LONGEST_TEXT = 200
+_TENFOLD, _THOUSANDFOLD = 9, 999
+"""The changes, as fractions, to ten times and to a thousand times as much."""
 _BEGINS_A_FORMULA = ("=", "+", "-", "@", "\t", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 _ESCAPE_SEQUENCE = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|[ -/]*[0-~])")
 _MARKUP = re.compile(r"[\\|`*\[\]~]|(?<![^\W_])_|_(?![^\W_])")  # an underscore within a word is no markup
@@ -55,6 +57,18 @@ def readable_seconds(seconds: float) -> str:
         return f"{minutes} min {rest:02d} s"
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes:02d} min"
+
+
+def multiple(fraction: float) -> str:
+    """Return a change of tenfold or more as `×12`, or as `over ×1,000`; empty if it is smaller."""
+    if fraction < _TENFOLD:
+        return ""
+    return f"×{1 + fraction:,.0f}" if fraction <= _THOUSANDFOLD else "over ×1,000"
+
+
+def multiple_at_least(fraction: float) -> str:
+    """Return the size below which changes cannot be seen as `×12`, at most `×1,000`; empty if it is smaller."""
+    return multiple(min(fraction, _THOUSANDFOLD))
 
 
 def readable_bytes(size: float) -> str:

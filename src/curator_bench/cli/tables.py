@@ -11,7 +11,7 @@ from datetime import datetime
 import click
 
 from curator_bench.values import Scalar, Verdict
-from curator_bench.words import printable_lines
+from curator_bench.words import multiple, printable_lines
 
 NOTHING = "-"
 _STYLES = {str(Verdict.PASSED): "green", str(Verdict.SKIPPED): "yellow", "running": "cyan"} | {
@@ -81,10 +81,10 @@ def commit(sha: str | None, *, dirty: bool | None = False) -> str:
 
 
 def change(fraction: float | None) -> str:
-    """Return a change such as `+8.2%`, or `from zero` if the value before was zero."""
+    """Return a change such as `+8.2%` or `×12`, or `from zero` if the value before was zero."""
     if fraction is None or fraction != fraction:
         return NOTHING
-    return f"{fraction:+.1%}" if abs(fraction) < float("inf") else "from zero"
+    return (multiple(fraction) or f"{fraction:+.1%}") if abs(fraction) < float("inf") else "from zero"
 
 
 def share(fraction: float) -> str:

@@ -162,6 +162,7 @@ def _start(said: Mapping[str, Any], start: datetime, uid: str, around: _RunConte
         path=beside.nodeid.partition("::")[0],
         nodeid=beside.nodeid or None,
         attempt=said["attempt"],
+        hunt=beside.hunt or None,
         start=start,
         uid=uid,
         host=around.environment.get("host"),
