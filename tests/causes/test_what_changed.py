@@ -34,19 +34,19 @@ def test_each_kind_of_fact_is_told() -> None:
         machine={"kernel": "6.5", "cpu_model": "A"},
         environment={"THREADS": "k:3", "NEW": "k:4"},
     )
-    text = wording.text(what_changed(KNOWN, after), lambda one: ["fedcba9 Ann: make it slow"] if not one.of else None)
+    text = wording.text(what_changed(KNOWN, after), lambda of, *_: None if of else ["fedcba9 Ann: make it slow"])
     assert text == [
-        "commits: 0123456789ab..fedcba987654",
-        "    fedcba9 Ann: make it slow",
-        "ray: 2.59 → 2.60",
+        "commits 0123456789ab..fedcba987654",
+        "  fedcba9 Ann: make it slow",
+        "ray 2.59 → 2.60",
         "definition: env.MORE added (x)",
         "code:",
-        "    --- work.py before",
-        "    +++ work.py after",
-        "    @@ -1,2 +1,2 @@",
-        "    -a = 1",
-        "    +a = 2",
-        "     print(a)",
+        "  --- work.py before",
+        "  +++ work.py after",
+        "  @@ -1,2 +1,2 @@",
+        "  -a = 1",
+        "  +a = 2",
+        "   print(a)",
         "parameters: scale 100 → 1000",
         "packages: gone removed (1), new added (3), numpy 1.26.4 → 2.0.1",
         "configuration: repeat 1 → 3",
@@ -57,16 +57,16 @@ def test_each_kind_of_fact_is_told() -> None:
 
 def test_where_nothing_differs_it_says_what_was_looked_at() -> None:
     assert wording.text(what_changed(KNOWN, KNOWN)) == [
-        "nothing that was recorded; looked at commits, definition, parameters, packages, configuration, machine,"
-        " environment"
+        "nothing changed that was recorded: commits, definition, parameters, packages, configuration, machine,"
+        " environment are the same"
     ]
 
 
 def test_what_was_not_recorded_is_said() -> None:
     older = replace(KNOWN, packages=None, environment=None)
     assert wording.text(what_changed(older, KNOWN)) == [
-        "nothing that was recorded; looked at commits, definition, parameters, configuration, machine",
-        "not recorded for one of the two: packages, environment",
+        "nothing changed that was recorded: commits, definition, parameters, configuration, machine are the same",
+        "not recorded, so not compared: packages, environment",
     ]
 
 
@@ -78,7 +78,7 @@ def test_a_comment_is_no_change_of_code() -> None:
 def test_changes_without_a_commit_are_told() -> None:
     found = what_changed(KNOWN, replace(KNOWN, changed=frozenset({""})))
     assert found.commits == (CommitRange("", OLD, OLD, changed=True),)
-    assert wording.text(found)[0] == "files with changes that are not committed, at 0123456789ab"
+    assert wording.text(found)[0] == "commits 0123456789ab with changes that are not committed"
 
 
 def test_a_fact_of_the_machine_that_was_not_known_then_is_no_change() -> None:
@@ -103,7 +103,6 @@ def test_markdown_is_safe_for_any_name_and_any_code() -> None:
 def test_json_has_all_of_it() -> None:
     found = what_changed(KNOWN, replace(KNOWN, parameters={"scale": "7"}, environment=None))
     assert wording.document(found) == {
-        "commits": [],
         "differences": [{"kind": "parameters", "name": "scale", "before": "100", "after": "7"}],
         "code": [],
         "same": ["commits", "definition", "packages", "configuration", "machine"],

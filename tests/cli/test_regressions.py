@@ -53,6 +53,16 @@ def test_a_noisy_but_level_history_of_many_entries_raises_nothing(history: Histo
         assert ">None.</p>" in section
 
 
+def test_what_cannot_be_seen_at_all_is_told_in_multiples(history: History) -> None:
+    random = np.random.default_rng(2)
+    history.nights({("sort", "time_s"): np.exp(2.5 * random.standard_normal(9)).tolist()})
+    for words in (["regressions"], ["history", "sort"], ["history", "sort", "--metric", "time_s"]):
+        output = history.ask(*words).output
+        assert "×1,000" in output
+        assert "below over" not in output
+        assert not re.search(r"\d{4,}(\.\d)?%", output), output
+
+
 def test_an_improvement_is_told_and_is_no_reason_to_fail(history: History) -> None:
     history.nights({("sort", "rows_per_s"): noisy((100.0, 40), (120.0, 20))})
     (found,) = history.regressions()

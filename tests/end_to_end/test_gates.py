@@ -436,6 +436,26 @@ def test_a_gate_that_cannot_see_its_limit_says_so_at_the_run(gated: Gated) -> No
     assert re.search(rf"warning: sort: {told}; `repeat: \d+` would see \d+ %", outcome.output), outcome.output
 
 
+def test_gates_and_history_say_by_which_limit_they_judged_one_noisy_run(gated: Gated) -> None:
+    noisy = (1 + 0.08 * np.random.default_rng(5).standard_normal(20)).tolist()
+    gated.entry(1.2)
+    gated.remember(noisy)
+    outcome = gated.run("--benchmark", "--benchmark-db", "benchmark.db", "--bench-confirm", "0")
+    assert checks_of(gated) == {"max_regression": "inconclusive"}
+    assert re.search(r"max_regression is inconclusive: \d+\.\d% more in 1 run, limit 10%: noise may", outcome.output)
+    words = ["history", "sort", "--db", "benchmark.db"]
+    table = warm.run("curator-bench", *words, cwd=gated.project.folder).stdout
+    assert re.search(r"sort_time_s .* no change", table), table
+    assert "VERDICT is about changes of 3% or more; gates judge by their own limits: sort_time_s 10%" in table
+    values = warm.run("curator-bench", *words, "--metric", "sort_time_s", cwd=gated.project.folder).stdout
+    assert re.search(r"newest runs: no change \(\d+\.\d% more, limit 3%: noise explains it; noise of", values), values
+    blind = warm.run("curator-bench", "regressions", "--db", "benchmark.db", "--all", cwd=gated.project.folder).stdout
+    lines = blind.partition("Blind: ")[2].splitlines()[1:]
+    assert "sort sort_time_s" in lines[0]
+    assert "; the limit of its gate is 10%" in lines[0]
+    assert not [line for line in lines[1:] if "gate" in line]
+
+
 def test_a_gate_says_the_word_that_history_and_regressions_say(gated: Gated) -> None:
     for value, word in ((12.0, "regression"), (1.0, "no change")):
         gated.entry(value)

@@ -24,7 +24,8 @@ LESS = Rules(Better.LESS)
 def change(
     name: str, before: int, after: int, likely: int | None = None, word: Word = Word.REGRESSION, size: float = 0.1
 ) -> Change[str]:
-    return Change(name, word, (before,), (after if likely is None else likely,), (after,), size)
+    first = after if likely is None else likely
+    return Change(name, name, word, (before,), ((first - 1,), (first,)), (after,), size)
 
 
 def names(*changes: Change[str]) -> list[set[str]]:

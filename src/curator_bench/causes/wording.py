@@ -10,24 +10,26 @@ from typing import Any
 from curator_bench.causes.what_changed import CommitRange, Difference, Kind, WhatChanged
 from curator_bench.words import markdown_cell, printable
 
-Log = Callable[[CommitRange], Sequence[str] | None]
-"""Returns a line per commit of a range, the newest first; None if no repository here has them."""
-TITLE = "what changed"
+Log = Callable[[str, str, str], Sequence[str] | None]
+"""Returns a line per commit, the newest first; None if no repository here has them.
+
+Its arguments are the package under test ("" for the repository) and the commits before and after.
+"""
 _COMMITS_SHOWN = 20
 _NAMES_SHOWN = 20
 _CODE_SHOWN = 40
 _VALUE_SHOWN = 60
 _HASH = 12
-_HEX = frozenset("0123456789abcdef")
+_COMMIT = re.compile("[0-9a-f]{7,64}")
 
 
-def no_log(_: CommitRange) -> None:
-    """Say that no repository is at hand."""
+def no_log(of: str, before: str, after: str) -> None:
+    """Know no commits, where no repository is at hand."""
 
 
 def text(changed: WhatChanged, log: Log = no_log) -> list[str]:
-    """Word what changed, one line per fact. Lines below another one are indented by four blanks."""
-    lines = [line for head, inner in _blocks(changed, log) for line in (head, *(f"    {line}" for line in inner))]
+    """Word what changed, one line per fact. Lines below another one are indented by two blanks."""
+    lines = [line for head, inner in _blocks(changed, log) for line in (head, *(f"  {line}" for line in inner))]
     return [printable(line) for line in lines]
 
 
@@ -43,18 +45,13 @@ def markdown(changed: WhatChanged, log: Log = no_log) -> list[str]:
     return lines
 
 
-def document(changed: WhatChanged, log: Log = no_log) -> dict[str, Any]:
-    """Return what changed for JSON."""
-    commits = [
-        {"of": one.of or None, "before": one.before, "after": one.after, "uncommitted": one.changed, "log": log(one)}
-        for one in changed.commits
-    ]
+def document(changed: WhatChanged) -> dict[str, Any]:
+    """Return what changed for JSON, without its commits."""
     differences = [
         {"kind": str(one.kind), "name": one.name, "before": one.before, "after": one.after}
         for one in changed.differences
     ]
     return {
-        "commits": commits,
         "differences": differences,
         "code": list(changed.code),
         "same": [str(kind) for kind in changed.same],
@@ -77,23 +74,23 @@ def _blocks(changed: WhatChanged, log: Log) -> Iterator[tuple[str, Sequence[str]
         if kind == Kind.DEFINITION and changed.code:
             yield _CODE, [*changed.code[:_CODE_SHOWN], *filter(None, [_more(len(changed.code), _CODE_SHOWN).strip()])]
     if changed.is_nothing:
-        yield f"nothing that was recorded; looked at {_listed(changed.same)}", ()
+        yield f"nothing changed that was recorded: {_listed(changed.same)} are the same", ()
     if changed.unknown:
-        yield f"not recorded for one of the two: {_listed(changed.unknown)}", ()
+        yield f"not recorded, so not compared: {_listed(changed.unknown)}", ()
 
 
 def _range(one: CommitRange) -> str:
-    of = f" of {one.of}" if one.of else ""
+    name = one.of or "commits"
     if one.before == one.after:
-        return f"files{of} with changes that are not committed, at {_short(one.after)}"
-    beside = ", and changes that are not committed" if one.changed else ""
-    if _is_commit(one.before) and _is_commit(one.after):
-        return f"commits{of}: {_short(one.before)}..{_short(one.after)}{beside}"
-    return f"{one.of or 'version'}: {_short(one.before)} → {_short(one.after)}{beside}"
+        return f"{name} {_short(one.after)} with changes that are not committed"
+    beside = ", with changes that are not committed" if one.changed else ""
+    between = ".." if _is_commit(one.before) and _is_commit(one.after) else " → "
+    return f"{name} {_short(one.before)}{between}{_short(one.after)}{beside}"
 
 
 def _commits(one: CommitRange, log: Log) -> Iterator[str]:
-    lines = None if one.before == one.after else log(one)
+    are_known = one.before != one.after and _is_commit(one.before) and _is_commit(one.after)
+    lines = log(one.of, one.before, one.after) if are_known else None
     yield from islice(lines or (), _COMMITS_SHOWN)
     if lines and len(lines) > _COMMITS_SHOWN:
         yield _more(len(lines), _COMMITS_SHOWN).strip()
@@ -124,7 +121,7 @@ def _listed(kinds: Sequence[Kind]) -> str:
 
 
 def _is_commit(text: str) -> bool:
-    return len(text) >= _HASH and set(text) <= _HEX
+    return _COMMIT.fullmatch(text) is not None
 
 
 def _short(text: str) -> str:

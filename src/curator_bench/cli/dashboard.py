@@ -146,7 +146,9 @@ class RecordedHistory:
         return next(iter(self._runs(self._marks[entry].broken[:1])), None)
 
     def ran(self, session: SessionFacts) -> Sequence[tuple[SiteEntry, RunFacts]]:
-        past = queries.runs_of(self._connection, self._by_uid[session.uid])
+        return self._ran([run for run in queries.runs_of(self._connection, self._by_uid[session.uid]) if not run.hunt])
+
+    def _ran(self, past: Sequence[PastRun]) -> list[tuple[SiteEntry, RunFacts]]:
         entries = [SiteEntry(run.entry.name, run.entry.path) for run in past]
         return list(zip(entries, self._facts_of(past), strict=True))
 
@@ -218,7 +220,8 @@ class RecordedHistory:
 
     def runs_of_last_session(self) -> Sequence[tuple[SiteEntry, RunFacts]]:
         """Return the last session's runs in the order they began."""
-        return self.ran(self.sessions()[-1])
+        session = self._past[-1]
+        return self._ran([run for run in queries.runs_of(self._connection, session) if session.hunt or not run.hunt])
 
     def directions(self, entry: SiteEntry, metrics: Sequence[str]) -> Directions:
         found = {
@@ -343,6 +346,7 @@ def _series(one: JudgedSeries) -> SeriesFacts:
         noise=newest.noise,
         visible=newest.visible,
         limit=one.limit,
+        is_gated=one.is_gated,
         is_blind=one.is_blind,
         levels=levels,
     )

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from curator_bench.causes.recorded import facts_of
-from curator_bench.causes.what_changed import what_changed
+from curator_bench.causes.what_changed import CommitRange, WhatChanged
 from curator_bench.causes.wording import text
-from curator_bench.cli.finding_blocks import CommitRange, commit_ranges
+from curator_bench.cli.finding_changes import changes_of
 from curator_bench.cli.findings import RecordedFinding, recorded_findings
 from curator_bench.cli.judged_history import RecordedStep
+from curator_bench.provenance.packages import commits_of_package
 from curator_bench.report.site.model import CommitFacts, CommitsFacts, FindingFacts, PointFacts, StepFacts, TrendFacts
 from curator_bench.store.all_series import Group, RunPlace, Series, all_series, subject_commits
 from curator_bench.store.commit_order import commit_order
@@ -50,7 +50,11 @@ class FindingReader:
     def describe(self, found: Sequence[RecordedFinding], detailed: int) -> list[FindingFacts]:
         """Describe findings. The first ones get commits, what else changed, and the values of the worst metric."""
         trends = self._series([one.largest for one in found[:detailed]])
-        return [self._facts(one, trends) if place < detailed else self._brief(one) for place, one in enumerate(found)]
+        changes = changes_of(self._connection, found[:detailed])
+        return [
+            self._facts(one, changes[one.name], trends) if place < detailed else self._brief(one)
+            for place, one in enumerate(found)
+        ]
 
     def _brief(self, one: RecordedFinding) -> FindingFacts:
         return FindingFacts(
@@ -62,29 +66,22 @@ class FindingReader:
             steps=tuple(self._steps(step) for step in one.steps),
         )
 
-    def _facts(self, one: RecordedFinding, trends: Mapping[tuple[Group, str], Series]) -> FindingFacts:
+    def _facts(
+        self, one: RecordedFinding, changed: WhatChanged, trends: Mapping[tuple[Group, str], Series]
+    ) -> FindingFacts:
         largest = one.largest
         series = trends.get((_group(largest), largest.metric))
         return replace(
             self._brief(one),
-            ranges=tuple(self._range(each) for each in commit_ranges(one)),
-            changed=tuple(self._changed(largest)),
+            ranges=tuple(self._range(each) for each in changed.commits),
+            changed=tuple(_others(changed)),
             trend=None if series is None else _trend(series, largest),
         )
 
     def _range(self, one: CommitRange) -> CommitsFacts:
-        commits = one.commits(self._repo)
+        commits = commits_of_package(self._repo or Path(), one.of, one.before, one.after)
         known = tuple(CommitFacts(each.sha, each.author, each.subject) for each in (commits or [])[:_COMMITS_SHOWN])
-        return CommitsFacts(one.subject, one.before, one.after, known, len(commits or []) - len(known))
-
-    def _changed(self, step: RecordedStep) -> list[str]:
-        """Word what else differs between the runs around a step."""
-        facts = facts_of(self._connection, [step.before.run, step.first.run])
-        if len(facts) < 2:
-            return []
-        changed = what_changed(facts[step.before.run], facts[step.first.run])
-        others = replace(changed, commits=())
-        return [] if changed.commits and others.is_nothing else text(others)
+        return CommitsFacts(one.of or None, one.before, one.after, known, len(commits or []) - len(known))
 
     def _series(self, steps: Sequence[RecordedStep]) -> dict[tuple[Group, str], Series]:
         """Read the values of these steps' metrics."""
@@ -93,6 +90,12 @@ class FindingReader:
         wanted = {(_group(step), step.metric) for step in steps}
         read = {((one.entry.name, one.entry.path, one.machine_id), one.metric): one for one in found}
         return {key: one for key, one in read.items() if key in wanted}
+
+
+def _others(changed: WhatChanged) -> list[str]:
+    """Word what changed besides commits."""
+    others = replace(changed, commits=())
+    return [] if changed.commits and others.is_nothing else text(others)
 
 
 def _group(step: RecordedStep) -> Group:

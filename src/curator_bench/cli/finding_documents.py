@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from curator_bench.cli.finding_blocks import CommitRange, commit_ranges
+from curator_bench.causes import wording
+from curator_bench.provenance.packages import commits_of_package
 
 if TYPE_CHECKING:
+    from curator_bench.causes.what_changed import CommitRange, WhatChanged
     from curator_bench.cli.findings import RecordedFinding
     from curator_bench.cli.judged_history import RecordedDrift, RecordedStep
     from curator_bench.store.all_series import RunPlace
 
 
 def step_documents(
-    steps: Sequence[RecordedStep], findings: Sequence[RecordedFinding], repo: Path | None
+    steps: Sequence[RecordedStep],
+    findings: Sequence[RecordedFinding],
+    changes: Mapping[str, WhatChanged],
+    repo: Path | None,
 ) -> Iterator[dict[str, Any]]:
-    """Yield an object for each step, in their order."""
+    """Yield an object for each step, in their order. `changes` is what changed, by the name of the finding."""
     of_steps = {step: finding for finding in findings for step in finding.steps}
     shared: dict[str, dict[str, Any]] = {}
     for step in steps:
         finding = of_steps[step]
         if finding.name not in shared:
-            shared[finding.name] = _of_finding(finding, repo)
+            shared[finding.name] = _of_finding(finding, changes[finding.name], repo)
         yield {**_step_document(step), **shared[finding.name]}
 
 
@@ -48,17 +53,18 @@ def _step_document(one: RecordedStep) -> dict[str, Any]:
     }
 
 
-def _of_finding(finding: RecordedFinding, repo: Path | None) -> dict[str, Any]:
-    ranges = commit_ranges(finding)
+def _of_finding(finding: RecordedFinding, changed: WhatChanged, repo: Path | None) -> dict[str, Any]:
+    ranges = [one for one in changed.commits if one.before != one.after]
     return {
         "finding": finding.name,
-        "commits": next((_range(one, repo) for one in ranges if one.subject is None), None),
-        "subjects": [{"package": one.subject, **_range(one, repo)} for one in ranges if one.subject],
+        "commits": next((_range(one, repo) for one in ranges if not one.of), None),
+        "subjects": [{"package": one.of, **_range(one, repo)} for one in ranges if one.of],
+        "changed": wording.document(changed),
     }
 
 
 def _range(one: CommitRange, repo: Path | None) -> dict[str, Any]:
-    commits = one.commits(repo)
+    commits = commits_of_package(repo or Path(), one.of, one.before, one.after)
     log = None if commits is None else [asdict(commit) for commit in commits]
     return {"before": one.before, "after": one.after, "log": log}
 

@@ -69,15 +69,18 @@ def changed_subjects(
 
 def _change(step: RecordedStep, orders: Mapping[str, float]) -> Change[RecordedStep]:
     found = step.step
-    before, likely, after = (
+    last_before, before, first, first_after = (
         _order(place, orders, index)
         for place, index in (
             (step.last_before, found.last_before),
+            (step.before, found.began - 1),
             (step.first, found.began),
             (step.first_after, found.first_after),
         )
     )
-    return Change(step, found.word, min(before, after), likely, max(before, after), found.change)
+    certain = sorted((last_before, first_after))
+    metric = step.entry, step.metric
+    return Change(step, metric, found.word, certain[0], (before, first), certain[1], found.change)
 
 
 def _order(place: RunPlace, orders: Mapping[str, float], index: int) -> Order:

@@ -119,6 +119,7 @@ class JudgedSeries:
     course: Course
     limit: float
     """The change it should be able to show: that of its gate, or the default."""
+    is_gated: bool
 
     @property
     def newest(self) -> Judgement:
@@ -160,8 +161,8 @@ def judge_history(
     standing = standings(histories)
     found = courses(histories, beside=beside, known=standing)
     judged = [
-        JudgedSeries(one, rules.better, course, limit)
-        for (one, rules, limit), course in zip(asked, found, strict=True)
+        JudgedSeries(one, rules.better, course, query.must_see if gate is None else gate, is_gated=gate is not None)
+        for (one, rules, gate), course in zip(asked, found, strict=True)
         if rules.better is not None and one.is_newest
     ]
     closed = _acceptances(connection)
@@ -184,8 +185,8 @@ def judge_history(
 
 def _asked(
     connection: Connection, query: Query, among: Collection[Group] | None
-) -> tuple[list[tuple[Series, Rules, float]], set[str]]:
-    """Return the directed series with their rules and limits, and the names of metrics without a direction."""
+) -> tuple[list[tuple[Series, Rules, float | None]], set[str]]:
+    """Return the directed series, each with its rules and its gate's limit, and the metrics without a direction."""
     every = all_series(connection, query.metric, query.branch, among)
     declared, limits = declared_directions(connection), gate_limits(connection)
     measured: dict[EntryKey, set[str]] = defaultdict(set)
@@ -199,7 +200,7 @@ def _asked(
         if better is None:
             unknown.add(one.metric)
         else:
-            asked.append((one, Rules(better, query.min_effect), limits.get(_key(one), query.must_see)))
+            asked.append((one, Rules(better, query.min_effect), limits.get(_key(one))))
     return asked, unknown
 
 

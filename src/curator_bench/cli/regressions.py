@@ -60,6 +60,7 @@ def command(
     runs are as good as before, or `curator-bench accept` closes it. Drift does not change the exit code; the gate
     `max_drift` fails for it.
     """
+    from curator_bench.cli.finding_changes import changes_of
     from curator_bench.cli.finding_documents import drift_document, step_documents
     from curator_bench.cli.judged_history import Query, judge_history
     from curator_bench.verdict.hunting import State
@@ -67,22 +68,23 @@ def command(
     query = Query(metric, since, better, min_effect, branch, must_see, repo)
     with reading(database) as opened, opened.reading() as connection:
         found = judge_history(connection, query)
-    shown = [one for one in found.findings if everything or one.state is not State.ACCEPTED]
+        shown = [one for one in found.findings if everything or one.state is not State.ACCEPTED]
+        changes = changes_of(connection, shown)
     if as_json:
         steps = [one for one in found.steps if everything or one.state is not State.ACCEPTED]
         drifts = found.drifts if with_drift else ()
-        documents = [*step_documents(steps, found.findings, repo), *map(drift_document, drifts)]
+        documents = [*step_documents(steps, found.findings, changes, repo), *map(drift_document, drifts)]
         click.echo(json_text(documents), nl=False)
     else:
-        _print(found, shown, repo, named=None if everything else _NAMED)
+        for finding in shown:
+            print_finding(finding, changes[finding.name], repo, everything=everything)
+            tables.say("")
+        _print(found, shown, named=None if everything else _NAMED)
     if any(one.state is State.OPEN for one in shown):
         sys.exit(1)
 
 
-def _print(found: JudgedHistory, shown: Sequence[RecordedFinding], repo: Path | None, *, named: int | None) -> None:
-    for finding in shown:
-        print_finding(finding, repo, everything=named is None)
-        tables.say("")
+def _print(found: JudgedHistory, shown: Sequence[RecordedFinding], *, named: int | None) -> None:
     for drift in found.drifts:
         tables.say(tables.printable(_drift_line(drift)))
     tables.say(f"{_counts(found, shown)} in {tables.how_many(len(found.series), 'series', 'series')}.")
@@ -121,14 +123,16 @@ def _drift_line(one: RecordedDrift) -> str:
 
 
 def _blind(series: Sequence[JudgedSeries], named: int | None) -> Iterator[str]:
-    """Yield the metrics that would miss a change of their limit, the least sensitive first."""
-    found = sorted((one for one in series if one.is_blind), key=lambda one: -(one.newest.visible or 0))
+    """Yield the metrics that would miss a change of their limit, those with a gate and the least sensitive first."""
+    found = sorted(
+        (one for one in series if one.is_blind), key=lambda one: (not one.is_gated, -(one.newest.visible or 0))
+    )
     if not found:
         return
     yield f"Blind: {tables.how_many(len(found), 'metric')} would miss a change that matters."
     for one in found[:named]:
-        newest = one.newest
-        yield f"    {tables.printable(_name(one))}: {judgements.sight(newest)}; its limit is {tables.share(one.limit)}"
+        wanted = "the limit of its gate is" if one.is_gated else "--must-see is"
+        yield f"    {tables.printable(_name(one))}: {judgements.sight(one.newest)}; {wanted} {tables.share(one.limit)}"
     if named is not None and len(found) > named:
         yield f"    … and {len(found) - named} more (--all)"
 

@@ -11,6 +11,7 @@ from datetime import datetime
 import click
 
 from curator_bench.values import Scalar, Verdict
+from curator_bench.words import multiple, printable_lines
 
 NOTHING = "-"
 _STYLES = {str(Verdict.PASSED): "green", str(Verdict.SKIPPED): "yellow", "running": "cyan"} | {
@@ -39,10 +40,10 @@ def print_table(heads: Sequence[Column], rows: Sequence[Sequence[str]], *, inden
         say("\n".join(" " * indent + line for line in _aligned(heads, shown)))
 
 
-def say(text: str, *, nl: bool = True) -> None:
-    """Print a text. Characters the terminal cannot show are replaced."""
-    encoding = sys.stdout.encoding or "utf-8"
-    click.echo(text.encode(encoding, "replace").decode(encoding), nl=nl)
+def say(text: str, *, nl: bool = True, err: bool = False) -> None:
+    """Print a text. Control characters are escaped, and characters the terminal cannot show are replaced."""
+    encoding = (sys.stderr if err else sys.stdout).encoding or "utf-8"
+    click.echo(printable_lines(text).encode(encoding, "replace").decode(encoding), nl=nl, err=err)
 
 
 def printable(text: str) -> str:
@@ -80,10 +81,10 @@ def commit(sha: str | None, *, dirty: bool | None = False) -> str:
 
 
 def change(fraction: float | None) -> str:
-    """Return a change such as `+8.2%`, or `from zero` if the value before was zero."""
+    """Return a change such as `+8.2%` or `×12`, or `from zero` if the value before was zero."""
     if fraction is None or fraction != fraction:
         return NOTHING
-    return f"{fraction:+.1%}" if abs(fraction) < float("inf") else "from zero"
+    return (multiple(fraction) or f"{fraction:+.1%}") if abs(fraction) < float("inf") else "from zero"
 
 
 def share(fraction: float) -> str:

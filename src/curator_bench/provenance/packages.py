@@ -18,6 +18,7 @@ from curator_bench.provenance import git
 from curator_bench.values import Subject
 
 _INSTALLED_FOLDERS = {"site-packages", "dist-packages"}
+_COMMIT = re.compile("[0-9a-f]{7,64}")
 _CHANNEL_TOKEN = re.compile(r"/t/[^/]+/")
 
 
@@ -28,6 +29,8 @@ class SubjectState(Subject):
     source: str | None = None
     """`editable`, `vcs` (installed from a repository), `checkout` (imported from one), else `installed`."""
     branch: str | None = None
+    is_bisecting: bool = False
+    """True while a git bisect is under way in its checkout."""
 
 
 def packages_text() -> str:
@@ -83,6 +86,40 @@ def subject_state(package: str) -> SubjectState:
     return _imported_from_checkout(package, version) or SubjectState(package, version, source="installed")
 
 
+def commits_of_package(repo: Path, package: str, before: str, since: str) -> list[git.Commit] | None:
+    """List the commits of a package under test, or of `repo` if it is "", newest first.
+
+    The commits of a package are looked for in `repo`, then in the checkout it is imported from. None if neither has
+    them, and for versions.
+    """
+    if not all(map(_COMMIT.fullmatch, (before, since))):
+        return None
+    found = git.commits_between(repo, before, since)
+    if found is None and package and (folder := _checkout_folder(package)):
+        return git.commits_between(folder, before, since)
+    return found
+
+
+def commit_lines(repo: Path, package: str, before: str, since: str) -> list[str] | None:
+    """Word the same commits, one line each."""
+    found = commits_of_package(repo, package, before, since)
+    return None if found is None else [f"{one.sha[:8]} {one.date} {one.author}: {one.subject}" for one in found]
+
+
+def _checkout_folder(package: str) -> Path | None:
+    """Return the folder a package is installed from, if it is editable or imported from a checkout."""
+    distribution = _distribution(package) or _distribution_of_module(package)
+    origin = _origin(distribution) if distribution else {}
+    if origin.get("dir_info", {}).get("editable"):
+        return Path(url2pathname(urlsplit(origin["url"]).path))
+    return _imported_folder(package)
+
+
+def _imported_folder(package: str) -> Path | None:
+    """Return the folder a package is imported from, unless that is one of installed packages."""
+    return next((folder for folder in _import_folders(package) if not _INSTALLED_FOLDERS & set(folder.parts)), None)
+
+
 def _distribution(name: str) -> metadata.Distribution | None:
     try:
         return metadata.distribution(name)
@@ -106,7 +143,7 @@ def _origin(distribution: metadata.Distribution) -> Mapping[str, Any]:
 
 def _imported_from_checkout(package: str, version: str | None) -> SubjectState | None:
     """Look up a package imported from a checkout that pip does not know (PYTHONPATH, an old develop install)."""
-    folder = next((folder for folder in _import_folders(package) if not _INSTALLED_FOLDERS & set(folder.parts)), None)
+    folder = _imported_folder(package)
     if folder is None:
         return None
     checkout = git.describe(folder)
@@ -126,7 +163,13 @@ def _import_folders(package: str) -> Iterator[Path]:
 
 
 def _of_checkout(state: SubjectState, checkout: git.GitState) -> SubjectState:
-    return replace(state, commit=checkout.commit, branch=checkout.branch, dirty=checkout.dirty)
+    return replace(
+        state,
+        commit=checkout.commit,
+        branch=checkout.branch,
+        dirty=checkout.dirty,
+        is_bisecting=checkout.is_bisecting,
+    )
 
 
 def conda_text(environ: Mapping[str, str]) -> str | None:

@@ -27,7 +27,7 @@ from curator_bench.runner.judging import Judge, error_of, shown_error, verdict_o
 from curator_bench.runner.recording import Recording, recording_of
 from curator_bench.runner.run_keys import MEASURING, PYTHON_RUN
 from curator_bench.runner.run_records import masked_checks
-from curator_bench.runner.session import item_dir
+from curator_bench.runner.session import hunt_of, item_dir
 from curator_bench.store.queries import EntryKey
 from curator_bench.store.records import FIGURES, METRIC_OF_COLUMN, end_of, new_uid
 from curator_bench.values import Check, Entry, Run, RunRecord, RunResult, Scalar, Verdict
@@ -178,6 +178,7 @@ def run_of(item: pytest.Function, definition: Definition | None) -> Run:
         session=item.config.stash[BENCHMARKS].settings.session,
         file=name_in_project(item.path, item.config),
         definition_hash=definition.hash if definition else "",
+        hunt=hunt_of(item.config),
     )
 
 

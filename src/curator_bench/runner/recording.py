@@ -24,7 +24,7 @@ from curator_bench.options.rootdir import name_in_project
 from curator_bench.provenance.environment import boot_id
 from curator_bench.runner.backgrounds import background_of
 from curator_bench.runner.run_keys import DEFINITION
-from curator_bench.runner.session import ci_run_url, provenance_of, session_of, subjects_of
+from curator_bench.runner.session import ci_run_url, hunt_of, provenance_of, session_of, subjects_of
 from curator_bench.store.database import Database, database_url, open_for_writing
 from curator_bench.store.dead_runs import Here
 from curator_bench.store.recorder import Recorder
@@ -181,6 +181,7 @@ def start_row(item: pytest.Item, entry: Entry, plan: Plan, where: Where | None =
         started_at=datetime.now(UTC).isoformat(),
         file=path_of(item, entry),
         definition_hash=item.stash[DEFINITION].hash,
+        hunt=hunt_of(item.config),
         host=where.host if where else "",
         machine_id=where.machine_id if where else "",
         gpus=where.gpus if where else (),

@@ -22,6 +22,7 @@ from curator_bench.matrix import definition_of
 from curator_bench.options.rootdir import name_in_project
 from curator_bench.report.session_runs import RESULTS
 from curator_bench.runner.run_keys import DEFINITION, MACHINE, UID
+from curator_bench.runner.session import hunt_of
 from curator_bench.values import Check, Entry, RunRecord, RunResult, Verdict
 
 _MOST_PROPERTIES = 200
@@ -129,6 +130,7 @@ def record_of(
         definition=definition.parts,
         directory=str(benchmarks.session_dir.joinpath(*entry.folder)),
         machine_id=item.stash.get(MACHINE, ""),
+        hunt=hunt_of(item.config),
         requirements=masked_checks(checks, benchmarks.mask),
         earlier=_earlier(item, uid),
     )

@@ -17,7 +17,7 @@ from curator_bench.store import bulk
 from curator_bench.store.gate_history import MEASURED
 from curator_bench.store.queries import EntryKey, nearest
 from curator_bench.store.series import SERIES
-from curator_bench.store.tables import REQUIREMENTS, RUNS, SESSIONS, SUBJECTS
+from curator_bench.store.tables import IS_HISTORY, REQUIREMENTS, RUNS, SESSIONS, SUBJECTS
 
 Floats: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]
@@ -158,7 +158,8 @@ def of_groups(groups: Collection[Group]) -> ColumnElement[bool]:
 def _runs(connection: Connection, where: ColumnElement[bool], among: Collection[Group] | None) -> _Runs:
     names = ("id", "name", "path", "machine_id", "originalname", "start", "session")
     columns = [*(RUNS.c[name] for name in names), SERIES]
-    statement = select(*columns).where(RUNS.c.verdict.in_(MEASURED), where).order_by(RUNS.c.start, RUNS.c.id)
+    statement = select(*columns).where(RUNS.c.verdict.in_(MEASURED), IS_HISTORY, where)
+    statement = statement.order_by(RUNS.c.start, RUNS.c.id)
     if among is not None:
         statement = statement.where(of_groups(among))
     found = connection.execute(statement).fetchall()
@@ -196,12 +197,12 @@ def _as_arrays(
         yield np.array(runs, dtype=np.int64), np.array(codes, dtype=np.int64), np.array(values, dtype=np.float64)
 
 
-def declared_directions(connection: Connection) -> dict[tuple[str, str, str], str]:
-    """The newest declared `better`, by name, path and metric."""
+def declared_directions(connection: Connection, also: Collection[int] = ()) -> dict[tuple[str, str, str], str]:
+    """The newest declared `better` of the history and the sessions `also`, by name, path and metric."""
     statement = (
         select(RUNS.c.name, RUNS.c.path, REQUIREMENTS.c.metric, REQUIREMENTS.c.better)
         .join(RUNS, RUNS.c.id == REQUIREMENTS.c.run)
-        .where(REQUIREMENTS.c.better.is_not(None))
+        .where(REQUIREMENTS.c.better.is_not(None), history_and(also))
         .order_by(RUNS.c.start)
     )
     return {(name, path, metric): better for name, path, metric, better in connection.execute(statement)}
@@ -212,17 +213,21 @@ def gate_limits(connection: Connection) -> dict[tuple[str, str, str], float]:
     statement = (
         select(RUNS.c.name, RUNS.c.path, REQUIREMENTS.c.metric, REQUIREMENTS.c.limit)
         .join(RUNS, RUNS.c.id == REQUIREMENTS.c.run)
-        .where(REQUIREMENTS.c.bound == "max_regression", REQUIREMENTS.c.limit.is_not(None))
+        .where(REQUIREMENTS.c.bound == "max_regression", REQUIREMENTS.c.limit.is_not(None), IS_HISTORY)
         .order_by(RUNS.c.start)
     )
     return {(name, path, metric): float(limit) for name, path, metric, limit in connection.execute(statement)}
 
 
-def required_metrics(connection: Connection) -> dict[tuple[str, str], list[str]]:
-    """Required metrics of each entry's newest run, in the order of its requirements, by name and path."""
+def required_metrics(connection: Connection, also: Collection[int] = ()) -> dict[tuple[str, str], list[str]]:
+    """Required metrics of each entry's newest run, in the order of its requirements, by name and path.
+
+    The runs are those of the history and of the sessions `also`.
+    """
     statement = (
         select(RUNS.c.id, RUNS.c.name, RUNS.c.path, REQUIREMENTS.c.metric)
         .join(RUNS, RUNS.c.id == REQUIREMENTS.c.run)
+        .where(history_and(also))
         .order_by(RUNS.c.start, RUNS.c.id, REQUIREMENTS.c.position)
     )
     found: dict[tuple[str, str], tuple[int, list[str]]] = {}
@@ -232,6 +237,11 @@ def required_metrics(connection: Connection) -> dict[tuple[str, str], list[str]]
             newest = found[name, path] = (run, [])
         newest[1].append(metric)
     return {key: list(dict.fromkeys(metrics)) for key, (_, metrics) in found.items()}
+
+
+def history_and(sessions: Collection[int]) -> ColumnElement[bool]:
+    """Condition of the runs that are history, and of all runs of these sessions."""
+    return or_(IS_HISTORY, RUNS.c.session.in_(sessions)) if sessions else IS_HISTORY
 
 
 def commits_of(connection: Connection) -> dict[int, str]:

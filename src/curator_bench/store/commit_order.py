@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 from sqlalchemy import Connection, func, select
 
-from curator_bench.store.tables import RUNS, SESSIONS
+from curator_bench.store.tables import IS_HISTORY, RUNS, SESSIONS
 
 
 def commit_order(connection: Connection, commits: Collection[str | None]) -> Mapping[str, float]:
@@ -14,7 +14,7 @@ def commit_order(connection: Connection, commits: Collection[str | None]) -> Map
     statement = (
         select(SESSIONS.c.commit, func.min(RUNS.c.start))
         .join(RUNS, RUNS.c.session == SESSIONS.c.id)
-        .where(SESSIONS.c.commit.in_([commit for commit in commits if commit]))
+        .where(SESSIONS.c.commit.in_([commit for commit in commits if commit]), IS_HISTORY)
         .group_by(SESSIONS.c.commit)
     )
     return {commit: first.timestamp() for commit, first in connection.execute(statement)}

@@ -13,7 +13,7 @@ from curator_bench.store.acceptances import acceptances
 from curator_bench.store.opening import to_read_if_there
 from curator_bench.store.queries import EntryKey, PastValue, last_values
 from curator_bench.store.series import SERIES, identities
-from curator_bench.store.tables import RUNS
+from curator_bench.store.tables import IS_HISTORY, RUNS
 from curator_bench.values import Verdict
 
 MEASURED = (str(Verdict.PASSED), str(Verdict.FAILED))
@@ -70,7 +70,7 @@ def _history(connection: Connection, gated: Gated, metrics: Sequence[str], last:
 def _kinds(connection: Connection, entry: EntryKey) -> Counter[tuple[str | None, str | None]]:
     counted = (
         select(RUNS.c.machine_id, SERIES, func.count())
-        .where(RUNS.c.name == entry.name, RUNS.c.path == entry.path, RUNS.c.verdict.in_(MEASURED))
+        .where(RUNS.c.name == entry.name, RUNS.c.path == entry.path, IS_HISTORY, RUNS.c.verdict.in_(MEASURED))
         .group_by(RUNS.c.machine_id, SERIES)
     )
     return Counter({(machine, series): count for machine, series, count in connection.execute(counted)})

@@ -7,14 +7,14 @@ from collections.abc import Collection
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from sqlalchemy import ColumnElement, Connection, or_, select, true
+from sqlalchemy import ColumnElement, Connection, and_, not_, or_, select
 
 from curator_bench.errors import BenchError
-from curator_bench.store.all_series import Floats, Group, Integers, by_series, of_groups
+from curator_bench.store.all_series import Floats, Group, Integers, by_series, history_and, of_groups
 from curator_bench.store.gate_history import MEASURED
-from curator_bench.store.queries import nearest
+from curator_bench.store.queries import HAS_HISTORY, nearest
 from curator_bench.store.series import SERIES
-from curator_bench.store.tables import RUNS, SESSIONS
+from curator_bench.store.tables import IS_HISTORY, RUNS, SESSIONS
 
 _SHORTEST = 6
 """Shortest prefix of a uid or a commit that is accepted."""
@@ -46,27 +46,47 @@ Measured: TypeAlias = dict[Measure, dict[Kind, Values]]
 
 
 def sessions_meant(connection: Connection, named: str) -> list[int]:
-    """Find the sessions with this name, branch, uid or commit. Raises BenchError if there is none."""
-    for condition in (SESSIONS.c.name == named, SESSIONS.c.branch == named, _begins(named)):
-        found = connection.scalars(select(SESSIONS.c.id).where(condition).order_by(SESSIONS.c.id)).all()
-        if found:
-            return list(found)
+    """Find the sessions with this name, branch, uid or commit. Raises BenchError if there is none.
+
+    A branch or a commit means its history; a name or a uid also means a session of a bisect or an A/B comparison.
+    """
+    of_commit = _is_or_begins(SESSIONS.c.commit, named)
+    meant = (
+        SESSIONS.c.name == named,
+        and_(SESSIONS.c.branch == named, HAS_HISTORY),
+        or_(_is_or_begins(SESSIONS.c.uid, named), and_(of_commit, HAS_HISTORY)),
+    )
+    for condition in meant:
+        if found := _ids(connection, condition):
+            return found
+    if _ids(connection, or_(SESSIONS.c.branch == named, of_commit)):
+        listed = "`curator-bench sessions --hunts` lists them, and each can be compared by its name"
+        raise BenchError(f"{named} has no history, only sessions of bisects or A/B comparisons; {listed}")
     known = connection.execute(select(SESSIONS.c.name, SESSIONS.c.branch).distinct())
     names = {name for row in known for name in row if name}
     near = nearest(named, names) or "; `curator-bench sessions` lists them"
     raise BenchError(f"no session, branch or commit {named!r} is recorded{near}")
 
 
-def _begins(named: str) -> ColumnElement[bool]:
-    exact = [SESSIONS.c.uid == named, SESSIONS.c.commit == named]
-    if len(named) >= _SHORTEST:
-        exact += [column.startswith(named, autoescape=True) for column in (SESSIONS.c.uid, SESSIONS.c.commit)]
-    return or_(*exact)
+def without_history(connection: Connection, sessions: Collection[int]) -> list[int]:
+    """Of these sessions, those without a run that is history."""
+    return _ids(connection, and_(SESSIONS.c.id.in_(sessions), not_(HAS_HISTORY)))
 
 
-def measured(connection: Connection, metric: str | None = None) -> Measured:
-    """Read all values of one metric or of every metric. Raises BenchError if no run measured the metric."""
-    return _measured(connection, metric, true())
+def _ids(connection: Connection, condition: ColumnElement[bool]) -> list[int]:
+    return list(connection.scalars(select(SESSIONS.c.id).where(condition).order_by(SESSIONS.c.id)))
+
+
+def _is_or_begins(column: ColumnElement[str | None], named: str) -> ColumnElement[bool]:
+    return column.startswith(named, autoescape=True) if len(named) >= _SHORTEST else column == named
+
+
+def measured(connection: Connection, metric: str | None = None, also: Collection[int] = ()) -> Measured:
+    """Read all values of one metric or of every metric, from the history and from the sessions `also`.
+
+    Raises BenchError if no run measured the metric.
+    """
+    return _measured(connection, metric, history_and(also))
 
 
 def measured_around(connection: Connection, sessions: Collection[int]) -> Measured:
@@ -77,7 +97,7 @@ def measured_around(connection: Connection, sessions: Collection[int]) -> Measur
         of[(group[0], group[1], group[2])].add(session)
     shared = [group for group, found in of.items() if len(found) > 1]
     where = or_(RUNS.c.session.in_(sessions), of_groups(shared)) if shared else RUNS.c.session.in_(sessions)
-    return _measured(connection, None, where, is_part=True)
+    return _measured(connection, None, and_(IS_HISTORY, where), is_part=True)
 
 
 def _measured(

@@ -31,6 +31,8 @@ class Prunable:
     """Runs and entries that `prune` would remove, with the start of the oldest run."""
 
     runs: int
+    hunted: int
+    """How many of the runs are no history."""
     entries: int
     oldest: datetime | None
 
@@ -45,8 +47,9 @@ def prunable(database: Database, before: datetime) -> Prunable:
     """Count what `prune` would remove."""
     with database.reading() as connection:
         entries = select(RUNS.c.name, RUNS.c.path).where(_is_old(before)).distinct().subquery()
-        runs, oldest = connection.execute(select(func.count(), func.min(RUNS.c.start)).where(_is_old(before))).one()
-        return Prunable(runs, connection.scalar(select(func.count()).select_from(entries)) or 0, oldest)
+        columns = (func.count(), func.count(RUNS.c.hunt), func.min(RUNS.c.start))
+        runs, hunted, oldest = connection.execute(select(*columns).where(_is_old(before))).one()
+        return Prunable(runs, hunted, connection.scalar(select(func.count()).select_from(entries)) or 0, oldest)
 
 
 def prune(database: Database, before: datetime, progress: Progress = lambda done, total: None) -> Pruned:

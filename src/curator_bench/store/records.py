@@ -128,6 +128,7 @@ class RunStart:
     circumstances: str | None = None
     """Uid of the fact that names what it was measured with."""
     attempt: int = 1
+    hunt: str | None = None
     host: str | None = None
     machine_id: str | None = None
     node: str | None = None
@@ -214,6 +215,7 @@ def start_of(run: Run, process: Process) -> RunStart:
         nodeid=run.nodeid,
         definition_hash=run.definition_hash or None,
         attempt=run.attempt,
+        hunt=run.hunt or None,
         start=datetime.fromisoformat(run.started_at),
         node=run.host or None,
         gpu=",".join(run.gpus) or None,

@@ -1,4 +1,4 @@
-"""Marks of recorded runs: digests that tell which entries, machines and sessions changed since they were last read.
+"""Marks of runs: digests that tell which entries, machines and sessions of the history changed since they were read.
 
 All runs are looked at, but none of their metrics is read, so this takes a second for 100,000 runs.
 """
@@ -17,7 +17,16 @@ from curator_bench.store import bulk
 from curator_bench.store.all_series import Group
 from curator_bench.store.queries import EntryKey
 from curator_bench.store.series import CONTENT, SERIES
-from curator_bench.store.tables import ACCEPTANCES, INVOCATIONS, METRICS, REQUIREMENTS, RUNS, SESSIONS, SUBJECTS
+from curator_bench.store.tables import (
+    ACCEPTANCES,
+    INVOCATIONS,
+    IS_HISTORY,
+    METRICS,
+    REQUIREMENTS,
+    RUNS,
+    SESSIONS,
+    SUBJECTS,
+)
 
 BLOCK = 64
 """Number of runs that share a mark. Blocks of an entry are in the order of its runs, so a new run changes the last."""
@@ -123,7 +132,8 @@ def _runs() -> Select[Any]:
     parts = [
         select(func.count()).where(table.c.run == RUNS.c.id).scalar_subquery() for table in (METRICS, REQUIREMENTS)
     ]
-    return select(*(RUNS.c[name] for name in _OF_A_RUN), SERIES, CONTENT, *parts).order_by(RUNS.c.start, RUNS.c.id)
+    statement = select(*(RUNS.c[name] for name in _OF_A_RUN), SERIES, CONTENT, *parts).where(IS_HISTORY)
+    return statement.order_by(RUNS.c.start, RUNS.c.id)
 
 
 def _sessions(connection: Connection) -> dict[int, bytes]:

@@ -54,6 +54,12 @@ class BenchSession(Base):
     commit: Mapped[str | None]
     dirty: Mapped[bool | None]
     branch: Mapped[str | None]
+    committed_at: Mapped[datetime | None]
+    """Time of the commit, as its committer has it."""
+    commit_depth: Mapped[int | None]
+    """Number of commits up to this one, counting first parents only; NULL in a shallow checkout."""
+    branches: Mapped[Any | None] = mapped_column(Document())
+    """Names of the branches that contained the commit of a detached checkout."""
     viewer_url: Mapped[str | None]
     sink_urls: Mapped[Any | None] = mapped_column(Document())
 
@@ -136,6 +142,8 @@ class TestRun(Base):
     circumstances: Mapped[str | None]
     """Uid of a fact that names the other facts: packages, machine, environment, configuration."""
     attempt: Mapped[int] = mapped_column(default=1)
+    hunt: Mapped[str | None]
+    """What the run is recorded for, as in `values.Hunt`; NULL if it is history."""
     verdict: Mapped[str] = mapped_column(default=RUNNING)
     host: Mapped[str | None] = mapped_column(Key())
     machine_id: Mapped[str | None] = mapped_column(Key())

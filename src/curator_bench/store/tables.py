@@ -28,5 +28,7 @@ SESSIONS, INVOCATIONS, SUBJECTS, RUNS = map(_table, (BenchSession, Invocation, S
 METRICS, SAMPLES, PARAMS, REQUIREMENTS = map(_table, (Metric, Sample, Param, Requirement))
 ACCEPTANCES = _table(Acceptance)
 DEFINITIONS, FACTS = map(_table, (Definition, Fact))
+IS_HISTORY = RUNS.c.hunt.is_(None)
+"""True of the runs that make up the history of their entry. Those of bisecting and A/B comparisons do not."""
 PARTS = (METRICS, SAMPLES, PARAMS, REQUIREMENTS)
 """Tables of the parts of a run; their first column is the run's id."""

@@ -8,7 +8,7 @@ finding, even if a third overlaps with both.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeAlias, TypeVar
 
@@ -27,11 +27,13 @@ class Change(Generic[Of]):
     """
 
     of: Of
+    metric: Hashable
+    """Equal for the same metric of the same entry."""
     word: Word
     before: Order
     """The last run certainly before the step."""
-    likely: Order
-    """The first run after it, most likely."""
+    likely: tuple[Order, Order]
+    """The last run before it and the first after it, most likely."""
     after: Order
     """The first run certainly after it."""
     size: float
@@ -51,12 +53,28 @@ class Finding(Generic[Of]):
     """The largest first."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Together(Generic[Of]):
+    """Changes that have a place in common, with the range they share."""
+
+    members: tuple[Change[Of], ...]
+    before: Order
+    after: Order
+    likely: tuple[Order, Order]
+
+
 def findings(changes: Iterable[Change[Of]]) -> list[Finding[Of]]:
-    """Group changes into as few findings as possible, in the order of their ranges."""
-    by_word: dict[Word, list[Change[Of]]] = {}
+    """Group changes into as few findings as possible, in the order of their ranges.
+
+    What one metric shows on several machines is put together first: each machine narrows the range of the others.
+    """
+    by_metric: dict[tuple[Word, Hashable], list[_Together[Of]]] = {}
     for change in changes:
-        by_word.setdefault(change.word, []).append(change)
-    found = [_finding(group) for same in by_word.values() for group in _groups(same)]
+        by_metric.setdefault((change.word, change.metric), []).append(_together([change]))
+    by_word: dict[Word, list[_Together[Of]]] = {}
+    for (word, _), own in by_metric.items():
+        by_word.setdefault(word, []).extend(_groups(own))
+    found = [_finding(group.members) for same in by_word.values() for group in _groups(same)]
     return sorted(found, key=lambda one: (one.after.after, one.word))
 
 
@@ -69,21 +87,32 @@ def _finding(members: Sequence[Change[Of]]) -> Finding[Of]:
     )
 
 
-def _groups(changes: Sequence[Change[Of]]) -> list[list[Change[Of]]]:
-    """Groups of changes whose ranges have a place in common, as few as possible.
+def _together(members: Sequence[Change[Of]]) -> _Together[Of]:
+    before, after = max(one.before for one in members), min(one.after for one in members)
+    likely = max(one.likely[0] for one in members), min(one.likely[1] for one in members)
+    return _Together(tuple(members), before, after, likely if likely[0] < likely[1] else (before, after))
+
+
+def _groups(parts: Sequence[_Together[Of]]) -> list[_Together[Of]]:
+    """Put together what has a place in common, in as few groups as possible.
 
     Each range that begins where the last group ends, or later, begins a group: its end is the place that all ranges of
-    the group contain. A range that contains the places of several groups joins the one whose first member is nearest.
+    the group contain. Of several groups that a range fits, it joins the one nearest to where its change most likely is.
     """
-    firsts: list[Change[Of]] = []
-    for change in sorted(changes, key=lambda one: (one.after, one.likely)):
-        if not firsts or change.before >= firsts[-1].after:
-            firsts.append(change)
+    firsts: list[_Together[Of]] = []
+    for part in sorted(parts, key=lambda one: (one.after, one.likely)):
+        if not firsts or part.before >= firsts[-1].after:
+            firsts.append(part)
     ends = [one.after for one in firsts]
-    ranks = {place: rank for rank, place in enumerate(sorted({one.likely for one in changes}))}
-    groups: list[list[Change[Of]]] = [[] for _ in firsts]
-    for change in changes:
-        fitting = range(bisect_right(ends, change.before), bisect_right(ends, change.after))
-        apart = [abs(ranks[firsts[group].likely] - ranks[change.likely]) for group in fitting]
-        groups[fitting[apart.index(min(apart))]].append(change)
-    return groups
+    ranks = {place: rank for rank, place in enumerate(sorted({place for one in parts for place in one.likely}))}
+    members: list[list[Change[Of]]] = [[] for _ in firsts]
+    for part in parts:
+        fitting = range(bisect_right(ends, part.before), bisect_right(ends, part.after))
+        apart = [_apart(firsts[group].likely, part.likely, ranks) for group in fitting]
+        members[fitting[apart.index(min(apart))]].extend(part.members)
+    return [_together(own) for own in members]
+
+
+def _apart(one: tuple[Order, Order], other: tuple[Order, Order], ranks: Mapping[Order, int]) -> int:
+    """How far two ranges are from each other; negative if they overlap, by as much as they do."""
+    return max(ranks[one[0]], ranks[other[0]]) - min(ranks[one[1]], ranks[other[1]])

@@ -25,6 +25,7 @@ from curator_bench.verdict.levels import Cut
 from curator_bench.verdict.locating import located
 from curator_bench.verdict.newest import CERTAIN, CERTAIN_OF_FEW, FEW, TAIL, least_of, weigh
 from curator_bench.verdict.noise import BLOCK, rows_may_be_empty, table_of
+from curator_bench.words import multiple
 
 STEP_RATE = 0.01
 """This share of all steps reported of a database is noise; when nothing changed, it is how often any is reported."""
@@ -126,7 +127,7 @@ def _judged(case: Case, end: End, known: int, *, is_gate: bool) -> Judgement:
     began = len(case.places) - end.runs
     return Judgement(
         word=word,
-        reason=_reason(change, word, end.runs),
+        reason=_reason(change, word, end.runs, case.rules.min_effect),
         before=case.value(end.level),
         after=case.value(end.level + end.shift),
         change=change,
@@ -144,14 +145,17 @@ def _effect(case: Case, end: End) -> float:
     return float(effects_of([case]).least(np.array([end.level]))[0])
 
 
-def _reason(change: float, word: Word, count: int) -> str:
+def _reason(change: float, word: Word, count: int, limit: float) -> str:
+    """Say how large the change is and which limit it was judged by, as gates and reports have their own."""
     off = _in_words(change)
     runs = "1 run" if count == 1 else f"{count} runs"
     match word:
         case Word.INCONCLUSIVE:
-            return f"{off} in {runs}: noise may explain it"
+            return f"{off} in {runs}, limit {100 * limit:.3g}%: noise may explain it"
+        case Word.NO_CHANGE if abs(change) < max(limit, _TOO_LITTLE_TO_SAY):
+            return off if off == "as before" else f"{off}, below the limit of {100 * limit:.3g}%"
         case Word.NO_CHANGE:
-            return off if off == "as before" else f"{off}: no more than noise, or too little to matter"
+            return f"{off}, limit {100 * limit:.3g}%: noise explains it"
         case _:
             return f"{off}, since {runs}"
 
@@ -159,7 +163,9 @@ def _reason(change: float, word: Word, count: int) -> str:
 def _in_words(change: float) -> str:
     if abs(change) < _TOO_LITTLE_TO_SAY:
         return "as before"
-    return f"{abs(change):.1%} {'more' if change > 0 else 'less'}" if math.isfinite(change) else "no longer zero"
+    if not math.isfinite(change):
+        return "no longer zero"
+    return multiple(change) or f"{abs(change):.1%} {'more' if change > 0 else 'less'}"
 
 
 def _decides(noise: float, end: End, change: float) -> str:

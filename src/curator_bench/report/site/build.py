@@ -268,7 +268,9 @@ class _Builder:
         standings = [one.standing for one in self._entries.values()]
         broken = [standing for standing in standings if standing.broken_since]
         notable = [one for group in self._groups() for one in group.notable]
-        blind = sorted((one for one in notable if one.is_blind), key=lambda one: -(one.visible or 0))
+        blind = sorted(
+            (one for one in notable if one.is_blind), key=lambda one: (not one.is_gated, -(one.visible or 0))
+        )
         drifts = [one for group in self._groups() for one in group.drifts]
         self._pages.write(
             "index.html",

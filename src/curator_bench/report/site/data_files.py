@@ -187,7 +187,7 @@ def _compared(one: ComparedFacts) -> list[Any]:
 
 
 def index(entries: Sequence[Mapping[str, Any]], sessions: Sequence[SessionFacts], compared: Sequence[str]) -> str:
-    """Return the index for searching, and for choosing sessions to compare; `compared` are the pairs that are judged."""
+    """Return the index for searching, and for choosing sessions; `compared` are the pairs that are judged."""
     listed = [[one.slug, one.name, words.moment(one.start), one.commit, one.branch] for one in reversed(sessions)]
     return as_json({"entries": entries, "sessions": listed, "compared": compared})
 

@@ -44,6 +44,7 @@ class Pages:
                     "sight",
                     "off",
                     "around",
+                    "blindness",
                 )
             },
             sha=words.commit,
