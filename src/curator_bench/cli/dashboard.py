@@ -133,7 +133,9 @@ class RecordedHistory:
             for entry, one in self._marks.items()
         ]
         sessions = {one.uid: marks.sessions[one.id] for one in self._past}
-        return HistoryState(self._rules, entries, sessions)
+        shown = {one.id for one in self._past}
+        earlier = [mark for number, mark in sorted(marks.sessions.items()) if number not in shown]
+        return HistoryState(self._rules, entries, sessions, earlier)
 
     @property
     def _rules(self) -> str:

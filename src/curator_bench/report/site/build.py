@@ -196,6 +196,8 @@ class _Builder:
     def _marks_until(self) -> Iterator[tuple[str, str]]:
         """Yield for each session a mark of it and of all before it."""
         mark = ""
+        for earlier in self._state.earlier:
+            mark = _digest([mark, earlier])
         for session in self._sessions:
             mark = _digest([mark, self._state.sessions[session.uid]])
             yield session.uid, mark

@@ -288,7 +288,9 @@ class HistoryState:
     """Text that changes with the rules of judging."""
     entries: Sequence[EntryState]
     sessions: Mapping[str, str]
-    """The mark of each session, by uid."""
+    """The mark of each session with a page, by uid."""
+    earlier: Sequence[str] = ()
+    """The marks of the sessions without a page, which are older."""
 
 
 @dataclass(frozen=True, slots=True)
