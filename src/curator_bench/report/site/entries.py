@@ -24,7 +24,7 @@ from curator_bench.report.site.model import (
 )
 from curator_bench.report.site.pages import Pages
 
-_RUNS_SHOWN = 50
+_RUNS_SHOWN = 25
 
 
 @dataclass(frozen=True, slots=True)

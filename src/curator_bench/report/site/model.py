@@ -387,7 +387,9 @@ def by_entry(found: Sequence[Facts]) -> dict[SiteEntry, list[Facts]]:
 
 def numbers_of(runs: Sequence[RunFacts]) -> Iterator[str]:
     """Yield the names of metrics that are a number in any run, sorted."""
-    names = {name for run in runs for name, value in run.metrics.items() if is_number(value)}
+    names: set[str] = set()
+    for run in runs:
+        names.update(name for name, value in run.metrics.items() if name not in names and is_number(value))
     yield from sorted(names)
 
 
