@@ -22,8 +22,7 @@ from curator_bench.collection.benchmarks import BENCHMARKS
 from curator_bench.measure.processes import identify
 from curator_bench.options.rootdir import name_in_project
 from curator_bench.provenance.environment import boot_id
-from curator_bench.runner.backgrounds import background_of
-from curator_bench.runner.run_keys import DEFINITION
+from curator_bench.runner.run_keys import BACKGROUND, DEFINITION
 from curator_bench.runner.session import ci_run_url, hunt_of, provenance_of, session_of, subjects_of
 from curator_bench.store.database import Database, database_url, open_for_writing
 from curator_bench.store.dead_runs import Here
@@ -187,8 +186,7 @@ def start_row(item: pytest.Item, entry: Entry, plan: Plan, where: Where | None =
         machine_id=where.machine_id if where else "",
         gpus=where.gpus if where else (),
     )
-    mask = item.config.stash[BENCHMARKS].mask.also(plan.mask.values)
-    recording.start(run, background_of(item.config, item.stash[DEFINITION], mask, plan, where))
+    recording.start(run, item.stash[BACKGROUND]())
     item.stash[_UID] = run.uid
 
 
