@@ -206,6 +206,11 @@ def test_what_changed_is_told_where_it_got_slower(project: Project) -> None:
     names = [(one["kind"], one["name"]) for one in json.loads(changed)["differences"]]
     assert names == [("definition", "env.MORE"), ("parameters", "scale"), ("environment", "FLAVOUR")]
     assert {"packages", "machine"} <= set(json.loads(changed)["same"])
+    shown = warm.run("curator-bench", "show", "run_2", cwd=project.folder).stdout
+    assert "what changed before sort sort_time_s +" in shown
+    assert "    parameters: scale 100 → 1000" in shown
+    document = json.loads(warm.run("curator-bench", "show", "run_2", "--json", cwd=project.folder).stdout)
+    assert [(one["metric"], one["since"]) for one in document["changes"]] == [("sort_time_s", "run_2")]
 
 
 def test_compare_says_what_changed_between_its_sides(project: Project) -> None:
