@@ -38,6 +38,7 @@ from curator_bench.store.records import (
     start_of,
 )
 from curator_bench.values import Entry, Plan, Run, RunRecord, Verdict, Where
+from curator_bench.words import printable
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
@@ -232,10 +233,12 @@ class RecordingHooks:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, exitstatus: int) -> None:
+        if not self._is_worker:
+            finish_invocation(self._config, int(exitstatus))
+        if _RECORDING in self._config.stash:
+            self._config.stash[_RECORDING].recorder.read_back()
         if self._is_worker:
             vars(self._config)["workeroutput"][_OUTPUT] = list(problems(self._config))
-        else:
-            finish_invocation(self._config, int(exitstatus))
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
@@ -243,4 +246,4 @@ class RecordingHooks:
 
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
         for problem in dict.fromkeys([*self._problems, *problems(self._config)]):
-            terminalreporter.write_line(problem, red=True)
+            terminalreporter.write_line(printable(problem), red=True)
