@@ -80,8 +80,9 @@ def parsed(text: str | bytes) -> Any:
 
 
 def json_text(value: Any) -> str:
-    """Text of a whole JSON file, indented for people."""
-    return json.dumps(strict(value), indent=2, ensure_ascii=False) + "\n"
+    """Text of a whole JSON file, indented for people. Bytes of a path or a name that are not UTF-8 become `?`."""
+    text = json.dumps(strict(value), indent=2, ensure_ascii=False) + "\n"
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
 def json_line(value: Any) -> bytes:

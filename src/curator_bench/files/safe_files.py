@@ -97,8 +97,8 @@ def write_bytes(path: Path, content: bytes, *, below: Path | None = None, mode: 
 
 
 def write_text(path: Path, text: str, *, below: Path | None = None, mode: int = 0o666) -> None:
-    """Write a text with `write_bytes`."""
-    write_bytes(path, text.encode("utf-8"), below=below, mode=mode)
+    """Write a text with `write_bytes`. Bytes of a path that are not UTF-8 are written as they are."""
+    write_bytes(path, text.encode("utf-8", "surrogateescape"), below=below, mode=mode)
 
 
 def append_bytes(path: Path, content: bytes, *, below: Path | None = None, mode: int = 0o666) -> None:

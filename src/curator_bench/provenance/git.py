@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from curator_bench.files.checkouts import is_checkout
+
 logger = logging.getLogger(__name__)
 
 _NOT_HERE = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX", "GIT_NAMESPACE")
@@ -155,7 +157,7 @@ def _heads_only(ask: _Git) -> GitState | None:
     program that a checkout may name.
     """
     top = ask(*_TRUST, "rev-parse", "--show-toplevel")
-    if top is None:
+    if top is None or not is_checkout(Path(top)):
         return None
     commit = ask(*_TRUST, "rev-parse", "--verify", "--quiet", "HEAD")
     branch = ask(*_TRUST, "symbolic-ref", "--quiet", "--short", "HEAD")
