@@ -8,12 +8,14 @@ import socket
 from collections.abc import Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from datetime import UTC, datetime
+from errno import EACCES
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from curator_bench.collection.benchmarks import BENCHMARKS, Benchmarks, has_matrix
+from curator_bench.errors import BenchError
 from curator_bench.files.json_files import read_object, write_json
 from curator_bench.files.locking import locked
 from curator_bench.options import settings
@@ -27,8 +29,7 @@ FILE_NAME = "session.json"
 def note_session(session: pytest.Session) -> None:
     """Write session.json in the controller, before anything runs."""
     benchmarks, config = session.config.stash[BENCHMARKS], session.config
-    will_run = not config.option.collectonly and (session.testscollected or config.getoption("tx", None))
-    if has_matrix(config) and will_run and not hasattr(config, "workerinput"):
+    if has_matrix(config) and will_run(session):
         matrices = _matrix_names(benchmarks, config)
         try:
             note_invocation(benchmarks.session_dir, benchmarks.settings.invocation, matrices, hunt_of(config))
@@ -36,20 +37,48 @@ def note_session(session: pytest.Session) -> None:
             warn(config, f"{FILE_NAME} could not be written: {error}")
 
 
+def will_run(session: pytest.Session) -> bool:
+    """True in the controller if tests were collected that it, or its workers, will run."""
+    config = session.config
+    is_controller = not hasattr(config, "workerinput")
+    return (
+        is_controller and not config.option.collectonly and bool(session.testscollected or config.getoption("tx", None))
+    )
+
+
 def join_session(config: pytest.Config) -> None:
     """Choose the session in the controller.
 
     It is the one the user named, or with --bench-resume the newest of these matrices. Otherwise it is a new one that
-    nobody else has.
+    nobody else has. Raises BenchError if nothing can be written there.
     """
     benchmarks = config.stash[BENCHMARKS]
-    if benchmarks.settings.names_session or hasattr(config, "workerinput"):
+    if hasattr(config, "workerinput"):
+        return
+    if has_matrix(config) and not config.option.collectonly:
+        _check_results(config, benchmarks.session_dir)
+    if benchmarks.settings.names_session:
         return
     name = _newest(config) if benchmarks.settings.resume is not None else None
     if name is None and not config.option.collectonly:
         name = _claimed(config)
     if name is not None:
         benchmarks.join(name)
+
+
+def _check_results(config: pytest.Config, session_dir: Path) -> None:
+    """Raise BenchError if the session's folder, or the folder of its results, cannot be written."""
+    folder = session_dir if session_dir.exists() else session_dir.parent
+    made = [one for one in (folder, *folder.parents) if not one.exists()]
+    config.add_cleanup(lambda: remove_empty(made))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise PermissionError(EACCES, os.strerror(EACCES))
+    except OSError as error:
+        raise BenchError(
+            f"results cannot be written to {folder}: {error.strerror}; name another folder with --bench-results"
+        ) from None
 
 
 def _newest(config: pytest.Config) -> str | None:

@@ -23,6 +23,7 @@ from curator_bench.measure.processes import identify
 from curator_bench.options.rootdir import name_in_project
 from curator_bench.provenance.environment import boot_id
 from curator_bench.runner.backgrounds import background_of
+from curator_bench.runner.joining import will_run
 from curator_bench.runner.run_keys import DEFINITION
 from curator_bench.runner.session import ci_run_url, hunt_of, provenance_of, session_of, subjects_of
 from curator_bench.store.database import Database, database_url, open_for_writing
@@ -107,7 +108,7 @@ def recorder_of(config: pytest.Config) -> Recorder | None:
 
 
 def begin_invocation(config: pytest.Config) -> None:
-    """Record the invocation before anything runs. Database problems then show once, not in every worker."""
+    """Record the invocation before anything runs. An invocation that is refused leaves no session behind."""
     recorder = recorder_of(config)
     if recorder is not None:
         recorder.start_invocation()
@@ -221,9 +222,17 @@ class RecordingHooks:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._is_worker = hasattr(config, "workerinput")
+        self._has_begun = False
         self._problems: list[str] = []
         if not self._is_worker:
-            begin_invocation(config)
+            recording_of(config)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, object, object]:
+        if will_run(session):
+            begin_invocation(self._config)
+            self._has_begun = True
+        return (yield)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
@@ -236,7 +245,7 @@ class RecordingHooks:
     def pytest_sessionfinish(self, exitstatus: int) -> None:
         if self._is_worker:
             vars(self._config)["workeroutput"][_OUTPUT] = list(problems(self._config))
-        else:
+        elif self._has_begun:
             finish_invocation(self._config, int(exitstatus))
 
     @pytest.hookimpl(optionalhook=True)
