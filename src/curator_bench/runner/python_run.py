@@ -23,7 +23,7 @@ from curator_bench.matrix import Definition, function_definition
 from curator_bench.options.rootdir import name_in_project
 from curator_bench.provenance.packages import package_version
 from curator_bench.runner.backgrounds import background_of
-from curator_bench.runner.judging import Judge, error_of, shown_error, verdict_of
+from curator_bench.runner.judging import Judge, changes_text, error_of, shown_error, verdict_of
 from curator_bench.runner.recording import Recording, recording_of
 from curator_bench.runner.run_keys import MEASURING, PYTHON_RUN
 from curator_bench.runner.run_records import masked_checks
@@ -54,6 +54,7 @@ class PythonRun:
         self.metrics: dict[str, Scalar] = {}
         self.params: dict[str, Any] = parameters_of(item)
         self.warnings: list[str] = []
+        self.changed: tuple[str, ...] = ()
         self.checks: tuple[Check, ...] = ()
         self.verdict = Verdict.PASSED
         self.error = ""
@@ -65,7 +66,8 @@ class PythonRun:
         self._mask = item.config.stash[BENCHMARKS].mask
         self.definition = _definition(item)
         self._run = run_of(item, self.definition)
-        self._start = recording.start(self._run, background_of(item.config, self.definition, self._mask))
+        self.background = background_of(item.config, self.definition, self._mask)
+        self._start = recording.start(self._run, self.background)
 
     def note_metrics(self, metrics: Mapping[str, Scalar]) -> None:
         """Keep metrics, and set their columns."""
@@ -114,7 +116,14 @@ class PythonRun:
         """Return the measurements as a result, for a judge."""
         run, now = self._run, datetime.now(UTC).isoformat()
         return RunResult(
-            run.name, self.verdict, run.started_at, now, 0.0, metrics=self.metrics, warnings=tuple(self.warnings)
+            run.name,
+            self.verdict,
+            run.started_at,
+            now,
+            0.0,
+            params=self._shown_params(),
+            metrics=self.metrics,
+            warnings=tuple(self.warnings),
         )
 
     def record(self) -> None:
@@ -138,6 +147,7 @@ class PythonRun:
             params=self._shown_params(),
             metrics=masked(self.metrics, self._mask),
             warnings=tuple(map(self._mask.hide, self.warnings)),
+            changed=tuple(self._mask.hide_lines(self.changed)),
             requirements=masked_checks(self.checks, self._mask),
             ray_version=columns.get("ray_version") or "",
             ray_num_cpus=columns.get("ray_num_cpus"),
@@ -264,15 +274,17 @@ def judge(item: pytest.Item, run: PythonRun, report: pytest.TestReport) -> None:
     """Judge a passed test by its history, for `--bench-fail-on regression`."""
     outcome = Judge(item.config, (), lambda: _gates_of(item, run)).of_last(run.result())
     run.checks, run.warnings = outcome.checks, list(outcome.result.warnings)
+    run.changed = outcome.result.changed
     if outcome.verdict is Verdict.FAILED:
-        report.outcome, report.longrepr = "failed", "\n\n".join(outcome.texts)
+        changed = [changes_text(run.changed)] if run.changed else []
+        report.outcome, report.longrepr = "failed", "\n\n".join([*outcome.texts, *changed])
         run.note_verdict(Verdict.FAILED, report.longrepr)
 
 
 def _gates_of(item: pytest.Item, run: PythonRun) -> Gates:
     from curator_bench.runner.gates import Gates
 
-    return Gates(item.config, run.origin, ())
+    return Gates(item.config, run.origin, (), background=lambda: run.background)
 
 
 def note_phase(run: PythonRun, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:

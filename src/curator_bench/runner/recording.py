@@ -22,9 +22,8 @@ from curator_bench.collection.benchmarks import BENCHMARKS
 from curator_bench.measure.processes import identify
 from curator_bench.options.rootdir import name_in_project
 from curator_bench.provenance.environment import boot_id
-from curator_bench.runner.backgrounds import background_of
 from curator_bench.runner.joining import will_run
-from curator_bench.runner.run_keys import DEFINITION
+from curator_bench.runner.run_keys import BACKGROUND, DEFINITION
 from curator_bench.runner.session import ci_run_url, hunt_of, provenance_of, session_of, subjects_of
 from curator_bench.store.database import Database, database_url, open_for_writing
 from curator_bench.store.dead_runs import Here
@@ -40,6 +39,7 @@ from curator_bench.store.records import (
     start_of,
 )
 from curator_bench.values import Entry, Plan, Run, RunRecord, Verdict, Where
+from curator_bench.words import printable
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
@@ -187,8 +187,7 @@ def start_row(item: pytest.Item, entry: Entry, plan: Plan, where: Where | None =
         machine_id=where.machine_id if where else "",
         gpus=where.gpus if where else (),
     )
-    mask = item.config.stash[BENCHMARKS].mask.also(plan.mask.values)
-    recording.start(run, background_of(item.config, item.stash[DEFINITION], mask, plan, where))
+    recording.start(run, item.stash[BACKGROUND]())
     item.stash[_UID] = run.uid
 
 
@@ -243,10 +242,12 @@ class RecordingHooks:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, exitstatus: int) -> None:
+        if self._has_begun:
+            finish_invocation(self._config, int(exitstatus))
+        if _RECORDING in self._config.stash:
+            self._config.stash[_RECORDING].recorder.read_back()
         if self._is_worker:
             vars(self._config)["workeroutput"][_OUTPUT] = list(problems(self._config))
-        elif self._has_begun:
-            finish_invocation(self._config, int(exitstatus))
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
@@ -254,4 +255,4 @@ class RecordingHooks:
 
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
         for problem in dict.fromkeys([*self._problems, *problems(self._config)]):
-            terminalreporter.write_line(problem, red=True)
+            terminalreporter.write_line(printable(problem), red=True)

@@ -6,11 +6,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import ColumnElement, Connection, and_, or_, select, true
+from sqlalchemy import ColumnElement, Connection, and_, or_, select, true, type_coerce
+from sqlalchemy.types import NullType
 
 from curator_bench.errors import BenchError
 from curator_bench.store import bulk
@@ -156,8 +157,8 @@ def of_groups(groups: Collection[Group]) -> ColumnElement[bool]:
 
 
 def _runs(connection: Connection, where: ColumnElement[bool], among: Collection[Group] | None) -> _Runs:
-    names = ("id", "name", "path", "machine_id", "originalname", "start", "session")
-    columns = [*(RUNS.c[name] for name in names), SERIES]
+    names = ("id", "name", "path", "machine_id", "originalname")
+    columns = (*(RUNS.c[name] for name in names), _as_stored(RUNS.c.start).label("start"), RUNS.c.session, SERIES)
     statement = select(*columns).where(RUNS.c.verdict.in_(MEASURED), IS_HISTORY, where)
     statement = statement.order_by(RUNS.c.start, RUNS.c.id)
     if among is not None:
@@ -171,9 +172,21 @@ def _runs(connection: Connection, where: ColumnElement[bool], among: Collection[
         for number, name, path, machine, _, _, session, series in found
     ]
     ids, groups, sessions = np.array(numbers, dtype=np.int64).reshape(-1, 3).T
-    starts = np.array([row.start.timestamp() for row in found], dtype=np.float64)
+    starts = _seconds([row.start for row in found])
     newest = {(name, path, machine): series for _, name, path, machine, _, _, _, series in found}
     return _Runs(ids, groups, starts, sessions, list(keys), {(row[1], row[2]): row[4] for row in found}, newest)
+
+
+def _as_stored(moments: ColumnElement[datetime]) -> ColumnElement[Any]:
+    """A column of moments as the driver returns them. To make an object of each takes long for many rows."""
+    return type_coerce(moments, NullType())
+
+
+def _seconds(stored: Sequence[Any]) -> Floats:
+    """Convert moments as the driver returns them to seconds since 1970: texts of SQLite, objects of PostgreSQL."""
+    if stored and isinstance(stored[0], datetime):
+        return np.array([moment.timestamp() for moment in stored], dtype=np.float64)
+    return np.array(stored, dtype="datetime64[us]").astype(np.int64) / 1e6
 
 
 def _figures(

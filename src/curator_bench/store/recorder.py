@@ -51,6 +51,10 @@ class _Losses:
     lost: dict[str, str] = field(default_factory=dict)
     reasons: dict[str, None] = field(default_factory=dict)
     end_missing: bool = False
+    changed: list[str] = field(default_factory=list)
+    """Names of runs that were recorded and then changed or deleted by something else."""
+    unread: str = ""
+    """Why the database could not be read back at the end."""
 
     def problem_lines(self, shown: str, file: Path) -> Iterator[str]:
         why = f"not recorded in {shown} ({'; '.join(self.reasons)})"
@@ -60,6 +64,12 @@ class _Losses:
             yield f"{_runs(len(self.lost))} {why} and lost, because no file took them: {_few(self.lost.values())}"
         if self.end_missing:
             yield f"the end of this invocation is {why}"
+        files = f"their results are in {file.parent}"
+        if self.changed:
+            names = _few(self.changed)
+            yield f"{_runs(len(self.changed))} changed or gone from {shown} since recorded: {names}; {files}"
+        if self.unread:
+            yield f"{shown}, where runs were recorded, cannot be read any more ({self.unread}); {files}"
 
 
 class Recorder:
@@ -79,6 +89,8 @@ class Recorder:
         self._under_way: dict[str, tuple[RunStart, Background, int | None]] = {}
         self.patience_s = WRITE_PATIENCE_S
         """Longest wait of the next write for other writers. Short after a failed write."""
+        self._recorded: dict[str, tuple[str, str]] = {}
+        """Name and verdict of the runs in the database, by uid."""
         self._losses = _Losses()
         self._reasons: dict[str, None] = {}  # since the last successful write
 
@@ -117,6 +129,8 @@ class Recorder:
 
         if self._write(complete) is None:
             self._keep(StoredRun(self.session, self._invocation, start, end, background))
+        else:
+            self._recorded[uid] = (start.name, str(end.verdict))
 
     def note_teardown(self, uid: str, outcome: str) -> None:
         """Write the outcome of the fixtures' teardown for a recorded run."""
@@ -137,6 +151,17 @@ class Recorder:
         if self._write(lambda connection, place: rows.end_invocation(connection, place, end, exit_status)) is None:
             self._losses.reasons |= self._reasons
             self._losses.end_missing = True
+
+    def read_back(self) -> None:
+        """Compare the database with what was recorded. A script may have damaged it, or left a trigger in it."""
+        if self._reasons or not self._recorded:  # no news of a database that fails
+            return
+        self._database.reconnect()  # what this process holds in memory says nothing about the file
+        found = self._write(lambda connection, place: rows.verdicts_of(connection, self._recorded))
+        if found is None:
+            self._losses.unread = "; ".join(self._reasons)
+            return
+        self._losses.changed = [name for uid, (name, verdict) in self._recorded.items() if found.get(uid) != verdict]
 
     def problems(self) -> tuple[str, ...]:
         """Messages about runs that were not recorded; empty if all were."""
