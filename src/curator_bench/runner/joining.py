@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import socket
 from collections.abc import Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from errno import EACCES
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,8 @@ from curator_bench.runner.controller import warn
 from curator_bench.runner.session import hunt_of
 
 FILE_NAME = "session.json"
+_NEAR = 0.75
+_NEAR_SHOWN = 3
 
 
 def note_session(session: pytest.Session) -> None:
@@ -50,7 +54,8 @@ def join_session(config: pytest.Config) -> None:
     """Choose the session in the controller.
 
     It is the one the user named, or with --bench-resume the newest of these matrices. Otherwise it is a new one that
-    nobody else has. Raises BenchError if nothing can be written there.
+    nobody else has. Raises BenchError if nothing can be written there, or if the session to resume does not exist and its
+    name looks misspelt.
     """
     benchmarks = config.stash[BENCHMARKS]
     if hasattr(config, "workerinput"):
@@ -58,6 +63,8 @@ def join_session(config: pytest.Config) -> None:
     if has_matrix(config) and not config.option.collectonly:
         _check_results(config, benchmarks.session_dir)
     if benchmarks.settings.names_session:
+        if benchmarks.settings.resume is not None and not benchmarks.session_dir.exists():
+            _refuse_misspelt(benchmarks.session_dir)
         return
     name = _newest(config) if benchmarks.settings.resume is not None else None
     if name is None and not config.option.collectonly:
@@ -79,6 +86,25 @@ def _check_results(config: pytest.Config, session_dir: Path) -> None:
         raise BenchError(
             f"results cannot be written to {folder}: {error.strerror}; name another folder with --bench-results"
         ) from None
+
+
+def _refuse_misspelt(session_dir: Path) -> None:
+    """Raise BenchError if another session has nearly this name.
+
+    Names that differ in digits alone belong to a series of sessions. A job that may be queued again resumes its session
+    from the start, so any other new name begins a session.
+    """
+    results, name = session_dir.parent, session_dir.name
+    others = {file.parent.name for file in results.glob(f"*/{FILE_NAME}")}
+    misspelt = [other for other in others if _without_digits(other) != _without_digits(name)]
+    if near := get_close_matches(name, misspelt, n=_NEAR_SHOWN, cutoff=_NEAR):
+        which = " or ".join(map(repr, near))
+        new = "leave out --bench-resume to begin a new session of this name"
+        raise BenchError(f"--bench-resume: {results} has no session {name!r}; did you mean {which}? Or {new}")
+
+
+def _without_digits(name: str) -> str:
+    return re.sub(r"[0-9]+", "", name)
 
 
 def _newest(config: pytest.Config) -> str | None:
