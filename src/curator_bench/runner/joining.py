@@ -54,8 +54,8 @@ def join_session(config: pytest.Config) -> None:
     """Choose the session in the controller.
 
     It is the one the user named, or with --bench-resume the newest of these matrices. Otherwise it is a new one that
-    nobody else has. Raises BenchError if nothing can be written there, or if the session to resume does not exist and its
-    name looks misspelt.
+    nobody else has. Raises BenchError if nothing can be written there, or if the session to resume does not exist and
+    its name looks misspelt.
     """
     benchmarks = config.stash[BENCHMARKS]
     if hasattr(config, "workerinput"):
