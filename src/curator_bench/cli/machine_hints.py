@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from curator_bench.cli import tables
 from curator_bench.store.machine_models import models_of_runs
+from curator_bench.values.machines import is_machine_name
 from curator_bench.verdict.direction import Better
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from curator_bench.cli.judged_history import JudgedSeries
-    from curator_bench.verdict.distributions import Floats
+    from curator_bench.store.queries import EntryKey
+    from curator_bench.verdict.distributions import Bools, Floats
 
 _MUCH = 0.10
 _FEWEST = 3
@@ -58,7 +60,17 @@ def _ratios(one: JudgedSeries, models: Mapping[int, str]) -> Iterator[tuple[str,
             yield model, float(np.exp(sign * np.median(known)))
 
 
-def _apart(places: Floats, is_model: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> float | None:
+def _apart(places: Floats, is_model: Bools) -> float | None:
     """Distance of the runs of a model from the others of its level; None where there are too few of either."""
     own, others = (side[np.isfinite(side)] for side in (places[is_model], places[~is_model]))
     return float(np.median(own) - np.median(others)) if min(len(own), len(others)) >= _FEWEST else None
+
+
+def hints_of_entries(connection: Connection, entries: Collection[EntryKey]) -> list[str]:
+    """Return the same lines, as far as the runs of these entries tell."""
+    from curator_bench.cli.judged_history import Query, judge_history
+    from curator_bench.store.all_series import groups_of
+
+    groups = groups_of(connection, entries)
+    named = {group for group in groups if group[-1] is not None and is_machine_name(group[-1])}
+    return list(machine_hints(connection, judge_history(connection, Query(), named).series)) if named else []
