@@ -86,7 +86,8 @@ def _head(found: _Found) -> Iterator[str]:
     yield f"session    {session.name}  ({session.uid})"
     if session.hunt:
         yield f"hunt       {_HUNTS.get(session.hunt, session.hunt)}; no history"
-    yield f"verdicts   {tables.counts(session.verdicts.items()) or 'no runs'}"
+    runs = f" in {session.runs} runs" if session.runs > sum(session.verdicts.values()) else ""
+    yield f"verdicts   {tables.counts(session.verdicts.items()) or 'no runs'}{runs}"
     if session.results_directory:
         yield f"results    {session.results_directory}/{session.name}"
     if session.commit:
