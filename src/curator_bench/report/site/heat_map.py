@@ -82,7 +82,7 @@ def _column(session: SessionFacts, cells: Sequence[Cell | str | None]) -> Column
     worse = sum(cell.change > 0 for cell in found)
     fine = sum(session.verdicts.get(verdict, 0) for verdict in ("passed", "skipped", "running"))
     measured = sum(cell is not None for cell in cells)
-    return Column(session, worse, len(found) - worse, measured, session.runs - fine)
+    return Column(session, worse, len(found) - worse, measured, sum(session.verdicts.values()) - fine)
 
 
 def _weight(row: Row) -> float:
