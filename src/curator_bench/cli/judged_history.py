@@ -61,6 +61,8 @@ class Query:
     must_see: float = MUST_SEE
     repo: Path | None = None
     """The checkout whose tags are reference points of drift."""
+    machine: str | None = None
+    """Only runs on this kind of machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +189,7 @@ def _asked(
     connection: Connection, query: Query, among: Collection[Group] | None
 ) -> tuple[list[tuple[Series, Rules, float | None]], set[str]]:
     """Return the directed series, each with its rules and its gate's limit, and the metrics without a direction."""
-    every = all_series(connection, query.metric, query.branch, among)
+    every = all_series(connection, query.metric, query.branch, among, machine=query.machine)
     declared, limits = declared_directions(connection), gate_limits(connection)
     measured: dict[EntryKey, set[str]] = defaultdict(set)
     for one in every:
