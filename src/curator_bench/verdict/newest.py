@@ -37,7 +37,7 @@ FEW = 14
 TAIL = (1 - CONFIDENCE) / 2
 _NO_OUTLIERS = 6.25
 """One in 500: so unlikely must it be that all newest runs are outliers. Most histories have none."""
-_CLEAR_OF_FEW, _CLEAR = 0.93, 0.85
+_CLEAR_OF_FEW, _CLEAR = 0.93, 0.82
 """This share of the pairs of one of the nearest ten runs and a newest one must be in order: with up to three newest
 runs, and with more."""
 _SUDDEN = 0.6
@@ -108,7 +108,7 @@ def weigh(level_runs: Floats, newest: Floats, effects: Effects, earlier: Floats,
     count, of_level = known(newest), np.maximum(known(np.where(kept, level_runs, np.nan)), 1)
     shift = median(newest) - level
     sign = np.where(shift < 0, -1.0, 1.0)
-    distances = _without_own_outliers(sign[:, None] * (newest - level[:, None]), sign * shift, noise.spread)
+    distances = _farthest_first(sign[:, None] * (newest - level[:, None]), sign * shift, noise.spread)
     error_of_level = variance_of_mean(of_level, noise.correlation)
     error = np.sqrt(noise.variance * (variance_of_mean(known(distances), noise.correlation) + error_of_level))
     clipped = np.minimum(distances, (sign * shift + 2 * noise.spread)[:, None])
@@ -130,8 +130,8 @@ def weigh(level_runs: Floats, newest: Floats, effects: Effects, earlier: Floats,
     return Weighed(holds, history, level, shift, t_value(TAIL, noise.freedom) * error, noise.spread, chance, score)
 
 
-def _without_own_outliers(distances: Floats, shift: Floats, spread: Floats) -> Floats:
-    """The farthest first, without the outliers of the new level: they are outliers whether it is there or not."""
+def _farthest_first(distances: Floats, shift: Floats, spread: Floats) -> Floats:
+    """Outliers of the new level are left out: they are outliers whether it is there or not, so they tell nothing."""
     is_outlier = (distances > (shift + OUTLIER * spread)[:, None]) & (known(distances) >= _FEWEST_OF_LEVEL)[:, None]
     ordered: Floats = -np.sort(np.where(is_outlier, np.nan, -distances), axis=1)
     return ordered
