@@ -13,7 +13,10 @@ _SECONDS = ("_s", "_seconds")
 _BYTES = ("_bytes",)
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _LONGEST_TEXT = 200
+_TENFOLD, _THOUSANDFOLD = 9, 999
+"""The changes, as fractions, to ten times and to a thousand times as much."""
 _BEGINS_A_FORMULA = ("=", "+", "-", "@", "\t", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+_ESCAPE_SEQUENCE = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|[ -/]*[0-~])")
 _MARKUP = re.compile(r"[\\|`*\[\]~]|(?<![^\W_])_|_(?![^\W_])")  # an underscore within a word is no markup
 
 
@@ -56,6 +59,18 @@ def readable_seconds(seconds: float) -> str:
     return f"{hours} h {minutes:02d} min"
 
 
+def multiple(fraction: float) -> str:
+    """Return a change of tenfold or more as `×12`, or as `over ×1,000`; empty if it is smaller."""
+    if fraction < _TENFOLD:
+        return ""
+    return f"×{1 + fraction:,.0f}" if fraction <= _THOUSANDFOLD else "over ×1,000"
+
+
+def multiple_at_least(fraction: float) -> str:
+    """Return the size below which changes cannot be seen as `×12`, at most `×1,000`; empty if it is smaller."""
+    return multiple(min(fraction, _THOUSANDFOLD))
+
+
 def readable_bytes(size: float) -> str:
     """Return a size such as `512 B` or `1.50 GiB`."""
     for unit in _UNITS:
@@ -85,6 +100,19 @@ def readable(metric: str, value: Scalar) -> str:
 def printable(text: str) -> str:
     """Return the text on one line, with control characters escaped."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+def printable_lines(text: str) -> str:
+    """Return the text with its lines, without colours and other escape sequences of terminals.
+
+    Other control characters are escaped: texts of scripts and databases must not command a terminal.
+    """
+    lines = without_escape_sequences(text).expandtabs().split("\n")
+    return "\n".join(printable(line.removesuffix("\r")) for line in lines)
+
+
+def without_escape_sequences(text: str) -> str:
+    return _ESCAPE_SEQUENCE.sub("", text)
 
 
 def markdown_cell(text: str) -> str:

@@ -5,68 +5,14 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
-
-from curator_bench.cli import group
+from cli.nights import FIRST, History, commit, noisy
 
 NOTHING = "0 regressions, 0 improvements, 0 drifts in {} series."
-FIRST = datetime(2026, 1, 1, 3, tzinfo=UTC)
-
-
-def noisy(*levels: tuple[float, int], seed: int = 0, spread: float = 0.02) -> list[float]:
-    places = np.repeat([level for level, _ in levels], [runs for _, runs in levels])
-    values = places * (1 + spread * np.random.default_rng(seed).standard_normal(len(places)))
-    return [float(value) for value in values]
-
-
-def commit(night: int) -> str:
-    return f"{night + 1:040x}"
-
-
-class History:
-    """A database of nights, taken in from plain lines."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.db = folder / "benchmark.db"
-
-    def nights(self, series: Mapping[tuple[str, str], Sequence[float]], db: Path | None = None, **more: Any) -> None:
-        """By entry and metric a value a night; `more` stands on every line."""
-        commits = more.pop("commits", [])
-        lines = [
-            {
-                "name": name,
-                "metric": metric,
-                "value": value,
-                "time": (FIRST + timedelta(days=night)).isoformat(),
-                "commit": commits[night] if commits else commit(night),
-                **more,
-            }
-            for (name, metric), values in series.items()
-            for night, value in enumerate(values)
-        ]
-        file = self.folder / "lines.jsonl"
-        file.write_text("".join(json.dumps(line) + "\n" for line in lines))
-        assert self.say("import", file, "--db", db or self.db).exit_code == 0
-
-    def say(self, *words: object) -> Result:
-        return CliRunner().invoke(group, [*map(str, words)])
-
-    def ask(self, *words: object) -> Result:
-        return self.say(*words, "--db", self.db)
-
-    def regressions(self, *words: object) -> list[dict[str, Any]]:
-        result = self.ask("regressions", "--json", *words)
-        assert result.exit_code in (0, 1), result.output
-        found: list[dict[str, Any]] = json.loads(result.stdout)
-        return found
 
 
 @pytest.fixture
@@ -107,6 +53,16 @@ def test_a_noisy_but_level_history_of_many_entries_raises_nothing(history: Histo
         assert ">None.</p>" in section
 
 
+def test_what_cannot_be_seen_at_all_is_told_in_multiples(history: History) -> None:
+    random = np.random.default_rng(2)
+    history.nights({("sort", "time_s"): np.exp(2.5 * random.standard_normal(9)).tolist()})
+    for words in (["regressions"], ["history", "sort"], ["history", "sort", "--metric", "time_s"]):
+        output = history.ask(*words).output
+        assert "×1,000" in output
+        assert "below over" not in output
+        assert not re.search(r"\d{4,}(\.\d)?%", output), output
+
+
 def test_an_improvement_is_told_and_is_no_reason_to_fail(history: History) -> None:
     history.nights({("sort", "rows_per_s"): noisy((100.0, 40), (120.0, 20))})
     (found,) = history.regressions()
@@ -124,15 +80,17 @@ def test_what_later_runs_have_undone_is_not_open(history: History) -> None:
 
 def test_what_was_undone_once_is_not_what_is_open_now(history: History) -> None:
     history.nights({("sort", "time_s"): noisy((1.0, 30), (1.2, 20), (1.0, 20), (1.2, 20))})
-    states = re.findall(r"open|recovered|improvement +-", history.ask("regressions").output)
-    assert [state.split()[0] for state in states] == ["recovered", "improvement", "open"]
+    found = re.findall(
+        r"^(regression|improvement) .-\w+( \(\w+\))? since", history.ask("regressions").output, re.MULTILINE
+    )
+    assert found == [("regression", " (recovered)"), ("improvement", ""), ("regression", " (open)")]
 
 
 def test_what_came_from_zero_is_open_until_it_is_zero_again(history: History) -> None:
     history.nights({("sort", "errors_bytes"): [0.0] * 20 + [1e-9] * 10})
     result = history.ask("regressions")
     assert result.exit_code == 1
-    assert re.search(r"from zero +- +0 +1e-09 +regression +open", result.output)
+    assert re.search(r"from zero +- +0 +1e-09 +open", result.output)
 
 
 @pytest.mark.parametrize(

@@ -262,6 +262,18 @@ def test_what_is_being_made_in_shared_memory_while_its_makers_are_ended_goes_as_
     assert not left
 
 
+def test_nothing_behind_a_link_in_shared_memory_is_removed(tmp_path: Path) -> None:
+    """A folder of a run is replaced by a link after its files were noted."""
+    (tmp_path / "file").touch()
+    link = Path("/dev/shm") / tmp_path.name.ljust(20, "_")
+    link.symlink_to(tmp_path)
+    try:
+        remove_unused(frozenset([link / "file", tmp_path / "file"]))
+    finally:
+        link.unlink()
+    assert (tmp_path / "file").exists()
+
+
 def test_what_was_in_a_folder_of_shared_memory_before_stays(tmp_path: Path) -> None:
     """Somebody's dataset, which the run maps as well as the files of its own."""
     folder, mark = Path("/dev/shm") / tmp_path.name.ljust(20, "_"), Mark(uuid.uuid4().hex)

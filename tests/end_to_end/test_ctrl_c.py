@@ -155,7 +155,6 @@ def test_while_the_session_ends_everything_is_kept(stopped: Project, moment: str
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 @pytest.mark.parametrize(("process", "times"), [("head_program.py", 1), ("gcs_server", 2), ("raylet/raylet", 1)])
 def test_while_a_cluster_starts(project: Project, process: str, times: int) -> None:
     project.matrix(project.entry("a", "--sleep 60", ray={"num_cpus": 1, "num_gpus": 0}), project.entry("b"))

@@ -43,6 +43,13 @@ options.benchmark_results_path.joinpath("params.json").write_text("{}")
 options.benchmark_results_path.joinpath("metrics.json").write_text(json.dumps(metrics))
 """
 
+BEFORE_IT_ENDS = """
+import sqlite3
+with sqlite3.connect(pathlib.Path(__file__).with_name("benchmark.db")) as opened, open("seen", "a") as seen:
+    for verdict, in opened.execute("select verdict from test_run where nodeid is not null and verdict != 'running'"):
+        seen.write(verdict + " ")
+"""
+
 
 class Gated:
     """A project with one entry that measures what it is told, and a history to hold it against."""
@@ -161,9 +168,26 @@ def test_a_regression_that_is_confirmed_fails_and_every_run_is_recorded(gated: G
     assert outcome.code == 1
     assert "the level of the 2 runs" in outcome.output
     assert gated.project.folder.joinpath("count").read_text() == "2"
-    first, second = runs_of(gated)
-    assert first in [(1, "failed", 0), (1, "passed", None)]
-    assert second == (2, "failed", 0)
+    assert runs_of(gated) == [(1, "failed", 0), (2, "failed", 0)]
+    assert verdicts_of_lines(gated) == ["failed", "failed"]
+
+
+def verdicts_of_lines(gated: Gated) -> list[str]:
+    (lines,) = gated.project.folder.glob("results/*/sort/results.jsonl")
+    return [json.loads(line)["verdict"] for line in lines.read_text().splitlines()]
+
+
+def test_every_run_of_an_item_that_passes_has_passed_once_it_is_judged_and_not_before(gated: Gated) -> None:
+    gated.entry(1.4, 1.01)
+    gated.project.write("counting.py", COUNTING + BEFORE_IT_ENDS)
+    gated.remember(LEVEL)
+    outcome = gated.run("--benchmark", "--benchmark-db", "benchmark.db")
+    assert outcome.code == 0, outcome.output
+    runs = runs_of(gated)
+    assert len(runs) > 1
+    assert {(verdict, met) for _, verdict, met in runs} == {("passed", 1)}
+    assert set(verdicts_of_lines(gated)) == {"passed"}
+    assert set(gated.project.folder.joinpath("seen").read_text().split()) == {"failed"}
 
 
 def test_a_run_that_would_exceed_the_budget_is_not_measured_again_and_says_so(gated: Gated) -> None:
@@ -221,7 +245,7 @@ def test_without_enough_history_nothing_fails_and_no_database_is_made(gated: Gat
     ("told", "why"),
     [
         ({"machine_id": "other"}, "30 runs: it ran on machine other"),
-        ({"definition_hash": "0" * 64}, "30 runs: the definition changed from 00000000"),
+        ({"definition_hash": "0" * 64}, "30 runs: its definition was another one (00000000"),
     ],
 )
 def test_only_like_is_compared(gated: Gated, told: dict[str, str], why: str) -> None:
@@ -410,6 +434,26 @@ def test_a_gate_that_cannot_see_its_limit_says_so_at_the_run(gated: Gated) -> No
     assert outcome.code == 0
     told = r"sort_time_s cannot be held to 10 %: noise of [\d.]+ % and 6 runs: changes below \d+ % cannot be seen"
     assert re.search(rf"warning: sort: {told}; `repeat: \d+` would see \d+ %", outcome.output), outcome.output
+
+
+def test_gates_and_history_say_by_which_limit_they_judged_one_noisy_run(gated: Gated) -> None:
+    noisy = (1 + 0.08 * np.random.default_rng(5).standard_normal(20)).tolist()
+    gated.entry(1.2)
+    gated.remember(noisy)
+    outcome = gated.run("--benchmark", "--benchmark-db", "benchmark.db", "--bench-confirm", "0")
+    assert checks_of(gated) == {"max_regression": "inconclusive"}
+    assert re.search(r"max_regression is inconclusive: \d+\.\d% more in 1 run, limit 10%: noise may", outcome.output)
+    words = ["history", "sort", "--db", "benchmark.db"]
+    table = warm.run("curator-bench", *words, cwd=gated.project.folder).stdout
+    assert re.search(r"sort_time_s .* no change", table), table
+    assert "VERDICT is about changes of 3% or more; gates judge by their own limits: sort_time_s 10%" in table
+    values = warm.run("curator-bench", *words, "--metric", "sort_time_s", cwd=gated.project.folder).stdout
+    assert re.search(r"newest runs: no change \(\d+\.\d% more, limit 3%: noise explains it; noise of", values), values
+    blind = warm.run("curator-bench", "regressions", "--db", "benchmark.db", "--all", cwd=gated.project.folder).stdout
+    lines = blind.partition("Blind: ")[2].splitlines()[1:]
+    assert "sort sort_time_s" in lines[0]
+    assert "; the limit of its gate is 10%" in lines[0]
+    assert not [line for line in lines[1:] if "gate" in line]
 
 
 def test_a_gate_says_the_word_that_history_and_regressions_say(gated: Gated) -> None:

@@ -89,6 +89,19 @@ elif act == "leaves a deep tree":
 elif act == "leaves pipes for all":
     for name in OF_THE_SESSION:
         put(session / name, os.mkfifo)
+elif act == "spoils notes":
+    for name in os.listdir(session / "env"):
+        (session / "env" / name).write_bytes(b"\\xff\\xfe")
+elif act == "nests files deeply":
+    for name in (*OF_THE_RUN, "session.json", "summary.json", "progress.json", ".session-uid"):
+        (session / name if name in OF_THE_SESSION else entry / name).write_text("[" * 60_000)
+elif act == "claims for a pipe":
+    os.mkfifo(victim / "folder" / "stat")
+    claim = json.loads((entry / "claim.json").read_text())
+    claim |= {"invocation": "x", "pid": f"..{victim}/folder"}
+    for folder in (entry, session / "comes_next"):
+        folder.mkdir(exist_ok=True)
+        (folder / "claim.json").write_text(json.dumps(claim))
 elif act == "removes the session":
     shutil.rmtree(session)
     results.mkdir(parents=True)
@@ -97,6 +110,7 @@ finish()
 HARMLESS = (
     *("links scratch", "links files", "links folders", "leaves pipes", "leaves sockets"),
     *("leaves endless files", "leaves odd names", "leaves a deep tree"),
+    *("spoils notes", "nests files deeply", "claims for a pipe", "comes next"),
 )
 ACTS = (*HARMLESS, "links its folder", "links its results", "leaves a pipe as metrics", "leaves pipes for all")
 
@@ -232,6 +246,58 @@ def test_no_command_waits_for_what_a_script_left_in_a_session(attacked: Attacked
         file.unlink()
         os.mkfifo(file)
     for words in (["resend", "results/s"], ["pivot", "results/s", "--metric", "exec_time_s"], ["import", "results/s"]):
-        command = [sys.executable, "-c", "from curator_bench.cli import main; main()", *words]
-        done = subprocess.run(command, cwd=project.folder, capture_output=True, text=True, timeout=60, check=False)
-        assert "Traceback" not in done.stderr
+        assert "Traceback" not in _command(project, *words).stderr
+
+
+def test_what_a_script_prints_does_not_command_the_terminal(project: Project) -> None:
+    project.matrix(
+        project.entry("colours", "--say '\x1b]0;title\x07\x1b[2J\x1b[31mred\x1b[0m\x08\u202egnp.exe' --exit 3")
+    )
+    output = project.run("--benchmark", "--bench-reason", "\x1b[2Jnightly\x07").output
+    assert "  red\\x08\\u202egnp.exe" in output
+    shown = _command(project, "show", "s").stdout
+    assert "reason     nightly\\x07" in shown
+    refused = _command(project, "show", "s\x1b]0;title\x07\x08").stderr
+    assert "\\x08" in refused
+    assert not {"\x1b", "\x07", "\x08", "\u202e"} & set(output + shown + refused)
+
+
+def test_a_guard_that_a_script_stopped_still_clears_up_after_a_kill(project: Project) -> None:
+    project.write(
+        "stops.py",
+        """
+        import os, signal, sys
+        from pathlib import Path
+
+        def of_ours(pid, part):
+            try:
+                environment, words = (Path(f"/proc/{pid}/{name}").read_bytes() for name in ("environ", "cmdline"))
+                return os.environ["CURATOR_BENCH_TEST"].encode() in environment and part in words
+            except OSError:
+                return False
+
+        for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
+            if of_ours(pid, b"guard_program"):
+                os.kill(pid, signal.SIGSTOP)
+        Path(sys.argv[-1], "metrics.json").write_text("{}")
+        """,
+    )
+    project.matrix({"name": "stops", "script": "stops.py"}, project.entry("sleeps", "--sleep 600 --daemon"))
+    process = project.start("--benchmark", output=subprocess.DEVNULL)
+    log = project.session_dir / "sleeps" / "logs" / "stdouterr.log"
+    wait_for(lambda: log.exists() and "at work" in log.read_text())
+    process.kill()
+    process.wait()
+    wait_for(lambda: not project.processes())
+
+
+def wait_for(condition: Callable[[], bool], within_s: float = 30) -> None:
+    deadline = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def _command(project: Project, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from curator_bench.cli import main; main()", *words]
+    return subprocess.run(command, cwd=project.folder, capture_output=True, text=True, timeout=60, check=False)

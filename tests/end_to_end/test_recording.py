@@ -30,7 +30,7 @@ datasets: [{name: corpus, formats: [{type: jsonl, path: /nowhere/corpus}]}]
 entries:
   - name: quick
     script: work.py
-    args: "0"
+    args: "0.3"
     ray: false
     matrix: {size: [1, 2]}
     requirements: [{metric: docs_per_s, min_value: 10}]
@@ -72,6 +72,26 @@ def test_two_runs_are_two_rows_and_the_familiar_query_prints(project: Path) -> N
     assert rows(database, "select reason from bench_session") == [("nightly",)] * 2
     assert rows(database, "select package from subject") == [("pytest",)] * 2
     assert rows(database, "select met, actual from requirement") == [(1, "12.5")] * 4
+
+
+def test_memory_of_a_script_too_short_to_be_sampled_is_null_and_no_requirement_fails_for_it(project: Path) -> None:
+    project.joinpath("short.sh").write_text("""echo '{}' >"$2/params.json"; echo '{"a": 1}' >"$2/metrics.json"\n""")
+    text = """
+        ray: false
+        entries:
+          - name: short
+            script: short.sh
+            python: sh
+            requirements: [{metric: peak_memory_bytes, max_value: 2000000000, max_regression: 10%}]
+    """
+    project.joinpath("matrix.yaml").write_text(text)
+    outcome = run(project, "--benchmark")
+    assert outcome.returncode == 0
+    assert outcome.stdout.count("not measured: the run was too short") == 2
+    assert rows(project / "benchmark.db", "select verdict, peak_memory, average_memory from test_run") == [
+        ("passed", None, None)
+    ]
+    assert run(project, "--bench-inconclusive", "fail").returncode == 1
 
 
 def test_without_benchmark_no_database_is_made(project: Path) -> None:

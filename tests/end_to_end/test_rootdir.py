@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import os
 import sqlite3
+import subprocess
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 import warm
 from end_to_end.conftest import Project
+from other_user import needs_a_second_user, run, shared_folder
 
 from curator_bench.options.rootdir import database_from
+from curator_bench.provenance.git import describe
 
 
 def paths(database: Path) -> list[str]:
@@ -113,3 +118,37 @@ def test_a_home_in_version_control_is_no_project(tmp_path: Path, monkeypatch: py
     (tmp_path / ".git").mkdir()
     (tmp_path / "work").mkdir()
     assert database_from(tmp_path / "work", {}) == str(tmp_path / "work" / "benchmark.db")
+
+
+PLANTS_A_CHECKOUT = """
+os.environ["HOME"] = sys.argv[1]
+subprocess.run(["git", "init", "-q", sys.argv[1]], check=True)
+options = "-c safe.directory=* -c user.name=x -c user.email=x@x".split()
+subprocess.run(["git", "-C", sys.argv[1], *options, "commit", "-qm", "x", "--allow-empty"], check=True)
+"""
+
+
+@needs_a_second_user
+def test_a_checkout_that_another_user_plants_in_tmp_is_not_the_project_of_all() -> None:
+    """Their database would stand ready there, with triggers that change verdicts."""
+    with shared_folder() as folder:
+        run(PLANTS_A_CHECKOUT, folder)
+        (folder / "work").mkdir()
+        assert (folder / ".git").is_dir()
+        assert database_from(folder / "work", {}) == str(folder / "work" / "benchmark.db")
+        assert describe(folder / "work") is None
+
+
+def test_a_branch_and_a_folder_whose_names_are_not_utf_8_are_recorded(tmp_path: Path) -> None:
+    folder = tmp_path / os.fsdecode(b"caf\xe9")
+    folder.mkdir()
+    git = ["git", "-C", str(folder), "-c", "user.name=x", "-c", "user.email=x@x"]
+    for words in (["init", "-q"], ["symbolic-ref", "HEAD", os.fsdecode(b"refs/heads/\xe9t\xe9")]):
+        subprocess.run([*git, *words], check=True)
+    subprocess.run([*git, "commit", "-qm", "x", "--allow-empty"], check=True)
+    project = Project(folder)
+    project.matrix(project.entry("a"))
+    assert project.start("--benchmark", output=subprocess.DEVNULL).wait() == 0
+    assert json.loads((project.session_dir / "a" / "results.json").read_text())["verdict"] == "passed"
+    assert b"caf\xe9" in (project.session_dir / "a" / "command.txt").read_bytes()
+    assert paths(folder / "benchmark.db") == ["matrix.yaml"]

@@ -9,6 +9,7 @@ import resource
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -68,6 +69,24 @@ def test_waiting_costs_no_processor_time(start: Callable[..., Child]) -> None:
     after = resource.getrusage(resource.RUSAGE_THREAD)
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.02
     assert after.ru_nvcsw - before.ru_nvcsw < 10  # it slept in one go, or nearly so
+
+
+def test_ctrl_c_that_another_thread_received_ends_the_wait(start: Callable[..., Child]) -> None:
+    """The system may hand a signal to any thread; the wait of the main thread is then not interrupted."""
+    child = start("import time; time.sleep(600)")
+    has_ended = threading.Event()
+    other = threading.Thread(target=has_ended.wait, args=[60])
+    other.start()
+    hand_over = threading.Timer(0.5, lambda: signal.pthread_kill(other.ident or 0, signal.SIGINT))
+    hand_over.start()
+    before, began = signal.signal(signal.SIGINT, signal.default_int_handler), time.monotonic()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            child.wait(60)
+    finally:
+        signal.signal(signal.SIGINT, before)
+        has_ended.set()
+    assert time.monotonic() - began < 30
 
 
 def test_no_time_at_all_is_a_timeout_at_once(start: Callable[..., Child]) -> None:

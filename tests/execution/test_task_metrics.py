@@ -333,6 +333,18 @@ def test_an_answer_beyond_its_limit_costs_a_warning(tmp_path: Path) -> None:
     assert "cannot be read" in found.warnings[0]
 
 
+def test_a_pickle_that_forges_the_answer_cannot_flood_the_report(tmp_path: Path) -> None:
+    code = """
+        import json, os, sys
+        answer = {"metrics": {"a": 1.5}, "warnings": ["x" * 100_000] * 100}
+        os.write(int(sys.argv[2]), json.dumps(answer).encode())
+        os._exit(0)
+    """
+    found = read(tmp_path, [Hostile(code)])
+    assert found.metrics == {"a": 1.5}
+    assert sum(map(len, found.warnings)) < 20_000
+
+
 def test_the_reader_sees_no_cluster_and_the_rest_of_the_environment(tmp_path: Path) -> None:
     seen = tmp_path / "seen"
     code = f"import os; open({str(seen)!r}, 'w').write(os.environ['KEPT'] + str(os.environ.get('RAY_ADDRESS')))"

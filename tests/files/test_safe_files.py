@@ -188,6 +188,28 @@ def test_folders_that_are_closed_even_to_their_owner_are_removed(tmp_path: Path)
         safe_files.remove(folder)
 
 
+@pytest.mark.parametrize("place", ["top", "top/a/b"])
+def test_what_is_mounted_in_a_folder_is_not_removed_with_it(tmp_path: Path, place: str) -> None:
+    """A script that runs as root mounts a dataset in its scratch folder."""
+    dataset = tmp_path / "dataset"
+    dataset.mkdir()
+    (dataset / "file").touch()
+    (tmp_path / "top" / "a" / "b").mkdir(parents=True)
+    (tmp_path / "top" / "other").touch()
+    if subprocess.run(["mount", "--bind", dataset, tmp_path / place], capture_output=True, check=False).returncode:
+        pytest.skip("nothing can be mounted here")
+    try:
+        with pytest.raises(OSError, match="something is mounted in it"):
+            safe_files.remove(tmp_path / "top")
+        assert (dataset / "file").exists()
+    finally:
+        mounts = Path("/proc/self/mounts").read_text().splitlines()
+        mounted = [line.split()[1] for line in mounts if str(tmp_path) in line]
+        subprocess.run(["umount", *mounted], check=True)
+    safe_files.remove(tmp_path / "top")
+    assert [path.name for path in tmp_path.rglob("*")] == ["dataset", "file"]
+
+
 def test_what_cannot_be_removed_is_said_and_keeps_nothing_else(tmp_path: Path) -> None:
     held = tmp_path / "top" / "a" / "b"
     held.mkdir(parents=True)

@@ -191,7 +191,7 @@ def test_the_health_of_each_gpu_is_listed(with_gpus: WithGpus) -> None:
 def test_the_inventory_is_the_machine_s_whatever_is_visible(with_gpus: WithGpus) -> None:
     told = with_gpus("healthy busy", ASK, CUDA_VISIBLE_DEVICES="")
     assert told["health"] == []
-    assert told["inventory"] == {"driver": "999.42.01", "models": ["Stand-in X100"] * 2}
+    assert told["inventory"] == {"driver": "999.42.01", "models": ["Stand-in X100"] * 2, "cuda": None}
 
 
 @pytest.mark.parametrize("states", ["", "no-driver"])

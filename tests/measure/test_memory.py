@@ -219,10 +219,11 @@ def test_the_readers_of_proc_and_of_psutil_agree(start_child: StartChild) -> Non
 
 
 class Recycled:
-    """A reader to whom the number 7 belongs to one process at the first look and to a stranger from then on."""
+    """A reader to whom the number 7 belongs to one process for some looks and to a stranger from then on."""
 
-    def __init__(self) -> None:
+    def __init__(self, looks_of_first: int) -> None:
         self.looks = 0
+        self._looks_of_first = looks_of_first
 
     def now(self) -> float:
         return 0.0
@@ -231,7 +232,8 @@ class Recycled:
         if pid != 7:
             return None
         self.looks += 1
-        return ProcessUsage(7, 1.0 * min(self.looks, 2), 1, 1000 ** min(self.looks, 2), 0.0, 0.0)
+        started = 1 if self.looks <= self._looks_of_first else 2
+        return ProcessUsage(7, 1.0 * started, 1, 1000**started, 0.0, 0.0)
 
     def look_up_shared(self, pids: Collection[int]) -> None:
         pass
@@ -241,13 +243,25 @@ class Recycled:
 
 
 def test_a_stranger_who_was_given_the_number_of_a_process_that_ended_is_not_measured() -> None:
-    reader = Recycled()
-    found = iter([[7], [], [], []])
+    reader = Recycled(looks_of_first=2)
+    found = iter([[7]])
     sampler = MemorySampler(lambda: next(found, []), reader=reader)
     sampler.start()
+    sampler.look_again()
+    deadline = time.monotonic() + 60
+    while reader.looks < 2 and time.monotonic() < deadline:
+        time.sleep(0.01)
     sampler.stop()
-    assert reader.looks == 2
+    assert reader.looks == 3
     assert sampler.metrics()["peak_memory_bytes"] == 1000
+
+
+def test_what_was_seen_once_is_too_short_to_say_anything_of_its_memory() -> None:
+    found = iter([[7]])
+    sampler = MemorySampler(lambda: next(found, []), reader=Recycled(looks_of_first=1))
+    sampler.start()
+    sampler.stop()
+    assert sampler.metrics().keys() == {"cpu_time_s"}
 
 
 def test_what_cannot_be_looked_up_is_a_warning_and_what_is_known_is_still_measured(

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from scratch_repository import ScratchRepository, make_repository
 
 from curator_bench.provenance.git import GitState, describe
 
@@ -154,3 +155,16 @@ def test_a_status_that_takes_too_long_costs_only_dirty(
     (folder / "git").chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
     assert describe(checkout, patience_s=2) == GitState(str(checkout), commit, "trunk", dirty=None)
+
+
+def test_a_bisect_under_way_is_known_in_its_own_working_tree_only(tmp_path: Path) -> None:
+    repository = make_repository(tmp_path / "project", seed=1, commits=3)
+    repository.git("worktree", "add", "--quiet", "--detach", str(tmp_path / "linked"), "c3")
+    linked = ScratchRepository(tmp_path / "linked")
+    linked.git("bisect", "start", "c3", "c1")
+    states = [describe(one.folder / "benchmarks") for one in (linked, repository)]
+    assert [state is not None and state.is_bisecting for state in states] == [True, False]
+    linked.git("bisect", "reset")
+    after = describe(linked.folder)
+    assert after is not None
+    assert not after.is_bisecting

@@ -143,6 +143,45 @@ def test_a_check_may_be_inconclusive_in_a_database_that_knew_only_met_and_not_me
     assert found == [("known", False, None), ("time_s", None, "2 runs more would decide")]
 
 
+OLD_COMMANDS = {
+    "pytest benchmarks --benchmark": None,
+    "pytest a.yaml --bench-entries x --benchmark --benchmark-db=/b.db --bench-session bisect-40613be5-1-c45388d7cc4a"
+    " --bench-runs 5 --bench-reason 'bisect of t_s between a and b' -q -p no:cacheprovider --bench-sink none"
+    " --bench-confirm 0": "bisect",
+    "pytest a.yaml --benchmark --benchmark-db=/b.db --bench-session ab-5d1c07e2-1-a-again-2 -q -p no:cacheprovider"
+    " --bench-sink none": "ab",
+    "pytest a.yaml --benchmark --junitxml=/tmp/curator-bench-x4_k2l9z/junit.xml --bench-inconclusive=pass": (
+        "bisect-step"
+    ),
+    "pytest a.yaml --benchmark --bench-session ab-5d1c07e2-1-a-2 -q": None,
+    "pytest a.yaml --benchmark --junitxml=/tmp/junit.xml": None,
+}
+
+
+def test_earlier_runs_of_bisects_and_comparisons_leave_the_history(bench: Bench) -> None:
+    """Upgrades a database of the release before. A name alone is not enough: a user may have given it."""
+    migrations, before = Migrations(), sa.MetaData()
+    with migrating(bench.url) as connection:
+        migrations.upgrade(connection, "5f0d7c1e9a42")
+        before.reflect(connection)
+        put_a_row_into_each(connection, before)
+        invocations, runs = before.tables["invocation"], before.tables["test_run"]
+        invocation, run = (dict(connection.execute(sa.select(table)).one()._mapping) for table in (invocations, runs))
+        for number, command in enumerate(OLD_COMMANDS, 2):
+            own = {"id": number, "uid": str(number)}
+            connection.execute(sa.insert(invocations), invocation | own | {"command_line": command})
+            connection.execute(sa.insert(runs), run | own | {"invocation": number, "name": command})
+        sessions = before.tables["bench_session"]
+        imported = {"name": "bisect-40613be5-1-c45388d7cc4a", "reason": "bisect of t_s between c45388d7cc4a and d7"}
+        session = dict(connection.execute(sa.select(sessions)).one()._mapping)
+        connection.execute(sa.insert(sessions), session | imported | {"id": 2, "uid": "2"})
+        without = {"id": 99, "uid": "99", "session": 2, "invocation": None, "name": "imported"}
+        connection.execute(sa.insert(runs), run | without)
+    with open_for_writing(bench.url) as database, database.reading() as connection:
+        found = dict(map(tuple, connection.exec_driver_sql("SELECT name, hunt FROM test_run WHERE id > 1")))
+    assert found == {**OLD_COMMANDS, "imported": "bisect"}
+
+
 def put_a_row_into_each(connection: sa.Connection, tables: sa.MetaData) -> None:
     """Whatever columns there are: they all refer to a row 1, and hold something of their type."""
     for table in tables.sorted_tables:

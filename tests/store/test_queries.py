@@ -56,7 +56,7 @@ def test_values_come_back_as_they_were_measured_and_by_verdict(bench: Bench) -> 
         record(bench, recorder, hours, value, verdict=Verdict(verdict), definition_hash="d1")
     with database.reading() as connection:
         found = queries.last_values(connection, REMOVAL, "rate", "m1", 9)
-        assert [(one.value, one.verdict, one.definition_hash) for one in found] == [
+        assert [(one.value, one.verdict, one.series_hash) for one in found] == [
             (True, "passed", "d1"),
             ("text", "failed", "d1"),
             (1.5, "crashed", "d1"),

@@ -266,7 +266,18 @@ def test_of_many_tests_of_a_session_hardly_ever_one_is_believed_by_chance() -> N
     assert bar_of(tests, 3) == pytest.approx(4 * bar_of(tests, 0))
 
 
-@pytest.mark.parametrize(("value", "change"), [(1.0, "no longer zero"), (1e308, "times")])
+def test_what_is_never_negative_cannot_lose_more_than_all_of_it() -> None:
+    """CPU time of short scripts is zero at times, so that it has no logarithm."""
+    history = np.random.default_rng(3).choice([0.0, 0.01, 0.02, 0.05], size=30)
+    for newest in (0.0, 0.01, 0.3):
+        judgement = gate(history, newest)
+        assert judgement.interval is not None
+        assert judgement.interval[0] >= -1.0
+        assert judgement.before is not None
+        assert judgement.before >= 0
+
+
+@pytest.mark.parametrize(("value", "change"), [(1.0, "no longer zero"), (1e308, "over ×1,000")])
 def test_what_has_no_share_is_told_without_one(value: float, change: str) -> None:
     history = np.zeros(20) if value == 1.0 else level(20)
     judgement = gate(history, value)

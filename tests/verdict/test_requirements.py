@@ -219,6 +219,18 @@ def test_a_missing_metric_names_its_nearest() -> None:
     assert found.note == "there are no metrics at all"
 
 
+@pytest.mark.parametrize(("bound", "limit"), [("max_value", 10**9), ("max_regression", 0.1), ("max_drift", 0.1)])
+def test_memory_of_a_run_too_short_to_be_sampled_is_inconclusive_not_unmet(bound: str, limit: float) -> None:
+    requirement = Requirement("peak_memory_bytes", **{bound: limit})  # type: ignore[arg-type]
+    (found,) = check([requirement], {"exec_time_s": 0.04, "cpu_time_s": 0.03})
+    assert (found.bound, found.actual, found.met) == (bound, None, None)
+    assert found.note == "not measured: the run was too short"
+    assert judge(result_of(Verdict.PASSED), [found]) is Verdict.PASSED
+    assert judge(result_of(Verdict.PASSED), [found], inconclusive_fails=True) is Verdict.FAILED
+    (found,) = check([requirement], {"exec_time_s": 40.0})
+    assert (found.met, found.missing) == (False, True)
+
+
 def test_nearest_names_are_found_by_spelling_case_and_part() -> None:
     names = ["exec_time_s", "Throughput", "task_read_process_time_sum", "peak_memory_bytes"]
     assert nearest_names("exec_tme_s", names) == ["exec_time_s"]

@@ -8,6 +8,7 @@ import sys
 
 import click
 
+from curator_bench.cli import tables
 from curator_bench.errors import BenchError
 from curator_bench.package import VERSION
 
@@ -76,5 +77,5 @@ def main() -> None:
     try:
         group()
     except BenchError as error:
-        click.echo(str(error), err=True)
+        tables.say(str(error), err=True)
         sys.exit(1)

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from curator_bench.cli import tables
 from curator_bench.cli.after_dashes import WithPytestArgs
 from curator_bench.errors import BenchError
 
@@ -36,7 +37,7 @@ class _NeverBad(WithPytestArgs):
             error.show()
             sys.exit(_STOP + _USAGE)
         except BenchError as error:
-            click.echo(str(error), err=True)
+            tables.say(str(error), err=True)
         except Exception:  # an error in our code: show all of it, and let git stop
             click.echo(traceback.format_exc(), err=True)
         sys.exit(_STOP + 3)
@@ -54,7 +55,8 @@ def command(skip_broken: bool, pytest_args: tuple[str, ...]) -> None:
     """
     from curator_bench.hunting import junit
     from curator_bench.hunting.bisect_codes import code_of
-    from curator_bench.hunting.children import Stopped, environment, run, stoppable
+    from curator_bench.hunting.children import Stopped, pytest_environment, run, stoppable
+    from curator_bench.values import Hunt
 
     if not pytest_args:
         raise click.UsageError("name what to run: curator-bench bisect-step -- benchmarks -k NAME")
@@ -62,7 +64,7 @@ def command(skip_broken: bool, pytest_args: tuple[str, ...]) -> None:
         with stoppable(), tempfile.TemporaryDirectory(prefix="curator-bench-") as folder:
             file = Path(folder, "junit.xml")
             words = [sys.executable, "-m", "pytest", *pytest_args, f"--junitxml={file}", "--bench-inconclusive=pass"]
-            ended = run(words, env=environment(), cwd=Path.cwd())
+            ended = run(words, env=pytest_environment(Hunt.BISECT_STEP), cwd=Path.cwd())
             code, why = code_of(junit.read(file, ended), skip_broken=skip_broken)
     except Stopped as stopped:
         code, why = stopped.exit_code, str(stopped)

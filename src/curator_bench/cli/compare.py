@@ -68,9 +68,10 @@ def command(
         raise BenchError("\n".join([nothing, *left_out]))
     rows.sort(key=lambda row: _place(row, sides))
     if as_json:
-        click.echo(json_text([_document(row) for row in rows]), nl=False)
+        click.echo(json_text([_document(row, sides) for row in rows]), nl=False)
     else:
-        below = [*judgements.notes([(_name(row), row.judgement) for row in rows]), *left_out]
+        limit = [judgements.limit_line(min_effect)] if any(row.judgement.word for row in rows) else []
+        below = [*judgements.notes([(_name(row), row.judgement) for row in rows]), *limit, *left_out]
         _print(a, b, rows, below, as_markdown=as_markdown)
     if fail and any(row.judgement.says == "regression" for row in rows):
         sys.exit(1)
@@ -96,8 +97,8 @@ def _sides(a: str, b: str, database: str, metric: str | None) -> Sides:
         after, _, declared_there, required_there = _side(b, database, metric)
         return Sides(before, after, history, {**declared, **declared_there}, {**required, **required_there})
     with reading(database) as opened, opened.reading() as connection:
-        everything, declared, required = _known(connection, metric)
         in_a, in_b = (set(sessions_meant(connection, named)) for named in (a, b))
+        everything, declared, required = _known(connection, metric, in_a | in_b)
     if in_a <= in_b:
         raise BenchError(f"every session of {a} is also one of {b}: there is nothing to compare")
     others = of_other_sessions(everything, in_b, in_a)
@@ -109,17 +110,19 @@ def _side(named: str, database: str, metric: str | None) -> tuple[Measured, Meas
     from curator_bench.store.measured import only, sessions_meant
 
     with reading(named if _is_database(named) else database) as opened, opened.reading() as connection:
-        everything, declared, required = _known(connection, metric)
-        if _is_database(named):
-            return everything, everything, declared, required
-        return only(everything, set(sessions_meant(connection, named))), everything, declared, required
+        chosen = set[int]() if _is_database(named) else set(sessions_meant(connection, named))
+        everything, declared, required = _known(connection, metric, chosen)
+        return only(everything, chosen) if chosen else everything, everything, declared, required
 
 
-def _known(connection: Connection, metric: str | None) -> tuple[Measured, Declared, Required]:
+def _known(connection: Connection, metric: str | None, chosen: set[int]) -> tuple[Measured, Declared, Required]:
+    """Return the measurements of the history and of the chosen sessions, and what requirements declare and name."""
     from curator_bench.store.all_series import declared_directions, required_metrics
-    from curator_bench.store.measured import measured
+    from curator_bench.store.measured import measured, without_history
 
-    return measured(connection, metric), declared_directions(connection), required_metrics(connection)
+    also = without_history(connection, chosen)
+    declared, required = declared_directions(connection, also), required_metrics(connection, also)
+    return measured(connection, metric, also), declared, required
 
 
 def _is_database(named: str) -> bool:
@@ -183,12 +186,13 @@ def _line(cells: Sequence[str]) -> str:
     return f"| {' | '.join(map(markdown_cell, cells))} |"
 
 
-def _document(row: Compared) -> dict[str, Any]:
+def _document(row: Compared, sides: Sides) -> dict[str, Any]:
     return {
         "entry": row.measure.name,
         "path": row.measure.path,
         "machine": row.machine_id,
         "metric": row.measure.metric,
+        "required": sides.is_required(row.measure),
         "runs": list(row.runs),
         **judgements.document(row.judgement),
     }

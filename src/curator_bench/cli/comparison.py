@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
 
 from curator_bench.metric_names import is_secondary
-from curator_bench.store.measured import Kind, Measure, Measured, Values
+from curator_bench.store.measured import Kind, Measure, Measured
 from curator_bench.verdict.cases import Rules
 from curator_bench.verdict.comparable import Origin, difference
 from curator_bench.verdict.direction import Better, better_of
@@ -33,6 +33,8 @@ class Sides:
     history: Measured
     declared: Declared
     required: Required
+    identities: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """What makes each series what it is, for messages."""
 
     def direction(self, measure: Measure, better: str | None) -> Better | None:
         return better_of(measure.metric, self.declared.get(measure), better)
@@ -78,7 +80,7 @@ def compare_sides(sides: Sides, better: str | None, min_effect: float) -> list[C
         rules = Rules(sides.direction(measure, better), min_effect)
         if rules.better is None:
             continue
-        kinds, reasons = _kinds(measure, sides.before[measure], sides.after[measure])
+        kinds, reasons = _kinds(measure, sides)
         unlike += [Compared(measure, machine, (0, 0), _not_comparable(why)) for machine, why in reasons.items()]
         for kind in kinds:
             a, b, known = (_values(side, measure, kind) for side in (sides.before, sides.after, sides.history))
@@ -108,30 +110,33 @@ def _machines(kinds: Collection[Kind]) -> set[str]:
     return {kind.machine_id or "(unknown)" for kind in kinds}
 
 
-def _kinds(
-    measure: Measure, before: Mapping[Kind, Values], after: Mapping[Kind, Values]
-) -> tuple[list[Kind], dict[str | None, str]]:
+def _kinds(measure: Measure, sides: Sides) -> tuple[list[Kind], dict[str | None, str]]:
     """Return the kind of run to compare for each machine of both sides, and the reasons for machines without one."""
+    before, after = sides.before[measure], sides.after[measure]
     by_machine: dict[str | None, list[Kind]] = defaultdict(list)
     for kind in after:
         by_machine[kind.machine_id].append(kind)
     there = {kind.machine_id for kind in before}
     shared = [machine for machine in by_machine if machine in there]
     if not shared:
-        return [], {None: _why_unlike(measure, before, next(iter(after)))}
+        return [], {None: _why_unlike(measure, sides, next(iter(after)))}
     found, reasons = [], {}
     for machine in shared:
         common = [kind for kind in by_machine[machine] if kind in before]
         if common:
             found.append(max(common, key=lambda kind: len(after[kind].values)))
         else:
-            reasons[machine] = _why_unlike(measure, before, by_machine[machine][-1])
+            reasons[machine] = _why_unlike(measure, sides, by_machine[machine][-1])
     return found, reasons
 
 
-def _why_unlike(measure: Measure, before: Mapping[Kind, Values], kind: Kind) -> str:
+def _why_unlike(measure: Measure, sides: Sides, kind: Kind) -> str:
+    before = sides.before[measure]
     other = next((one for one in before if one.machine_id == kind.machine_id), next(iter(before)))
-    origins = (Origin(measure.name, one.definition_hash, one.machine_id) for one in (kind, other))
+    origins = (
+        Origin(measure.name, one.series_hash, one.machine_id, sides.identities.get(one.series_hash or "", {}))
+        for one in (kind, other)
+    )
     return f"not comparable because {difference(*origins)}"
 
 

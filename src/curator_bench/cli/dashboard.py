@@ -137,7 +137,8 @@ class RecordedHistory:
 
     def runs_of_last_session(self) -> Sequence[tuple[SiteEntry, RunFacts]]:
         """Return the last session's runs in the order they began."""
-        runs = queries.runs_of(self._connection, self._past[-1])
+        session = self._past[-1]
+        runs = [run for run in queries.runs_of(self._connection, session) if session.hunt or not run.hunt]
         return [(SiteEntry(run.entry.name, run.entry.path), self._run(run)) for run in runs]
 
     def directions(self, entry: SiteEntry, metrics: Sequence[str]) -> Directions:
@@ -199,6 +200,7 @@ def _series(one: JudgedSeries) -> SeriesFacts:
         noise=newest.noise,
         visible=newest.visible,
         limit=one.limit,
+        is_gated=one.is_gated,
         is_blind=one.is_blind,
         levels=levels,
     )

@@ -9,6 +9,7 @@ from math import prod
 from pathlib import Path
 
 from curator_bench.cli import tables
+from curator_bench.files.json_files import read_object
 from curator_bench.matrix import Definitions
 from curator_bench.report.session_runs import RESULTS, read_run, why_broken
 from curator_bench.values import Entry, Matrix, RunRecord, Verdict
@@ -21,9 +22,12 @@ _MOST_CHANGES = 20
 
 
 def newest_session(results: Path, matrix: Matrix) -> Path | None:
-    """Return the session folder in which an entry of this matrix began last."""
+    """Return the session folder in which an entry of this matrix began last, without bisects and A/B comparisons."""
+    from curator_bench.runner.joining import FILE_NAME, has_runs_for
+
     names = {entry.folder[0] for entry in matrix.entries}
-    sessions = [folder for folder in results.iterdir() if folder.is_dir()] if results.is_dir() else []
+    folders = [folder for folder in results.iterdir() if folder.is_dir()] if results.is_dir() else []
+    sessions = [folder for folder in folders if has_runs_for("", read_object(folder / FILE_NAME))]
     begun = [
         (folder.stat().st_mtime, session)
         for session in sessions

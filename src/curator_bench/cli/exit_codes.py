@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from curator_bench.cli import tables
 from curator_bench.errors import BenchError
 
 TROUBLE = 2
@@ -20,5 +21,5 @@ class QuestionCommand(click.Command):
         try:
             return super().invoke(ctx)
         except BenchError as error:
-            click.echo(str(error), err=True)
+            tables.say(str(error), err=True)
             sys.exit(TROUBLE)

@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -32,7 +33,7 @@ _LETTERS = 40
 _CSV = ("name", "path", "session", "started_at", "verdict", "attempt", "commit", "machine_id", "definition_hash")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _History:
     """The runs of one entry, oldest first."""
 
@@ -42,10 +43,12 @@ class _History:
     """The judgements of the newest runs, by metric."""
     first: Sequence[str] = ()
     """Metrics with requirements. They come first."""
+    gates: Mapping[str, float] = field(default_factory=dict)
+    """The limit of each metric that has a gate."""
 
     @property
     def kinds(self) -> Counter[tuple[str | None, str | None]]:
-        """The number of runs by machine and definition. Only runs of equal ones are compared."""
+        """The number of runs by machine and series. Only runs of equal ones are compared."""
         return Counter(_kind(run) for run in self.runs)
 
     @property
@@ -53,16 +56,34 @@ class _History:
         """The runs that are comparable with the newest one."""
         return [run for run in self.runs if _kind(run) == _kind(self.runs[-1])]
 
+    @cached_property
+    def marks(self) -> Mapping[str, str]:
+        """Notes on runs before which the definition changed, though not the series, by their uids."""
+        found, before = {}, dict[tuple[str | None, str | None], str | None]()
+        for run in self.runs:
+            kind = _kind(run)
+            if before.get(kind, run.content_hash) != run.content_hash:
+                found[run.uid] = "definition changed here"
+            before[kind] = run.content_hash
+        return found
+
 
 @click.command("history")
 @click.argument("entry", required=False)
 @db_option
 @click.option("--metric", help="only this metric, with each value")
 @click.option("--last", type=click.IntRange(1), help=f"number of runs (default: {_SHOWN} in tables, else all)")
+@click.option("--hunts", is_flag=True, help="the runs of bisects and A/B comparisons, which are no history")
 @click.option("--json", "as_json", is_flag=True, help="print JSON instead of tables")
 @click.option("--csv", "as_csv", is_flag=True, help="print CSV with a line per value")
 def command(
-    entry: str | None, database: str, metric: str | None, last: int | None, as_json: bool, as_csv: bool
+    entry: str | None,
+    database: str,
+    metric: str | None,
+    last: int | None,
+    hunts: bool,
+    as_json: bool,
+    as_csv: bool,
 ) -> None:
     """Print the recorded runs of ENTRY. Without ENTRY, list the entries.
 
@@ -72,9 +93,10 @@ def command(
         raise click.UsageError("name an ENTRY; `curator-bench history` lists them")
     with reading(database) as opened, opened.reading() as connection:
         if entry is None:
-            _print_entries(connection, last or _SHOWN, as_json=as_json)
+            _print_entries(connection, last or _SHOWN, hunts=hunts, as_json=as_json)
             return
-        found = _find(connection, entry, metric, None if (as_json or as_csv) and last is None else last or _SHOWN)
+        most = None if (as_json or as_csv) and last is None else last or _SHOWN
+        found = _find(connection, entry, metric, most, hunts=hunts)
     if as_json:
         click.echo(json_text(_document(found)), nl=False)
     elif as_csv:
@@ -85,30 +107,37 @@ def command(
             _print(one, metric)
 
 
-def _find(connection: Connection, named: str, metric: str | None, last: int | None) -> list[_History]:
+def _find(connection: Connection, named: str, metric: str | None, last: int | None, *, hunts: bool) -> list[_History]:
     from curator_bench.cli.newest import newest_judgements
     from curator_bench.store import queries
-    from curator_bench.store.all_series import required_metrics
+    from curator_bench.store.all_series import gate_limits, required_metrics
 
-    entries = queries.find_entries(connection, named)
-    required = required_metrics(connection)
+    entries = queries.find_entries(connection, named, hunts=hunts)
+    required, limits = required_metrics(connection), gate_limits(connection)
     found = [
         _History(
             entry,
-            queries.history(connection, entry, last, metric),
-            newest_judgements(connection, entry),
+            queries.history(connection, entry, last, metric, hunts=hunts),
+            {} if hunts else newest_judgements(connection, entry),
             required.get((entry.name, entry.path), ()),
+            {
+                metric: limit
+                for (name, path, metric), limit in limits.items()
+                if (name, path) == (entry.name, entry.path)
+            },
         )
         for entry in entries
     ]
     if metric is not None and not any(run.metrics for one in found for run in one.runs):
-        names = queries.metric_names(connection, entries)
+        names = queries.metric_names(connection, entries, hunts=hunts)
         few = "" if metric not in names else f" in the last {last} runs"
         raise BenchError(f"{named} has no metric {metric!r}{few}{queries.nearest(metric, names)}")
     return found
 
 
 def _print(found: _History, metric: str | None) -> None:
+    from curator_bench.verdict.cases import MIN_EFFECT
+
     newest = found.runs[-1]
     tables.say(f"{tables.printable(found.entry.name)}  {tables.printable(found.entry.path)}".rstrip())
     for line in _warnings(found):
@@ -128,6 +157,12 @@ def _print(found: _History, metric: str | None) -> None:
         open_ones = [(name, judged) for name in names if (judged := found.judged.get(name)) and judged.decides]
         for line in judgements.notes(open_ones):
             tables.say(line)
+        gated = {
+            name: limit for name, limit in found.gates.items() if (judged := found.judged.get(name)) and judged.word
+        }
+        if gated:
+            limits = ", ".join(f"{name} {tables.share(limit)}" for name, limit in gated.items())
+            tables.say(f"{judgements.limit_line(MIN_EFFECT)}: {limits}")
 
 
 def _print_values(found: _History, metric: str) -> None:
@@ -155,28 +190,29 @@ def _print_values(found: _History, metric: str) -> None:
             f"\n{metric}  {tables.sparkline(figures[-_LETTERS:])}  median {tables.number(statistics.median(figures))}"
         )
     if (judgement := found.judged.get(metric)) is not None:
-        why = [] if judgement.word else [judgement.reason]
         sees = [judgements.sight(judgement)] if judgement.visible is not None else []
-        told = "; ".join(filter(None, [*why, judgement.decides, *sees]))
+        told = "; ".join(filter(None, [judgement.reason, judgement.decides, *sees]))
         tables.say(f"newest runs: {judgement.says}{f' ({told})' if told else ''}")
 
 
 def _warnings(found: _History) -> Iterator[str]:
     """Yield a warning if not all runs are comparable."""
-    machines, definitions = ({kind[place] for kind in found.kinds} for place in (0, 1))
-    if len(machines) > 1 or len(definitions) > 1:
-        kinds = f"{tables.how_many(len(machines), 'machine')} and {tables.how_many(len(definitions), 'definition')}"
+    machines, series = ({kind[place] for kind in found.kinds} for place in (0, 1))
+    if len(machines) > 1 or len(series) > 1:
+        kinds = f"{tables.how_many(len(machines), 'machine')} and {tables.how_many(len(series), 'series', 'series')}"
         alike = f"the {tables.how_many(len(found.alike), 'run')} that can be compared with the newest"
         yield f"these runs are from {kinds}; changes and medians are of {alike}"
 
 
 def _kind_titles(found: _History) -> list[str]:
-    machines, definitions = ({kind[place] for kind in found.kinds} for place in (0, 1))
-    return [*(["MACHINE"] if len(machines) > 1 else []), *(["DEFINITION"] if len(definitions) > 1 else [])]
+    machines, series = ({kind[place] for kind in found.kinds} for place in (0, 1))
+    several = [*(["MACHINE"] if len(machines) > 1 else []), *(["SERIES"] if len(series) > 1 else [])]
+    return [*several, *(["NOTE"] if found.marks else [])]
 
 
 def _kind_cells(found: _History, run: PastRun) -> list[str]:
-    cells = {"MACHINE": run.machine_id or "", "DEFINITION": (run.definition_hash or "")[:8]}
+    series, note = (run.series_hash or "")[:8], found.marks.get(run.uid, "")
+    cells = {"MACHINE": run.machine_id or "", "SERIES": series, "NOTE": note}
     return [cells[title] for title in _kind_titles(found)]
 
 
@@ -213,11 +249,11 @@ def _figure(run: PastRun, metric: str) -> float | None:
 
 
 def _change(before: float | None, now: float | None) -> str:
-    return f"{(now - before) / abs(before):+.1%}" if before and now is not None else ""
+    return tables.change((now - before) / abs(before)) if before and now is not None else ""
 
 
 def _kind(run: PastRun) -> tuple[str | None, str | None]:
-    return run.machine_id, run.definition_hash
+    return run.machine_id, run.series_hash
 
 
 def _print_csv(found: Sequence[_History]) -> None:
@@ -245,17 +281,17 @@ def _document(found: Sequence[_History]) -> dict[str, Any]:
     return {"schema_version": 1, "entries": entries}
 
 
-def _print_entries(connection: Connection, last: int, *, as_json: bool) -> None:
+def _print_entries(connection: Connection, last: int, *, hunts: bool, as_json: bool) -> None:
     from curator_bench.store import queries
 
-    known = queries.known_entries(connection)
+    known = queries.known_entries(connection, hunts=hunts)
     if as_json:
         entries = [{**_key(one.key), "runs": one.runs, "latest": one.latest} for one in known]
         click.echo(json_text({"schema_version": 1, "entries": entries}), nl=False)
         return
     rows = []
     for one in known:
-        runs = queries.latest_runs(connection, one.key, last)
+        runs = queries.latest_runs(connection, one.key, last, hunts=hunts)
         durations = [run.measured_s for run in runs if run.measured_s is not None]
         latest = (tables.time(one.latest), runs[-1].verdict, tables.seconds(runs[-1].measured_s))
         rows.append((one.key.name, one.key.path, f"{one.runs:,}", *latest, tables.sparkline(durations[-_LETTERS:])))

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from curator_bench.cli import tables
 from curator_bench.cli.remote_files import Stored
-from curator_bench.cli.tables import how_many
 from curator_bench.errors import BenchError, Mistake
 
 if TYPE_CHECKING:
@@ -46,12 +46,12 @@ def found_in_store(stored: Stored) -> Iterator[Found]:
 
 
 def counts_line(added: int, completed: int, known: int) -> str:
-    return f"{how_many(added, 'run')} added, {completed:,} completed, {known:,} there already"
+    return f"{tables.how_many(added, 'run')} added, {completed:,} completed, {known:,} there already"
 
 
 def print_mistakes(mistakes: Sequence[Mistake]) -> None:
     for mistake in mistakes[:_MISTAKES_SHOWN]:
-        click.echo(str(mistake), err=True)
+        tables.say(str(mistake), err=True)
     if len(mistakes) > _MISTAKES_SHOWN:
         click.echo(f"… and {len(mistakes) - _MISTAKES_SHOWN:,} more", err=True)
 
@@ -59,7 +59,7 @@ def print_mistakes(mistakes: Sequence[Mistake]) -> None:
 def raise_for_mistakes(mistakes: Sequence[Mistake]) -> None:
     """Raise BenchError if there were mistakes. They were printed before."""
     if mistakes:
-        raise BenchError(f"{how_many(len(mistakes), 'mistake')}; the correct lines were imported")
+        raise BenchError(f"{tables.how_many(len(mistakes), 'mistake')}; the correct lines were imported")
 
 
 @contextmanager

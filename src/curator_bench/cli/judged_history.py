@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from curator_bench.cli.findings import RecordedFinding, changed_subjects, recorded_findings
+from curator_bench.cli.left_out import LeftOut, left_out
 from curator_bench.metric_names import is_secondary
 from curator_bench.provenance.git import tags
 from curator_bench.store.acceptances import Accepted, acceptances
 from curator_bench.store.all_series import (
+    Group,
     RunPlace,
     Series,
     all_series,
@@ -22,15 +25,17 @@ from curator_bench.store.all_series import (
     declared_directions,
     gate_limits,
     places_of,
+    required_metrics,
     subject_commits,
 )
+from curator_bench.store.commit_order import commit_order
 from curator_bench.store.queries import EntryKey
 from curator_bench.verdict.cases import MIN_EFFECT, Rules
 from curator_bench.verdict.direction import Better, better_of
 from curator_bench.verdict.drifting import History, drifts
 from curator_bench.verdict.hunting import State, state_of
 from curator_bench.verdict.judgement import Course, Drift, Judgement, Mark, Step
-from curator_bench.verdict.judging import courses
+from curator_bench.verdict.judging import NOTHING_BESIDE, Beside, courses
 from curator_bench.verdict.marks import Release, day_of, marks_of
 
 if TYPE_CHECKING:
@@ -38,6 +43,8 @@ if TYPE_CHECKING:
 
 MUST_SEE = 0.10
 """The change that a metric without a gate should be able to show. A metric that would miss it is blind."""
+_LATER_NAMES = 10
+"""A finding was named after a run that is at most so much later than the first that is certainly after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +77,15 @@ class RecordedStep:
     first: RunPlace
     newest: RunPlace
     """The last run of the series."""
-    subjects: Sequence[tuple[str, str, str]] = ()
+    last_before: RunPlace
+    """The last run that is certainly before it."""
+    first_after: RunPlace
+    """The first run that is certainly after it."""
+    is_required: bool
+    """True if a requirement names the metric."""
+    beginnings: tuple[str, ...]
+    """Commits and starts of the runs it may begin with, and of a few later ones."""
+    subjects: tuple[tuple[str, str, str], ...] = ()
     """Packages under test that changed with it: name, commit or version before and after."""
 
 
@@ -104,6 +119,7 @@ class JudgedSeries:
     course: Course
     limit: float
     """The change it should be able to show: that of its gate, or the default."""
+    is_gated: bool
 
     @property
     def newest(self) -> Judgement:
@@ -119,10 +135,14 @@ class JudgedHistory:
     """The judgement of a whole database, oldest first."""
 
     steps: Sequence[RecordedStep]
+    findings: Sequence[RecordedFinding]
+    """The same steps by their cause."""
     drifts: Sequence[RecordedDrift]
     series: Sequence[JudgedSeries]
     without_direction: Collection[str] = ()
     """Metrics that are not judged because their better direction is unknown."""
+    left_out: Sequence[LeftOut] = ()
+    """Runs of ended series. Of these, only regressions that are still open are judged."""
 
     @property
     def ended(self) -> list[Series]:
@@ -130,29 +150,39 @@ class JudgedHistory:
         return [one.series for one in self.series if one.series.runs_without]
 
 
-def judge_history(connection: Connection, query: Query) -> JudgedHistory:
-    """Judge every series of the database."""
-    asked, unknown = _asked(connection, query)
+def judge_history(
+    connection: Connection, query: Query, among: Collection[Group] | None = None, beside: Beside = NOTHING_BESIDE
+) -> JudgedHistory:
+    """Judge every series of the database, or of these groups; `beside` is what the others were judged to be."""
+    asked, unknown = _asked(connection, query, among)
     histories = [History(one.values, rules) for one, rules, _ in asked]
-    found = courses(histories)
+    found = courses(histories, beside=beside)
     judged = [
-        JudgedSeries(one, rules.better, course, limit)
-        for (one, rules, limit), course in zip(asked, found, strict=True)
-        if rules.better is not None
+        JudgedSeries(one, rules.better, course, query.must_see if gate is None else gate, is_gated=gate is not None)
+        for (one, rules, gate), course in zip(asked, found, strict=True)
+        if rules.better is not None and one.is_newest
     ]
     closed = _acceptances(connection)
-    pairs = [(one, rules, course.steps) for (one, rules, _), course in zip(asked, found, strict=True) if course.steps]
-    steps = sorted(_placed(connection, pairs, closed), key=lambda one: (one.first.start, one.entry, one.metric))
-    crept = _drifts(connection, histories, [one for one, *_ in asked], closed, query)
+    stepped = [(one, rules, course.steps) for (one, rules, _), course in zip(asked, found, strict=True) if course.steps]
+    known = _known(connection, [(one, steps) for one, _, steps in stepped], closed)
+    recorded = (step for one in stepped for step in _recorded_steps(*one, known))
+    steps = sorted(recorded, key=lambda one: (one.first.start, one.entry, one.metric))
+    orders = commit_order(connection, {place.commit for place in known.places.values()})
+    causes = recorded_findings(steps, orders, known.subjects)
+    newest = [(history, one) for history, (one, *_) in zip(histories, asked, strict=True) if one.is_newest]
+    crept = _drifts(connection, newest, closed, query)
     if query.since is not None:
         steps = [one for one in steps if one.first.start >= query.since]
+        causes = [one for one in causes if any(step.first.start >= query.since for step in one.steps)]
         crept = [one for one in crept if one.newest >= query.since]
-    return JudgedHistory(steps, crept, judged, unknown)
+    return JudgedHistory(steps, causes, crept, judged, unknown, left_out(connection, [one for one, *_ in asked]))
 
 
-def _asked(connection: Connection, query: Query) -> tuple[list[tuple[Series, Rules, float]], set[str]]:
-    """Return the directed series with their rules and limits, and the names of metrics without a direction."""
-    every = all_series(connection, query.metric, query.branch)
+def _asked(
+    connection: Connection, query: Query, among: Collection[Group] | None
+) -> tuple[list[tuple[Series, Rules, float | None]], set[str]]:
+    """Return the directed series, each with its rules and its gate's limit, and the metrics without a direction."""
+    every = all_series(connection, query.metric, query.branch, among)
     declared, limits = declared_directions(connection), gate_limits(connection)
     measured: dict[EntryKey, set[str]] = defaultdict(set)
     for one in every:
@@ -165,7 +195,7 @@ def _asked(connection: Connection, query: Query) -> tuple[list[tuple[Series, Rul
         if better is None:
             unknown.add(one.metric)
         else:
-            asked.append((one, Rules(better, query.min_effect), limits.get(_key(one), query.must_see)))
+            asked.append((one, Rules(better, query.min_effect), limits.get(_key(one))))
     return asked, unknown
 
 
@@ -184,18 +214,18 @@ def _acceptances(connection: Connection) -> _Closed:
 
 
 def _drifts(
-    connection: Connection, histories: Sequence[History], series: Sequence[Series], closed: _Closed, query: Query
+    connection: Connection, judged: Sequence[tuple[History, Series]], closed: _Closed, query: Query
 ) -> list[RecordedDrift]:
     """Return the drift of each series since its last accepted level, or over all its runs."""
     commits = commits_of(connection)
     releases = [Release(tag.name, tag.commit, tag.time) for tag in tags(query.repo or Path())]
-    firsts = [_first_run(one, closed.get(_key(one), ())) for one in series]
+    firsts = [_first_run(one, closed.get(_key(one), ())) for _, one in judged]
     asked = [
         (replace(history, values=history.values[first:]), _marks(one, first, commits, releases))
-        for history, one, first in zip(histories, series, firsts, strict=True)
+        for (history, one), first in zip(judged, firsts, strict=True)
     ]
-    found = zip(series, firsts, drifts(asked, least=query.min_effect), strict=True)
-    return [_recorded(one, first, drift) for one, first, drift in found if drift is not None]
+    found = zip(judged, firsts, drifts(asked, least=query.min_effect), strict=True)
+    return [_recorded(one, first, drift) for (_, one), first, drift in found if drift is not None]
 
 
 def _first_run(one: Series, accepted: Sequence[Accepted]) -> int:
@@ -223,28 +253,57 @@ def _moment(seconds: float) -> datetime:
     return datetime.fromtimestamp(float(seconds), UTC)
 
 
-def _around(step: Step) -> tuple[int, int]:
-    """Return the last run before the step, and its first."""
-    return step.began - 1, step.began
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What steps are told with."""
+
+    places: Mapping[int, RunPlace]
+    """By run id."""
+    commits: Mapping[int, str]
+    subjects: Mapping[int, dict[str, str]]
+    required: Mapping[tuple[str, str], Sequence[str]]
+    closed: _Closed
 
 
-def _placed(
-    connection: Connection, pairs: Sequence[tuple[Series, Rules, Sequence[Step]]], closed: _Closed
-) -> Iterator[RecordedStep]:
-    """Yield every step with the runs around it and its state."""
-    wanted = {int(one.runs[at]) for one, _, steps in pairs for step in steps for at in _around(step)}
-    places = places_of(connection, wanted | {int(one.runs[-1]) for one, _, _ in pairs})
+def _around(step: Step) -> tuple[int, ...]:
+    """Return the last run before the step and its first, most likely and certainly."""
+    return step.began - 1, step.began, step.last_before, step.first_after
+
+
+def _known(connection: Connection, asked: Sequence[tuple[Series, Sequence[Step]]], closed: _Closed) -> _Known:
+    wanted = {int(one.runs[at]) for one, steps in asked for step in steps for at in _around(step)}
+    places = places_of(connection, wanted | {int(one.runs[-1]) for one, _ in asked})
     subjects = subject_commits(connection, {places[run].session_id for run in wanted})
-    for one, rules, steps in pairs:
-        for number, step in enumerate(steps):
-            before, first = (places[int(one.runs[at])] for at in _around(step))
-            is_accepted = any(first.start <= known.until for known in closed.get(_key(one), ()))
-            state = state_of(step, steps[number + 1 :], rules, accepted=is_accepted)
-            changed = _changed(subjects.get(before.session_id, {}), subjects.get(first.session_id, {}))
-            newest = places[int(one.runs[-1])]
-            yield RecordedStep(one.entry, one.metric, one.machine_id, step, state, before, first, newest, changed)
+    return _Known(places, commits_of(connection), subjects, required_metrics(connection), closed)
 
 
-def _changed(before: dict[str, str], since: dict[str, str]) -> list[tuple[str, str, str]]:
-    both = sorted(before.keys() & since.keys())
-    return [(name, before[name], since[name]) for name in both if before[name] != since[name]]
+def _recorded_steps(one: Series, rules: Rules, steps: Sequence[Step], known: _Known) -> Iterator[RecordedStep]:
+    """Yield the steps of a series with the runs around them and their states."""
+    required = known.required.get((one.entry.name, one.entry.path), ())
+    for number, step in enumerate(steps):
+        before, first, last_before, first_after = (known.places[int(one.runs[at])] for at in _around(step))
+        is_accepted = any(first.start <= accepted.until for accepted in known.closed.get(_key(one), ()))
+        state = state_of(step, steps[number + 1 :], rules, accepted=is_accepted)
+        if not one.is_newest and state is not State.OPEN:
+            continue
+        yield RecordedStep(
+            entry=one.entry,
+            metric=one.metric,
+            machine_id=one.machine_id,
+            step=step,
+            state=state,
+            before=before,
+            first=first,
+            newest=known.places[int(one.runs[-1])],
+            last_before=last_before,
+            first_after=first_after,
+            is_required=one.metric in required,
+            beginnings=_beginnings(one, step, known.commits),
+            subjects=changed_subjects(known.subjects, before, first),
+        )
+
+
+def _beginnings(one: Series, step: Step, commits: Mapping[int, str]) -> tuple[str, ...]:
+    runs = slice(step.last_before + 1, step.first_after + 1 + _LATER_NAMES)
+    found = [commits[session] for session in one.sessions[runs].tolist() if session in commits]
+    return (*found, *(_moment(start).isoformat() for start in one.starts[runs]))

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from curator_bench.cli import tables
+from curator_bench.words import multiple_at_least
 
 if TYPE_CHECKING:
     from curator_bench.verdict.judgement import Judgement
@@ -22,14 +23,21 @@ def place_of(says: str) -> int:
 
 def visible(one: Judgement) -> str:
     """Return the smallest change that would have been detected, as a table cell."""
-    return tables.NOTHING if one.visible is None else tables.share(float(f"{one.visible:.2g}"))
+    if one.visible is None:
+        return tables.NOTHING
+    return multiple_at_least(one.visible) or tables.share(float(f"{one.visible:.2g}"))
 
 
 def sight(one: Judgement) -> str:
-    """Return text such as `noise of 9% and 6 runs: changes below 34% cannot be seen`."""
+    """Return text such as `noise of 9% and 6 runs: changes below 34% cannot be seen`, or `…below ×12 cannot…`."""
     runs = tables.how_many(one.history, "run")
     noise = "" if one.noise is None else f"noise of {tables.share(float(f'{one.noise:.2g}'))} and "
     return f"{noise}{runs}: changes below {visible(one)} cannot be seen"
+
+
+def limit_line(limit: float) -> str:
+    """Say by which limit verdicts were judged, as gates have limits of their own."""
+    return f"VERDICT is about changes of {tables.share(limit)} or more; gates judge by their own limits"
 
 
 def document(one: Judgement) -> dict[str, Any]:

@@ -27,8 +27,8 @@ def newest_judgements(connection: Connection, entry: EntryKey) -> Mapping[str, J
     runs = [run for run in history(connection, entry) if run.verdict in MEASURED]
     if not runs:
         return {}
-    kind = runs[-1].machine_id, runs[-1].definition_hash or None
-    alike = [run.metrics for run in runs if (run.machine_id, run.definition_hash or None) == kind]
+    kind = runs[-1].machine_id, runs[-1].series_hash
+    alike = [run.metrics for run in runs if (run.machine_id, run.series_hash) == kind]
     declared = declared_directions(connection)
     directions = {
         name: better_of(name, declared.get((entry.name, entry.path, name)))

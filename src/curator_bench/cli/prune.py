@@ -54,7 +54,8 @@ def _agrees(found: Prunable, before: datetime) -> bool:
 
 def _said(found: Prunable, before: datetime) -> str:
     runs, entries = tables.how_many(found.runs, "run"), tables.how_many(found.entries, "entry", "entries")
-    return f"{runs} of {entries} from {_day(found.oldest or before)} to {_day(before)}"
+    hunted = f" ({found.hunted:,} of bisects or A/B comparisons)" if found.hunted else ""
+    return f"{runs}{hunted} of {entries} from {_day(found.oldest or before)} to {_day(before)}"
 
 
 def _day(moment: datetime) -> str:

@@ -6,20 +6,22 @@ import sys
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from curator_bench.cli import judgements, tables
 from curator_bench.cli.databases import db_option, reading
 from curator_bench.cli.exit_codes import QuestionCommand
+from curator_bench.cli.finding_blocks import print_finding, series_name
 from curator_bench.cli.parameters import Moment, Share, min_effect_option
 from curator_bench.files.codec import json_text
 
 if TYPE_CHECKING:
-    from curator_bench.cli.judged_history import JudgedHistory, JudgedSeries, RecordedDrift, RecordedStep
+    from curator_bench.cli.findings import RecordedFinding
+    from curator_bench.cli.judged_history import JudgedHistory, JudgedSeries, RecordedDrift
+    from curator_bench.cli.left_out import LeftOut
 
-_COMMITS_SHOWN = 20
 _NAMED = 5
 
 
@@ -58,64 +60,31 @@ def command(
     runs are as good as before, or `curator-bench accept` closes it. Drift does not change the exit code; the gate
     `max_drift` fails for it.
     """
+    from curator_bench.cli.finding_changes import changes_of
+    from curator_bench.cli.finding_documents import drift_document, step_documents
     from curator_bench.cli.judged_history import Query, judge_history
     from curator_bench.verdict.hunting import State
 
     query = Query(metric, since, better, min_effect, branch, must_see, repo)
     with reading(database) as opened, opened.reading() as connection:
         found = judge_history(connection, query)
-    shown = [one for one in found.steps if everything or one.state is not State.ACCEPTED]
+        shown = [one for one in found.findings if everything or one.state is not State.ACCEPTED]
+        changes = changes_of(connection, shown)
     if as_json:
+        steps = [one for one in found.steps if everything or one.state is not State.ACCEPTED]
         drifts = found.drifts if with_drift else ()
-        click.echo(json_text([*map(_document, shown), *map(_drift_document, drifts)]), nl=False)
+        documents = [*step_documents(steps, found.findings, changes, repo), *map(drift_document, drifts)]
+        click.echo(json_text(documents), nl=False)
     else:
-        _print(found, shown, repo, named=None if everything else _NAMED)
+        for finding in shown:
+            print_finding(finding, changes[finding.name], repo, everything=everything)
+            tables.say("")
+        _print(found, shown, named=None if everything else _NAMED)
     if any(one.state is State.OPEN for one in shown):
         sys.exit(1)
 
 
-def _document(one: RecordedStep) -> dict[str, Any]:
-    step, first = one.step, one.first
-    since = {"session": first.session, "commit": first.commit, "time": first.start.isoformat()}
-    return {
-        "entry": one.entry.name,
-        "path": one.entry.path,
-        "metric": one.metric,
-        "machine": one.machine_id,
-        "kind": str(step.word),
-        "state": None if one.state is None else str(one.state),
-        "change": step.change,
-        "interval": list(step.interval),
-        "before": step.before,
-        "after": step.after,
-        "since": since,
-    }
-
-
-def _drift_document(one: RecordedDrift) -> dict[str, Any]:
-    drift = one.drift
-    return {
-        "entry": one.entry.name,
-        "path": one.entry.path,
-        "metric": one.metric,
-        "machine": one.machine_id,
-        "kind": "drift",
-        "state": "open",
-        "change": drift.change,
-        "interval": list(drift.interval),
-        "before": drift.before,
-        "after": drift.after,
-        "since": {"mark": one.since_text, "time": one.since.isoformat()},
-    }
-
-
-def _print(found: JudgedHistory, shown: Sequence[RecordedStep], repo: Path | None, *, named: int | None) -> None:
-    if shown:
-        _print_steps(shown)
-    for line in _ranges(shown, repo):
-        tables.say(line)
-    if shown:
-        tables.say("")
+def _print(found: JudgedHistory, shown: Sequence[RecordedFinding], *, named: int | None) -> None:
     for drift in found.drifts:
         tables.say(tables.printable(_drift_line(drift)))
     tables.say(f"{_counts(found, shown)} in {tables.how_many(len(found.series), 'series', 'series')}.")
@@ -126,20 +95,15 @@ def _print(found: JudgedHistory, shown: Sequence[RecordedStep], repo: Path | Non
     if found.ended:
         ended = [f"{one.entry.name} {one.metric} ({tables.how_many(one.runs_without, 'run')})" for one in found.ended]
         tables.say(f"Not comparable, as the newest runs measured no number: {_first_of(ended)}")
+    for line in _left_out(found.left_out, named):
+        tables.say(line)
     if found.without_direction:
         names = sorted(found.without_direction)
         tables.say(f"Not judged, as no name or `better` says which direction is good: {_first_of(names)}")
 
 
-def _print_steps(shown: Sequence[RecordedStep]) -> None:
-    machine = ["MACHINE"] if any(one.machine_id for one in shown) else []
-    changes = (">CHANGE", "95 % INTERVAL", ">BEFORE", ">AFTER")
-    heads = ("SINCE (UTC)", "ENTRY", "METRIC", *machine, *changes, "VERDICT", "STATE", "SESSION", "COMMIT")
-    tables.print_table(tables.columns(*heads), [_row(one, has_machine=bool(machine)) for one in shown])
-
-
-def _counts(found: JudgedHistory, shown: Sequence[RecordedStep]) -> str:
-    words = [str(one.step.word) for one in shown]
+def _counts(found: JudgedHistory, shown: Sequence[RecordedFinding]) -> str:
+    words = [str(one.word) for one in shown]
     counts = {word: words.count(word) for word in ("regression", "improvement")} | {"drift": len(found.drifts)}
     told = [tables.how_many(count, word) for word, count in counts.items()]
     young = sum(one.newest.says == "no history" for one in found.series)
@@ -147,73 +111,42 @@ def _counts(found: JudgedHistory, shown: Sequence[RecordedStep]) -> str:
 
 
 def _name(one: JudgedSeries) -> str:
-    return _named(one.series.entry.name, one.series.metric, one.series.machine_id)
-
-
-def _named(entry: str, metric: str, machine: str | None) -> str:
-    return f"{entry} {metric}{f' on {machine}' if machine else ''}"
+    return series_name(one.series.entry.name, one.series.metric, one.series.machine_id)
 
 
 def _drift_line(one: RecordedDrift) -> str:
     drift = one.drift
     levels = f"{tables.number(drift.before)} to {tables.number(drift.after)}"
     crept = f"has crept by {tables.change(drift.change)} since {one.since_text}"
-    name = _named(one.entry.name, one.metric, one.machine_id)
+    name = series_name(one.entry.name, one.metric, one.machine_id)
     return f"drift: {name} {crept} ({levels}, 95 % interval {tables.interval(drift.interval)})"
 
 
 def _blind(series: Sequence[JudgedSeries], named: int | None) -> Iterator[str]:
-    """Yield the metrics that would miss a change of their limit, the least sensitive first."""
-    found = sorted((one for one in series if one.is_blind), key=lambda one: -(one.newest.visible or 0))
+    """Yield the metrics that would miss a change of their limit, those with a gate and the least sensitive first."""
+    found = sorted(
+        (one for one in series if one.is_blind), key=lambda one: (not one.is_gated, -(one.newest.visible or 0))
+    )
     if not found:
         return
     yield f"Blind: {tables.how_many(len(found), 'metric')} would miss a change that matters."
     for one in found[:named]:
-        newest = one.newest
-        yield f"    {tables.printable(_name(one))}: {judgements.sight(newest)}; its limit is {tables.share(one.limit)}"
+        wanted = "the limit of its gate is" if one.is_gated else "--must-see is"
+        yield f"    {tables.printable(_name(one))}: {judgements.sight(one.newest)}; {wanted} {tables.share(one.limit)}"
+    if named is not None and len(found) > named:
+        yield f"    … and {len(found) - named} more (--all)"
+
+
+def _left_out(found: Sequence[LeftOut], named: int | None) -> Iterator[str]:
+    """Yield the runs of series that have ended, and why."""
+    if found:
+        runs = tables.how_many(sum(one.runs for one in found), "run")
+        yield f"Left out: {runs} from before something changed that makes it another benchmark."
+    for one in found[:named]:
+        yield f"    {tables.printable(one.text)}"
     if named is not None and len(found) > named:
         yield f"    … and {len(found) - named} more (--all)"
 
 
 def _first_of(names: Sequence[str]) -> str:
     return ", ".join([*names[:_NAMED], *(["…"] if len(names) > _NAMED else [])])
-
-
-def _row(one: RecordedStep, *, has_machine: bool) -> tuple[str, ...]:
-    step = one.step
-    return (
-        tables.time(one.first.start),
-        one.entry.name,
-        one.metric,
-        *([one.machine_id or ""] if has_machine else []),
-        tables.change(step.change),
-        tables.interval(step.interval),
-        tables.number(step.before),
-        tables.number(step.after),
-        str(step.word),
-        "" if one.state is None else str(one.state),
-        one.first.session,
-        tables.commit(one.first.commit),
-    )
-
-
-def _ranges(shown: Sequence[RecordedStep], repo: Path | None) -> Iterator[str]:
-    """Yield the commits between the last run before a regression and the first after it, each range once."""
-    from curator_bench.provenance.git import log_between
-    from curator_bench.verdict.hunting import State
-
-    seen = set()
-    for one in shown:
-        ranges = [("", one.before.commit or "", one.first.commit or ""), *one.subjects]
-        for subject, before, since in ranges:
-            if one.state is not State.OPEN or not before or before == since or (subject, before, since) in seen:
-                continue
-            seen.add((subject, before, since))
-            of = f" of {subject}" if subject else ""
-            what = f"{one.entry.name} {one.metric}: {before[:12]}..{since[:12]}{of}"
-            lines = log_between(repo or Path(), before, since)
-            lacks = f" ({repo} is no checkout that has them)" if repo and lines is None else ""
-            yield f"\n{tables.printable(what)}{lacks}"
-            yield from (f"    {tables.printable(line)}" for line in (lines or [])[:_COMMITS_SHOWN])
-            if lines and len(lines) > _COMMITS_SHOWN:
-                yield f"    … and {len(lines) - _COMMITS_SHOWN} more"

@@ -18,19 +18,24 @@ if TYPE_CHECKING:
 @click.command("sessions")
 @db_option
 @click.option("--last", type=click.IntRange(1), default=20, show_default=True, help="how many")
+@click.option("--hunts", is_flag=True, help="the sessions of bisects and A/B comparisons, which are no history")
 @click.option("--json", "as_json", is_flag=True, help="print JSON instead of a table")
-def command(database: str, last: int, as_json: bool) -> None:
+def command(database: str, last: int, hunts: bool, as_json: bool) -> None:
     """Print the newest sessions with their start, the verdicts of their runs, and their commit."""
     from curator_bench.store import queries
 
     with reading(database) as opened, opened.reading() as connection:
-        found = queries.sessions(connection, last)
+        found = queries.sessions(connection, last, hunts=hunts)
+        apart = 0 if hunts else queries.count_hunts(connection)
     if as_json:
         document = {"schema_version": 1, "sessions": [as_document(session) for session in found]}
         click.echo(json_text(document), nl=False)
         return
-    heads = tables.columns("SESSION", "STARTED (UTC)", ">RUNS", "VERDICTS", "COMMIT", "BRANCH", "REASON")
-    tables.print_table(heads, [_row(session) for session in found])
+    of = ["OF"] if hunts else []
+    heads = tables.columns("SESSION", *of, "STARTED (UTC)", ">RUNS", "VERDICTS", "COMMIT", "BRANCH", "REASON")
+    tables.print_table(heads, [_row(session, hunts=hunts) for session in found])
+    if apart:
+        tables.say(f"not listed: {tables.how_many(apart, 'session')} of bisects or A/B comparisons (--hunts)")
 
 
 def as_document(session: PastSession) -> dict[str, object]:
@@ -39,9 +44,10 @@ def as_document(session: PastSession) -> dict[str, object]:
     return fields
 
 
-def _row(session: PastSession) -> tuple[str, ...]:
+def _row(session: PastSession, *, hunts: bool) -> tuple[str, ...]:
     return (
         session.name,
+        *([session.hunt or ""] if hunts else []),
         tables.time(session.start),
         f"{sum(session.verdicts.values()):,}",
         tables.counts(session.verdicts.items()),

@@ -14,7 +14,7 @@ from curator_bench.cli import tables
 from curator_bench.cli.databases import db_option, reading
 from curator_bench.cli.sessions import as_document
 from curator_bench.files.codec import json_text
-from curator_bench.values import Subject
+from curator_bench.values import Hunt, Subject
 
 if TYPE_CHECKING:
     from curator_bench.store.queries import MissedRequirement, PastRun, PastSession
@@ -24,6 +24,13 @@ if TYPE_CHECKING:
 _BOUND_KEYS = ("metric", "bound", "limit", "actual", "met", "note")
 _GATES = {"max_regression": "regression", "max_drift": "drift"}
 """The verdict of a gate that is not met."""
+_HUNTS: Mapping[str, str] = {
+    Hunt.BISECT: "runs of a bisect",
+    Hunt.BISECT_STEP: "runs of bisect-step",
+    Hunt.GIT_BISECT: "runs while a git bisect was under way",
+    Hunt.AB: "runs of an A/B comparison",
+    Hunt.PROFILE: "runs with a profiler",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +69,16 @@ def command(session: str | None, database: str, as_json: bool) -> None:
         tables.say(line)
     tables.say("")
     heads = tables.columns("ENTRY", "VERDICT", "STARTED (UTC)", ">DURATION", "WHY")
-    tables.print_table(heads, [_row(run, found.missed[run.uid]) for run in found.runs])
+    tables.print_table(
+        heads, [_row(run, found.missed[run.uid], marks_hunt=not found.session.hunt) for run in found.runs]
+    )
 
 
 def _head(found: _Found) -> Iterator[str]:
     session = found.session
     yield f"session    {session.name}  ({session.uid})"
+    if session.hunt:
+        yield f"hunt       {_HUNTS.get(session.hunt, session.hunt)}; no history"
     yield f"verdicts   {tables.counts(session.verdicts.items()) or 'no runs'}"
     if session.results_directory:
         yield f"results    {session.results_directory}/{session.name}"
@@ -95,9 +106,10 @@ def _others(others: Sequence[PastSession]) -> Iterator[str]:
         yield f"           the newest of {len(others) + 1} with this name; others: {older}"
 
 
-def _row(run: PastRun, missed: Sequence[MissedRequirement]) -> tuple[str, ...]:
+def _row(run: PastRun, missed: Sequence[MissedRequirement], *, marks_hunt: bool) -> tuple[str, ...]:
     attempt = f" (attempt {run.attempt})" if run.attempt > 1 else ""
-    why = run.error or "; ".join(said(requirement) for requirement in missed)
+    told = [run.error] if run.error else [said(requirement) for requirement in missed]
+    why = "; ".join([*told, *([f"no history ({run.hunt})"] if run.hunt and marks_hunt else [])])
     return f"{run.entry.name}{attempt}", run.verdict, tables.time(run.start), tables.seconds(run.measured_s), why
 
 

@@ -11,6 +11,7 @@ from datetime import datetime
 import click
 
 from curator_bench.values import Scalar, Verdict
+from curator_bench.words import multiple, printable_lines
 
 NOTHING = "-"
 _STYLES = {str(Verdict.PASSED): "green", str(Verdict.SKIPPED): "yellow", "running": "cyan"} | {
@@ -31,18 +32,18 @@ def columns(*titles: str) -> list[Column]:
     return [Column(title.lstrip(">"), right=title.startswith(">")) for title in titles]
 
 
-def print_table(heads: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
+def print_table(heads: Sequence[Column], rows: Sequence[Sequence[str]], *, indent: int = 0) -> None:
     shown = [[printable(cell) or NOTHING for cell in row] for row in rows]
     if sys.stdout.isatty():
-        _print_rich(heads, shown)
+        _print_rich(heads, shown, indent)
     else:
-        say("\n".join(_aligned(heads, shown)))
+        say("\n".join(" " * indent + line for line in _aligned(heads, shown)))
 
 
-def say(text: str, *, nl: bool = True) -> None:
-    """Print a text. Characters the terminal cannot show are replaced."""
-    encoding = sys.stdout.encoding or "utf-8"
-    click.echo(text.encode(encoding, "replace").decode(encoding), nl=nl)
+def say(text: str, *, nl: bool = True, err: bool = False) -> None:
+    """Print a text. Control characters are escaped, and characters the terminal cannot show are replaced."""
+    encoding = (sys.stderr if err else sys.stdout).encoding or "utf-8"
+    click.echo(printable_lines(text).encode(encoding, "replace").decode(encoding), nl=nl, err=err)
 
 
 def printable(text: str) -> str:
@@ -80,10 +81,10 @@ def commit(sha: str | None, *, dirty: bool | None = False) -> str:
 
 
 def change(fraction: float | None) -> str:
-    """Return a change such as `+8.2%`, or `from zero` if the value before was zero."""
+    """Return a change such as `+8.2%` or `×12`, or `from zero` if the value before was zero."""
     if fraction is None or fraction != fraction:
         return NOTHING
-    return f"{fraction:+.1%}" if abs(fraction) < float("inf") else "from zero"
+    return (multiple(fraction) or f"{fraction:+.1%}") if abs(fraction) < float("inf") else "from zero"
 
 
 def share(fraction: float) -> str:
@@ -134,8 +135,9 @@ def _aligned(heads: Sequence[Column], rows: Sequence[Sequence[str]]) -> list[str
     ]
 
 
-def _print_rich(heads: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
+def _print_rich(heads: Sequence[Column], rows: Sequence[Sequence[str]], indent: int) -> None:
     from rich.console import Console
+    from rich.padding import Padding
     from rich.table import Table
     from rich.text import Text
 
@@ -144,4 +146,4 @@ def _print_rich(heads: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
         table.add_column(Text(head.title), justify="right" if head.right else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
-    Console(highlight=False).print(table)
+    Console(highlight=False).print(Padding(table, (0, 0, 0, indent), expand=False))

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from curator_bench.files import safe_files
 from curator_bench.measure.processes import Mark, ProcessId, end_processes
 
 _FOLDER = "/dev/shm"
@@ -71,8 +72,8 @@ def remove_unused(files: frozenset[Path]) -> None:
     if left:
         left -= files_held_by(int(name) for name in os.listdir("/proc") if name.isdigit())
     for path in left:
-        with suppress(OSError):  # another user's
-            path.unlink()
+        with suppress(OSError, ValueError):  # another user's, behind a link, or not in shared memory
+            safe_files.unlink(path, below=Path(_FOLDER))
 
 
 def _top(file: Path) -> Path:

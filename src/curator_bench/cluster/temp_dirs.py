@@ -22,6 +22,7 @@ from pathlib import Path
 
 from curator_bench.cluster.environment import CLUSTER_VARIABLE
 from curator_bench.files import safe_files
+from curator_bench.files.codec import from_document, parsed
 from curator_bench.files.folder_handles import NotUsable, open_folder
 from curator_bench.measure.processes import Mark, ProcessId, end_processes, identify, is_running
 
@@ -180,11 +181,8 @@ def _note_in(directory: Path) -> _Note | None:
     file = directory / _OWNER_FILE
     try:
         text = safe_files.read_text(file, below=directory.parent, most_bytes=_LARGEST_NOTE, ours=True)
-        found = json.loads(text)
-        note = _Note(
-            str(found["marker"]), str(found["cluster"]), int(found["pid"]), float(found["started"]), str(found["where"])
-        )
-    except (OSError, ValueError, KeyError, TypeError):
+        note = from_document(_Note, parsed(text))
+    except (OSError, ValueError):
         return None
     return note if note.marker and note.cluster else None
 

@@ -21,9 +21,11 @@ from pathlib import Path
 from curator_bench.errors import BenchError
 from curator_bench.execution.directories import make_own_folder
 from curator_bench.files import safe_files
+from curator_bench.files.codec import from_document, parsed
 from curator_bench.files.locking import locked
 from curator_bench.measure.processes import identify
 from curator_bench.provenance.environment import boot_id
+from curator_bench.words import printable
 
 CLAIM = "claim.json"
 _INVOCATIONS = ".invocations"
@@ -45,7 +47,7 @@ class Claimant:
     since: str
 
     def __str__(self) -> str:
-        return f"process {self.pid} on {self.host}, since {self.since}"
+        return printable(f"process {self.pid} on {self.host}, since {self.since}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,8 +210,8 @@ class Claims:
         """Read a claim; None if it is missing, incomplete or not a claim."""
         try:
             found = safe_files.read_text(file, below=self._session_dir, most_bytes=_LARGEST_CLAIM)
-            return Claimant(**json.loads(found))
-        except (OSError, ValueError, TypeError):
+            return from_document(Claimant, parsed(found))
+        except (OSError, ValueError):
             return None
 
     def _age_s(self, file: Path) -> float:

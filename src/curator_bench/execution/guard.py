@@ -79,12 +79,16 @@ class Guard:
         finally:
             self._tell(RESTING)
 
+    def resume(self) -> None:
+        """Let the guard go on. A script may have stopped it, and this process may be killed at any time."""
+        self._process.send_signal(signal.SIGCONT)
+
     def dismiss(self) -> None:
         """Announce a clean end. The guard looks for leftovers once more and ends."""
         self._tell(IN_GOOD_ORDER)
         with suppress(OSError):
             os.close(self._write_end)
-        self._process.send_signal(signal.SIGCONT)  # a script may have stopped it
+        self.resume()
         try:
             self._process.wait(_ENDS_WITHIN_S)
         except subprocess.TimeoutExpired:

@@ -18,6 +18,8 @@ from curator_bench.measure.processes import ProcessId, end_processes, identify, 
 
 _PROGRAM = Path(__file__).with_name("keeper_program.py")
 _ENDS_WITHIN_S = 12.0
+_LOOKS_UP_EVERY_S = 1.0
+"""A signal that comes just before a wait, or that the system hands to another thread, takes effect only after it."""
 _KILLED = -9
 
 
@@ -122,9 +124,9 @@ class Keeper:
         poll = select.poll()
         poll.register(self._answers, select.POLLIN | select.POLLHUP)
         while b"\n" not in self._unread:
-            left_s = min(max(0.0, until - time.monotonic()), 3600.0)
-            if not poll.poll(left_s * 1000):
-                if left_s < 3600:
+            left_s = max(0.0, until - time.monotonic())
+            if not poll.poll(min(left_s, _LOOKS_UP_EVERY_S) * 1000):
+                if left_s <= _LOOKS_UP_EVERY_S:
                     return None
                 continue
             piece = os.read(self._answers, 4096)

@@ -178,6 +178,7 @@ class _Measured:
         finally:
             if self._child is not None:
                 self._child.end()
+            self._stage.bench.guard.resume()
 
     def _note_segments(self) -> None:
         """Note the run's shared memory before the script is ended, because Ray then ends its workers at once."""

@@ -12,6 +12,7 @@ from curator_bench.provenance.environment import Provenance, write
 from curator_bench.values import Plan
 
 _CAPTURED = "captured:"
+_LARGEST_NOTE = 1 << 20
 
 
 def ensure(plan: Plan, provenance: Provenance | None = None) -> None:
@@ -22,10 +23,19 @@ def ensure(plan: Plan, provenance: Provenance | None = None) -> None:
     safe_files.make_folder(env_dir, below=session_dir)
     note_path = env_dir / f".{safe_name(os.uname().nodename)}"
     with locked(note_path, below=session_dir) as note:
-        known = safe_files.read_text(note_path, below=session_dir).split()
+        known = _captured(note_path, session_dir)
         if known and not set(plan.subjects) - set(known):
             return
         subjects = sorted({*known, *plan.subjects} - {_CAPTURED})
         facts = provenance or Provenance(Path(plan.working_dir))
         write(facts.environment(subjects), env_dir)
+        note.truncate(0)
         note.write(("\n".join([_CAPTURED, *subjects]) + "\n").encode())
+
+
+def _captured(note_path: Path, session_dir: Path) -> list[str]:
+    """Words of the note; empty if a script has spoiled it."""
+    try:
+        return safe_files.read_text(note_path, below=session_dir, most_bytes=_LARGEST_NOTE).split()
+    except (OSError, ValueError):
+        return []

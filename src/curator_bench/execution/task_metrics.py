@@ -28,6 +28,7 @@ _PROGRAM = Path(__file__).resolve().with_name("task_reader_program.py")
 # Address space exceeds memory, because importing torch maps gigabytes of libraries that are never touched.
 _ADDRESS_SPACE_FACTOR = 4
 _ALARM_GRACE_S = 5
+_LONGEST_WARNING, _MOST_WARNINGS = 1000, 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,4 +127,5 @@ def _items(value: Any) -> list[tuple[str, Any]]:
 
 
 def _texts(value: Any) -> list[str]:
-    return [text for text in value if isinstance(text, str)] if isinstance(value, list) else []
+    found = [text[:_LONGEST_WARNING] for text in value if isinstance(text, str)] if isinstance(value, list) else []
+    return found[:_MOST_WARNINGS]

@@ -71,9 +71,18 @@ def number_of(value: Any) -> Any:
     return NOT_FINITE.get(value, value) if isinstance(value, str) else value
 
 
+def parsed(text: str | bytes) -> Any:
+    """Parse JSON of any origin. Raises ValueError, also if it is nested too deeply."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
 def json_text(value: Any) -> str:
-    """Text of a whole JSON file, indented for people."""
-    return json.dumps(strict(value), indent=2, ensure_ascii=False) + "\n"
+    """Text of a whole JSON file, indented for people. Bytes of a path or a name that are not UTF-8 become `?`."""
+    text = json.dumps(strict(value), indent=2, ensure_ascii=False) + "\n"
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
 def json_line(value: Any) -> bytes:

@@ -71,6 +71,18 @@ class HeldFolder:
         os.close(self._handle)
 
 
+def mount_of(handle: int) -> int:
+    """Id of the mount that an open folder belongs to; its device on a system without /proc.
+
+    A device is not enough: a folder may be mounted a second time within its own file system.
+    """
+    try:
+        with open(f"/proc/self/fdinfo/{handle}", "rb", buffering=0) as file:
+            return int(file.read(4096).partition(b"mnt_id:")[2].split(None, 1)[0])
+    except (OSError, IndexError):
+        return os.fstat(handle).st_dev
+
+
 def _names_below(path: Path, top: Path) -> tuple[str, ...]:
     names = path.relative_to(top).parts
     if os.pardir in names:

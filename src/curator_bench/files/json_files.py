@@ -5,12 +5,11 @@ A script may have replaced any file: see `safe_files`, also for `below`.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 from curator_bench.files import safe_files
-from curator_bench.files.codec import json_line, json_text
+from curator_bench.files.codec import json_line, json_text, parsed
 from curator_bench.masking import Mask
 
 SCHEMA_VERSION = 1
@@ -28,7 +27,7 @@ def write_json(path: Path, document: dict[str, Any], *, below: Path | None = Non
 def read_object(path: Path, *, below: Path | None = None, most_bytes: int = safe_files.MOST_BYTES) -> dict[str, Any]:
     """Read a JSON object; empty if the file is missing or unreadable."""
     try:
-        found = json.loads(safe_files.read_text(path, below=below, most_bytes=most_bytes))
+        found = parsed(safe_files.read_text(path, below=below, most_bytes=most_bytes))
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}

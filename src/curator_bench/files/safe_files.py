@@ -97,8 +97,8 @@ def write_bytes(path: Path, content: bytes, *, below: Path | None = None, mode: 
 
 
 def write_text(path: Path, text: str, *, below: Path | None = None, mode: int = 0o666) -> None:
-    """Write a text with `write_bytes`."""
-    write_bytes(path, text.encode("utf-8"), below=below, mode=mode)
+    """Write a text with `write_bytes`. Bytes of a path that are not UTF-8 are written as they are."""
+    write_bytes(path, text.encode("utf-8", "surrogateescape"), below=below, mode=mode)
 
 
 def append_bytes(path: Path, content: bytes, *, below: Path | None = None, mode: int = 0o666) -> None:
@@ -172,6 +172,12 @@ def remove(path: Path, *, below: Path | None = None) -> None:
             if not stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
                 raise
             Removal().remove(folder, name, path)
+
+
+def unlink(path: Path, *, below: Path | None = None) -> None:
+    """Remove a file or a link (never its target), but no folder."""
+    with _parent(path, below) as (folder, name):
+        os.unlink(name, dir_fd=folder)
 
 
 def rename(path: Path, name: str, *, below: Path | None = None) -> None:

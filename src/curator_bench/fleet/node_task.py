@@ -27,7 +27,7 @@ from curator_bench.fleet.file_transfer import Piece, Problems, send_home, warnin
 from curator_bench.fleet.gpus import GpuWatch
 from curator_bench.fleet.messages import Order
 from curator_bench.fleet.slices import within
-from curator_bench.provenance.environment import machine_id
+from curator_bench.provenance.environment import Provenance, machine_id
 from curator_bench.values import Cause, Plan, RunResult, Where
 
 _EVERY_S = 1.0
@@ -48,6 +48,7 @@ def run_on_node(order: Order, board: Any, shipment: Shipment | None) -> tuple[Ru
     bench = _workbench()
     with unpacked(order.plan, shipment or Shipment(), where.node, bench.marker) as here:
         bench.environ = _inherited(where)
+        where = dataclasses.replace(where, circumstances=_provenance().circumstances(here.plan.python))
         plan = within(here.plan, order.slice, *_size_of_node(), _shared_memory())
         with Messenger(plan, where, board):
             result = _run(plan, order, where, bench)
@@ -172,6 +173,11 @@ def _where() -> Where:
         machine_id=_machine(),
         pid=os.getpid(),
     )
+
+
+@functools.cache
+def _provenance() -> Provenance:
+    return Provenance(Path())
 
 
 @functools.cache

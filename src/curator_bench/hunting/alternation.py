@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from curator_bench.errors import BenchError
 from curator_bench.hunting.bench import MEASURED, QUIET, no_metric
-from curator_bench.hunting.children import environment, run, tail_of
+from curator_bench.hunting.children import pytest_environment, run, tail_of
 from curator_bench.hunting.environments import Environment
 from curator_bench.hunting.session_names import key_of
+from curator_bench.values import Hunt
 from curator_bench.verdict.gates import number, wanted
 
 if TYPE_CHECKING:
@@ -135,7 +136,8 @@ class Comparison:
         with tempfile.TemporaryDirectory(prefix="curator-bench-") as scratch:
             log = Path(scratch, "pytest.log")
             with log.open("wb") as output:
-                code = run(words, env=environment(side.env, side.python), cwd=self.folder, output=output)
+                env = pytest_environment(Hunt.AB, side.env, side.python)
+                code = run(words, env=env, cwd=self.folder, output=output)
             if code not in _ENDS_OF_A_RUN:
                 raise BenchError(f"{side.name}: pytest ended with exit code {code}:\n{tail_of(log)}")
 

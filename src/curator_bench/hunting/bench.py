@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from curator_bench.collection.matrix_files import matrices_in
 from curator_bench.errors import BenchError
-from curator_bench.hunting.children import environment, run, tail_of
-from curator_bench.values import Scalar, Verdict
+from curator_bench.hunting.children import pytest_environment, run, tail_of
+from curator_bench.values import Hunt, Scalar, Verdict
 from curator_bench.verdict.comparable import Origin
 from curator_bench.verdict.gates import number
 from curator_bench.verdict.requirements import nearest_names
@@ -57,7 +57,9 @@ class Bench:
         with tempfile.TemporaryDirectory(prefix="curator-bench-") as scratch:
             log = Path(scratch, "pytest.log")
             with log.open("wb") as output:
-                code = run(self._words(session, count), env=environment(), cwd=self.folder, output=output)
+                code = run(
+                    self._words(session, count), env=pytest_environment(Hunt.BISECT), cwd=self.folder, output=output
+                )
             return f"pytest ended with exit code {code}:\n{tail_of(log)}" if code else ""
 
     def _words(self, session: str, count: int) -> list[str]:
@@ -123,4 +125,4 @@ def no_metric(metric: str, metrics: Mapping[str, Scalar]) -> str:
 
 
 def _kind(one: HuntedRun) -> tuple[str | None, str | None]:
-    return one.definition_hash, one.machine_id
+    return one.series_hash, one.machine_id

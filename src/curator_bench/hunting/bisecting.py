@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from curator_bench.errors import BenchError
 from curator_bench.hunting.bench import Bench, Runs
 from curator_bench.hunting.children import environment, run, tail_of
-from curator_bench.hunting.repository import Commit, Repository
+from curator_bench.hunting.repository import Repository
 from curator_bench.hunting.session_names import key_of
+from curator_bench.provenance.git import Commit
 from curator_bench.verdict.comparable import difference
 
 if TYPE_CHECKING:

@@ -17,7 +17,9 @@ from typing import IO
 
 from curator_bench.cluster.environment import without_pytest
 from curator_bench.hunting import child_program
+from curator_bench.options.settings import HUNT_VARIABLE
 from curator_bench.provenance.git import elsewhere
+from curator_bench.values import Hunt
 
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _GRACE_S = 60.0
@@ -57,6 +59,13 @@ def environment(changes: Mapping[str, str] | None = None, python: str = sys.exec
     base = without_pytest(elsewhere(os.environ))
     beside = str(Path(python).parent)
     return {**base, "PATH": os.pathsep.join([beside, base.get("PATH", os.defpath)]), **(changes or {})}
+
+
+def pytest_environment(
+    hunt: Hunt, changes: Mapping[str, str] | None = None, python: str = sys.executable
+) -> dict[str, str]:
+    """Return the environment of a pytest whose runs are recorded as those of this hunt."""
+    return {**environment(changes, python), HUNT_VARIABLE: hunt.value}
 
 
 def run(words: Sequence[str], *, env: Mapping[str, str], cwd: Path, output: IO[bytes] | None = None) -> int:

@@ -11,32 +11,16 @@ import re
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from curator_bench.errors import BenchError
 from curator_bench.hunting.children import environment
 from curator_bench.measure.processes import ProcessId, identify, is_running
+from curator_bench.provenance.git import Commit
 
 _MARKER = "curator-bench-bisect"
 _FOUND = re.compile(r"^# first bad commit: \[([0-9a-f]+)\]", re.MULTILINE)
 _POSSIBLE = re.compile(r"^# possible first bad commit: \[([0-9a-f]+)\]", re.MULTILINE)
-_SHOWN = 12
-
-
-@dataclass(frozen=True, slots=True)
-class Commit:
-    sha: str
-    subject: str
-    author: str
-    date: str
-
-    @property
-    def short(self) -> str:
-        return self.sha[:_SHOWN]
-
-    def __str__(self) -> str:
-        return f"{self.short} {self.subject}"
 
 
 class Repository:

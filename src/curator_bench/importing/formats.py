@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from curator_bench.errors import BenchError
+from curator_bench.files.codec import parsed
 from curator_bench.importing import coiled, exported_runs, plain, pytest_benchmark, results
 from curator_bench.importing.found_runs import Found
 from curator_bench.importing.results import Combine
@@ -70,7 +70,7 @@ def _first_object(path: Path) -> Mapping[str, Any]:
 
 def _object(text: str) -> Mapping[str, Any]:
     try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
+        found = parsed(text)
+    except ValueError:
         return {}
     return found if isinstance(found, dict) else {}

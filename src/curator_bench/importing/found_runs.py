@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from curator_bench.errors import Mistake
+from curator_bench.files.codec import parsed
 from curator_bench.store.records import StoredRun
 from curator_bench.values import Place
 
@@ -52,11 +53,11 @@ def documents(path: Path) -> Iterator[tuple[Place, Mapping[str, Any]] | Mistake]
                 continue
             place = Place(str(path), number)
             try:
-                document = json.loads(line.strip())
+                document = parsed(line.strip())
             except json.JSONDecodeError as error:
                 yield Mistake(place, "", f"no JSON: {error.msg} (column {error.colno})")
                 continue
-            except (ValueError, RecursionError) as error:
+            except ValueError as error:
                 yield Mistake(place, "", f"no JSON: {error}")
                 continue
             yield (place, document) if isinstance(document, dict) else Mistake(place, "", "expected an object {…}")

@@ -78,6 +78,8 @@ class Importer:
         if not runs:
             return
         records = {run.record.start.uid: run.record for run in runs}
+        for record in records.values():
+            rows.add_background(connection, record.background)
         values = [rows.values_of(self._place(connection, run), run.record.start, run.record.end) for run in runs]
         connection.execute(insert(RUNS), values)
         parts = defaultdict(list)

@@ -33,7 +33,7 @@ def recognizes(document: Mapping[str, Any]) -> bool:
 def read(path: Path) -> Iterator[Found]:
     place = Place(str(path), 0)
     try:
-        document = json.loads(path.read_text(encoding="utf-8-sig"))
+        document = json.loads(path.read_text(encoding="utf-8-sig", errors="replace"))
     except json.JSONDecodeError as error:
         yield Mistake(Place(str(path), error.lineno), "", f"no JSON: {error.msg}")
         return

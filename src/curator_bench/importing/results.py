@@ -5,7 +5,6 @@ Other files in the session's folder are used too: for its uid, the entry's file,
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from typing import Any, TypeAlias
 
 from curator_bench.errors import Mistake
 from curator_bench.files import safe_files
-from curator_bench.files.codec import from_document
+from curator_bench.files.codec import from_document, parsed
 from curator_bench.importing.found_runs import Found, FoundRun, documents, moment_of, stable_uid
 from curator_bench.store.records import RunEnd, RunStart, SessionRecord, StoredRun
 from curator_bench.store.session_uid import FILE_NAME as SESSION_UID
@@ -163,6 +162,7 @@ def _start(said: Mapping[str, Any], start: datetime, uid: str, around: _RunConte
         path=beside.nodeid.partition("::")[0],
         nodeid=beside.nodeid or None,
         attempt=said["attempt"],
+        hunt=beside.hunt or None,
         start=start,
         uid=uid,
         host=around.environment.get("host"),
@@ -195,6 +195,6 @@ def _run_in(path: Path) -> Run | None:
 
 def _object(path: Path) -> Mapping[str, Any]:
     with suppress(OSError, ValueError):
-        found = json.loads(safe_files.read_text(path, most_bytes=_LARGEST))
+        found = parsed(safe_files.read_text(path, most_bytes=_LARGEST))
         return found if isinstance(found, dict) else {}
     return {}

@@ -6,7 +6,7 @@ from curator_bench.matrix.definition import (
     Definitions,
     definition_hash,
     definition_of,
-    function_hash,
+    function_definition,
     what_changed,
 )
 from curator_bench.matrix.loading import LoadRequest, load
@@ -20,7 +20,7 @@ __all__ = [
     "dataset_need",
     "definition_hash",
     "definition_of",
-    "function_hash",
+    "function_definition",
     "load",
     "what_changed",
 ]

@@ -1,7 +1,7 @@
-"""The definition hash: a benchmark's identity, the same on every machine and in every clone.
+"""The definition of a benchmark and its hashes, the same on every machine and in every clone.
 
-Only runs with equal hashes are compared. So nothing is hashed that may differ for the same benchmark: no path, no
-secret, no timeout.
+The definition hash decides which runs `--bench-resume` keeps, the series hash which runs are one history. Nothing is
+hashed that may differ for the same benchmark: no path, no secret, no timeout.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ import dataclasses
 import functools
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from curator_bench.matrix import placeholders
+from curator_bench.matrix.code import code_hash
 from curator_bench.matrix.command import find_script, is_named
 from curator_bench.matrix.entry_block import axis_names
 from curator_bench.matrix.environment import Environment
@@ -40,15 +41,54 @@ def definition_hash(entry: Entry) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """The hash, and a short hash of each part, which shows what changed."""
+    """A definition with its hashes. Its texts are not masked."""
 
     hash: str
-    parts: Mapping[str, str]
+    series: str
+    """Runs with equal ones are one history."""
+    content_hash: str
+    """Hash of the content. It stays where only comments or the formatting of code change."""
+    content: Mapping[str, Any]
+    """The definition for people: arguments, datasets, Ray's settings and environment, or parameters."""
+    sources: Mapping[str, str]
+    """Text of each script by its name, or of the function."""
+    parts: Mapping[str, str] = field(default_factory=dict)
+    """Short hash of each part of the definition hash, which shows what changed."""
 
 
 def definition_of(entry: Entry) -> Definition:
-    parts = _parts(entry, _content)
-    return Definition(_digest(parts), {name: _digest({name: part})[:_SHORT] for name, part in parts.items()})
+    """Describe an entry together with the values of its axes."""
+    parts, scripts = _parts(entry, _content), list(_scripts(entry))
+    content = {name: parts[name] for name in ("args", "ray", "env")}
+    content["datasets"] = sorted(" ".join(_named(dataset)) for dataset in _used(entry))
+    code = {script.name: script.code for script in scripts}
+    return Definition(
+        _digest(parts),
+        _digest(_series_parts(entry, content)),
+        _digest({**content, "code": code}),
+        content,
+        {script.name: script.text for script in scripts},
+        {name: _digest({name: part})[:_SHORT] for name, part in parts.items()},
+    )
+
+
+def function_definition(source: str, parameters: Mapping[str, Any], entries: Sequence[Entry] = ()) -> Definition:
+    """Describe a Python benchmark: its source, its parameters, and the entries it is parametrized with."""
+    own = {name: repr(value) for name, value in parameters.items()}
+    of_entries = {entry.id: definition_of(entry) for entry in entries}
+    series = {f"entry {name}": one.series for name, one in of_entries.items()}
+    inner = {f"entry {name}": one.content_hash for name, one in of_entries.items()}
+    code = code_hash(source.encode("utf-8", "surrogatepass"), is_python=True)
+    hashes = {f"entry {name}": repr(one.hash) for name, one in of_entries.items()}
+    content = {"parameters": own, **{f"entry {name}": one.content for name, one in of_entries.items()}}
+    texts = {f"entry {name} {script}": text for name, one in of_entries.items() for script, text in one.sources.items()}
+    return Definition(
+        _digest({"source": source, "parameters": {**own, **hashes}}),
+        _digest({"parameters": own, **series}),
+        _digest({"parameters": own, "code": code, **inner}),
+        content,
+        {"function": source, **texts},
+    )
 
 
 def what_changed(before: object, entry: Entry) -> str:
@@ -89,9 +129,40 @@ def _parts(entry: Entry, content: Callable[[str], str | None]) -> dict[str, Any]
     }
 
 
-def function_hash(source: str, parameters: dict[str, Any]) -> str:
-    """Hash a Python benchmark: its source and its parameters."""
-    return _digest({"source": source, "parameters": {name: repr(value) for name, value in parameters.items()}})
+def _series_parts(entry: Entry, content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what makes it this benchmark. All else may change within a history, where it is a suspect."""
+    asked = entry.ray
+    return {
+        "args": content["args"],
+        "datasets": content["datasets"],
+        "cpus": asked and asked.num_cpus,
+        "gpus": asked and asked.num_gpus,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Script:
+    name: str
+    source: bytes
+
+    @property
+    def code(self) -> str:
+        return code_hash(self.source, is_python=self.name.endswith(".py"))
+
+    @property
+    def text(self) -> str:
+        return self.source.decode("utf-8", "replace")
+
+
+def _scripts(entry: Entry) -> Iterator[_Script]:
+    """Yield the entry's script and those that generate its datasets, by the names the matrix gives them."""
+    names = axis_names(entry.axes)
+    path, _ = find_script(_filled(entry.script, entry, names), entry.script_base_dir, entry.file.directory)
+    yield _Script(placeholders.fill(entry.script, names=names), _bytes(path))
+    for dataset in _used(entry):
+        if dataset.generate is not None:
+            path, _ = find_script(_filled(dataset.generate.script, entry, {}), None, entry.file.directory)
+            yield _Script(dataset.generate.script, _bytes(path))
 
 
 def _filled(script: str, entry: Entry, names: dict[str, str]) -> str:
@@ -112,8 +183,20 @@ def _content(path: str) -> str | None:
         return None
 
 
+def _bytes(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError:
+        return b""
+
+
 def _used(entry: Entry) -> Iterable[Dataset]:
     return [dataset for dataset in entry.file.datasets.values() if is_named(dataset, entry)]
+
+
+def _named(dataset: Dataset) -> list[str]:
+    """Name, format, and arguments of the generator."""
+    return [dataset.name, dataset.format, *(dataset.generate.args if dataset.generate else ())]
 
 
 def _dataset(dataset: Dataset, entry: Entry, content: Callable[[str], str | None]) -> str:

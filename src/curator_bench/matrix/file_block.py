@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from curator_bench.errors import Mistake
+from curator_bench.files.checkouts import first_checkout
 from curator_bench.matrix import placeholders
 from curator_bench.matrix.context import Load, absolute
 from curator_bench.matrix.known_names import KnownNames
@@ -179,7 +180,7 @@ class FileReader:
         given = request.curator_repo or request.variables.get("CURATOR_REPO_DIR")
         if given:
             return str(request.working_dir / given)
-        return next((str(folder) for folder in self._path.parents if (folder / ".git").exists()), "")
+        return str(first_checkout(self._path.parents) or "")
 
     def _read_paths(self) -> Iterator[tuple[str, str]]:
         for index, item in enumerate(self.block.paths):

@@ -35,6 +35,8 @@ class GpuInventory:
 
     driver: str | None = None
     models: tuple[str, ...] = ()
+    cuda: str | None = None
+    """The newest version of CUDA that the driver supports."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,8 @@ def gpu_inventory() -> GpuInventory:
 
 
 def _inventory(driver: Driver) -> GpuInventory | None:
-    return GpuInventory(driver.version(), tuple(device.name or "unknown" for device in driver.devices()))
+    models = tuple(device.name or "unknown" for device in driver.devices())
+    return GpuInventory(driver.version(), models, driver.cuda_version())
 
 
 def kernel_inventory(directory: Path) -> GpuInventory:

@@ -21,6 +21,8 @@ from curator_bench.measure.usage import ProcessUsage, UsageReader, usage_reader
 SAMPLE_EVERY_S = 1.0
 LOOK_UP_EVERY_S = 5.0
 _FIRST_SAMPLES_EVERY_S = 0.1
+_FEWEST_SAMPLES = 2
+"""One alone says nothing: the script ended less than a tenth of a second after its start."""
 _SHARE_OF_A_CORE = 0.006
 _LOOK_UP_SHARE = 0.003
 _EARLY_LOOK_UP_SHARE = 0.02
@@ -55,6 +57,8 @@ class MemorySampler:
         self._known: dict[int, float | None] = {}
         """Processes of the tree with the start of each; None if it was not read yet."""
         self._memory = TimeAverage()
+        self._samples = 0
+        """Samples that found memory. The first is taken as the script starts, before it has got its own."""
         self._cpu = CpuLedger(self._reader.now())
         self._began = time.monotonic()
         self._look_up_due = 0.0
@@ -81,14 +85,13 @@ class MemorySampler:
             self._late.append("the last sample of memory took too long: the figures end earlier than the run")
 
     def metrics(self) -> dict[str, float | int]:
-        peak, average = self._memory.peak, self._memory.average
-        if not peak or average is None:  # ended before the first sample: unknown, not zero
+        if not self._samples:  # ended before the first sample: unknown, not zero
             return {}
-        return {
-            "peak_memory_bytes": int(peak),
-            "average_memory_bytes": int(average),
-            "cpu_time_s": round(self._cpu.total_s, 3),
-        }
+        found: dict[str, float | int] = {"cpu_time_s": round(self._cpu.total_s, 3)}
+        peak, average = self._memory.peak, self._memory.average
+        if self._samples >= _FEWEST_SAMPLES and peak is not None and average is not None:
+            found |= {"peak_memory_bytes": int(peak), "average_memory_bytes": int(average)}
+        return found
 
     def warnings(self) -> tuple[str, ...]:
         return (*self._late, *self._job.warnings())
@@ -105,6 +108,7 @@ class MemorySampler:
         usages = self._read_known()
         memory_bytes = sum(usage.private_bytes for usage in usages) + self._reader.shared_bytes()
         self._memory.add(time.monotonic(), memory_bytes)
+        self._samples += memory_bytes > 0
         self._cpu.update(usages, {usage.pid: usage.waited_cpu_s for usage in self._read(self._waiting_pids())})
         self._write(memory_bytes)
 

@@ -106,6 +106,11 @@ class Driver:
     def close(self) -> None:
         self._optional(self._nvml.nvmlShutdown)
 
+    def cuda_version(self) -> str | None:
+        """The newest version of CUDA that it supports."""
+        version = self._optional(self._nvml.nvmlSystemGetCudaDriverVersion_v2)
+        return None if version is None else f"{version // 1000}.{version % 1000 // 10}"
+
     def version(self) -> str | None:
         version = self._optional(self._nvml.nvmlSystemGetDriverVersion)
         return None if version is None else str(version)

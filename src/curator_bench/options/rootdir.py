@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from curator_bench.errors import BenchError
+from curator_bench.files.checkouts import first_checkout
 
 _INI_FILES = {
     "pytest.toml": "",
@@ -77,7 +78,7 @@ def _of_the_files(config: pytest.Config) -> Path:
 def _checkout(folder: Path) -> Path:
     """Return the top of the git checkout around the folder, or the folder. A home under git is no project."""
     inside = itertools.takewhile(lambda each: each != Path.home(), (folder, *folder.parents))
-    return next((each for each in inside if (each / ".git").exists()), folder)
+    return first_checkout(inside) or folder
 
 
 def database_of(root: Path, ini: str, environ: Mapping[str, str], working_dir: Path) -> str:

@@ -20,6 +20,8 @@ from curator_bench.options.rootdir import database_of, refuse_unread_ini, rootdi
 _PORT = r"([1-9]\d{0,3}|[1-5]\d{4}|6[0-4]\d{3}|65[0-4]\d{2}|655[0-2]\d|6553[0-5])"
 _FLEET = re.compile(rf"(local|auto|(ray://)?\S+:{_PORT})\Z")
 _COLLECT = ("asked", "always")
+HUNT_VARIABLE = "CURATOR_BENCH_HUNT"
+"""The environment variable by which bisecting and A/B comparisons tell pytest what its runs are recorded for."""
 FAIL_ON = ("regression",)
 INCONCLUSIVE = ("pass", "fail")
 
@@ -79,6 +81,9 @@ class Settings:
     """True if a run fails when a gate is inconclusive."""
     copy_to: str | None = None
     """The folder or URL that the runs' folders are copied to."""
+
+    hunt: str = ""
+    """What the runs are recorded for, as in `values.Hunt`; empty if they are history."""
 
     def with_session(self, session: str) -> Settings:
         return replace(self, session=session)
@@ -147,7 +152,17 @@ def read_settings(config: pytest.Config) -> Settings:
         names_session=config.getoption("--bench-session") is not None,
         runs=_runs(config),
         copy_to=_copy_to(config, path),
+        hunt=_hunt(os.environ.get(HUNT_VARIABLE, "")),
     )
+
+
+def _hunt(said: str) -> str:
+    if said:
+        from curator_bench.values import Hunt
+
+        if said not in list(Hunt):
+            raise BenchError(f"{HUNT_VARIABLE}: found {said!r}, expected {', '.join(Hunt)}, or no such variable")
+    return said
 
 
 _ONLY_WITH_A_FLEET = (

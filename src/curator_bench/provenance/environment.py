@@ -18,7 +18,7 @@ from curator_bench.files.codec import json_text
 from curator_bench.files.names import safe_name
 from curator_bench.measure.cgroup import read_limits
 from curator_bench.measure.gpu_health import gpu_inventory
-from curator_bench.provenance import git
+from curator_bench.provenance import circumstances, git
 from curator_bench.provenance.machine import machine_id, online_cores, this_machine, total_memory_bytes
 from curator_bench.provenance.packages import SubjectState, conda_text, package_version, packages_text, subject_state
 
@@ -35,6 +35,7 @@ class Provenance:
         self._directory = directory
         self._environ = os.environ if environ is None else environ
         self._subjects: dict[str, SubjectState] = {}
+        self._circumstances: dict[str, dict[str, dict[str, str]]] = {}
 
     @cached_property
     def checkout(self) -> git.GitState | None:
@@ -55,6 +56,23 @@ class Provenance:
         if package not in self._subjects:
             self._subjects[package] = subject_state(package)
         return self._subjects[package]
+
+    def circumstances(self, python: str) -> dict[str, dict[str, str]]:
+        """Facts by kind of what runs here are measured with: the machine, and the packages of this Python."""
+        if python not in self._circumstances:
+            version, packages = circumstances.python_facts(python) or ("", None)
+            machine = self._machine_facts | ({"python": version} if version else {})
+            self._circumstances[python] = {"machine": machine, **({} if packages is None else {"packages": packages})}
+        return self._circumstances[python]
+
+    @cached_property
+    def variables(self) -> dict[str, str]:
+        """Names of our variables with keyed hashes of their values."""
+        return circumstances.environment_facts(self._environ, circumstances.hash_key(self._environ))
+
+    @cached_property
+    def _machine_facts(self) -> dict[str, str]:
+        return circumstances.machine_facts()
 
     def environment(self, subjects: Sequence[str]) -> dict[str, Any]:
         """Content of `env/HOST.json`."""

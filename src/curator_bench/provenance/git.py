@@ -6,13 +6,17 @@ import logging
 import os
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+from curator_bench.files.checkouts import is_checkout
 
 logger = logging.getLogger(__name__)
 
 _NOT_HERE = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX", "GIT_NAMESPACE")
 """Variables a git hook sets for its own repository. They must not redirect our calls."""
+_TRUST = ("-c", "safe.directory=*")
+"""Options with which git reads the heads of another user's checkout."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +28,8 @@ class GitState:
     branch: str | None
     dirty: bool | None
     """True if tracked files were changed. New files do not count, because results are written into checkouts."""
+    is_bisecting: bool = False
+    """True while a git bisect is under way in it."""
 
 
 def describe(path: Path, patience_s: float = 5.0) -> GitState | None:
@@ -34,16 +40,32 @@ def describe(path: Path, patience_s: float = 5.0) -> GitState | None:
     ask = _Git(path if path.is_dir() else path.parent, patience_s)
     top = ask("rev-parse", "--show-toplevel")
     status = top and ask("status", "--porcelain=v2", "--branch", "--untracked-files=no")
-    return _parsed(top, status) if top and status else _heads_only(ask)
+    state = _parsed(top, status) if top and status else _heads_only(ask)
+    return state and replace(state, is_bisecting=_is_bisecting(ask))
 
 
-def log_between(path: Path, before: str, since: str, patience_s: float = 5.0) -> list[str] | None:
-    """List one line per commit after `before` up to `since`, newest first; None if this checkout lacks one of them."""
-    ask = _Git(path, patience_s)
-    if not all(ask("cat-file", "-e", f"{commit}^{{commit}}") is not None for commit in (before, since)):
-        return None
-    said = ask("log", "--format=%h %as %an: %s", "--end-of-options", f"{before}..{since}")
-    return None if said is None else said.splitlines()
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A commit as people know it."""
+
+    sha: str
+    subject: str
+    author: str
+    date: str
+    """The day it was written."""
+
+    @property
+    def short(self) -> str:
+        return self.sha[:12]
+
+    def __str__(self) -> str:
+        return f"{self.short} {self.subject}"
+
+
+def commits_between(path: Path, before: str, since: str, patience_s: float = 5.0) -> list[Commit] | None:
+    """List the commits after `before` up to `since`, newest first; None if this checkout lacks one of them."""
+    said = _Git(path, patience_s)("log", "--format=%H%x00%s%x00%an%x00%as", "--end-of-options", f"{before}..{since}")
+    return None if said is None else [Commit(*line.split("\0")) for line in said.split("\n") if line]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,16 +145,20 @@ def _parsed(top: str, status: str) -> GitState:
     )
 
 
+def _is_bisecting(ask: _Git) -> bool:
+    begun = ask(*_TRUST, "rev-parse", "--git-path", "BISECT_START")
+    return begun is not None and (ask.directory / begun).exists()
+
+
 def _heads_only(ask: _Git) -> GitState | None:
     """Read commit and branch only, for a checkout too large to scan or not trusted by git.
 
     Git does not trust a checkout of another user, which is usual in containers. Reading the heads is safe: it runs no
     program that a checkout may name.
     """
-    trust = ("-c", "safe.directory=*")
-    top = ask(*trust, "rev-parse", "--show-toplevel")
-    if top is None:
+    top = ask(*_TRUST, "rev-parse", "--show-toplevel")
+    if top is None or not is_checkout(Path(top)):
         return None
-    commit = ask(*trust, "rev-parse", "--verify", "--quiet", "HEAD")
-    branch = ask(*trust, "symbolic-ref", "--quiet", "--short", "HEAD")
+    commit = ask(*_TRUST, "rev-parse", "--verify", "--quiet", "HEAD")
+    branch = ask(*_TRUST, "symbolic-ref", "--quiet", "--short", "HEAD")
     return GitState(top, commit, branch, dirty=None)

@@ -17,6 +17,7 @@ from curator_bench.measure.gpu_health import GpuInventory, gpu_inventory
 
 _MODEL_NAME = re.compile(r"^(?:model name|Model|cpu model)\s*:\s*(.+?)\s*$", re.MULTILINE)
 _ARM_PART = re.compile(r"^CPU (?:implementer|part)\s*:\s*(\S+)", re.MULTILINE)
+_MICROCODE = re.compile(r"^microcode\s*:\s*(\S+)", re.MULTILINE)
 _ID_LENGTH = 12
 
 
@@ -76,6 +77,12 @@ def cpu_model() -> str:
     if sys.platform == "darwin":
         return _darwin_cpu_model() or platform.machine()
     return cpu_model_in(_cpu_information()) or platform.machine()
+
+
+def cpu_microcode() -> str:
+    """Revision of the microcode of the first core; empty where the kernel does not tell it."""
+    found = _MICROCODE.search(_cpu_information())
+    return found[1] if found else ""
 
 
 def cpu_model_in(information: str) -> str:

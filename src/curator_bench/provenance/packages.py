@@ -18,6 +18,7 @@ from curator_bench.provenance import git
 from curator_bench.values import Subject
 
 _INSTALLED_FOLDERS = {"site-packages", "dist-packages"}
+_COMMIT = re.compile("[0-9a-f]{7,64}")
 _CHANNEL_TOKEN = re.compile(r"/t/[^/]+/")
 
 
@@ -28,6 +29,8 @@ class SubjectState(Subject):
     source: str | None = None
     """`editable`, `vcs` (installed from a repository), `checkout` (imported from one), else `installed`."""
     branch: str | None = None
+    is_bisecting: bool = False
+    """True while a git bisect is under way in its checkout."""
 
 
 def packages_text() -> str:
@@ -35,12 +38,17 @@ def packages_text() -> str:
 
     Origins are left out, because a URL may contain a password.
     """
+    return "".join(f"{name}=={version}\n" for name, version in installed().items())
+
+
+def installed() -> dict[str, str]:
+    """Return the version of every installed package, by name."""
     versions: dict[str, str] = {}
     for distribution in metadata.distributions():
         name, version = _name_and_version(distribution)
         if name:  # a half-removed package has no name
             versions.setdefault(name, version)  # the first one found is the one that is imported
-    return "".join(f"{name}=={versions[name]}\n" for name in sorted(versions, key=str.lower))
+    return {name: versions[name] for name in sorted(versions, key=str.lower)}
 
 
 def _name_and_version(distribution: metadata.Distribution) -> tuple[str, str]:
@@ -78,6 +86,40 @@ def subject_state(package: str) -> SubjectState:
     return _imported_from_checkout(package, version) or SubjectState(package, version, source="installed")
 
 
+def commits_of_package(repo: Path, package: str, before: str, since: str) -> list[git.Commit] | None:
+    """List the commits of a package under test, or of `repo` if it is "", newest first.
+
+    The commits of a package are looked for in `repo`, then in the checkout it is imported from. None if neither has
+    them, and for versions.
+    """
+    if not all(map(_COMMIT.fullmatch, (before, since))):
+        return None
+    found = git.commits_between(repo, before, since)
+    if found is None and package and (folder := _checkout_folder(package)):
+        return git.commits_between(folder, before, since)
+    return found
+
+
+def commit_lines(repo: Path, package: str, before: str, since: str) -> list[str] | None:
+    """Word the same commits, one line each."""
+    found = commits_of_package(repo, package, before, since)
+    return None if found is None else [f"{one.sha[:8]} {one.date} {one.author}: {one.subject}" for one in found]
+
+
+def _checkout_folder(package: str) -> Path | None:
+    """Return the folder a package is installed from, if it is editable or imported from a checkout."""
+    distribution = _distribution(package) or _distribution_of_module(package)
+    origin = _origin(distribution) if distribution else {}
+    if origin.get("dir_info", {}).get("editable"):
+        return Path(url2pathname(urlsplit(origin["url"]).path))
+    return _imported_folder(package)
+
+
+def _imported_folder(package: str) -> Path | None:
+    """Return the folder a package is imported from, unless that is one of installed packages."""
+    return next((folder for folder in _import_folders(package) if not _INSTALLED_FOLDERS & set(folder.parts)), None)
+
+
 def _distribution(name: str) -> metadata.Distribution | None:
     try:
         return metadata.distribution(name)
@@ -101,7 +143,7 @@ def _origin(distribution: metadata.Distribution) -> Mapping[str, Any]:
 
 def _imported_from_checkout(package: str, version: str | None) -> SubjectState | None:
     """Look up a package imported from a checkout that pip does not know (PYTHONPATH, an old develop install)."""
-    folder = next((folder for folder in _import_folders(package) if not _INSTALLED_FOLDERS & set(folder.parts)), None)
+    folder = _imported_folder(package)
     if folder is None:
         return None
     checkout = git.describe(folder)
@@ -121,7 +163,13 @@ def _import_folders(package: str) -> Iterator[Path]:
 
 
 def _of_checkout(state: SubjectState, checkout: git.GitState) -> SubjectState:
-    return replace(state, commit=checkout.commit, branch=checkout.branch, dirty=checkout.dirty)
+    return replace(
+        state,
+        commit=checkout.commit,
+        branch=checkout.branch,
+        dirty=checkout.dirty,
+        is_bisecting=checkout.is_bisecting,
+    )
 
 
 def conda_text(environ: Mapping[str, str]) -> str | None:

@@ -100,7 +100,7 @@ def _why(one: SeriesFacts) -> str:
     """Return why a series is inconclusive and what would decide it, or what a blind one cannot see."""
     if one.says == "inconclusive":
         return "; ".join(filter(None, [one.reason, one.decides]))
-    return f"{words.sight(one)}; its limit is {words.share(one.limit)}"
+    return words.blindness(one)
 
 
 def drift_line(one: DriftFacts) -> str:

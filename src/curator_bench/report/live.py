@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 import threading
 import unicodedata
 from collections.abc import Callable
 from typing import TextIO
+
+from curator_bench.words import without_escape_sequences
 
 _EVERY_S = 1.0
 _CLEAR = "\r\x1b[2K"
@@ -16,7 +17,6 @@ _LIKELY_SIZE = os.terminal_size((80, 24))
 _MOST_LINES = 40
 _MARGIN = 4
 """Rows of the screen that stay free, because lines that scroll off the top could not be cleared."""
-_ESCAPE_SEQUENCE = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|[ -/]*[0-~])")
 
 
 class LiveLines:
@@ -91,7 +91,7 @@ def _few(lines: list[str], most: int) -> list[str]:
 
 def plain(text: str) -> str:
     """Remove escape sequences and control characters, since a script may print anything."""
-    words = " ".join(_ESCAPE_SEQUENCE.sub("", text).split())
+    words = " ".join(without_escape_sequences(text).split())
     return "".join(letter for letter in words if not unicodedata.category(letter).startswith("C"))
 
 

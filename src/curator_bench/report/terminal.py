@@ -40,13 +40,16 @@ class TerminalReport:
         told: ProgressOutput,
         named: Mapping[str, Sequence[str]],
         database: str | None = None,
+        apart: str = "",
     ) -> None:
         """`entry_dirs` holds the folder of each item that runs an entry, by node id; its status is there.
 
-        `named` are metrics that sinks name, which are shown first. `database` is shown at the end.
+        `named` are metrics that sinks name, which are shown first. `database` is shown at the end, and why
+        its runs are no history (`apart`).
         """
         self._named = named
         self._database = database
+        self._apart = apart
         self._told = told
         self._progress = told.progress
         self._terminal = terminal
@@ -170,7 +173,10 @@ class TerminalReport:
 
     def _places(self) -> list[str]:
         found = [f"Session: {self._session_dir}"]
-        return [*found, f"Database: {self._database}"] if self._database else found
+        if self._database:
+            found.append(f"Database: {self._database}")
+            found += [f"No part of the history: {self._apart}"] if self._apart else []
+        return found
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self) -> None:

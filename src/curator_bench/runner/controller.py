@@ -78,10 +78,21 @@ def _show_runs(config: pytest.Config) -> TerminalReport:
     folders = entry_dirs(config, benchmarks)
     named = dict(zip(folders, map(_metrics_of_sinks, benchmarks.matrix.entries), strict=True))
     database = benchmarks.mask.hide(benchmarks.settings.database) if benchmarks.settings.benchmark else None
-    report = TerminalReport(terminal, benchmarks.session_dir, folders, _progress(benchmarks, folders), named, database)
+    apart = _why_apart(config) if database else ""
+    told = _progress(benchmarks, folders)
+    report = TerminalReport(terminal, benchmarks.session_dir, folders, told, named, database, apart)
     config.pluginmanager.register(report, REPORT)
     config.pluginmanager.register(SummaryHook(config, report), "curator_bench_summary_hook")
     return report
+
+
+def _why_apart(config: pytest.Config) -> str:
+    """Return why the runs of this invocation are no history; empty if they are."""
+    from curator_bench.runner.session import hunt_of
+    from curator_bench.values import Hunt
+
+    hunt = hunt_of(config)
+    return "a git bisect is under way" if hunt == Hunt.GIT_BISECT else hunt and f"these are runs of {hunt}"
 
 
 def _progress(benchmarks: Benchmarks, folders: Mapping[str, Path]) -> ProgressOutput:

@@ -16,15 +16,16 @@ import pytest
 
 from curator_bench.collection.benchmarks import BENCHMARKS
 from curator_bench.errors import BenchError
-from curator_bench.matrix import definition_hash
+from curator_bench.matrix import Definition, definition_of
 from curator_bench.options.rootdir import name_in_project
 from curator_bench.provenance.git import tags
 from curator_bench.report.sparkline import drawn
 from curator_bench.runner.policy import GateState
-from curator_bench.runner.run_keys import MACHINE
+from curator_bench.runner.run_keys import DEFINITION, MACHINE
 from curator_bench.runner.session import provenance_of
-from curator_bench.store.gate_history import GateHistory, read_gate_history
+from curator_bench.store.gate_history import Gated, GateHistory, read_gate_history
 from curator_bench.store.queries import EntryKey, PastValue
+from curator_bench.store.series import identity_of
 from curator_bench.values import Check, Entry, Requirement, Scalar
 from curator_bench.verdict.cases import Question
 from curator_bench.verdict.comparable import Origin, comparable_with
@@ -57,6 +58,8 @@ _LAST_OF_DRIFT = 1000
 _BLIND = "cannot be held to"
 _SHOWN = 40
 _SHORTEST_COMMIT = 6
+_FEW = 5
+"""A series with fewer runs says which runs are left out."""
 _FOUND = pytest.StashKey[int]()
 """The number of regressions this process found on metrics without a requirement."""
 
@@ -97,14 +100,17 @@ class Gates:
     def __init__(
         self,
         config: pytest.Config,
-        origin: tuple[EntryKey, str | None],
+        origin: tuple[EntryKey, Definition | None],
         requirements: Sequence[Requirement],
         machine: str = "",
     ) -> None:
         """`origin` is the entry and its definition. It was measured on `machine`, or here if that is empty."""
         self._config, self._requirements = config, requirements
-        self._key, definition = origin
-        self._origin = Origin(self._key.name, definition, machine or provenance_of(config).machine_id)
+        self._key, self._definition = origin
+        series, identity = (
+            (self._definition.series, identity_of(self._definition.content)) if self._definition else (None, {})
+        )
+        self._origin = Origin(self._key.name, series, machine or provenance_of(config).machine_id, identity)
         self._wanted: list[Wanted] = []
         self._wanted_drifts: list[WantedDrift] = []
         self._histories: dict[str, GateHistory] = {}
@@ -129,19 +135,36 @@ class Gates:
     def _history(self, names: list[str], last: int) -> GateHistory:
         database = self._config.stash[BENCHMARKS].settings.database
         try:
-            history = read_gate_history(database, self._key, names, self._origin.machine, last=last)
+            history = read_gate_history(database, self._gated, names, last=last)
         except BenchError as error:
             self.warnings.append(f"not compared with its history: {error}")
             return GateHistory()
-        if reason := self._why_not_comparable(history):
+        if reason := self._why_left_out(history):
             self.warnings.append(reason)
         return history
 
-    def _why_not_comparable(self, history: GateHistory) -> str:
-        """Return why no earlier run is comparable with this one; empty if some are, or if there are none."""
-        kinds = [Origin(self._key.name, definition, machine) for machine, definition in history.kinds]
-        found = comparable_with(self._origin, kinds, list(history.kinds.values()))
-        return "" if found.indices else found.reason
+    @property
+    def _gated(self) -> Gated:
+        definition = self._definition.hash if self._definition else None
+        return Gated(self._key, self._origin.machine, self._origin.series, definition)
+
+    def _why_left_out(self, history: GateHistory) -> str:
+        """Return why earlier runs are not compared with this one; empty if enough others are, or if there are none.
+
+        A new series says which runs of this machine it left out until it has a history of its own.
+        """
+        kinds = [
+            Origin(self._key.name, series, machine, history.identities.get(series or "", {}))
+            for machine, series in history.kinds
+        ]
+        counts = list(history.kinds.values())
+        found = comparable_with(self._origin, kinds, counts)
+        if not found.indices:
+            return found.reason
+        here = [index for index, kind in enumerate(kinds) if kind.machine == self._origin.machine]
+        left = comparable_with(self._origin, [kinds[index] for index in here], [counts[index] for index in here])
+        alike = sum(counts[index] for index in found.indices)
+        return f"left out of its history: {'; '.join(left.reasons)}" if alike < _FEW and left.reasons else ""
 
     def judge(self, measured: Sequence[Mapping[str, Scalar]]) -> Judged:
         """Judge all these runs of the item together, the first one first."""
@@ -165,15 +188,13 @@ class Gates:
         self._config.stash[_FOUND] = self._config.stash.get(_FOUND, 0) + found
 
     def _past(self, metric: str) -> list[PastValue]:
-        """Return the earlier values that are comparable with this run, from the last accepted level on."""
+        """Return the earlier values of this series, from the last accepted level on."""
         history = self._histories[metric]
         since = history.level_since.get(metric)
         return [
             value
             for value in history.values.get(metric, ())
-            if (value.definition_hash or None) == (self._origin.definition or None)
-            and number(value.value) is not None
-            and (since is None or value.start >= since)
+            if number(value.value) is not None and (since is None or value.start >= since)
         ]
 
     def _ask(self, one: Wanted, measured: Sequence[Mapping[str, Scalar]]) -> _Asked:
@@ -244,7 +265,8 @@ def gates_of(item: pytest.Item, entry: Entry) -> Gates:
     """Return the gates of the entry an item runs."""
     key = EntryKey(entry.id, name_in_project(entry.file.file, item.config), entry.name)
     machine = item.stash.get(MACHINE, "")
-    return Gates(item.config, (key, definition_hash(entry)), entry.requirements, machine)
+    definition = item.stash.get(DEFINITION, None) or definition_of(entry)
+    return Gates(item.config, (key, definition), entry.requirements, machine)
 
 
 def _items(config: pytest.Config) -> int:

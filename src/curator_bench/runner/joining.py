@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 import os
 import socket
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,7 @@ from curator_bench.files.locking import locked
 from curator_bench.options import settings
 from curator_bench.options.rootdir import name_in_project
 from curator_bench.runner.controller import warn
+from curator_bench.runner.session import hunt_of
 
 FILE_NAME = "session.json"
 
@@ -29,7 +31,7 @@ def note_session(session: pytest.Session) -> None:
     if has_matrix(config) and will_run and not hasattr(config, "workerinput"):
         matrices = _matrix_names(benchmarks, config)
         try:
-            note_invocation(benchmarks.session_dir, benchmarks.settings.invocation, matrices)
+            note_invocation(benchmarks.session_dir, benchmarks.settings.invocation, matrices, hunt_of(config))
         except OSError as error:  # each entry reports what this means for it
             warn(config, f"{FILE_NAME} could not be written: {error}")
 
@@ -53,7 +55,7 @@ def join_session(config: pytest.Config) -> None:
 def _newest(config: pytest.Config) -> str | None:
     benchmarks = config.stash[BENCHMARKS]
     entries = {entry.folder[0] for entry in benchmarks.matrix.entries}
-    return newest_session(benchmarks.session_dir.parent, _matrix_names(benchmarks, config), entries)
+    return newest_session(benchmarks.session_dir.parent, _matrix_names(benchmarks, config), entries, hunt_of(config))
 
 
 def _claimed(config: pytest.Config) -> str | None:
@@ -75,7 +77,7 @@ def _matrix_names(benchmarks: Benchmarks, config: pytest.Config) -> list[str]:
     return [name_in_project(file.file, config) for file in benchmarks.matrix.files]
 
 
-def note_invocation(directory: Path, invocation: str, matrices: Sequence[str]) -> None:
+def note_invocation(directory: Path, invocation: str, matrices: Sequence[str], hunt: str = "") -> None:
     """Add the invocation to session.json before its first entry runs. Others may do the same at that moment."""
     directory.mkdir(parents=True, exist_ok=True)
     now = datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -84,6 +86,7 @@ def note_invocation(directory: Path, invocation: str, matrices: Sequence[str]) -
         "started_at": now,
         "host": socket.gethostname(),
         "pid": os.getpid(),
+        "hunt": hunt,
     }
     with locked(directory / f".{FILE_NAME}.lock"):
         known = read_object(directory / FILE_NAME)
@@ -133,8 +136,8 @@ def remove_empty(folders: Iterable[Path]) -> None:
             folder.rmdir()
 
 
-def newest_session(results: Path, matrices: Sequence[str], entries: Set[str]) -> str | None:
-    """Return the name of the session of these matrices that began last.
+def newest_session(results: Path, matrices: Sequence[str], entries: Set[str], hunt: str = "") -> str | None:
+    """Return the name of the session of these matrices that began last, with an invocation for `hunt`.
 
     `entries` are the first folders of their entries. A session with none of them could not start, so it counts only if
     there is no other.
@@ -144,5 +147,13 @@ def newest_session(results: Path, matrices: Sequence[str], entries: Set[str]) ->
         (any((results / name / entry).is_dir() for entry in entries), str(document.get("started_at", "")), name)
         for document, name in found
         if set(matrices) & set(map(str, document.get("matrices", [])))
+        if has_runs_for(hunt, document)
     ]
     return max(of_these)[-1] if of_these else None
+
+
+def has_runs_for(hunt: str, document: Mapping[str, Any]) -> bool:
+    """True if an invocation of this session.json is for `hunt`; an empty or damaged file counts as history."""
+    invocations = document.get("invocations")
+    known = [one for one in invocations if isinstance(one, dict)] if isinstance(invocations, list) else []
+    return hunt in ({one.get("hunt", "") for one in known} or {""})

@@ -17,6 +17,7 @@ from curator_bench.runner.run_records import add_properties, note_run
 from curator_bench.values import Check, Entry, Requirement, RunRecord, RunResult, Scalar, Verdict
 from curator_bench.verdict.failure_table import failure_table
 from curator_bench.verdict.requirements import check, judge
+from curator_bench.words import printable_lines
 
 if TYPE_CHECKING:
     from curator_bench.runner.gates import Gates, Judged
@@ -201,4 +202,4 @@ def _why(run: RunRecord, texts: Iterable[str]) -> str:
         lines += ["", f"The last lines of {run.log_path}:", *(f"  {line}" for line in run.log_tail)]
     elif run.log_path:
         lines += ["", f"It printed nothing; its log is {run.log_path}"]
-    return "\n".join(lines)
+    return printable_lines("\n".join(lines))

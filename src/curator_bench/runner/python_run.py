@@ -19,15 +19,15 @@ import pytest
 from curator_bench.collection.benchmarks import BENCHMARKS, REPORT
 from curator_bench.files.codec import to_document
 from curator_bench.masking import is_secret_name, masked
-from curator_bench.matrix import definition_hash
-from curator_bench.matrix.definition import function_hash
+from curator_bench.matrix import Definition, function_definition
 from curator_bench.options.rootdir import name_in_project
 from curator_bench.provenance.packages import package_version
+from curator_bench.runner.backgrounds import background_of
 from curator_bench.runner.judging import Judge, error_of, shown_error, verdict_of
 from curator_bench.runner.recording import Recording, recording_of
 from curator_bench.runner.run_keys import MEASURING, PYTHON_RUN
 from curator_bench.runner.run_records import masked_checks
-from curator_bench.runner.session import item_dir
+from curator_bench.runner.session import hunt_of, item_dir
 from curator_bench.store.queries import EntryKey
 from curator_bench.store.records import FIGURES, METRIC_OF_COLUMN, end_of, new_uid
 from curator_bench.values import Check, Entry, Run, RunRecord, RunResult, Scalar, Verdict
@@ -63,8 +63,9 @@ class PythonRun:
         self._columns: dict[str, Any] = {"ray_version": package_version("ray")}
         self._row: TestRun | None = None
         self._mask = item.config.stash[BENCHMARKS].mask
-        self._run = run_of(item)
-        self._start = recording.start(self._run)
+        self.definition = _definition(item)
+        self._run = run_of(item, self.definition)
+        self._start = recording.start(self._run, background_of(item.config, self.definition, self._mask))
 
     def note_metrics(self, metrics: Mapping[str, Scalar]) -> None:
         """Keep metrics, and set their columns."""
@@ -85,9 +86,9 @@ class PythonRun:
             self._set("cluster_details_url", cluster.dashboard_url or None)
 
     @property
-    def origin(self) -> tuple[EntryKey, str | None]:
+    def origin(self) -> tuple[EntryKey, Definition | None]:
         """The entry's key in the history, and its definition."""
-        return EntryKey(self._run.name, self._run.file), self._run.definition_hash or None
+        return EntryKey(self._run.name, self._run.file), self.definition
 
     @property
     def row(self) -> TestRun:
@@ -167,7 +168,7 @@ class PythonRun:
         return shown
 
 
-def run_of(item: pytest.Function) -> Run:
+def run_of(item: pytest.Function, definition: Definition | None) -> Run:
     return Run(
         name=item.nodeid.partition("::")[2],
         entry=item.originalname,
@@ -176,7 +177,8 @@ def run_of(item: pytest.Function) -> Run:
         started_at=datetime.now(UTC).isoformat(),
         session=item.config.stash[BENCHMARKS].settings.session,
         file=name_in_project(item.path, item.config),
-        definition_hash=_definition(item) or "",
+        definition_hash=definition.hash if definition else "",
+        hunt=hunt_of(item.config),
     )
 
 
@@ -202,14 +204,14 @@ def _parameter_value(value: Any) -> Any:
     return value if isinstance(value, _PLAIN) else _ADDRESS.sub("", repr(value))
 
 
-def _definition(item: pytest.Function) -> str | None:
+def _definition(item: pytest.Function) -> Definition | None:
     callspec = getattr(item, "callspec", None)
     entries = [value for value in callspec.params.values() if isinstance(value, Entry)] if callspec else []
-    parameters = {**parameters_of(item), **{f"entry {entry.id}": definition_hash(entry) for entry in entries}}
     try:
-        return function_hash(textwrap.dedent(inspect.getsource(item.function)), parameters)
+        source = textwrap.dedent(inspect.getsource(item.function))
     except (OSError, TypeError):  # code made by a program has no source
         return None
+    return function_definition(source, parameters_of(item), entries)
 
 
 class PythonRunHooks:

@@ -12,6 +12,7 @@ import socket
 import sys
 import threading
 from collections.abc import Generator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -21,12 +22,14 @@ from curator_bench.collection.benchmarks import BENCHMARKS
 from curator_bench.measure.processes import identify
 from curator_bench.options.rootdir import name_in_project
 from curator_bench.provenance.environment import boot_id
+from curator_bench.runner.backgrounds import background_of
 from curator_bench.runner.run_keys import DEFINITION
-from curator_bench.runner.session import ci_run_url, provenance_of, session_of, subjects_of
+from curator_bench.runner.session import ci_run_url, hunt_of, provenance_of, session_of, subjects_of
 from curator_bench.store.database import Database, database_url, open_for_writing
 from curator_bench.store.dead_runs import Here
 from curator_bench.store.recorder import Recorder
 from curator_bench.store.records import (
+    Background,
     InvocationRecord,
     Process,
     RunEnd,
@@ -58,10 +61,10 @@ class Recording:
         self._ended = threading.Event()
         self._heart: threading.Thread | None = None
 
-    def start(self, run: Run) -> RunStart:
+    def start(self, run: Run, background: Background) -> RunStart:
         """Record that a run starts now, in this process or in a fleet."""
-        start = start_of(run, self._process)
-        self.recorder.start_run(start)
+        start = replace(start_of(run, self._process), circumstances=background.circumstances_uid)
+        self.recorder.start_run(start, background)
         self._under_way.add(run.uid)
         if self._heart is None:
             self._heart = threading.Thread(target=self._beat, name="curator-bench heartbeat", daemon=True)
@@ -178,11 +181,13 @@ def start_row(item: pytest.Item, entry: Entry, plan: Plan, where: Where | None =
         started_at=datetime.now(UTC).isoformat(),
         file=path_of(item, entry),
         definition_hash=item.stash[DEFINITION].hash,
+        hunt=hunt_of(item.config),
         host=where.host if where else "",
         machine_id=where.machine_id if where else "",
         gpus=where.gpus if where else (),
     )
-    recording.start(run)
+    mask = item.config.stash[BENCHMARKS].mask.also(plan.mask.values)
+    recording.start(run, background_of(item.config, item.stash[DEFINITION], mask, plan, where))
     item.stash[_UID] = run.uid
 
 
@@ -192,10 +197,10 @@ def path_of(item: pytest.Item, entry: Entry) -> str:
 
 
 def finish_row(item: pytest.Item, run: RunRecord) -> None:
-    """Complete the row of a judged run."""
+    """Complete the row of a judged run, or of an earlier run of the item that was judged together with it."""
     recording = recording_of(item.config)
     if recording is not None and _UID in item.stash:
-        recording.finish(item.stash[_UID], end_of(run))
+        recording.finish(run.uid, end_of(run))
 
 
 def note_teardown(item: pytest.Item, outcome: str) -> None:

@@ -30,6 +30,7 @@ from curator_bench.runner.resume_rules import (
     take_pending,
     why_again,
 )
+from curator_bench.runner.session import hunt_of
 from curator_bench.values import RunRecord
 
 _MOST_LINES = 20
@@ -145,13 +146,13 @@ def find_done(config: pytest.Config) -> Done:
     """Find the finished runs of all entries."""
     benchmarks = config.stash[BENCHMARKS]
     kept = KEPT[benchmarks.settings.resume or "passed"]
-    recorded = recorded_runs(config)
+    recorded, hunt = recorded_runs(config), hunt_of(config)
     files = {name: path for path, name in recorded or ()}
     definitions, found = Definitions(), Done()
     for entry in benchmarks.matrix.entries:
         directory = benchmarks.session_dir.joinpath(*entry.folder)
         key = name_in_project(entry.file.file, config), entry.id
-        run = take_pending(directory, (recorded or {}).get(key)) or read_run(directory)
+        run = take_pending(directory, (recorded or {}).get(key)) or read_run(directory, hunt)
         why = why_again(entry, run, kept, definitions.hash_of(entry))
         if run is not None and why is None:
             why = disagreement(run, recorded, key, files)
@@ -171,7 +172,7 @@ def recorded_runs(config: pytest.Config) -> dict[tuple[str, str], RecordedRun] |
     from curator_bench.store.latest import latest_of_session
 
     with recording.database.reading() as connection:
-        found = latest_of_session(connection, recording.recorder.session.uid)
+        found = latest_of_session(connection, recording.recorder.session.uid, hunt_of(config) or None)
     return {key: RecordedRun(*row) for key, row in found.items()}
 
 

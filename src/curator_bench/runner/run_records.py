@@ -22,9 +22,13 @@ from curator_bench.matrix import definition_of
 from curator_bench.options.rootdir import name_in_project
 from curator_bench.report.session_runs import RESULTS
 from curator_bench.runner.run_keys import DEFINITION, MACHINE, UID
+from curator_bench.runner.session import hunt_of
 from curator_bench.values import Check, Entry, RunRecord, RunResult, Verdict
 
 _MOST_PROPERTIES = 200
+_GATES = ("max_regression", "max_drift")
+_UNCONFIRMED = pytest.StashKey[set[str]]()
+"""The uids of an item's runs that are not settled."""
 _MEASURED = tuple(field.name for field in fields(RunResult) if field.name != "verdict")
 """Fields that a record takes over from the result."""
 
@@ -37,16 +41,60 @@ def note_run(
     The files come after the row, so that no file says `passed` before the row does. After a kill in between, a resumed
     session finds results.json beside its place (`take_pending`).
     """
+    _settle(item, checks)
+    run = _record(item, record_of(item, entry, result, verdict, checks))
+    item.stash[RUN] = _after(lambda: _add_lines(item, run), run)
+    return item.stash[RUN]
+
+
+def note_unconfirmed(item: pytest.Item, entry: Entry, result: RunResult, checks: Sequence[Check]) -> None:
+    """Record a run whose gates another run is to confirm: as failed, until both are judged together by `note_run`.
+
+    Its lines in results.jsonl, which are final, come then.
+    """
+    run = _record(item, record_of(item, entry, result, Verdict.FAILED, checks))
+    item.stash.setdefault(_UNCONFIRMED, set()).add(run.uid)
+
+
+def _record(item: pytest.Item, run: RunRecord) -> RunRecord:
     session_dir = item.config.stash[BENCHMARKS].session_dir
-    run = record_of(item, entry, result, verdict, checks)
     run = _after(lambda: _prepare(session_dir, run), run)
     item.stash[RUN] = run
+    _complete_row(item, run)
+    item.stash[RUN] = _after(lambda: publish(session_dir, run), run)
+    return item.stash[RUN]
+
+
+def _complete_row(item: pytest.Item, run: RunRecord) -> None:
     if item.config.stash[BENCHMARKS].settings.benchmark:
         from curator_bench.runner import recording
 
         recording.finish_row(item, run)
-    item.stash[RUN] = _after(lambda: publish(session_dir, run), run)
-    return item.stash[RUN]
+
+
+def _settle(item: pytest.Item, checks: Sequence[Check]) -> None:
+    """Give the runs that were judged together with the last one the outcome of its gates."""
+    uids = item.stash.get(_UNCONFIRMED, set())
+    last = item.stash.get(RUN, None)
+    if not uids or last is None:
+        return
+    del item.stash[_UNCONFIRMED]
+    before = [_settled(item, run, checks) if run.uid in uids else run for run in (*last.earlier, last)]
+    item.stash[RUN] = replace(before.pop(), earlier=tuple(before))
+
+
+def _settled(item: pytest.Item, run: RunRecord, checks: Sequence[Check]) -> RunRecord:
+    """Complete the row and the lines of an earlier run. Without gates of the last run it stays as it was recorded."""
+    benchmarks = item.config.stash[BENCHMARKS]
+    gates = [replace(check, actual=run.metrics.get(check.metric)) for check in checks if check.bound in _GATES]
+    if gates:
+        own = [check for check in run.requirements if check.bound not in _GATES]
+        inconclusive_fails = benchmarks.settings.inconclusive_fails
+        has_failed = any(one.is_unmet or (inconclusive_fails and one.is_inconclusive) for one in (*own, *gates))
+        verdict = Verdict.FAILED if has_failed else Verdict.PASSED
+        run = replace(run, verdict=verdict, requirements=(*own, *masked_checks(gates, benchmarks.mask)))
+        _complete_row(item, run)
+    return _after(lambda: _add_lines(item, run), run)
 
 
 def note_interrupted(item: pytest.Item, entry: Entry, result: RunResult) -> None:
@@ -82,6 +130,7 @@ def record_of(
         definition=definition.parts,
         directory=str(benchmarks.session_dir.joinpath(*entry.folder)),
         machine_id=item.stash.get(MACHINE, ""),
+        hunt=hunt_of(item.config),
         requirements=masked_checks(checks, benchmarks.mask),
         earlier=_earlier(item, uid),
     )
@@ -115,7 +164,10 @@ def _prepare(session_dir: Path, run: RunRecord) -> None:
 
 def publish(session_dir: Path, run: RunRecord) -> None:
     safe_files.rename(Path(run.directory, PENDING), RESULTS, below=session_dir)
-    add_lines(Path(run.directory), run, session_dir=session_dir)
+
+
+def _add_lines(item: pytest.Item, run: RunRecord) -> None:
+    add_lines(Path(run.directory), run, session_dir=item.config.stash[BENCHMARKS].session_dir)
 
 
 def add_properties(item: pytest.Item, run: RunRecord) -> None:

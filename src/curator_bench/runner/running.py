@@ -20,9 +20,9 @@ from curator_bench.runner.conductor import Conductor, Job
 from curator_bench.runner.interrupting import hold_until_the_end
 from curator_bench.runner.judging import forget_judge, judge_of
 from curator_bench.runner.local_runner import LocalRunner
-from curator_bench.runner.policy import Allowance, Decision, GateState, Spent
+from curator_bench.runner.policy import Allowance, Decision, GateState, Next, Spent
 from curator_bench.runner.run_keys import DEFINITION, MACHINE, UID
-from curator_bench.runner.run_records import note_interrupted, note_run
+from curator_bench.runner.run_records import note_interrupted, note_run, note_unconfirmed
 from curator_bench.runner.session import provenance_of
 from curator_bench.values import Entry, Plan, RunResult, Verdict
 
@@ -95,7 +95,10 @@ class ItemCallbacks:
 
     def another(self, job: Job, result: RunResult, decision: Decision) -> None:
         outcome = judge_of(job.item, job.entry).of_another(result)
-        note_run(job.item, job.entry, outcome.result, outcome.verdict, outcome.checks)
+        if decision.next is Next.CONFIRM:
+            note_unconfirmed(job.item, job.entry, outcome.result, outcome.checks)
+        else:
+            note_run(job.item, job.entry, outcome.result, outcome.verdict, outcome.checks)
 
     def judge(self, job: Job, result: RunResult) -> None:
         """Keep the result. The item itself judges it after its fixtures."""

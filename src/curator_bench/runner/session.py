@@ -18,7 +18,7 @@ from curator_bench.collection.items import entry_of
 from curator_bench.matrix.axes import safe_folders
 from curator_bench.options.rootdir import rootdir
 from curator_bench.provenance.environment import Provenance
-from curator_bench.values import Session, Subject
+from curator_bench.values import Hunt, Session, Subject
 
 _PROVENANCE = pytest.StashKey[Provenance]()
 _SESSION = pytest.StashKey[Session]()
@@ -79,7 +79,20 @@ def _session(config: pytest.Config, benchmarks: Benchmarks) -> Session:
         viewer_url=viewer_url(benchmarks),
         ci_run_url=ci_run_url() or "",
         host=socket.gethostname(),
+        hunt=hunt_of(config),
     )
+
+
+def hunt_of(config: pytest.Config) -> str:
+    """Return what the runs of this invocation are recorded for, as in `Hunt`; empty if they are history.
+
+    While a git bisect is under way, in the checkout of the session or of a package under test, they are not.
+    """
+    benchmarks, provenance = config.stash[BENCHMARKS], provenance_of(config)
+    if benchmarks.settings.hunt:
+        return benchmarks.settings.hunt
+    checkouts = (provenance.checkout, *map(provenance.subject, subjects_of(benchmarks)))
+    return Hunt.GIT_BISECT.value if any(one.is_bisecting for one in checkouts if one is not None) else ""
 
 
 def subjects_of(benchmarks: Benchmarks) -> list[str]:

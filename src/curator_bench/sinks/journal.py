@@ -9,7 +9,6 @@ delivered at that moment is delivered twice.
 from __future__ import annotations
 
 import io
-import json
 import logging
 import os
 from collections.abc import Iterator, Mapping
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from curator_bench.files import safe_files
-from curator_bench.files.codec import json_line
+from curator_bench.files.codec import json_line, parsed
 from curator_bench.files.locking import append_whole, lock
 from curator_bench.sinks.messages import Message, from_message, to_message
 from curator_bench.values import Session
@@ -132,7 +131,7 @@ def _documents(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     with io.TextIOWrapper(safe_files.open_file(path), encoding="utf-8", errors="replace") as lines:
         for number, line in enumerate(lines, 1):
             with suppress(ValueError):
-                document = json.loads(line)
+                document = parsed(line)
                 if isinstance(document, dict):
                     yield number, document
 

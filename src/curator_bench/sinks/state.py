@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from curator_bench.files import safe_files
+from curator_bench.files.codec import parsed
 from curator_bench.files.locking import locked
 from curator_bench.values import RunRecord
 
@@ -30,7 +31,7 @@ class State:
 
     def read(self) -> dict[str, Any]:
         try:
-            found = json.loads(safe_files.read_text(self.path))
+            found = parsed(safe_files.read_text(self.path))
         except (OSError, ValueError):
             return {}
         return found if isinstance(found, dict) else {}

@@ -16,7 +16,8 @@ from curator_bench.store.tables import ACCEPTANCES
 class Accepted:
     """One acceptance.
 
-    `since` is the start of the first run at the new level; `until` is the start of the newest run when it was accepted.
+    `since` is the start of the first run at the new level. Changes that began up to `until` are closed: that is the
+    start of the newest run when it was accepted, or the moment before the next change, if that was not accepted.
     """
 
     name: str

@@ -10,27 +10,32 @@ from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import ColumnElement, Connection, select, true
+from sqlalchemy import ColumnElement, Connection, and_, or_, select, true
 
 from curator_bench.errors import BenchError
 from curator_bench.store import bulk
 from curator_bench.store.gate_history import MEASURED
 from curator_bench.store.queries import EntryKey, nearest
-from curator_bench.store.tables import REQUIREMENTS, RUNS, SESSIONS, SUBJECTS
+from curator_bench.store.series import SERIES
+from curator_bench.store.tables import IS_HISTORY, REQUIREMENTS, RUNS, SESSIONS, SUBJECTS
 
 Floats: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]
 
 
+Group: TypeAlias = tuple[str, str, str | None]
+"""Name and path of an entry, and a machine."""
+_Comparable: TypeAlias = tuple[str, str, str | None, str | None]
+"""The same with a series: its runs are compared with each other."""
+
+
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Values of one metric of an entry on one kind of machine, oldest first.
-
-    Only runs of the newest definition count.
-    """
+    """Values of one metric of an entry on one kind of machine, oldest first; all of one series hash."""
 
     entry: EntryKey
     machine_id: str | None
+    series_hash: str | None
     metric: str
     runs: Integers
     """Ids of the runs in this database."""
@@ -41,29 +46,39 @@ class Series:
     values: Floats
     runs_without: int
     """Number of comparable runs after the last one here that did not measure this metric."""
+    is_newest: bool = True
+    """False if newer runs of the entry on this machine are of another series."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunPlace:
     """Start, session and commit of a run."""
 
+    run: int
+    """Id of its row in this database."""
     session: str
     session_id: int
     commit: str | None
     branch: str | None
     start: datetime
 
+    @property
+    def start_text(self) -> str:
+        return self.start.isoformat()
+
 
 @dataclass(frozen=True, slots=True)
 class _Runs:
-    """Comparable runs in the order they began; `groups` gives the entry and machine of each as an index into `keys`."""
+    """Runs in the order they began; `groups` gives the entry, machine and series of each as an index into `keys`."""
 
     ids: Integers
     groups: Integers
     starts: Floats
     sessions: Integers
-    keys: Sequence[tuple[str, str, str | None]]
+    keys: Sequence[_Comparable]
     names: Mapping[tuple[str, str], str]
+    newest: Mapping[Group, str | None]
+    """The series of the newest run."""
 
     def later(self) -> Integers:
         """For each run, count the later runs of its group."""
@@ -74,30 +89,36 @@ class _Runs:
         return ends - 1 - places
 
 
-def all_series(connection: Connection, metric: str | None = None, branch: str | None = None) -> list[Series]:
+def all_series(
+    connection: Connection,
+    metric: str | None = None,
+    branch: str | None = None,
+    among: Collection[Group] | None = None,
+) -> list[Series]:
     """Read the series of all entries by name, of one metric or of all.
 
-    Runs of older definitions are left out. With a branch, only its sessions count. Raises BenchError if the branch is
+    With a branch, only its sessions count; with `among`, only these groups are read. Raises BenchError if the branch is
     not recorded or no run measured the metric.
     """
-    runs = _runs(connection, _sessions_of(connection, branch))
+    runs = _runs(connection, _sessions_of(connection, branch), among)
     later, found = runs.later(), []
-    for group, name, at, values in by_series(runs.ids, runs.groups, connection, metric):
-        entry_name, path, machine = runs.keys[group]
+    for group, name, at, values in by_series(runs.ids, runs.groups, connection, metric, is_part=among is not None):
+        entry_name, path, machine, series = runs.keys[group]
         entry = EntryKey(entry_name, path, runs.names[entry_name, path])
         of_runs = runs.ids[at], runs.starts[at], runs.sessions[at]
-        found.append(Series(entry, machine, name, *of_runs, values, int(later[at[-1]])))
+        is_newest = runs.newest[entry_name, path, machine] == series
+        found.append(Series(entry, machine, series, name, *of_runs, values, int(later[at[-1]]), is_newest))
     return found
 
 
 def by_series(
-    ids: Integers, groups: Integers, connection: Connection, metric: str | None = None
+    ids: Integers, groups: Integers, connection: Connection, metric: str | None = None, *, is_part: bool = False
 ) -> Iterator[tuple[int, str, Integers, Floats]]:
     """Yield what these runs measured: group, metric, positions among the runs, and values.
 
-    Raises BenchError if no run measured the metric.
+    Runs that are a small part of all are read one by one. Raises BenchError if no run measured the metric.
     """
-    where, codes, values, metrics = _figures(connection)
+    where, codes, values, metrics = _figures(connection, ids.tolist() if is_part else None)
     if metric is not None and metric not in metrics:
         raise BenchError(f"no run has measured {metric!r}{nearest(metric, metrics)}")
     order = np.argsort(ids)
@@ -126,25 +147,41 @@ def _sessions_of(connection: Connection, branch: str | None) -> ColumnElement[bo
     return RUNS.c.session.in_(select(SESSIONS.c.id).where(SESSIONS.c.branch == branch))
 
 
-def _runs(connection: Connection, among: ColumnElement[bool]) -> _Runs:
-    names = ("id", "name", "path", "machine_id", "definition_hash", "originalname", "start", "session")
-    columns = [RUNS.c[name] for name in names]
-    statement = select(*columns).where(RUNS.c.verdict.in_(MEASURED), among).order_by(RUNS.c.start, RUNS.c.id)
+def of_groups(groups: Collection[Group]) -> ColumnElement[bool]:
+    """Return the condition on runs that all runs of these groups meet; some of other groups meet it too."""
+    names, paths, machines = (set(column) for column in zip(*groups, strict=True)) if groups else (set(), set(), set())
+    named = RUNS.c.machine_id.in_(machines - {None})
+    machine = or_(named, RUNS.c.machine_id.is_(None)) if None in machines else named
+    return and_(RUNS.c.name.in_(names), RUNS.c.path.in_(paths), machine)
+
+
+def _runs(connection: Connection, where: ColumnElement[bool], among: Collection[Group] | None) -> _Runs:
+    names = ("id", "name", "path", "machine_id", "originalname", "start", "session")
+    columns = [*(RUNS.c[name] for name in names), SERIES]
+    statement = select(*columns).where(RUNS.c.verdict.in_(MEASURED), IS_HISTORY, where)
+    statement = statement.order_by(RUNS.c.start, RUNS.c.id)
+    if among is not None:
+        statement = statement.where(of_groups(among))
     found = connection.execute(statement).fetchall()
-    keys: dict[tuple[str, str, str | None], int] = {}
-    groups = [keys.setdefault((name, path, machine), len(keys)) for _, name, path, machine, *_ in found]
-    newest = {group: row[4] or None for group, row in zip(groups, found, strict=True)}
-    kept = [(row, group) for group, row in zip(groups, found, strict=True) if (row[4] or None) == newest[group]]
-    numbers = [(row.id, group, row.session) for row, group in kept]
-    ids, kept_groups, sessions = np.array(numbers, dtype=np.int64).reshape(-1, 3).T
-    starts = np.array([row.start.timestamp() for row, _ in kept], dtype=np.float64)
-    return _Runs(ids, kept_groups, starts, sessions, list(keys), {(row[1], row[2]): row[5] for row in found})
+    if among is not None:
+        found = [row for row in found if (row.name, row.path, row.machine_id) in among]
+    keys: dict[_Comparable, int] = {}
+    numbers = [
+        (number, keys.setdefault((name, path, machine, series), len(keys)), session)
+        for number, name, path, machine, _, _, session, series in found
+    ]
+    ids, groups, sessions = np.array(numbers, dtype=np.int64).reshape(-1, 3).T
+    starts = np.array([row.start.timestamp() for row in found], dtype=np.float64)
+    newest = {(name, path, machine): series for _, name, path, machine, _, _, _, series in found}
+    return _Runs(ids, groups, starts, sessions, list(keys), {(row[1], row[2]): row[4] for row in found}, newest)
 
 
-def _figures(connection: Connection) -> tuple[Integers, Integers, Floats, dict[str, int]]:
+def _figures(
+    connection: Connection, of_runs: Sequence[int] | None
+) -> tuple[Integers, Integers, Floats, dict[str, int]]:
     """Run ids, metric codes and values of all numeric metrics, and the code of each metric name."""
     metrics: dict[str, int] = {}
-    lists = list(_as_arrays(bulk.figures(connection), metrics))
+    lists = list(_as_arrays(bulk.figures(connection, of_runs), metrics))
     if not lists:
         return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0), metrics
     runs, codes, values = (np.concatenate(column) for column in zip(*lists, strict=True))
@@ -160,12 +197,12 @@ def _as_arrays(
         yield np.array(runs, dtype=np.int64), np.array(codes, dtype=np.int64), np.array(values, dtype=np.float64)
 
 
-def declared_directions(connection: Connection) -> dict[tuple[str, str, str], str]:
-    """The newest declared `better`, by name, path and metric."""
+def declared_directions(connection: Connection, also: Collection[int] = ()) -> dict[tuple[str, str, str], str]:
+    """The newest declared `better` of the history and the sessions `also`, by name, path and metric."""
     statement = (
         select(RUNS.c.name, RUNS.c.path, REQUIREMENTS.c.metric, REQUIREMENTS.c.better)
         .join(RUNS, RUNS.c.id == REQUIREMENTS.c.run)
-        .where(REQUIREMENTS.c.better.is_not(None))
+        .where(REQUIREMENTS.c.better.is_not(None), history_and(also))
         .order_by(RUNS.c.start)
     )
     return {(name, path, metric): better for name, path, metric, better in connection.execute(statement)}
@@ -176,17 +213,21 @@ def gate_limits(connection: Connection) -> dict[tuple[str, str, str], float]:
     statement = (
         select(RUNS.c.name, RUNS.c.path, REQUIREMENTS.c.metric, REQUIREMENTS.c.limit)
         .join(RUNS, RUNS.c.id == REQUIREMENTS.c.run)
-        .where(REQUIREMENTS.c.bound == "max_regression", REQUIREMENTS.c.limit.is_not(None))
+        .where(REQUIREMENTS.c.bound == "max_regression", REQUIREMENTS.c.limit.is_not(None), IS_HISTORY)
         .order_by(RUNS.c.start)
     )
     return {(name, path, metric): float(limit) for name, path, metric, limit in connection.execute(statement)}
 
 
-def required_metrics(connection: Connection) -> dict[tuple[str, str], list[str]]:
-    """Required metrics of each entry's newest run, in the order of its requirements, by name and path."""
+def required_metrics(connection: Connection, also: Collection[int] = ()) -> dict[tuple[str, str], list[str]]:
+    """Required metrics of each entry's newest run, in the order of its requirements, by name and path.
+
+    The runs are those of the history and of the sessions `also`.
+    """
     statement = (
         select(RUNS.c.id, RUNS.c.name, RUNS.c.path, REQUIREMENTS.c.metric)
         .join(RUNS, RUNS.c.id == REQUIREMENTS.c.run)
+        .where(history_and(also))
         .order_by(RUNS.c.start, RUNS.c.id, REQUIREMENTS.c.position)
     )
     found: dict[tuple[str, str], tuple[int, list[str]]] = {}
@@ -196,6 +237,11 @@ def required_metrics(connection: Connection) -> dict[tuple[str, str], list[str]]
             newest = found[name, path] = (run, [])
         newest[1].append(metric)
     return {key: list(dict.fromkeys(metrics)) for key, (_, metrics) in found.items()}
+
+
+def history_and(sessions: Collection[int]) -> ColumnElement[bool]:
+    """Condition of the runs that are history, and of all runs of these sessions."""
+    return or_(IS_HISTORY, RUNS.c.session.in_(sessions)) if sessions else IS_HISTORY
 
 
 def commits_of(connection: Connection) -> dict[int, str]:
@@ -209,7 +255,7 @@ def places_of(connection: Connection, runs: Collection[int]) -> dict[int, RunPla
     columns = (SESSIONS.c.name, RUNS.c.session, SESSIONS.c.commit, SESSIONS.c.branch, RUNS.c.start)
     statement = select(RUNS.c.id, *columns).join(SESSIONS, SESSIONS.c.id == RUNS.c.session)
     found = connection.execute(statement.where(RUNS.c.id.in_(runs)))
-    return {number: RunPlace(*rest) for number, *rest in found}
+    return {row.id: RunPlace(*row) for row in found}
 
 
 def subject_commits(connection: Connection, sessions: Collection[int]) -> dict[int, dict[str, str]]:

@@ -16,6 +16,8 @@ from curator_bench.store.column_types import Document, Moment
 
 PARTS_AT_ONCE = 10_000
 """Number of parts of runs held in memory at a time."""
+_RUNS_AT_ONCE = 1_000
+"""Number of runs that one query names."""
 
 
 def by_id(connection: Connection, table: Table, size: int) -> Iterator[Sequence[Row[Any]]]:
@@ -31,12 +33,7 @@ def parts_between(connection: Connection, table: Table, first: int, last: int) -
     """Yield the parts of the runs with these ids, as plain texts and numbers, one list at a time."""
     columns = ", ".join(map(_read, table.columns))
     text = f"SELECT {columns} FROM {table.name} WHERE run BETWEEN {first:d} AND {last:d} ORDER BY run"
-    is_server = connection.dialect.name == "postgresql"  # a named cursor, or it sends all rows at once
-    named = {"name": "parts"} if is_server else {}
-    with _driver(connection) as driver, closing(driver.cursor(**named)) as cursor:
-        cursor.execute(text)
-        while rows := cursor.fetchmany(PARTS_AT_ONCE):
-            yield rows
+    yield from fetched(connection, text)
 
 
 def parts_of(connection: Connection, table: Table, runs: Collection[int]) -> list[tuple[Any, ...]]:
@@ -109,11 +106,22 @@ def _driver(connection: Connection) -> Iterator[Any]:
         raise kind("many rows", None, error) from error
 
 
-def figures(connection: Connection) -> Iterator[list[tuple[int, str, float]]]:
-    """Yield run, metric and value of all plain numbers, one list at a time, in no order."""
-    is_server = connection.dialect.name == "postgresql"
-    named = {"name": "figures"} if is_server else {}
+def figures(connection: Connection, runs: Sequence[int] | None = None) -> Iterator[list[tuple[int, str, float]]]:
+    """Yield run, metric and value of all plain numbers, of all runs or of these, one list at a time, in no order."""
+    plain = "SELECT run, name, value FROM metric WHERE value IS NOT NULL AND text IS NULL"
+    if runs is None:
+        yield from fetched(connection, plain)
+        return
+    for first in range(0, len(runs), _RUNS_AT_ONCE):
+        some = ", ".join(f"{run:d}" for run in runs[first : first + _RUNS_AT_ONCE])
+        yield from fetched(connection, f"{plain} AND run IN ({some})")
+
+
+def fetched(connection: Connection, text: str) -> Iterator[list[Any]]:
+    """Yield the rows of a query as the driver returns them, one list at a time."""
+    is_server = connection.dialect.name == "postgresql"  # a named cursor, or it sends all rows at once
+    named = {"name": "fetched"} if is_server else {}
     with _driver(connection) as driver, closing(driver.cursor(**named)) as cursor:
-        cursor.execute("SELECT run, name, value FROM metric WHERE value IS NOT NULL AND text IS NULL")
+        cursor.execute(text)
         while rows := cursor.fetchmany(PARTS_AT_ONCE):
             yield rows

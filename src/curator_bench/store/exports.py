@@ -11,7 +11,7 @@ import io
 import operator
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import datetime
 from itertools import islice
 from typing import IO, Any
@@ -20,6 +20,7 @@ from sqlalchemy import Connection, Row, Table, func, select
 
 from curator_bench.errors import MissingExtra
 from curator_bench.store import bulk, unrecorded
+from curator_bench.store.backgrounds import Backgrounds
 from curator_bench.store.records import Figures, InvocationRecord, RunEnd, RunStart, SessionRecord, StoredRun
 from curator_bench.store.running import RUNNING
 from curator_bench.store.scalars import scalar_of, value_of
@@ -36,7 +37,7 @@ ROWS_IN_A_GROUP = 50_000
 _SESSION_COLUMNS = ("uid", "name", "reason", "commit", "dirty", "branch")
 _RUN_COLUMNS = (
     *("uid", "name", "originalname", "path", "definition_hash", "attempt", "verdict", "host", "machine_id", "node"),
-    *("gpu", "start", "end", "duration", "exit_code", "error", "python_version", "platform", "ray_version"),
+    *("gpu", "start", "end", "duration", "exit_code", "error", "python_version", "platform", "ray_version", "hunt"),
 )
 COLUMNS = (*(f"session_{name}" for name in _SESSION_COLUMNS), *_RUN_COLUMNS, "metric", "value", "text")
 """Columns of the tables. `text` holds metrics that are not numbers."""
@@ -104,10 +105,14 @@ def _table(connection: Connection, progress: Progress) -> Iterator[tuple[tuple[A
 
 def _records(connection: Connection, progress: Progress) -> Iterator[list[StoredRun]]:
     told: set[int] = set()
+    backgrounds = Backgrounds(connection)
     for runs, sessions in _runs(connection, progress):
         parts = {table: _parts(connection, table, runs) for table in (METRICS, SAMPLES, PARAMS, REQUIREMENTS)}
         invocations = _invocations(connection, runs, told)
-        yield [_record(run, _session(sessions[run.session]), invocations.get(run.invocation), parts) for run in runs]
+        records = [
+            _record(run, _session(sessions[run.session]), invocations.get(run.invocation), parts) for run in runs
+        ]
+        yield [replace(one, background=backgrounds.new(one.start)) for one in records]
 
 
 def _runs(

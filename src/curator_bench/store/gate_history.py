@@ -12,7 +12,8 @@ from sqlalchemy import Connection, func, select
 from curator_bench.store.acceptances import acceptances
 from curator_bench.store.opening import to_read_if_there
 from curator_bench.store.queries import EntryKey, PastValue, last_values
-from curator_bench.store.tables import RUNS
+from curator_bench.store.series import SERIES, identities
+from curator_bench.store.tables import IS_HISTORY, RUNS
 from curator_bench.values import Verdict
 
 MEASURED = (str(Verdict.PASSED), str(Verdict.FAILED))
@@ -21,31 +22,55 @@ MEASURED = (str(Verdict.PASSED), str(Verdict.FAILED))
 
 @dataclass(frozen=True, slots=True)
 class GateHistory:
-    """Earlier runs of one entry: values by metric on this machine, and counts by machine and definition."""
+    """Earlier runs of one entry: values by metric of its series on this machine, and counts of all runs."""
 
     values: Mapping[str, Sequence[PastValue]] = field(default_factory=dict)
     kinds: Mapping[tuple[str | None, str | None], int] = field(default_factory=dict)
+    """Number of runs by machine and series."""
     level_since: Mapping[str, datetime] = field(default_factory=dict)
     """Start of the present level, by metric, where a change was accepted."""
+    identities: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """What makes each recorded series what it is."""
 
 
-def read_gate_history(
-    named: str, entry: EntryKey, metrics: Sequence[str], machine_id: str | None, *, last: int
-) -> GateHistory:
+@dataclass(frozen=True, slots=True)
+class Gated:
+    """The runs a gate asks for: those of an entry, its definition and a machine."""
+
+    entry: EntryKey
+    machine_id: str | None
+    series_hash: str | None
+    definition_hash: str | None
+    """Runs of this definition are of the series, even if the definition is not recorded yet."""
+
+
+def read_gate_history(named: str, gated: Gated, metrics: Sequence[str], *, last: int) -> GateHistory:
     """Read the history; empty if there is no database. Raises BenchError if it cannot be read."""
     with to_read_if_there(named) as database:
         if database is None:
             return GateHistory()
         with database.reading() as connection:
-            values = {metric: last_values(connection, entry, metric, machine_id, last, MEASURED) for metric in metrics}
-            accepted = {one.metric: one.since for one in acceptances(connection, entry)}
-            return GateHistory(values, _kinds(connection, entry), accepted)
+            return _history(connection, gated, metrics, last)
+
+
+def _history(connection: Connection, gated: Gated, metrics: Sequence[str], last: int) -> GateHistory:
+    own = {gated.series_hash, gated.definition_hash}
+    values = {
+        metric: last_values(connection, gated.entry, metric, gated.machine_id, last, MEASURED, own)
+        for metric in metrics
+    }
+    by_level = sorted(acceptances(connection, gated.entry), key=lambda one: one.since)
+    accepted = {one.metric: one.since for one in by_level}
+    kinds: Counter[tuple[str | None, str | None]] = Counter()
+    for (machine, series), count in _kinds(connection, gated.entry).items():
+        kinds[machine, gated.series_hash if series in own else series] += count
+    return GateHistory(values, kinds, accepted, identities(connection, {series for _, series in kinds}))
 
 
 def _kinds(connection: Connection, entry: EntryKey) -> Counter[tuple[str | None, str | None]]:
     counted = (
-        select(RUNS.c.machine_id, RUNS.c.definition_hash, func.count())
-        .where(RUNS.c.name == entry.name, RUNS.c.path == entry.path, RUNS.c.verdict.in_(MEASURED))
-        .group_by(RUNS.c.machine_id, RUNS.c.definition_hash)
+        select(RUNS.c.machine_id, SERIES, func.count())
+        .where(RUNS.c.name == entry.name, RUNS.c.path == entry.path, IS_HISTORY, RUNS.c.verdict.in_(MEASURED))
+        .group_by(RUNS.c.machine_id, SERIES)
     )
-    return Counter({(machine, definition): count for machine, definition, count in connection.execute(counted)})
+    return Counter({(machine, series): count for machine, series, count in connection.execute(counted)})

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Row, Select, and_, or_, select
 
 from curator_bench.store.queries import EntryKey
 from curator_bench.store.scalars import scalar_of
+from curator_bench.store.series import SERIES
 from curator_bench.store.tables import INVOCATIONS, METRICS, RUNS, SESSIONS
 from curator_bench.values import Scalar
 
@@ -21,7 +22,7 @@ class HuntedRun:
     entry: EntryKey
     verdict: str
     error: str | None
-    definition_hash: str | None
+    series_hash: str | None
     machine_id: str | None
     metrics: dict[str, Scalar]
 
@@ -32,7 +33,7 @@ def hunted_runs(connection: Connection, session: str, named: str | None = None) 
         select(
             RUNS.c.id,
             *(RUNS.c[name] for name in ("name", "path", "originalname", "verdict", "error")),
-            *(RUNS.c[name] for name in ("definition_hash", "machine_id", "command")),
+            *(SERIES, RUNS.c.machine_id, RUNS.c.command),
             *(RUNS.c[name] for name in _COLUMNS),
             METRICS.c.name.label("metric"),
             METRICS.c.value,
@@ -62,7 +63,7 @@ def _run(row: Row[Any]) -> HuntedRun:
     key = EntryKey(row.name, row.path, row.originalname)
     columns = {name: value for name in _COLUMNS if (value := getattr(row, name)) is not None}
     is_script = row.command is not None
-    return HuntedRun(key, row.verdict, row.error, row.definition_hash, row.machine_id, {} if is_script else columns)
+    return HuntedRun(key, row.verdict, row.error, row.series_hash, row.machine_id, {} if is_script else columns)
 
 
 def hunts_of(connection: Connection, prefix: str) -> list[str]:

@@ -7,12 +7,13 @@ from collections.abc import Collection
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from sqlalchemy import ColumnElement, Connection, or_, select
+from sqlalchemy import ColumnElement, Connection, and_, not_, or_, select
 
 from curator_bench.errors import BenchError
-from curator_bench.store.all_series import Floats, Integers, by_series
+from curator_bench.store.all_series import Floats, Integers, by_series, history_and
 from curator_bench.store.gate_history import MEASURED
-from curator_bench.store.queries import nearest
+from curator_bench.store.queries import HAS_HISTORY, nearest
+from curator_bench.store.series import SERIES
 from curator_bench.store.tables import RUNS, SESSIONS
 
 _SHORTEST = 6
@@ -20,10 +21,10 @@ _SHORTEST = 6
 
 
 class Kind(NamedTuple):
-    """Machine and definition. Only runs of the same kind are compared."""
+    """Machine and series. Only runs of the same kind are compared."""
 
     machine_id: str | None
-    definition_hash: str | None
+    series_hash: str | None
 
 
 class Measure(NamedTuple):
@@ -45,31 +46,52 @@ Measured: TypeAlias = dict[Measure, dict[Kind, Values]]
 
 
 def sessions_meant(connection: Connection, named: str) -> list[int]:
-    """Find the sessions with this name, branch, uid or commit. Raises BenchError if there is none."""
-    for condition in (SESSIONS.c.name == named, SESSIONS.c.branch == named, _begins(named)):
-        found = connection.scalars(select(SESSIONS.c.id).where(condition).order_by(SESSIONS.c.id)).all()
-        if found:
-            return list(found)
+    """Find the sessions with this name, branch, uid or commit. Raises BenchError if there is none.
+
+    A branch or a commit means its history; a name or a uid also means a session of a bisect or an A/B comparison.
+    """
+    of_commit = _is_or_begins(SESSIONS.c.commit, named)
+    meant = (
+        SESSIONS.c.name == named,
+        and_(SESSIONS.c.branch == named, HAS_HISTORY),
+        or_(_is_or_begins(SESSIONS.c.uid, named), and_(of_commit, HAS_HISTORY)),
+    )
+    for condition in meant:
+        if found := _ids(connection, condition):
+            return found
+    if _ids(connection, or_(SESSIONS.c.branch == named, of_commit)):
+        listed = "`curator-bench sessions --hunts` lists them, and each can be compared by its name"
+        raise BenchError(f"{named} has no history, only sessions of bisects or A/B comparisons; {listed}")
     known = connection.execute(select(SESSIONS.c.name, SESSIONS.c.branch).distinct())
     names = {name for row in known for name in row if name}
     near = nearest(named, names) or "; `curator-bench sessions` lists them"
     raise BenchError(f"no session, branch or commit {named!r} is recorded{near}")
 
 
-def _begins(named: str) -> ColumnElement[bool]:
-    exact = [SESSIONS.c.uid == named, SESSIONS.c.commit == named]
-    if len(named) >= _SHORTEST:
-        exact += [column.startswith(named, autoescape=True) for column in (SESSIONS.c.uid, SESSIONS.c.commit)]
-    return or_(*exact)
+def without_history(connection: Connection, sessions: Collection[int]) -> list[int]:
+    """Of these sessions, those without a run that is history."""
+    return _ids(connection, and_(SESSIONS.c.id.in_(sessions), not_(HAS_HISTORY)))
 
 
-def measured(connection: Connection, metric: str | None = None) -> Measured:
-    """Read all values of one metric or of every metric. Raises BenchError if no run measured the metric."""
-    names = ("id", "session", "name", "path", "machine_id", "definition_hash")
-    statement = select(*(RUNS.c[name] for name in names)).where(RUNS.c.verdict.in_(MEASURED))
+def _ids(connection: Connection, condition: ColumnElement[bool]) -> list[int]:
+    return list(connection.scalars(select(SESSIONS.c.id).where(condition).order_by(SESSIONS.c.id)))
+
+
+def _is_or_begins(column: ColumnElement[str | None], named: str) -> ColumnElement[bool]:
+    return column.startswith(named, autoescape=True) if len(named) >= _SHORTEST else column == named
+
+
+def measured(connection: Connection, metric: str | None = None, also: Collection[int] = ()) -> Measured:
+    """Read all values of one metric or of every metric, from the history and from the sessions `also`.
+
+    Raises BenchError if no run measured the metric.
+    """
+    names = ("id", "session", "name", "path", "machine_id")
+    columns = [*(RUNS.c[name] for name in names), SERIES]
+    statement = select(*columns).where(RUNS.c.verdict.in_(MEASURED), history_and(also))
     runs = connection.execute(statement.order_by(RUNS.c.start, RUNS.c.id)).fetchall()
     keys: dict[tuple[str, str, Kind], int] = {}
-    of_runs = [(row.name, row.path, Kind(row.machine_id, row.definition_hash or None)) for row in runs]
+    of_runs = [(row.name, row.path, Kind(row.machine_id, row.series_hash)) for row in runs]
     numbers = [(row.id, row.session, keys.setdefault(key, len(keys))) for row, key in zip(runs, of_runs, strict=True)]
     ids, sessions, groups = np.array(numbers, dtype=np.int64).reshape(-1, 3).T
     kinds, found = list(keys), defaultdict[Measure, dict[Kind, Values]](dict)

@@ -19,7 +19,7 @@ from curator_bench.errors import BenchError
 from curator_bench.store import bulk
 from curator_bench.store.database import Database, reason_of
 from curator_bench.store.running import RUNNING
-from curator_bench.store.tables import ACCEPTANCES, INVOCATIONS, PARTS, RUNS, SESSIONS, SUBJECTS
+from curator_bench.store.tables import ACCEPTANCES, DEFINITIONS, FACTS, INVOCATIONS, PARTS, RUNS, SESSIONS, SUBJECTS
 from curator_bench.values import Verdict
 
 _Answer = TypeVar("_Answer")
@@ -28,7 +28,7 @@ _Values: TypeAlias = dict[str, Any]
 Progress = Callable[[int, int], None]
 """Called from time to time with the number of runs processed and the total."""
 
-MERGED = (SESSIONS, INVOCATIONS, SUBJECTS, RUNS, *PARTS, ACCEPTANCES)
+MERGED = (SESSIONS, INVOCATIONS, SUBJECTS, RUNS, *PARTS, ACCEPTANCES, DEFINITIONS, FACTS)
 AT_ONCE = 5000
 _COMPARED_AT_ONCE = 100
 _PATIENCE_S = 60.0
@@ -80,8 +80,9 @@ class _Merge:
                 self._ids[table.name] |= self._transact(self._join, table, batch)
         for batch in bulk.by_id(self._source, SUBJECTS, AT_ONCE):
             self._transact(self._add_subjects, batch)
-        for batch in bulk.by_id(self._source, ACCEPTANCES, AT_ONCE):
-            self._transact(self._join, ACCEPTANCES, batch)
+        for table in (ACCEPTANCES, FACTS, DEFINITIONS):
+            for batch in bulk.by_id(self._source, table, AT_ONCE):
+                self._transact(self._join, table, batch)
         return self._merge_runs()
 
     def _merge_runs(self) -> Merged:

@@ -14,6 +14,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Table, and_, delete, exists, func, select
 
+from curator_bench.store.backgrounds import forget_unused
 from curator_bench.store.database import Database, reason_of
 from curator_bench.store.running import IS_RUNNING, RUNNING
 from curator_bench.store.tables import INVOCATIONS, RUNS, SESSIONS
@@ -30,6 +31,8 @@ class Prunable:
     """Runs and entries that `prune` would remove, with the start of the oldest run."""
 
     runs: int
+    hunted: int
+    """How many of the runs are no history."""
     entries: int
     oldest: datetime | None
 
@@ -44,8 +47,9 @@ def prunable(database: Database, before: datetime) -> Prunable:
     """Count what `prune` would remove."""
     with database.reading() as connection:
         entries = select(RUNS.c.name, RUNS.c.path).where(_is_old(before)).distinct().subquery()
-        runs, oldest = connection.execute(select(func.count(), func.min(RUNS.c.start)).where(_is_old(before))).one()
-        return Prunable(runs, connection.scalar(select(func.count()).select_from(entries)) or 0, oldest)
+        columns = (func.count(), func.count(RUNS.c.hunt), func.min(RUNS.c.start))
+        runs, hunted, oldest = connection.execute(select(*columns).where(_is_old(before))).one()
+        return Prunable(runs, hunted, connection.scalar(select(func.count()).select_from(entries)) or 0, oldest)
 
 
 def prune(database: Database, before: datetime, progress: Progress = lambda done, total: None) -> Pruned:
@@ -58,7 +62,9 @@ def prune(database: Database, before: datetime, progress: Progress = lambda done
             gone += _forget(connection, runs[first : first + AT_ONCE], before)
         progress(min(first + AT_ONCE, len(runs)), len(runs))
     with database.writing(_PATIENCE_S) as connection:
-        return Pruned(gone, _forget_empty(connection, before))
+        sessions = _forget_empty(connection, before)
+        forget_unused(connection)
+        return Pruned(gone, sessions)
 
 
 def compact(database: Database) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -9,12 +10,13 @@ from datetime import datetime
 from difflib import get_close_matches
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, and_, func, or_, select, tuple_
+from sqlalchemy import ColumnElement, Connection, Row, Select, and_, case, exists, func, not_, or_, select, tuple_
 
 from curator_bench.errors import BenchError
 from curator_bench.store.records import InvocationRecord
 from curator_bench.store.scalars import scalar_of
-from curator_bench.store.tables import INVOCATIONS, METRICS, REQUIREMENTS, RUNS, SESSIONS, SUBJECTS
+from curator_bench.store.series import CONTENT, SERIES, of_series
+from curator_bench.store.tables import INVOCATIONS, IS_HISTORY, METRICS, REQUIREMENTS, RUNS, SESSIONS, SUBJECTS
 from curator_bench.values import Scalar, Subject
 
 _NAMES_SHOWN = 3
@@ -59,8 +61,14 @@ class PastRun:
     host: str | None
     machine_id: str | None
     definition_hash: str | None
+    series_hash: str | None
+    """Runs of an entry with equal ones, on one kind of machine, are one history (`store.series`)."""
+    content_hash: str | None
+    """Where it differs from that of the run before, the definition changed."""
     commit: str | None
     branch: str | None
+    hunt: str | None = None
+    """What it is recorded for, as in `values.Hunt`; None if it is history."""
     metrics: Mapping[str, Scalar] = field(default_factory=dict)
 
     @property
@@ -77,8 +85,9 @@ class PastValue:
     value: Scalar
     start: datetime
     verdict: str
-    definition_hash: str | None
+    series_hash: str | None
     run_uid: str
+    run_id: int
     session: str
     session_uid: str
     commit: str | None
@@ -101,6 +110,8 @@ class PastSession:
     viewer_url: str | None
     sink_urls: Mapping[str, str] | None = None
     """Links to the session in sinks, by name of the sink."""
+    hunt: str | None = None
+    """What it is recorded for, as in `values.Hunt`; None if a run of it is history."""
     verdicts: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -125,7 +136,9 @@ class MissedRequirement:
 _RUN_COLUMNS = (
     RUNS.c.id,
     *(RUNS.c[name] for name in ("uid", "name", "path", "originalname", "verdict", "attempt", "start", "end")),
-    *(RUNS.c[name] for name in ("duration", "error", "log_path", "host", "machine_id", "definition_hash")),
+    *(RUNS.c[name] for name in ("duration", "error", "log_path", "host", "machine_id", "definition_hash", "hunt")),
+    SERIES,
+    CONTENT,
     SESSIONS.c.name.label("session_name"),
     SESSIONS.c.uid.label("session_uid"),
     SESSIONS.c.commit,
@@ -140,8 +153,9 @@ def last_values(
     machine_id: str | None,
     last: int,
     verdicts: Collection[str] | None = None,
+    series: Collection[str | None] | None = None,
 ) -> list[PastValue]:
-    """Read the newest values of an entry's metric on one machine, oldest first.
+    """Read the newest values of an entry's metric on one machine, oldest first; with `series`, only of these.
 
     `machine_id` None selects the runs recorded without a machine.
     """
@@ -149,7 +163,7 @@ def last_values(
         select(
             METRICS.c.value,
             METRICS.c.text,
-            *(RUNS.c[name] for name in ("start", "verdict", "definition_hash", "uid")),
+            *(RUNS.c.start, RUNS.c.verdict, SERIES, RUNS.c.uid, RUNS.c.id),
             SESSIONS.c.name.label("session"),
             SESSIONS.c.uid.label("session_uid"),
             SESSIONS.c.commit,
@@ -157,21 +171,36 @@ def last_values(
         )
         .join(METRICS, and_(METRICS.c.run == RUNS.c.id, METRICS.c.name == metric))
         .join(SESSIONS, SESSIONS.c.id == RUNS.c.session)
-        .where(*_is(entry), RUNS.c.machine_id == machine_id)
+        .where(*_is(entry), IS_HISTORY, RUNS.c.machine_id == machine_id)
         .order_by(RUNS.c.start.desc(), RUNS.c.id.desc())
         .limit(last)
     )
     if verdicts is not None:
         statement = statement.where(RUNS.c.verdict.in_(verdicts))
+    if series is not None:
+        statement = statement.where(of_series(series))
     found = connection.execute(statement).fetchall()
     return [PastValue(scalar_of(value, text), *others) for value, text, *others in reversed(found)]
 
 
 def history(
-    connection: Connection, entry: EntryKey, last: int | None = None, metric: str | None = None
+    connection: Connection,
+    entry: EntryKey,
+    last: int | None = None,
+    metric: str | None = None,
+    *,
+    hunts: bool = False,
 ) -> list[PastRun]:
-    """Read the newest runs of an entry on any machine, oldest first, with all metrics or only one."""
-    newest = select(RUNS.c.id).where(*_is(entry)).order_by(RUNS.c.start.desc(), RUNS.c.id.desc()).limit(last)
+    """Read the newest runs of an entry on any machine, oldest first, with all metrics or only one.
+
+    Runs that are no history are read with `hunts`, and then only those.
+    """
+    newest = (
+        select(RUNS.c.id)
+        .where(*_is(entry), _kind_of_run(hunts))
+        .order_by(RUNS.c.start.desc(), RUNS.c.id.desc())
+        .limit(last)
+    )
     chosen = _runs().where(RUNS.c.id.in_(newest.scalar_subquery())).order_by(RUNS.c.start, RUNS.c.id)
     metrics = _metrics_by_run(connection, newest, metric)
     return [_past_run(row, metrics[row.id]) for row in connection.execute(chosen)]
@@ -190,53 +219,67 @@ def _metrics_by_run(
     return found
 
 
-def latest_runs(connection: Connection, entry: EntryKey, last: int) -> list[PastRun]:
+def latest_runs(connection: Connection, entry: EntryKey, last: int, *, hunts: bool = False) -> list[PastRun]:
     """Read the newest runs of an entry, oldest first. Of the metrics, only the measured time is read."""
-    return history(connection, entry, last, _MEASURED_TIME)
+    return history(connection, entry, last, _MEASURED_TIME, hunts=hunts)
 
 
-def known_entries(connection: Connection) -> list[KnownEntry]:
-    """Read every recorded entry, by name."""
-    grouped = select(RUNS.c.name, RUNS.c.path, func.max(RUNS.c.originalname), func.count(), func.max(RUNS.c.start))
+def known_entries(connection: Connection, *, hunts: bool = False) -> list[KnownEntry]:
+    """Read every entry that has a history, by name; with `hunts`, those with runs that are no history."""
+    columns = (RUNS.c.name, RUNS.c.path, func.max(RUNS.c.originalname), func.count(), func.max(RUNS.c.start))
+    grouped = select(*columns).where(_kind_of_run(hunts))
     found = connection.execute(grouped.group_by(RUNS.c.name, RUNS.c.path).order_by(RUNS.c.name, RUNS.c.path))
     return [KnownEntry(EntryKey(name, path, original), count, latest) for name, path, original, count, latest in found]
 
 
-def find_entries(connection: Connection, named: str) -> list[EntryKey]:
+def find_entries(connection: Connection, named: str, *, hunts: bool = False) -> list[EntryKey]:
     """Find entries by id, by the name shared by all combinations of an entry, or by node id.
 
     Raises BenchError with the nearest names if there is none.
     """
-    path, _, name = named.partition("::")
-    meant = [RUNS.c.name == named, RUNS.c.originalname == named]
-    if name:
-        meant.append(and_(RUNS.c.path == path, or_(RUNS.c.name == name, RUNS.c.originalname == name)))
-    for condition in meant:
-        found = connection.execute(
-            select(RUNS.c.name, RUNS.c.path, func.max(RUNS.c.originalname))
-            .where(condition)
-            .group_by(RUNS.c.name, RUNS.c.path)
-            .order_by(RUNS.c.name, RUNS.c.path)
-        ).fetchall()
-        if found:
-            return [EntryKey(*row) for row in found]
+    if found := _entries_named(connection, named, hunts=hunts):
+        return found
+    if _entries_named(connection, named, hunts=not hunts):
+        if hunts:
+            raise BenchError(f"no bisect or A/B comparison has measured {named!r}")
+        shown = f"`curator-bench history {shlex.quote(named)} --hunts` shows them"
+        raise BenchError(f"{named!r} has no history, only runs of bisects or A/B comparisons; {shown}")
     known = [(entry.key.name, entry.key.originalname) for entry in known_entries(connection)]
     near = nearest(named, {name for both in known for name in both})
     raise BenchError(f"no runs of {named!r} are recorded{near or '; `curator-bench history` lists all entries'}")
 
 
-def metric_names(connection: Connection, entries: Iterable[EntryKey]) -> list[str]:
+def _entries_named(connection: Connection, named: str, *, hunts: bool) -> list[EntryKey]:
+    path, _, name = named.partition("::")
+    meant = [RUNS.c.name == named, RUNS.c.originalname == named]
+    if name:
+        meant.append(and_(RUNS.c.path == path, or_(RUNS.c.name == name, RUNS.c.originalname == name)))
+    columns = (RUNS.c.name, RUNS.c.path)
+    for condition in meant:
+        chosen = select(*columns, func.max(RUNS.c.originalname)).where(condition, _kind_of_run(hunts))
+        if found := connection.execute(chosen.group_by(*columns).order_by(*columns)).fetchall():
+            return [EntryKey(*row) for row in found]
+    return []
+
+
+def metric_names(connection: Connection, entries: Iterable[EntryKey], *, hunts: bool = False) -> list[str]:
     """Read the names of the metrics that runs of these entries measured."""
     keys = [(entry.name, entry.path) for entry in entries]
-    of_runs = select(RUNS.c.id).where(tuple_(RUNS.c.name, RUNS.c.path).in_(keys))
+    of_runs = select(RUNS.c.id).where(tuple_(RUNS.c.name, RUNS.c.path).in_(keys), _kind_of_run(hunts))
     found = connection.scalars(select(METRICS.c.name).distinct().where(METRICS.c.run.in_(of_runs)))
     return sorted(found)
 
 
-def sessions(connection: Connection, last: int) -> list[PastSession]:
-    """Read the newest sessions, oldest first."""
-    found = connection.execute(_sessions().order_by(_STARTED.desc(), SESSIONS.c.id.desc()).limit(last)).fetchall()
+def sessions(connection: Connection, last: int, *, hunts: bool = False) -> list[PastSession]:
+    """Read the newest sessions, oldest first; with `hunts`, those without a run that is history."""
+    chosen = _sessions().where(not_(HAS_HISTORY) if hunts else HAS_HISTORY)
+    found = connection.execute(chosen.order_by(_STARTED.desc(), SESSIONS.c.id.desc()).limit(last)).fetchall()
     return _with_verdicts(connection, found[::-1])
+
+
+def count_hunts(connection: Connection) -> int:
+    """Count the sessions without a run that is history."""
+    return connection.scalar(select(func.count()).select_from(SESSIONS).where(not_(HAS_HISTORY))) or 0
 
 
 def find_sessions(connection: Connection, named: str | None) -> list[PastSession]:
@@ -298,6 +341,10 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {', '.join(map(repr, close))}?" if close else ""
 
 
+def _kind_of_run(hunts: bool) -> ColumnElement[bool]:
+    return not_(IS_HISTORY) if hunts else IS_HISTORY
+
+
 def _is(entry: EntryKey) -> tuple[ColumnElement[bool], ...]:
     return RUNS.c.name == entry.name, RUNS.c.path == entry.path
 
@@ -313,25 +360,36 @@ def _past_run(row: Row[Any], metrics: Mapping[str, Scalar] | None = None) -> Pas
     return PastRun(entry=entry, session=values.pop("session_name"), metrics=metrics or {}, **values)
 
 
+HAS_HISTORY = or_(
+    exists().where(RUNS.c.session == SESSIONS.c.id, IS_HISTORY), ~exists().where(RUNS.c.session == SESSIONS.c.id)
+)
+"""True of sessions that are part of the history: those with a run of it, and those without runs."""
 _STARTED = func.coalesce(
     select(func.min(INVOCATIONS.c.start)).where(INVOCATIONS.c.session == SESSIONS.c.id).scalar_subquery(),
     select(func.min(RUNS.c.start)).where(RUNS.c.session == SESSIONS.c.id).scalar_subquery(),
 )
 
 
+_HUNT = select(func.max(RUNS.c.hunt)).where(RUNS.c.session == SESSIONS.c.id).scalar_subquery()
+
+
 def _sessions() -> Select[Any]:
     names = ("id", "uid", "name", "results_directory")
     others = ("reason", "commit", "dirty", "branch", "viewer_url", "sink_urls")
     return select(
-        *(SESSIONS.c[name] for name in names), _STARTED.label("start"), *(SESSIONS.c[name] for name in others)
+        *(SESSIONS.c[name] for name in names),
+        _STARTED.label("start"),
+        *(SESSIONS.c[name] for name in others),
+        case((HAS_HISTORY, None), else_=_HUNT).label("hunt"),
     )
 
 
 def _with_verdicts(connection: Connection, rows: Sequence[Row[Any]]) -> list[PastSession]:
     verdicts: dict[int, dict[str, int]] = defaultdict(dict)
+    apart = RUNS.c.session.in_([row.id for row in rows if row.hunt])
     counted = (
         select(RUNS.c.session, RUNS.c.verdict, func.count())
-        .where(RUNS.c.session.in_([row.id for row in rows]))
+        .where(RUNS.c.session.in_([row.id for row in rows]), or_(IS_HISTORY, apart))
         .group_by(RUNS.c.session, RUNS.c.verdict)
         .order_by(RUNS.c.session, RUNS.c.verdict)
     )

@@ -19,7 +19,15 @@ from sqlalchemy.exc import DBAPIError
 
 from curator_bench.store import rows, unrecorded
 from curator_bench.store.database import WRITE_PATIENCE_S, Database, reason_of
-from curator_bench.store.records import InvocationRecord, RunEnd, RunStart, SessionRecord, StoredRun
+from curator_bench.store.records import (
+    NO_BACKGROUND,
+    Background,
+    InvocationRecord,
+    RunEnd,
+    RunStart,
+    SessionRecord,
+    StoredRun,
+)
 from curator_bench.store.rows import Place
 from curator_bench.store.session_uid import session_uid
 
@@ -65,7 +73,9 @@ class Recorder:
         self._session = session if session.uid else replace(session, uid=session_uid(self.session_dir))
         self._invocation = invocation
         self._place: Place | None = None
-        self._under_way: dict[str, tuple[RunStart, int | None]] = {}
+        self._facts: set[str] = set()
+        """Uids of facts and definitions that this process has written."""
+        self._under_way: dict[str, tuple[RunStart, Background, int | None]] = {}
         self.patience_s = WRITE_PATIENCE_S
         """Longest wait of the next write for other writers. Short after a failed write."""
         self._losses = _Losses()
@@ -84,18 +94,28 @@ class Recorder:
         """Write the session and the invocation now, instead of with the first run."""
         self._write(lambda connection, place: True)
 
-    def start_run(self, start: RunStart) -> str:
-        """Write the row of a run that starts now."""
-        self._under_way[start.uid] = (start, None)
-        run = self._write(lambda connection, place: rows.add_start(connection, place, start))
-        self._under_way[start.uid] = (start, run)
+    def start_run(self, start: RunStart, background: Background = NO_BACKGROUND) -> str:
+        """Write the row of a run that starts now, and what it is measured with."""
+        self._under_way[start.uid] = (start, background, None)
+        run = self._write(lambda connection, place: self._add_start(connection, place, start, background))
+        self._under_way[start.uid] = (start, background, run)
         return start.uid
+
+    def _add_start(self, connection: Connection, place: Place, start: RunStart, background: Background) -> int:
+        self._facts |= rows.add_background(connection, background, self._facts)
+        return rows.add_start(connection, place, start)
 
     def finish_run(self, uid: str, end: RunEnd) -> None:
         """Complete the row with all the run measured. A second call replaces the first."""
-        start, run = self._under_way[uid]
-        if self._write(lambda connection, place: rows.complete(connection, place, start, end, run)) is None:
-            self._keep(StoredRun(self._session, self._invocation, start, end))
+        start, background, run = self._under_way[uid]
+
+        def complete(connection: Connection, place: Place) -> int:
+            if run is None:  # its start was not recorded
+                rows.add_background(connection, background)
+            return rows.complete(connection, place, start, end, run)
+
+        if self._write(complete) is None:
+            self._keep(StoredRun(self._session, self._invocation, start, end, background))
 
     def note_teardown(self, uid: str, outcome: str) -> None:
         """Write the outcome of the fixtures' teardown for a recorded run."""
@@ -147,7 +167,7 @@ class Recorder:
     def _note(self, error: Exception) -> None:
         logger.debug("%s: %s", self._database.shown, reason_of(error), exc_info=error)
         self._reasons = {**self._reasons, reason_of(error): None}
-        self._place, self.patience_s = None, _SHORT_PATIENCE_S
+        self._place, self._facts, self.patience_s = None, set(), _SHORT_PATIENCE_S
         self._database.reconnect()
 
     def _keep(self, record: StoredRun) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import json
 import shlex
 import uuid
 from collections.abc import Mapping
@@ -14,6 +16,8 @@ from typing import Any
 from curator_bench.files import codec
 from curator_bench.store.checking import wrong_values
 from curator_bench.values import Check, Repeat, Run, RunRecord, Scalar, Session, Subject, Verdict
+
+_UID_LENGTH = 32
 
 
 def new_uid() -> str:
@@ -65,6 +69,52 @@ class Process:
 
 
 @dataclass(frozen=True, slots=True)
+class DefinitionRecord:
+    """A definition as it is recorded, masked."""
+
+    uid: str
+    """The definition hash."""
+    series_hash: str
+    content_hash: str
+    content: Mapping[str, Any] = field(default_factory=dict)
+    sources: Mapping[str, str] = field(default_factory=dict)
+    """Text of each script by its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Background:
+    """What a run is measured with. It is stored once for all runs that share it."""
+
+    definition: DefinitionRecord | None = None
+    circumstances: Mapping[str, Any] = field(default_factory=dict)
+    """Facts by kind: packages, machine, environment, configuration."""
+
+    @property
+    def circumstances_uid(self) -> str | None:
+        return fact_uid(self._named) if self.circumstances else None
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The facts to store, by uid."""
+        parts = [*self.circumstances.values(), *(self.definition.sources.values() if self.definition else ())]
+        every = [*parts, *([self._named] if self.circumstances else [])]
+        return {fact_uid(one): one for one in every}
+
+    @property
+    def _named(self) -> dict[str, str]:
+        return {kind: fact_uid(fact) for kind, fact in self.circumstances.items()}
+
+
+NO_BACKGROUND = Background()
+
+
+def fact_uid(content: Any) -> str:
+    """Hash a fact. Equal content has the same uid in every database."""
+    text = json.dumps(content, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_UID_LENGTH]
+
+
+@dataclass(frozen=True, slots=True)
 class RunStart:
     """A run as known at its start. An empty `originalname` means that it equals `name`."""
 
@@ -75,7 +125,10 @@ class RunStart:
     originalname: str = ""
     nodeid: str | None = None
     definition_hash: str | None = None
+    circumstances: str | None = None
+    """Uid of the fact that names what it was measured with."""
     attempt: int = 1
+    hunt: str | None = None
     host: str | None = None
     machine_id: str | None = None
     node: str | None = None
@@ -162,6 +215,7 @@ def start_of(run: Run, process: Process) -> RunStart:
         nodeid=run.nodeid,
         definition_hash=run.definition_hash or None,
         attempt=run.attempt,
+        hunt=run.hunt or None,
         start=datetime.fromisoformat(run.started_at),
         node=run.host or None,
         gpu=",".join(run.gpus) or None,
@@ -228,6 +282,7 @@ class StoredRun:
     invocation: InvocationRecord | None
     start: RunStart
     end: RunEnd
+    background: Background = NO_BACKGROUND
 
 
 def from_document(document: Mapping[str, Any]) -> StoredRun:

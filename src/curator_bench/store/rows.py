@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -10,10 +10,29 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Table, bindparam, delete, insert, select, update
 
 from curator_bench.store.column_types import key
-from curator_bench.store.records import InvocationRecord, RunEnd, RunStart, SessionRecord, StoredRun
+from curator_bench.store.records import (
+    Background,
+    DefinitionRecord,
+    InvocationRecord,
+    RunEnd,
+    RunStart,
+    SessionRecord,
+    StoredRun,
+    fact_uid,
+)
 from curator_bench.store.running import RUNNING
 from curator_bench.store.scalars import text_of, value_and_text
-from curator_bench.store.schema import BenchSession, Invocation, Metric, Param, Requirement, Sample, TestRun
+from curator_bench.store.schema import (
+    BenchSession,
+    Definition,
+    Fact,
+    Invocation,
+    Metric,
+    Param,
+    Requirement,
+    Sample,
+    TestRun,
+)
 from curator_bench.store.schema import Subject as SubjectRow
 from curator_bench.values import Subject, Verdict
 
@@ -26,6 +45,10 @@ def _table(model: Any) -> Table:
 _SESSIONS, _INVOCATIONS, _SUBJECTS, _RUNS = map(_table, (BenchSession, Invocation, SubjectRow, TestRun))
 _METRICS, _SAMPLES, _PARAMS, _REQUIREMENTS = map(_table, (Metric, Sample, Param, Requirement))
 
+_DEFINITIONS, _FACTS = map(_table, (Definition, Fact))
+
+SOURCES = "sources"
+"""Key of a definition's content: uids of the texts of its scripts, by name."""
 _INSERT_RUN = insert(_RUNS)
 _BY_ID = _RUNS.c.id == bindparam("the_id")
 _FINISH = update(_RUNS).where(_BY_ID, _RUNS.c.uid == bindparam("the_uid"), _RUNS.c.verdict == RUNNING)
@@ -80,6 +103,27 @@ def add_start(connection: Connection, place: Place, start: RunStart) -> int:
     return int(made.inserted_primary_key[0])
 
 
+def add_background(connection: Connection, background: Background, recorded: Collection[str] = ()) -> set[str]:
+    """Add the definition and the facts that are not recorded yet, and return their uids.
+
+    `recorded` are uids that are known to be there.
+    """
+    facts = {uid: content for uid, content in background.facts.items() if uid not in recorded}
+    _insert_unless_there(connection, _FACTS, [{"uid": uid, "content": content} for uid, content in facts.items()])
+    definition = background.definition
+    if definition is None or definition.uid in recorded:
+        return set(facts)
+    _insert_unless_there(connection, _DEFINITIONS, [_definition_values(definition)])
+    return {*facts, definition.uid}
+
+
+def _definition_values(definition: DefinitionRecord) -> dict[str, Any]:
+    """Values of a definition's row. Its scripts are facts."""
+    sources = {name: fact_uid(text) for name, text in definition.sources.items()}
+    hashes = {name: getattr(definition, name) for name in ("uid", "series_hash", "content_hash")}
+    return {**hashes, "content": {**definition.content, SOURCES: sources}}
+
+
 def complete(connection: Connection, place: Place, start: RunStart, end: RunEnd, run: int | None) -> int:
     """Complete the row of an ended run and add its parts; return its id.
 
@@ -98,6 +142,7 @@ def add_or_complete(connection: Connection, place: Place, record: StoredRun) -> 
     found = connection.execute(_FIND, {"the_uid": record.start.uid}).first()
     if found is not None and (found.verdict not in _OPEN or record.end.verdict == found.verdict):
         return False
+    add_background(connection, record.background)
     _overwrite(connection, place, record.start, record.end)
     return True
 
@@ -117,25 +162,27 @@ def _join(connection: Connection, table: Table, values: Mapping[str, Any]) -> in
     find = select(table.c.id).where(table.c.uid == values["uid"])
     found = connection.scalar(find)
     if found is None:
-        _insert_unless_there(connection, table, values)
+        _insert_unless_there(connection, table, [values])
         found = connection.scalar(find)
     assert found is not None
     return int(found)
 
 
-def _insert_unless_there(connection: Connection, table: Table, values: Mapping[str, Any]) -> None:
-    """Insert unless the uid exists.
+def _insert_unless_there(connection: Connection, table: Table, values: Sequence[Mapping[str, Any]]) -> None:
+    """Insert each row unless its uid exists.
 
     Both dialects have the same call in different modules; importing the unused one would cost 20 ms.
     """
+    if not values:
+        return
     if connection.dialect.name == "postgresql":
         from sqlalchemy.dialects import postgresql
 
-        connection.execute(postgresql.insert(table).on_conflict_do_nothing(), values)
+        connection.execute(postgresql.insert(table).on_conflict_do_nothing(), list(values))
     else:
         from sqlalchemy.dialects import sqlite
 
-        connection.execute(sqlite.insert(table).on_conflict_do_nothing(), values)
+        connection.execute(sqlite.insert(table).on_conflict_do_nothing(), list(values))
 
 
 def _note_subject(connection: Connection, session: int, subject: Subject) -> None:

@@ -54,6 +54,12 @@ class BenchSession(Base):
     commit: Mapped[str | None]
     dirty: Mapped[bool | None]
     branch: Mapped[str | None]
+    committed_at: Mapped[datetime | None]
+    """Time of the commit, as its committer has it."""
+    commit_depth: Mapped[int | None]
+    """Number of commits up to this one, counting first parents only; NULL in a shallow checkout."""
+    branches: Mapped[Any | None] = mapped_column(Document())
+    """Names of the branches that contained the commit of a detached checkout."""
     viewer_url: Mapped[str | None]
     sink_urls: Mapped[Any | None] = mapped_column(Document())
 
@@ -88,6 +94,30 @@ class Subject(Base):
     dirty: Mapped[bool | None]
 
 
+class Definition(Base):
+    """A definition that was run. Every run with its hash is of its series, also runs recorded before it was known."""
+
+    __tablename__ = "definition"
+
+    id: Mapped[int] = mapped_column(_ID, primary_key=True)
+    uid: Mapped[str] = mapped_column(Key(), unique=True)
+    """The definition hash."""
+    series_hash: Mapped[str]
+    content_hash: Mapped[str]
+    content: Mapped[Any] = mapped_column(Document())
+
+
+class Fact(Base):
+    """Something that runs were measured with, stored once: a script's text, a list of packages, a machine."""
+
+    __tablename__ = "fact"
+
+    id: Mapped[int] = mapped_column(_ID, primary_key=True)
+    uid: Mapped[str] = mapped_column(Key(), unique=True)
+    """Hash of the content."""
+    content: Mapped[Any] = mapped_column(Document())
+
+
 class TestRun(Base):
     """One attempt at an entry, or at a Python benchmark. Written when it starts, completed when it ends."""
 
@@ -109,7 +139,11 @@ class TestRun(Base):
     path: Mapped[str] = mapped_column(Key())
     nodeid: Mapped[str | None]
     definition_hash: Mapped[str | None]
+    circumstances: Mapped[str | None]
+    """Uid of a fact that names the other facts: packages, machine, environment, configuration."""
     attempt: Mapped[int] = mapped_column(default=1)
+    hunt: Mapped[str | None]
+    """What the run is recorded for, as in `values.Hunt`; NULL if it is history."""
     verdict: Mapped[str] = mapped_column(default=RUNNING)
     host: Mapped[str | None] = mapped_column(Key())
     machine_id: Mapped[str | None] = mapped_column(Key())

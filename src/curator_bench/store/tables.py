@@ -8,6 +8,8 @@ from curator_bench.store.schema import (
     Acceptance,
     Base,
     BenchSession,
+    Definition,
+    Fact,
     Invocation,
     Metric,
     Param,
@@ -25,5 +27,8 @@ def _table(model: type[Base]) -> sa.Table:
 SESSIONS, INVOCATIONS, SUBJECTS, RUNS = map(_table, (BenchSession, Invocation, Subject, TestRun))
 METRICS, SAMPLES, PARAMS, REQUIREMENTS = map(_table, (Metric, Sample, Param, Requirement))
 ACCEPTANCES = _table(Acceptance)
+DEFINITIONS, FACTS = map(_table, (Definition, Fact))
+IS_HISTORY = RUNS.c.hunt.is_(None)
+"""True of the runs that make up the history of their entry. Those of bisecting and A/B comparisons do not."""
 PARTS = (METRICS, SAMPLES, PARAMS, REQUIREMENTS)
 """Tables of the parts of a run; their first column is the run's id."""

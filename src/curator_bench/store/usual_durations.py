@@ -12,7 +12,7 @@ _LOOKED_AT = 5000
 _COUNTED = 5
 _NEWEST = text(
     "SELECT path, name, definition_hash, duration FROM test_run"
-    " WHERE verdict = 'passed' AND duration IS NOT NULL ORDER BY start DESC LIMIT :most"
+    " WHERE verdict = 'passed' AND hunt IS NULL AND duration IS NOT NULL ORDER BY start DESC LIMIT :most"
 )
 
 

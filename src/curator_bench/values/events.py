@@ -43,6 +43,8 @@ class Where:
     gpus: tuple[str, ...] = ()
     machine_id: str = ""
     pid: int = 0
+    circumstances: Mapping[str, Mapping[str, str]] = field(default_factory=dict, compare=False)
+    """Facts of what the run is measured with there, by kind: machine, packages."""
     name: str = ""
     """Name for the user: the host, with the node's id if the host has several."""
 

@@ -48,6 +48,16 @@ class Cause(StrEnum):
     NODE = "node"
 
 
+class Hunt(StrEnum):
+    """What a run is recorded for that is no part of its entry's history."""
+
+    BISECT = "bisect"
+    BISECT_STEP = "bisect-step"
+    GIT_BISECT = "git-bisect"
+    AB = "ab"
+    PROFILE = "profile"
+
+
 @dataclass(frozen=True, slots=True)
 class Check:
     """Result of one bound of a requirement."""
@@ -212,6 +222,8 @@ class Session:
     viewer_url: str = ""
     ci_run_url: str = ""
     host: str = ""
+    hunt: str = field(default="", metadata=WHERE_SAID)
+    """What its runs are recorded for, as in `Hunt`; empty if they are history."""
     environment: Mapping[str, Scalar] = field(default_factory=dict)
     """The machine and its software; nested names are joined by dots."""
 
@@ -245,6 +257,8 @@ class Run:
     """Folder of its entry."""
     host: str = ""
     machine_id: str = field(default="", metadata=WHERE_SAID)
+    hunt: str = field(default="", metadata=WHERE_SAID)
+    """What it is recorded for, as in `Hunt`; empty if it is history."""
     gpus: tuple[str, ...] = ()
 
 

@@ -16,11 +16,14 @@ Import from these modules; the room's other modules are its own.
     `compare(pairs)`            the runs of B against those of A
     `compare_rounds(rounds)`    what two environments measured in turns
     `visible_change(noise, history, newest)`   what could have been seen with so many runs, or with more of them
+`findings`
+    `findings(changes)`         what became slower or faster together: one cause each
 `sequential`       whether the two ends of a bisection differ (a judgement), and which of them a commit is like
 `requirements`, `gates`, `failure_table`       bounds, which metrics are gated, and how checks are told
 `direction`, `comparable`, `false_discovery`   which way is better, which runs are comparable, what of many is believed
 
 How they decide: `levels` cuts histories into levels, `noise` says how runs scatter within them, `newest` weighs the
-newest runs of a history against its last level, `ends` does so for all histories and all numbers of newest runs, and
-`drifting` compares the level now with marks. `tails` holds the probabilities, as scores: minus their logarithm.
+newest runs of a history against its last level, `ends` does so for all histories and all numbers of newest runs,
+`locating` says between which runs a step lies, and `drifting` compares the level now with marks. `distributions` holds
+the probabilities, as scores: minus their logarithm.
 """

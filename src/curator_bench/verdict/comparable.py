@@ -1,21 +1,24 @@
-"""Decides which runs may be compared: those of the same entry and definition, on the same kind of machine."""
+"""Decides which runs may be compared: those of the same entry and series, on the same kind of machine."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 _SHOWN = 8
+_LONGEST = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The origin of a value. A definition or a machine that is not known is the same as any other unknown one."""
+    """The origin of a value. A series or a machine that is not known is the same as any other unknown one."""
 
     entry: str
-    definition: str | None = None
+    series: str | None = None
     machine: str | None = None
+    identity: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """What makes it this series, for messages: its arguments, datasets, parameters, CPUs and GPUs; empty if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +50,25 @@ def difference(origin: Origin, other: Origin) -> str:
     """The reason against comparing two runs; empty if they are comparable."""
     if origin.entry != other.entry:
         return f"it is {_name(other.entry)}, not {_name(origin.entry)}"
-    if (origin.definition or None) != (other.definition or None):
-        return f"the definition changed from {_name(other.definition)} to {_name(origin.definition)}"
+    if (origin.series or None) != (other.series or None):
+        return _other_series(origin, other)
     if (origin.machine or None) != (other.machine or None):
         return f"it ran on machine {_name(other.machine)}, not {_name(origin.machine)}"
     return ""
+
+
+def _other_series(origin: Origin, other: Origin) -> str:
+    if not origin.identity or not other.identity:
+        both = f"{_name(other.series)}, not {_name(origin.series)}"
+        return f"its definition was another one ({both}), of which no more is recorded"
+    names = [*origin.identity, *(name for name in other.identity if name not in origin.identity)]
+    pairs = ((name, other.identity.get(name, ""), origin.identity.get(name, "")) for name in names)
+    told = [f"its {name} were {_shown(then)}, not {_shown(now)}" for name, then, now in pairs if then != now]
+    return " and ".join(told) or "what defines it was told otherwise by another release"
+
+
+def _shown(text: str) -> str:
+    return f"{text[:_LONGEST]}…" if len(text) > _LONGEST else text or "none"
 
 
 def _runs(count: int) -> str:

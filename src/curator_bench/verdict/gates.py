@@ -18,12 +18,12 @@ from curator_bench.verdict.failure_table import percent
 from curator_bench.verdict.false_discovery import RATE
 from curator_bench.verdict.judgement import Drift, Judgement, Unjudged, Word
 from curator_bench.verdict.judging import visible_change
+from curator_bench.words import multiple, multiple_at_least
 
 BOUND = "max_regression"
 DRIFT_BOUND = "max_drift"
 PREVIOUS = "previous"
 _INDENT = "    "
-_MANY_TIMES = 1000
 _MORE_REPEATS = (3, 5, 9, 15)
 
 
@@ -132,7 +132,8 @@ def sight(decision: Judgement, limit: float, *, repeats: int = 1) -> str:
         return ""
     noise = "" if decision.noise is None else f"noise of {percent(decision.noise)} and "
     runs = f"{decision.history} run{'' if decision.history == 1 else 's'}"
-    text = f"{noise}{runs}: changes below {percent(decision.visible)} cannot be seen"
+    least = multiple_at_least(decision.visible) or percent(decision.visible)
+    text = f"{noise}{runs}: changes below {least} cannot be seen"
     more = _more_repeats(decision, limit, repeats)
     return f"{text}; {more}" if more else text
 
@@ -145,7 +146,7 @@ def _more_repeats(decision: Judgement, limit: float, repeats: int) -> str:
         seen = visible_change(decision.noise / math.sqrt(repeat), decision.history)
         if seen <= limit:
             break
-    return f"`repeat: {repeat * repeats}` would see {percent(seen)}"
+    return f"`repeat: {repeat * repeats}` would see {multiple_at_least(seen) or percent(seen)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +242,7 @@ def _first_seen(seen: Seen) -> str:
 
 
 def signed(fraction: float) -> str:
-    """+12.3 %; what is a thousand times as much is told so."""
+    """+12.3 %; a change to ten times as much or more is `×12`."""
     if not math.isfinite(fraction):
         return "no longer zero" if fraction > 0 else "-∞ %"
-    return f"{100 * fraction:+.1f} %" if abs(fraction) < _MANY_TIMES else f"{fraction:+.3g} times"
+    return multiple(fraction) or f"{100 * fraction:+.1f} %"

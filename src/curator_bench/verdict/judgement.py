@@ -78,6 +78,10 @@ class Step:
 
     word: Word
     began: int
+    last_before: int
+    """The last run that is certainly before it."""
+    first_after: int
+    """The first run that is certainly after it."""
     before: float
     after: float
     change: float
@@ -94,6 +98,15 @@ class Course:
     """The oldest first."""
     newest: Judgement
     """The judgement of the end of the history: the last step if it is recent, else the reason for none."""
+    doubted: tuple[float, ...] = ()
+    """The p-values of steps that are not believed, since they may be among the false ones."""
+    is_tested: bool = False
+    """True if the history is long enough to look for steps."""
+
+    @property
+    def p_values(self) -> tuple[float, ...]:
+        """The p-values of all steps, believed or not."""
+        return (*(step.p_value for step in self.steps), *self.doubted)
 
 
 @dataclass(frozen=True, slots=True)

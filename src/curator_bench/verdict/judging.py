@@ -21,8 +21,10 @@ from curator_bench.verdict.false_discovery import adjusted, discoveries
 from curator_bench.verdict.intervals import ROUNDS, Change, paired_change
 from curator_bench.verdict.judgement import Course, Judgement, Level, Step, Unjudged, Word
 from curator_bench.verdict.levels import Cut
+from curator_bench.verdict.locating import located
 from curator_bench.verdict.newest import CERTAIN, CERTAIN_OF_FEW, FEW, TAIL, least_of, weigh
 from curator_bench.verdict.noise import BLOCK, rows_may_be_empty, table_of
+from curator_bench.words import multiple
 
 STEP_RATE = 0.01
 """This share of all steps reported of a database is noise; when nothing changed, it is how often any is reported."""
@@ -124,7 +126,7 @@ def _judged(case: Case, end: End, known: int, *, is_gate: bool) -> Judgement:
     began = len(case.places) - end.runs
     return Judgement(
         word=word,
-        reason=_reason(change, word, end.runs),
+        reason=_reason(change, word, end.runs, case.rules.min_effect),
         before=case.value(end.level),
         after=case.value(end.level + end.shift),
         change=change,
@@ -142,14 +144,17 @@ def _effect(case: Case, end: End) -> float:
     return float(effects_of([case]).least(np.array([end.level]))[0])
 
 
-def _reason(change: float, word: Word, count: int) -> str:
+def _reason(change: float, word: Word, count: int, limit: float) -> str:
+    """Say how large the change is and which limit it was judged by, as gates and reports have their own."""
     off = _in_words(change)
     runs = "1 run" if count == 1 else f"{count} runs"
     match word:
         case Word.INCONCLUSIVE:
-            return f"{off} in {runs}: noise may explain it"
+            return f"{off} in {runs}, limit {100 * limit:.3g}%: noise may explain it"
+        case Word.NO_CHANGE if abs(change) < max(limit, _TOO_LITTLE_TO_SAY):
+            return off if off == "as before" else f"{off}, below the limit of {100 * limit:.3g}%"
         case Word.NO_CHANGE:
-            return off if off == "as before" else f"{off}: no more than noise, or too little to matter"
+            return f"{off}, limit {100 * limit:.3g}%: noise explains it"
         case _:
             return f"{off}, since {runs}"
 
@@ -157,7 +162,9 @@ def _reason(change: float, word: Word, count: int) -> str:
 def _in_words(change: float) -> str:
     if abs(change) < _TOO_LITTLE_TO_SAY:
         return "as before"
-    return f"{abs(change):.1%} {'more' if change > 0 else 'less'}" if math.isfinite(change) else "no longer zero"
+    if not math.isfinite(change):
+        return "no longer zero"
+    return multiple(change) or f"{abs(change):.1%} {'more' if change > 0 else 'less'}"
 
 
 def _decides(noise: float, end: End, change: float) -> str:
@@ -184,8 +191,25 @@ def visible_change(noise: float, history: int, newest: int = 1, *, least: float 
     return math.expm1(min(max(large, sure) + _FOUND * error, _LARGEST))
 
 
-def courses(histories: Sequence[History], *, rate: float = STEP_RATE) -> list[Course]:
-    """Levels and steps of each history; of all steps only this share is noise."""
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Histories that were judged before: their steps count where it is decided which steps are believed."""
+
+    p_values: Sequence[float] = ()
+    tests: int = 0
+
+
+NOTHING_BESIDE = Beside()
+
+
+def largest_believed(p_values: Sequence[float], tests: int, *, rate: float = STEP_RATE) -> float:
+    """Return the largest p-value of a step that is believed; below 0 if none is."""
+    rates = adjusted(p_values, tests=tests).tolist()
+    return max((one for one, own in zip(p_values, rates, strict=True) if own <= rate), default=-1.0)
+
+
+def courses(histories: Sequence[History], *, rate: float = STEP_RATE, beside: Beside = NOTHING_BESIDE) -> list[Course]:
+    """Levels and steps of each history; of all steps, also of those beside, only this share is noise."""
     cases = [case_of(np.asarray(one.values, dtype=np.float64), one.rules) for one in histories]
     judged = [at for at, case in enumerate(cases) if len(case.places) > FEWEST_BEFORE and case.rules.better is not None]
     ends = standing([cases[at] for at in judged], [1] * len(judged))
@@ -194,9 +218,13 @@ def courses(histories: Sequence[History], *, rate: float = STEP_RATE) -> list[Co
     for at, (cuts, end) in zip(judged, ends, strict=True):
         newest[at] = _judged(cases[at], end, len(cases[at].places) - 1, is_gate=False)
         steps[at] = _steps(cases[at], cuts, end)
-    rates = iter(adjusted([step.p_value for own in steps for step in own], tests=len(judged)).tolist())
-    believed = [[step for step in own if next(rates) <= rate] for own in steps]
-    return [_course(*row) for row in zip(histories, believed, newest, strict=True)]
+    found = [*(step.p_value for own in steps for step in own), *beside.p_values]
+    largest = largest_believed(found, len(judged) + beside.tests, rate=rate)
+    tested = set(judged)
+    return [
+        _course(history, case, own, last, largest=largest, is_tested=at in tested)
+        for at, (history, case, own, last) in enumerate(zip(histories, cases, steps, newest, strict=True))
+    ]
 
 
 def _why_no_course(history: History) -> Judgement:
@@ -213,7 +241,7 @@ def _steps(case: Case, cuts: Sequence[Cut], end: End) -> list[Step]:
     began = len(case.places) - end.runs
     if end.holds and all(abs(began - cut.index) > _SAME for cut in cuts):
         steps.append(_step(case, began, (end.level, end.shift), end.reach, math.exp(-end.score)))
-    return steps
+    return sorted(steps, key=lambda step: step.began)
 
 
 def _reaches(cuts: Sequence[Cut]) -> list[float]:
@@ -227,6 +255,8 @@ def _step(case: Case, index: int, change: tuple[float, float], reach: float, p_v
     return Step(
         word=Word.REGRESSION if shift > 0 else Word.IMPROVEMENT,
         began=int(case.indices[index]),
+        last_before=int(case.indices[index - 1]),
+        first_after=int(case.indices[index]),
         before=case.value(level),
         after=case.value(level + shift),
         change=case.change(level, shift),
@@ -235,10 +265,24 @@ def _step(case: Case, index: int, change: tuple[float, float], reach: float, p_v
     )
 
 
-def _course(history: History, steps: Sequence[Step], newest: Judgement) -> Course:
-    bounds = [0, *(step.began for step in steps), len(history.values)]
+def _with_ranges(case: Case, steps: Sequence[Step]) -> list[Step]:
+    """The same steps with the runs between which each certainly lies."""
+    ranges = located(case.places, np.searchsorted(case.indices, [step.began for step in steps]).tolist())
+    return [
+        replace(step, last_before=int(case.indices[before]), first_after=int(case.indices[after]))
+        for step, (before, after) in zip(steps, ranges, strict=True)
+    ]
+
+
+def _course(
+    history: History, case: Case, steps: Sequence[Step], newest: Judgement, *, largest: float, is_tested: bool
+) -> Course:
+    """The levels between the steps that are believed: those whose p-value is not larger than `largest`."""
+    believed = _with_ranges(case, [step for step in steps if step.p_value <= largest])
+    doubted = tuple(step.p_value for step in steps if step.p_value > largest)
+    bounds = [0, *(step.began for step in believed), len(history.values)]
     levels = tuple(_level(history.values, *ends) for ends in pairwise(bounds) if ends[1] > ends[0])
-    return Course(levels, tuple(steps), newest)
+    return Course(levels, tuple(believed), newest, doubted, is_tested)
 
 
 def _level(values: Floats, start: int, end: int) -> Level:

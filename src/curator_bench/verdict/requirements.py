@@ -16,6 +16,8 @@ from curator_bench.values import SUCCESS_METRIC, Check, Requirement, RunResult, 
 
 _BOUNDS = ("min_value", "max_value", "exact_value")
 _GATES = ("max_regression", "max_drift")
+_MEMORY = ("peak_memory_bytes", "average_memory_bytes")
+_TOO_SHORT_BELOW_S = 1.0
 _NAMES_SHOWN = 3
 _SHORTEST_PART = 3
 
@@ -83,7 +85,7 @@ def _check_bound(
 ) -> Check:
     name = requirement.metric
     if name not in metrics:
-        return Check(name, bound, limit, None, met=False, missing=True, note=_missing_note(name, metrics))
+        return _check_missing(name, bound, limit, metrics)
     actual = metrics[name]
     if isinstance(limit, bool | str):
         return _check_same(name, bound, limit, actual)
@@ -94,8 +96,22 @@ def _check_gateable(requirement: Requirement, gate: str, metrics: Mapping[str, S
     """A requirement that asks for statistics of what is no number."""
     name, limit = requirement.metric, getattr(requirement, gate)
     if name not in metrics:
-        return Check(name, gate, limit, None, met=False, missing=True, note=_missing_note(name, metrics))
+        return _check_missing(name, gate, limit, metrics)
     return Check(name, gate, limit, metrics[name], met=False, note=f"is {_kind(metrics[name])}, not a number")
+
+
+def _check_missing(name: str, bound: str, limit: str | int | float, metrics: Mapping[str, Scalar]) -> Check:
+    """Check a metric that is missing: not met, or inconclusive if the run was too short to sample its memory."""
+    if name in _MEMORY and _was_too_short(metrics):
+        note = "not measured: the run was too short"
+        return Check(name, bound, limit, None, met=None, missing=True, note=note)
+    return Check(name, bound, limit, None, met=False, missing=True, note=_missing_note(name, metrics))
+
+
+def _was_too_short(metrics: Mapping[str, Scalar]) -> bool:
+    """True if the measured time of a run is one in which memory may not be sampled twice, on a busy machine."""
+    seconds = metrics.get("exec_time_s")
+    return _is_comparable(seconds) and seconds < _TOO_SHORT_BELOW_S
 
 
 def _missing_note(name: str, metrics: Mapping[str, Scalar]) -> str:

@@ -24,6 +24,8 @@ class Scale:
     """Turns values of one metric into distances; `unit` is their usual size where they are not always positive."""
 
     unit: float | None = None
+    least: float = -math.inf
+    """The smallest place that the metric can have: 0 if it is never negative, as times and counts are."""
 
     def to(self, values: Floats) -> Floats:
         if self.unit is None:
@@ -32,7 +34,7 @@ class Scale:
             return np.clip(values / self.unit, -_FARTHEST, _FARTHEST)
 
     def back(self, place: float) -> float:
-        return math.exp(min(place, _LARGEST)) if self.unit is None else place * self.unit
+        return math.exp(min(place, _LARGEST)) if self.unit is None else max(place, self.least) * self.unit
 
     def least_shift(self, level: Floats, fraction: float) -> Floats:
         """Distance from each level to a value that is larger by this fraction."""
@@ -48,6 +50,7 @@ class Scale:
         """The change from one place to another as a fraction of the first; infinite from zero."""
         if self.unit is None:
             return math.expm1(min(after - before, _LARGEST))
+        before, after = max(before, self.least), max(after, self.least)
         if before == after:
             return 0.0
         return (after - before) / abs(before) if before else math.copysign(math.inf, after - before)
@@ -57,7 +60,8 @@ def scale_of(values: Floats) -> Scale:
     if np.all(values > 0):
         return Scale()
     sizes = np.abs(values[values != 0])
-    return Scale(unit=float(np.median(sizes)) if len(sizes) else 1.0)
+    least = 0.0 if np.all(values >= 0) else -math.inf
+    return Scale(float(np.median(sizes)) if len(sizes) else 1.0, least)
 
 
 def as_floats(values: Sequence[float] | Floats) -> Floats:

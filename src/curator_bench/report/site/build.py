@@ -265,7 +265,7 @@ class _Builder:
         broken = [standing for standing in self._standings if standing.broken_since]
         series = [one for found in self._series.values() for one in found]
         inconclusive = [one for one in series if one.says == "inconclusive"]
-        blind = sorted((one for one in series if one.is_blind), key=lambda one: -(one.visible or 0))
+        blind = sorted((one for one in series if one.is_blind), key=lambda one: (not one.is_gated, -(one.visible or 0)))
         drifts = [one for found in self._drifts.values() for one in found]
         self._pages.write(
             "index.html",

@@ -170,7 +170,8 @@ class SeriesFacts:
     visible: float | None
     """The smallest change that would have been detected."""
     limit: float
-    """The change that should be detected."""
+    """The change that should be detected: that of its gate, or the default."""
+    is_gated: bool
     is_blind: bool
     """True if a change of that limit would have been missed."""
     levels: Sequence[LevelFacts] = ()

@@ -32,7 +32,17 @@ class Pages:
         self._environment.filters.update(
             {
                 name: getattr(words, name)
-                for name in ("value", "change", "seconds", "moment", "first_line", "trend", "share", "sight")
+                for name in (
+                    "value",
+                    "change",
+                    "seconds",
+                    "moment",
+                    "first_line",
+                    "trend",
+                    "share",
+                    "sight",
+                    "blindness",
+                )
             },
             sha=words.commit,
             web=web_address,

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from curator_bench.report.site.model import SeriesFacts
 from curator_bench.values import Scalar
-from curator_bench.words import readable, readable_seconds
+from curator_bench.words import multiple, multiple_at_least, readable, readable_seconds
 
 _POINTS = 60
 _WIDTH, _HEIGHT, _MARGIN = 120, 26, 3
@@ -23,6 +23,8 @@ def change(fraction: float | None) -> str:
         return "–"
     if not math.isfinite(fraction):
         return "no longer zero"
+    if large := multiple(fraction):
+        return large
     digits = 0 if abs(fraction) >= 1 else 1
     return f"{100 * fraction:+.{digits}f} %".replace("-", "−")
 
@@ -55,7 +57,13 @@ def sight(one: SeriesFacts) -> str:
         return ""
     noise = "" if one.noise is None else f"noise of {share(one.noise)} and "
     runs = f"{one.history} run{'' if one.history == 1 else 's'}"
-    return f"{noise}{runs}: changes below {share(one.visible)} cannot be seen"
+    return f"{noise}{runs}: changes below {multiple_at_least(one.visible) or share(one.visible)} cannot be seen"
+
+
+def blindness(one: SeriesFacts) -> str:
+    """Return in a phrase which changes a judgement cannot see but should."""
+    wanted = "the limit of its gate is" if one.is_gated else "what should be seen is"
+    return f"{sight(one)}; {wanted} {share(one.limit)}"
 
 
 def trend(values: Sequence[float]) -> str:

@@ -1,0 +1,46 @@
+"""What changed around findings: for all that shows them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from curator_bench.causes.recorded import facts_of
+from curator_bench.causes.what_changed import Facts, WhatChanged, what_changed
+from curator_bench.causes.wording import Log
+from curator_bench.provenance.packages import commit_lines
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from curator_bench.cli.findings import RecordedFinding
+
+
+def changes_of(connection: Connection, findings: Sequence[RecordedFinding]) -> dict[str, WhatChanged]:
+    """Return what changed around each finding, by its name.
+
+    The commits are those of the finding, which all that it explains have in common. All else is compared between the
+    last run certainly before its most important change and the first certainly after it.
+    """
+    wanted = {place.run for one in findings for place in (one.before, one.after)}
+    wanted |= {place.run for one in findings for place in (one.largest.last_before, one.largest.first_after)}
+    facts = facts_of(connection, wanted)
+    return {one.name: _changed(one, facts) for one in findings}
+
+
+def _changed(finding: RecordedFinding, facts: Mapping[int, Facts]) -> WhatChanged:
+    largest = finding.largest
+    sides = ((largest.last_before, finding.before), (largest.first_after, finding.after))
+    before, after = (
+        replace(facts[own.run], commits=facts[shared.run].commits, changed=facts[shared.run].changed)
+        for own, shared in sides
+    )
+    return what_changed(before, after)
+
+
+def commit_log(repo: Path | None) -> Log:
+    """Return what words the commits of a range: from this checkout, or that of the package under test."""
+    return functools.partial(commit_lines, repo or Path())

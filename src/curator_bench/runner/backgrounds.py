@@ -1,0 +1,70 @@
+"""What a run is measured with, masked, as it is recorded: definition, packages, machine, variables, configuration."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from curator_bench.cluster.environment import without_pytest, without_ray
+from curator_bench.collection.benchmarks import BENCHMARKS
+from curator_bench.masking import Mask, is_secret_name, masked
+from curator_bench.matrix import Definition
+from curator_bench.runner.session import provenance_of
+from curator_bench.store.records import Background, DefinitionRecord
+from curator_bench.values import Plan, Where
+
+_LONGEST_SOURCE = 200_000
+
+
+def background_of(
+    config: pytest.Config,
+    definition: Definition | None,
+    mask: Mask,
+    plan: Plan | None = None,
+    where: Where | None = None,
+) -> Background:
+    """Return the background of a run in this process, or of a plan that runs somewhere in a fleet."""
+    return Background(
+        _definition(definition, mask) if definition else None,
+        {kind: facts for kind, facts in _circumstances(config, plan, where).items() if facts},
+    )
+
+
+def _definition(definition: Definition, mask: Mask) -> DefinitionRecord:
+    content = {name: _shown(part) for name, part in definition.content.items()}
+    sources = {name: text[:_LONGEST_SOURCE] for name, text in definition.sources.items()}
+    return DefinitionRecord(
+        definition.hash, definition.series, definition.content_hash, masked(content, mask), masked(sources, mask)
+    )
+
+
+def _shown(part: Any) -> Any:
+    """Hide parameters and variables whose names say that they are secret."""
+    if not isinstance(part, Mapping):
+        return part
+    return {name: "***" if is_secret_name(name) else _shown(value) for name, value in part.items()}
+
+
+def _circumstances(config: pytest.Config, plan: Plan | None, where: Where | None) -> dict[str, Mapping[str, str]]:
+    configuration = _configuration(config, plan)
+    if where is not None:  # a fleet's runs do not inherit our environment
+        return {**where.circumstances, "configuration": configuration}
+    provenance = provenance_of(config)
+    found = provenance.circumstances(plan.python if plan else sys.executable)
+    seen = without_pytest(without_ray(provenance.variables))
+    return {**found, "environment": seen, "configuration": configuration}
+
+
+def _configuration(config: pytest.Config, plan: Plan | None) -> dict[str, str]:
+    """Return how the bench was told to measure."""
+    fleet = config.stash[BENCHMARKS].settings.fleet
+    found = {"workers": getattr(config, "workerinput", {}).get("workercount", 1), "fleet": "yes" if fleet else "no"}
+    if fleet is not None:
+        found |= {"max runs": fleet.max_runs or "any", "runs per gpu": fleet.runs_per_gpu}
+    if plan is not None:
+        found |= {"repeat": plan.repeat, "warmup": plan.warmup, "timeout_s": f"{plan.timeout_s:g}"}
+        found |= {"samplers": " ".join(plan.samplers), "cluster provider": plan.cluster_provider}
+    return {name: str(value) for name, value in found.items() if value != ""}
