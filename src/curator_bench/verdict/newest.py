@@ -43,7 +43,7 @@ runs, and with more."""
 _SUDDEN = 0.6
 """So much of the shift must be between the nearest ten runs and the newest; the rest is drift."""
 _LEAST = {3: 0.06, 5: 0.045}
-_LEAST_OF_MORE = 0.033
+_LEAST_OF_MORE = 0.031
 """A change must be 6 % in up to three runs, 4.5 % in up to five, as smaller changes often pass. That is with the usual
 effect that counts, 3 %; where less counts, it is less in proportion."""
 # A history without outliers may have them yet: so many are added to those it had, and to all its runs so many.
