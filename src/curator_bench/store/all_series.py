@@ -6,11 +6,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import ColumnElement, Connection, and_, or_, select, true
+from sqlalchemy import ColumnElement, Connection, and_, or_, select, true, type_coerce
+from sqlalchemy.types import NullType
 
 from curator_bench.errors import BenchError
 from curator_bench.store import bulk
@@ -147,6 +148,14 @@ def _sessions_of(connection: Connection, branch: str | None) -> ColumnElement[bo
     return RUNS.c.session.in_(select(SESSIONS.c.id).where(SESSIONS.c.branch == branch))
 
 
+def groups_of(connection: Connection, entries: Collection[EntryKey]) -> set[Group]:
+    """Return these entries on each kind of machine that ran them."""
+    columns = RUNS.c.name, RUNS.c.path, RUNS.c.machine_id
+    named = select(*columns).where(RUNS.c.name.in_({entry.name for entry in entries}), IS_HISTORY).distinct()
+    wanted = {(entry.name, entry.path) for entry in entries}
+    return {(row.name, row.path, row.machine_id) for row in connection.execute(named) if (row.name, row.path) in wanted}
+
+
 def of_groups(groups: Collection[Group]) -> ColumnElement[bool]:
     """Return the condition on runs that all runs of these groups meet; some of other groups meet it too."""
     names, paths, machines = (set(column) for column in zip(*groups, strict=True)) if groups else (set(), set(), set())
@@ -156,8 +165,8 @@ def of_groups(groups: Collection[Group]) -> ColumnElement[bool]:
 
 
 def _runs(connection: Connection, where: ColumnElement[bool], among: Collection[Group] | None) -> _Runs:
-    names = ("id", "name", "path", "machine_id", "originalname", "start", "session")
-    columns = [*(RUNS.c[name] for name in names), SERIES]
+    names = ("id", "name", "path", "machine_id", "originalname")
+    columns = (*(RUNS.c[name] for name in names), _as_stored(RUNS.c.start).label("start"), RUNS.c.session, SERIES)
     statement = select(*columns).where(RUNS.c.verdict.in_(MEASURED), IS_HISTORY, where)
     statement = statement.order_by(RUNS.c.start, RUNS.c.id)
     if among is not None:
@@ -171,9 +180,21 @@ def _runs(connection: Connection, where: ColumnElement[bool], among: Collection[
         for number, name, path, machine, _, _, session, series in found
     ]
     ids, groups, sessions = np.array(numbers, dtype=np.int64).reshape(-1, 3).T
-    starts = np.array([row.start.timestamp() for row in found], dtype=np.float64)
+    starts = _seconds([row.start for row in found])
     newest = {(name, path, machine): series for _, name, path, machine, _, _, _, series in found}
     return _Runs(ids, groups, starts, sessions, list(keys), {(row[1], row[2]): row[4] for row in found}, newest)
+
+
+def _as_stored(moments: ColumnElement[datetime]) -> ColumnElement[Any]:
+    """A column of moments as the driver returns them. To make an object of each takes long for many rows."""
+    return type_coerce(moments, NullType())
+
+
+def _seconds(stored: Sequence[Any]) -> Floats:
+    """Convert moments as the driver returns them to seconds since 1970: texts of SQLite, objects of PostgreSQL."""
+    if stored and isinstance(stored[0], datetime):
+        return np.array([moment.timestamp() for moment in stored], dtype=np.float64)
+    return np.array(stored, dtype="datetime64[us]").astype(np.int64) / 1e6
 
 
 def _figures(

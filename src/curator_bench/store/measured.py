@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from sqlalchemy import ColumnElement, Connection, and_, not_, or_, select
 
 from curator_bench.errors import BenchError
-from curator_bench.store.all_series import Floats, Integers, by_series, history_and
+from curator_bench.store.all_series import Floats, Group, Integers, by_series, history_and
 from curator_bench.store.gate_history import MEASURED
 from curator_bench.store.queries import HAS_HISTORY, nearest
 from curator_bench.store.series import SERIES
@@ -124,3 +124,16 @@ def of_other_sessions(everything: Measured, sessions: Collection[int], others: C
             if kept.any():
                 found[measure][kind] = Values(of[kept], values[kept])
     return found
+
+
+def runs_in(connection: Connection, sessions: Mapping[Group, int], *, newest: bool) -> dict[Group, int]:
+    """Read the id of the newest or the oldest run that counts of each entry and machine in its session."""
+    columns = (RUNS.c.id, RUNS.c.name, RUNS.c.path, RUNS.c.machine_id, RUNS.c.session)
+    statement = select(*columns).where(RUNS.c.session.in_(set(sessions.values())), RUNS.c.verdict.in_(MEASURED))
+    order = (RUNS.c.start, RUNS.c.id) if newest else (RUNS.c.start.desc(), RUNS.c.id.desc())
+    found = connection.execute(statement.order_by(*order))
+    return {
+        (name, path, machine): run
+        for run, name, path, machine, session in found
+        if sessions.get((name, path, machine)) == session
+    }
