@@ -31,7 +31,7 @@ from curator_bench.verdict.noise import (
 
 CERTAIN = 8.0
 """A score: one in 3,000."""
-CERTAIN_OF_FEW = 6.5
+CERTAIN_OF_FEW = 6.2
 """The same with a history below `FEW` runs, in which Student's t asks for much already."""
 FEW = 14
 TAIL = (1 - CONFIDENCE) / 2
