@@ -13,6 +13,7 @@ from curator_bench.errors import BenchError
 from curator_bench.store.all_series import Floats, Integers, by_series, history_and
 from curator_bench.store.gate_history import MEASURED
 from curator_bench.store.queries import HAS_HISTORY, nearest
+from curator_bench.store.run_order import commit_places, in_order, sessions_of_branch
 from curator_bench.store.series import SERIES
 from curator_bench.store.tables import RUNS, SESSIONS
 
@@ -53,7 +54,7 @@ def sessions_meant(connection: Connection, named: str) -> list[int]:
     of_commit = _is_or_begins(SESSIONS.c.commit, named)
     meant = (
         SESSIONS.c.name == named,
-        and_(SESSIONS.c.branch == named, HAS_HISTORY),
+        and_(SESSIONS.c.id.in_(sessions_of_branch(connection, named)), HAS_HISTORY),
         or_(_is_or_begins(SESSIONS.c.uid, named), and_(of_commit, HAS_HISTORY)),
     )
     for condition in meant:
@@ -86,10 +87,12 @@ def measured(connection: Connection, metric: str | None = None, also: Collection
 
     Raises BenchError if no run measured the metric.
     """
-    names = ("id", "session", "name", "path", "machine_id")
+    names = ("id", "session", "name", "path", "machine_id", "start")
     columns = [*(RUNS.c[name] for name in names), SERIES]
     statement = select(*columns).where(RUNS.c.verdict.in_(MEASURED), history_and(also))
-    runs = connection.execute(statement.order_by(RUNS.c.start, RUNS.c.id)).fetchall()
+    found_runs = connection.execute(statement.order_by(RUNS.c.start, RUNS.c.id)).fetchall()
+    timed = in_order(found_runs, commit_places(connection), lambda row: (row.name, row.path, row.machine_id))
+    runs = [row for _, row in timed]
     keys: dict[tuple[str, str, Kind], int] = {}
     of_runs = [(row.name, row.path, Kind(row.machine_id, row.series_hash)) for row in runs]
     numbers = [(row.id, row.session, keys.setdefault(key, len(keys))) for row, key in zip(runs, of_runs, strict=True)]
