@@ -76,7 +76,7 @@ def test_values_come_back_as_they_were_measured_and_by_verdict(bench: Bench) -> 
 
 
 def test_the_last_values_are_found_without_looking_at_other_runs(bench: Bench) -> None:
-    """The runs of the entry on the machine are found by the index that is made for this, and their values by its key."""
+    """The runs of the entry on the machine are found by the index made for this, and their values by its key."""
     database = bench.open()
     asked: list[str] = []
     with database.reading() as connection:

@@ -187,7 +187,8 @@ def _values_of(connection: Connection, metric: str, runs: Sequence[tuple[float, 
         .join(SESSIONS, SESSIONS.c.id == RUNS.c.session)
         .where(RUNS.c.id.in_(times))
     )
-    found = {run: (scalar_of(value, text), others) for value, text, run, *others in connection.execute(statement)}
+    rows = connection.execute(statement).fetchall()
+    found = {run: (scalar_of(value, text), others) for value, text, run, *others in rows}
     return [_past_value(run, times[run], *found[run]) for run in times if run in found]
 
 

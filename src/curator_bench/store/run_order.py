@@ -45,7 +45,7 @@ def commit_places(connection: Connection, where: ColumnElement[bool] | None = No
     """Read the places of commits by session id, where they are known."""
     columns = [SESSIONS.c[name] for name in ("id", "commit_depth", "committed_at", "branch", "branches")]
     known = select(*columns).where(SESSIONS.c.commit_depth.is_not(None), SESSIONS.c.committed_at.is_not(None))
-    found = connection.execute(known if where is None else known.where(where))
+    found = connection.execute(known if where is None else known.where(where)).fetchall()
     return {
         number: CommitPlace(depth, committed.timestamp(), (branch,) if branch else tuple(branches or ()))
         for number, depth, committed, branch, branches in found
