@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from curator_bench.values import Check, Scalar
@@ -120,6 +120,12 @@ def markdown_cell(text: str) -> str:
     line = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
     line = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return _MARKUP.sub(r"\\\g<0>", line).replace("@", "&#64;")
+
+
+def code_block(lines: Sequence[str], language: str = "") -> list[str]:
+    """Return the lines as a block of Markdown, which nothing in them can end."""
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", "".join(lines))), default=0))
+    return [f"{fence}{language}", *map(printable, lines), fence]
 
 
 _GATES = ("max_regression", "max_drift")

@@ -249,6 +249,43 @@ def test_no_command_waits_for_what_a_script_left_in_a_session(attacked: Attacked
         assert "Traceback" not in _command(project, *words).stderr
 
 
+LOOP = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) FROM n"
+SAYS_PASSED = "UPDATE test_run SET verdict = 'passed' WHERE id = NEW.id"
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        ("os.truncate('benchmark.db', 0)", "benchmark.db, where runs were recorded, cannot be read any more"),
+        (f'sql("CREATE TRIGGER t AFTER UPDATE ON test_run BEGIN {SAYS_PASSED}; END")', "1 run changed or gone from"),
+        ("sql(\"DELETE FROM test_run WHERE verdict <> 'running'\")", "1 run changed or gone from"),
+        (f'sql("CREATE TRIGGER t AFTER UPDATE ON test_run BEGIN {LOOP}; END")', "1 run not recorded in"),
+    ],
+    ids=["truncated", "a trigger that lies", "deleted", "a trigger without end"],
+)
+def test_a_database_that_a_script_damages_is_said(project: Project, damage: str, said: str) -> None:
+    project.write(
+        "damages.py",
+        f"""
+        import os, sqlite3, sys
+
+        def sql(statement):
+            with sqlite3.connect("benchmark.db") as database:
+                database.execute(statement)
+
+        {damage}
+        sys.exit(3)
+        """,
+    )
+    project.matrix(project.entry("first"), {"name": "damages", "script": "damages.py"})
+    began = time.monotonic()
+    outcome = project.run("--benchmark")
+    assert time.monotonic() - began < 60
+    assert outcome.has(said), outcome.output
+    assert outcome.json("first", "results.json")["verdict"] == "passed"
+    assert outcome.json("damages", "results.json")["verdict"] == "crashed"
+
+
 def test_what_a_script_prints_does_not_command_the_terminal(project: Project) -> None:
     project.matrix(
         project.entry("colours", "--say '\x1b]0;title\x07\x1b[2J\x1b[31mred\x1b[0m\x08\u202egnp.exe' --exit 3")

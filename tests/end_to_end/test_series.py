@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,9 +53,10 @@ class Suite:
     def measures(self, value: float) -> None:
         self.project.write("value", str(value))
 
-    def run(self) -> Outcome:
+    def run(self, *options: str, **variables: str) -> Outcome:
         self._sessions += 1
-        return self.project.run("--benchmark", "--bench-confirm", "0", "--bench-session", f"run_{self._sessions}")
+        session = ("--bench-session", f"run_{self._sessions}")
+        return self.project.run("--benchmark", "--bench-confirm", "0", *session, *options, **variables)
 
     def regressions(self, *options: str) -> tuple[int, str]:
         done = warm.run("curator-bench", "regressions", *options, cwd=self.project.folder)
@@ -74,14 +76,14 @@ class Suite:
         (entry,) = load(LoadRequest(files=(file,), working_dir=self.project.folder)).entries
         return definition_hash(entry)
 
-    def remember(self) -> None:
-        """As a release before this one recorded it, night by night: 20 fast runs, then 3 slow ones."""
+    def remember(self, values: Sequence[float]) -> None:
+        """As a release before this one recorded it, night by night."""
         tables = sa.MetaData()
         first = datetime.now(UTC) - timedelta(days=30)
         with migrating(database_url(str(self.database))) as connection:
             Migrations().upgrade(connection, TODAY)
             tables.reflect(connection)
-            for night, value in enumerate([*FAST, *SLOW]):
+            for night, value in enumerate(values):
                 start = first + timedelta(days=night)
                 session = {"id": night + 1, "uid": uuid.uuid4().hex, "name": f"night_{night}", "results_directory": "r"}
                 run = {
@@ -106,7 +108,7 @@ class Suite:
 @pytest.fixture
 def suite(project: Project) -> Suite:
     suite = Suite(project)
-    suite.remember()
+    suite.remember([*FAST, *SLOW])
     return suite
 
 
@@ -175,3 +177,56 @@ def history(suite: Suite) -> str:
     done = warm.run("curator-bench", "history", "sort", cwd=suite.project.folder)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def test_what_changed_is_told_where_it_got_slower(project: Project) -> None:
+    suite = Suite(project)
+    suite.remember(FAST)
+    suite.measures(1.0)
+    state = {"HOME": str(project.folder)}
+    assert suite.run(**state, FLAVOUR="vanilla").code == 0
+    suite.measures(3.0)
+    suite.entry("--size 1", env={"MORE": "1"})
+    suite.project.write("work.py", WORK.replace('"scale": 100', '"scale": 1000'))
+    outcome = suite.run("--bench-confirm", "3", **state, FLAVOUR="strawberry")
+    assert outcome.code == 1
+    told = (
+        "What changed between the last run before and the first after:",
+        "definition: env.MORE added (1)",
+        '-options.benchmark_results_path.joinpath("params.json").write_text(json.dumps({"scale": 100}))',
+        '+options.benchmark_results_path.joinpath("params.json").write_text(json.dumps({"scale": 1000}))',
+        "parameters: scale 100 → 1000",
+        "environment: FLAVOUR changed",
+    )
+    assert outcome.has(*told)
+    assert "strawberry" not in suite.database.read_bytes().decode("latin-1")
+    output = suite.regressions()[1]
+    assert all(line in output for line in told[1:])
+    (changed,) = {json.dumps(one["changed"]) for one in json.loads(suite.regressions("--json")[1])}
+    names = [(one["kind"], one["name"]) for one in json.loads(changed)["differences"]]
+    assert names == [("definition", "env.MORE"), ("parameters", "scale"), ("environment", "FLAVOUR")]
+    assert {"packages", "machine"} <= set(json.loads(changed)["same"])
+    shown = warm.run("curator-bench", "show", "run_2", cwd=project.folder).stdout
+    assert "what changed before sort sort_time_s +" in shown
+    assert "    parameters: scale 100 → 1000" in shown
+    document = json.loads(warm.run("curator-bench", "show", "run_2", "--json", cwd=project.folder).stdout)
+    assert [(one["metric"], one["since"]) for one in document["changes"]] == [("sort_time_s", "run_2")]
+
+
+def test_compare_says_what_changed_between_its_sides(project: Project) -> None:
+    suite = Suite(project)
+    suite.remember(FAST)
+    suite.measures(1.0)
+    suite.run()
+    suite.project.write("work.py", WORK.replace('"scale": 100', '"scale": 1000'))
+    suite.measures(5.0)
+    suite.run("--bench-runs", "4")
+    compare = ("compare", "run_1", "run_2")
+    told = warm.run("curator-bench", *compare, cwd=suite.project.folder).stdout
+    assert "    parameters: scale 100 → 1000" in told
+    markdown = warm.run("curator-bench", *compare, "--markdown", cwd=suite.project.folder).stdout
+    assert "- parameters: scale 100 → 1000" in markdown
+    assert '  +options.benchmark_results_path.joinpath("params.json")' in markdown
+    rows = json.loads(warm.run("curator-bench", *compare, "--json", cwd=suite.project.folder).stdout)
+    (changed,) = [row["changed"] for row in rows if row["metric"] == "sort_time_s"]
+    assert {"kind": "parameters", "name": "scale", "before": "100", "after": "1000"} in changed["differences"]

@@ -8,10 +8,15 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import warm
 from detection import measure
 from detectors import DETECTORS, improvements
+from planted_causes import Size, make_history
+from planted_causes import score as score_of_causes
 from real_series import FINDERS, replay, score
 from table import read, table
+
+from curator_bench.store.database import database_url, open_for_writing
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "benchmarks" / "statistics"
@@ -72,3 +77,14 @@ def test_all_three_goals_at_once_are_met_by_no_other_rule(ours: dict[str, float]
         assert ours["found_10_percent_in_2_runs"] > theirs["found_10_percent_in_2_runs"], name
         assert ours["found_5_percent_in_6_runs"] > theirs["found_5_percent_in_6_runs"], name
         assert ours["false_alarms_per_1000"] <= max(theirs["false_alarms_per_1000"], MOST_FALSE_ALARMS), name
+
+
+def test_each_of_thirty_causes_on_three_machines_is_one_finding(tmp_path: Path) -> None:
+    size = Size(1000, 200, 30, 600) if FULL else Size(100, 200, 30, 600)
+    file = tmp_path / "history.db"
+    with open_for_writing(database_url(str(file))) as database:
+        causes = make_history(database, size, SEED)
+    said = warm.run("curator-bench", "regressions", "--db", file, "--json", cwd=tmp_path)
+    found = score_of_causes(causes, json.loads(said.stdout))
+    assert found.found >= 29
+    assert (found.split, found.merged, found.false) == (0, 0, 0)

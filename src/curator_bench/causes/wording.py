@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 from curator_bench.causes.what_changed import CommitRange, Difference, Kind, WhatChanged
-from curator_bench.words import markdown_cell, printable
+from curator_bench.words import code_block, markdown_cell, printable
 
 Log = Callable[[str, str, str], Sequence[str] | None]
 """Returns a line per commit, the newest first; None if no repository here has them.
@@ -40,18 +40,22 @@ def markdown(changed: WhatChanged, log: Log = no_log) -> list[str]:
         lines.append(f"- {markdown_cell(head)}")
         lines += [f"    - {markdown_cell(line)}" for line in inner if head != _CODE]
         if head == _CODE:
-            fence = "`" * max(3, 1 + max(map(len, re.findall("`+", "".join(inner))), default=0))
-            lines += ["", f"  {fence}diff", *(f"  {printable(line)}" for line in inner), f"  {fence}", ""]
+            lines += ["", *(f"  {line}" for line in code_block(inner, "diff")), ""]
     return lines
 
 
 def document(changed: WhatChanged) -> dict[str, Any]:
-    """Return what changed for JSON, without its commits."""
+    """Return what changed for JSON."""
+    commits = [
+        {"of": one.of or None, "before": one.before, "after": one.after, "uncommitted": one.changed}
+        for one in changed.commits
+    ]
     differences = [
         {"kind": str(one.kind), "name": one.name, "before": one.before, "after": one.after}
         for one in changed.differences
     ]
     return {
+        "commits": commits,
         "differences": differences,
         "code": list(changed.code),
         "same": [str(kind) for kind in changed.same],

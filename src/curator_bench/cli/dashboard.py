@@ -231,6 +231,7 @@ def _session(past: PastSession, subjects: Sequence[Subject], invoked: Sequence[I
         branch=past.branch,
         results=past.results_directory,
         verdicts=past.verdicts,
+        runs=past.runs,
         links=_texts({"viewer": past.viewer_url, **(past.sink_urls or {})}),
         subjects=[Subject(one.package, one.version, one.commit, one.dirty) for one in subjects],
         invocations=[_invocation(one) for one in invoked],

@@ -8,12 +8,16 @@ from typing import Any
 
 import pytest
 
+from curator_bench.causes.recorded import facts_from
+from curator_bench.causes.what_changed import Facts
 from curator_bench.cluster.environment import without_pytest, without_ray
 from curator_bench.collection.benchmarks import BENCHMARKS
 from curator_bench.masking import Mask, is_secret_name, masked
 from curator_bench.matrix import Definition
-from curator_bench.runner.session import provenance_of
+from curator_bench.runner.session import provenance_of, session_of
+from curator_bench.store.backgrounds import RunFacts
 from curator_bench.store.records import Background, DefinitionRecord
+from curator_bench.store.scalars import text_of
 from curator_bench.values import Plan, Where
 
 _LONGEST_SOURCE = 200_000
@@ -31,6 +35,24 @@ def background_of(
         _definition(definition, mask) if definition else None,
         {kind: facts for kind, facts in _circumstances(config, plan, where).items() if facts},
     )
+
+
+def facts_now(config: pytest.Config, background: Background, params: Mapping[str, Any]) -> Facts:
+    """Return the facts of the run that is judged, which is not recorded with all of them yet."""
+    session = session_of(config)
+    own = {"": session.commit} if session.commit else {}
+    subjects = {one.package: one.commit or one.version or "" for one in session.subjects}
+    changed = {one.package for one in session.subjects if one.dirty} | ({""} if session.dirty else set())
+    run = RunFacts(
+        background.definition.uid if background.definition else None,
+        background.circumstances_uid,
+        None,
+        commits={**own, **{name: said for name, said in subjects.items() if said}},
+        changed=frozenset(changed),
+        parameters={name: text_of(value) or "" for name, value in params.items()},
+        environment={},
+    )
+    return facts_from(run, background)
 
 
 def _definition(definition: Definition, mask: Mask) -> DefinitionRecord:

@@ -6,25 +6,34 @@ that is a warning, and no run fails.
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
+from curator_bench.causes import wording
+from curator_bench.causes.recorded import facts_of
+from curator_bench.causes.what_changed import what_changed
 from curator_bench.collection.benchmarks import BENCHMARKS
 from curator_bench.errors import BenchError
 from curator_bench.matrix import Definition, definition_of
 from curator_bench.options.rootdir import name_in_project
 from curator_bench.provenance.git import tags
+from curator_bench.provenance.packages import commit_lines
 from curator_bench.report.sparkline import drawn
+from curator_bench.runner.backgrounds import facts_now
 from curator_bench.runner.policy import GateState
-from curator_bench.runner.run_keys import DEFINITION, MACHINE
+from curator_bench.runner.run_keys import BACKGROUND, DEFINITION, MACHINE
 from curator_bench.runner.session import provenance_of
 from curator_bench.store.gate_history import Gated, GateHistory, read_gate_history
+from curator_bench.store.opening import to_read_if_there
 from curator_bench.store.queries import EntryKey, PastValue
+from curator_bench.store.records import NO_BACKGROUND, Background
 from curator_bench.store.series import identity_of
 from curator_bench.values import Check, Entry, Requirement, Scalar
 from curator_bench.verdict.cases import Question
@@ -64,12 +73,21 @@ _FOUND = pytest.StashKey[int]()
 """The number of regressions this process found on metrics without a requirement."""
 
 
+class Between(NamedTuple):
+    """Row ids of the last run before a regression and of the first after it; None for the run that is judged."""
+
+    before: int
+    after: int | None
+
+
 @dataclass(frozen=True, slots=True)
 class Judged:
     """A check for each gate, with texts for those that failed or are inconclusive."""
 
     checks: tuple[Check, ...] = ()
     texts: tuple[str, ...] = ()
+    regressions: frozenset[Between] = frozenset()
+    """The runs around each regression that is certain."""
     is_open: bool = False
     """True if measuring again may decide an inconclusive gate."""
 
@@ -103,8 +121,10 @@ class Gates:
         origin: tuple[EntryKey, Definition | None],
         requirements: Sequence[Requirement],
         machine: str = "",
+        background: Callable[[], Background] = lambda: NO_BACKGROUND,
     ) -> None:
         """`origin` is the entry and its definition. It was measured on `machine`, or here if that is empty."""
+        self._background = background
         self._config, self._requirements = config, requirements
         self._key, self._definition = origin
         series, identity = (
@@ -179,8 +199,35 @@ class Gates:
         return Judged(
             checks=(*checks, *self._drift_checks(measured)),
             texts=tuple(_told(one, decision) for one, decision, word in answers if not is_met(word)),
+            regressions=frozenset(
+                _between(one, decision) for one, decision, word in answers if is_met(word) is False and one.past
+            ),
             is_open=any(is_met(word) is None and self._is_worth_it(one, decision) for one, decision, word in answers),
         )
+
+    def changes(self, judged: Judged, params: Mapping[str, Any]) -> tuple[str, ...]:
+        """Word what changed around the regressions of a run with these parameters."""
+        if not judged.regressions:
+            return ()
+        database = self._config.stash[BENCHMARKS].settings.database
+        now = facts_now(self._config, self._background(), params)
+        try:
+            with to_read_if_there(database) as opened:
+                if opened is None:
+                    return ()
+                with opened.reading() as connection:
+                    ids = {run for between in judged.regressions for run in between if run is not None}
+                    facts = facts_of(connection, ids)
+        except BenchError as error:
+            self.warnings.append(f"what changed is not known: {error}")
+            return ()
+        log = functools.partial(commit_lines, self._config.rootpath)
+        texts = [
+            wording.text(what_changed(facts[before], now if after is None else facts[after]), log)
+            for before, after in sorted(judged.regressions, key=str)
+            if before in facts and (after is None or after in facts)
+        ]
+        return tuple(dict.fromkeys(line for text in texts for line in text))
 
     def note_discoveries(self, judged: Judged) -> None:
         """Count confirmed regressions. The more there are, the easier the next one is confirmed."""
@@ -267,7 +314,8 @@ def gates_of(item: pytest.Item, entry: Entry) -> Gates:
     key = EntryKey(entry.id, name_in_project(entry.file.file, item.config), entry.name)
     machine = item.stash.get(MACHINE, "")
     definition = item.stash.get(DEFINITION, None) or definition_of(entry)
-    return Gates(item.config, (key, definition), entry.requirements, machine)
+    background = item.stash.get(BACKGROUND, lambda: NO_BACKGROUND)
+    return Gates(item.config, (key, definition), entry.requirements, machine, background)
 
 
 def _items(config: pytest.Config) -> int:
@@ -314,6 +362,12 @@ def _told(asked: _Asked, decision: Judgement) -> str:
         course=drawn([value for value in course if np.isfinite(value)]),
         seen=_seen(asked, decision),
     )
+
+
+def _between(asked: _Asked, decision: Judgement) -> Between:
+    began = len(asked.past) if decision.began is None else min(decision.began, len(asked.past))
+    began = max(began, 1)
+    return Between(asked.past[began - 1].run_id, asked.past[began].run_id if began < len(asked.past) else None)
 
 
 def _seen(asked: _Asked, decision: Judgement) -> Seen:

@@ -107,7 +107,9 @@ class Judge:
         found = self._ask_gates(result)
         assert self._gates is not None
         self._gates.note_discoveries(found)
-        return self._with_gates(outcome, found)
+        changed = self._gates.changes(found, result.params)
+        outcome = self._with_gates(outcome, found)
+        return replace(outcome, result=replace(outcome.result, changed=changed))
 
     def _ask_gates(self, result: RunResult) -> Judged:
         if self._gated and self._gated[-1].attempt == result.attempt:
@@ -181,6 +183,13 @@ def shown_error(error: str, mask: Mask) -> str:
     return mask.hide(error)[:_LONGEST_ERROR]
 
 
+def changes_text(changed: Sequence[str]) -> str:
+    """Word what changed as a block below the gates' texts."""
+    return "\n".join(
+        ["What changed between the last run before and the first after:", *(f"    {one}" for one in changed)]
+    )
+
+
 def _missed(checks: Sequence[Check]) -> str:
     counts = {
         "not met": sum(one.is_unmet for one in checks),
@@ -196,7 +205,8 @@ def _missed(checks: Sequence[Check]) -> str:
 def _why(run: RunRecord, texts: Iterable[str]) -> str:
     if run.verdict is Verdict.FAILED:
         headline = f"{run.name}: failed: {_missed(run.requirements)}"
-        return "\n\n".join([headline, failure_table(run.requirements), *texts, f"Results: {run.directory}"])
+        changed = [changes_text(run.changed)] if run.changed else []
+        return "\n\n".join([headline, failure_table(run.requirements), *texts, *changed, f"Results: {run.directory}"])
     lines = [f"{run.name}: {run.verdict}: {run.error}"]
     if run.log_tail:
         lines += ["", f"The last lines of {run.log_path}:", *(f"  {line}" for line in run.log_tail)]

@@ -11,6 +11,7 @@ import shlex
 import textwrap
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ from curator_bench.matrix import Definition, function_definition
 from curator_bench.options.rootdir import name_in_project
 from curator_bench.provenance.packages import package_version
 from curator_bench.runner.backgrounds import background_of
-from curator_bench.runner.judging import Judge, error_of, shown_error, verdict_of
+from curator_bench.runner.judging import Judge, changes_text, error_of, shown_error, verdict_of
 from curator_bench.runner.recording import Recording, recording_of
 from curator_bench.runner.run_keys import MEASURING, PYTHON_RUN
 from curator_bench.runner.run_records import masked_checks
@@ -52,8 +53,11 @@ class PythonRun:
     def __init__(self, item: pytest.Function, recording: Recording) -> None:
         self.recording = recording
         self.metrics: dict[str, Scalar] = {}
+        self.judged: set[str] = set()
+        """The metrics that were held against their history."""
         self.params: dict[str, Any] = parameters_of(item)
         self.warnings: list[str] = []
+        self.changed: tuple[str, ...] = ()
         self.checks: tuple[Check, ...] = ()
         self.verdict = Verdict.PASSED
         self.error = ""
@@ -65,7 +69,8 @@ class PythonRun:
         self._mask = item.config.stash[BENCHMARKS].mask
         self.definition = _definition(item)
         self._run = run_of(item, self.definition)
-        self._start = recording.start(self._run, background_of(item.config, self.definition, self._mask))
+        self.background = background_of(item.config, self.definition, self._mask)
+        self._start = recording.start(self._run, self.background)
 
     def note_metrics(self, metrics: Mapping[str, Scalar]) -> None:
         """Keep metrics, and set their columns."""
@@ -114,7 +119,14 @@ class PythonRun:
         """Return the measurements as a result, for a judge."""
         run, now = self._run, datetime.now(UTC).isoformat()
         return RunResult(
-            run.name, self.verdict, run.started_at, now, 0.0, metrics=self.metrics, warnings=tuple(self.warnings)
+            run.name,
+            self.verdict,
+            run.started_at,
+            now,
+            0.0,
+            params=self._shown_params(),
+            metrics=self.metrics,
+            warnings=tuple(self.warnings),
         )
 
     def record(self) -> None:
@@ -138,6 +150,7 @@ class PythonRun:
             params=self._shown_params(),
             metrics=masked(self.metrics, self._mask),
             warnings=tuple(map(self._mask.hide, self.warnings)),
+            changed=tuple(self._mask.hide_lines(self.changed)),
             requirements=masked_checks(self.checks, self._mask),
             ray_version=columns.get("ray_version") or "",
             ray_num_cpus=columns.get("ray_num_cpus"),
@@ -227,7 +240,7 @@ class PythonRunHooks:
         report = yield
         run = item.stash.get(PYTHON_RUN, None)
         if run is not None:
-            if call.when == "call" and report.passed and item.config.stash[BENCHMARKS].settings.fail_on_regression:
+            if report.passed and item.config.stash[BENCHMARKS].settings.fail_on_regression:
                 judge(item, run, report)
             note_phase(run, call, report)
         return report
@@ -261,18 +274,24 @@ def _begin(item: pytest.Item) -> PythonRun | None:
 
 
 def judge(item: pytest.Item, run: PythonRun, report: pytest.TestReport) -> None:
-    """Judge a passed test by its history, for `--bench-fail-on regression`."""
-    outcome = Judge(item.config, (), lambda: _gates_of(item, run)).of_last(run.result())
-    run.checks, run.warnings = outcome.checks, list(outcome.result.warnings)
+    """Judge a passed test by its history, for `--bench-fail-on regression`: metrics that no phase before had."""
+    new = {name: value for name, value in run.metrics.items() if name not in run.judged}
+    if report.when == "setup" or run.verdict is not Verdict.PASSED or not new:
+        return
+    run.judged.update(new)
+    outcome = Judge(item.config, (), lambda: _gates_of(item, run)).of_last(replace(run.result(), metrics=new))
+    run.checks, run.warnings = (*run.checks, *outcome.checks), list(outcome.result.warnings)
+    run.changed = outcome.result.changed
     if outcome.verdict is Verdict.FAILED:
-        report.outcome, report.longrepr = "failed", "\n\n".join(outcome.texts)
+        changed = [changes_text(run.changed)] if run.changed else []
+        report.outcome, report.longrepr = "failed", "\n\n".join([*outcome.texts, *changed])
         run.note_verdict(Verdict.FAILED, report.longrepr)
 
 
 def _gates_of(item: pytest.Item, run: PythonRun) -> Gates:
     from curator_bench.runner.gates import Gates
 
-    return Gates(item.config, run.origin, ())
+    return Gates(item.config, run.origin, (), background=lambda: run.background)
 
 
 def note_phase(run: PythonRun, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:

@@ -189,6 +189,7 @@ def masked_result(result: RunResult, mask: Mask) -> RunResult:
         params=masked(dict(result.params), mask),
         metrics=masked(dict(result.metrics), mask),
         warnings=tuple(map(mask.hide, result.warnings)),
+        changed=tuple(mask.hide_lines(result.changed)),
     )
 
 

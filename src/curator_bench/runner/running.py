@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -21,10 +21,13 @@ from curator_bench.runner.interrupting import hold_until_the_end
 from curator_bench.runner.judging import forget_judge, judge_of
 from curator_bench.runner.local_runner import LocalRunner
 from curator_bench.runner.policy import Allowance, Decision, GateState, Next, Spent
-from curator_bench.runner.run_keys import DEFINITION, MACHINE, UID
+from curator_bench.runner.run_keys import BACKGROUND, DEFINITION, MACHINE, UID
 from curator_bench.runner.run_records import note_interrupted, note_run, note_unconfirmed
 from curator_bench.runner.session import provenance_of
-from curator_bench.values import Entry, Plan, RunResult, Verdict
+from curator_bench.values import Entry, Plan, RunResult, Verdict, Where
+
+if TYPE_CHECKING:
+    from curator_bench.store.records import Background
 
 RESULT = pytest.StashKey[RunResult]()
 """The last run of an item, if it is known before the item asks for it."""
@@ -74,6 +77,7 @@ class ItemCallbacks:
         item, where = job.item, job.where
         item.ihook.pytest_bench_run_started(item=item, plan=job.plan)
         item.stash[UID], item.stash[DEFINITION] = job.plan.uid if job.plan else "", definition_of(job.entry)
+        item.stash[BACKGROUND] = lambda: _background(item, job.plan, where)
         if where is not None:
             item.stash[MACHINE] = where.machine_id
         if self._config.stash[BENCHMARKS].settings.benchmark and job.plan is not None:
@@ -108,6 +112,13 @@ class ItemCallbacks:
         """Record the stopped run, which its item will not judge."""
         if result is not None:
             note_interrupted(job.item, job.entry, result)
+
+
+def _background(item: pytest.Item, plan: Plan | None, where: Where | None) -> Background:
+    from curator_bench.runner.backgrounds import background_of
+
+    mask = item.config.stash[BENCHMARKS].mask.also(plan.mask.values if plan else ())
+    return background_of(item.config, item.stash[DEFINITION], mask, plan, where)
 
 
 def allowance(item: pytest.Item, entry: Entry) -> Allowance:

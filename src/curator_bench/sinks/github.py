@@ -11,7 +11,7 @@ from pydantic import Field
 from curator_bench.files.locking import lock
 from curator_bench.sinks.sink import Context, Sink, SinkConfig
 from curator_bench.values import RunRecord, Session, Summary, Verdict
-from curator_bench.words import check_line, readable, readable_seconds
+from curator_bench.words import check_line, code_block, markdown_cell, readable, readable_seconds
 
 _MARKS = {Verdict.PASSED: "✅", Verdict.SKIPPED: "⏭"}
 _MOST_ROWS = 500
@@ -89,6 +89,8 @@ def markdown(session: Session, results: list[RunRecord], summary: Summary, metri
     lines += [_row(result, metrics) for result in results[:_MOST_ROWS]]
     if len(results) > _MOST_ROWS:
         lines += ["", f"… and {len(results) - _MOST_ROWS} more"]
+    for result in results[:_MOST_ROWS]:
+        lines += _changes(result)
     return "\n".join([*lines, "", ""])
 
 
@@ -105,6 +107,14 @@ def _row(result: RunRecord, metrics: list[str]) -> str:
         _why(result),
     )
     return "| " + " | ".join(_cell(cell) for cell in cells) + " |"
+
+
+def _changes(result: RunRecord) -> list[str]:
+    """Return what changed where the run got worse, folded."""
+    if not result.changed:
+        return []
+    head = f"<details><summary>What changed: {markdown_cell(result.name)}</summary>"
+    return ["", head, "", *code_block(result.changed), "", "</details>"]
 
 
 def _why(result: RunRecord) -> str:

@@ -110,6 +110,7 @@ def _tags(result: RunRecord, session: Session) -> dict[str, str]:
         "mlflow.source.name": result.nodeid,
         "unmet": "\n".join(map(check_line, result.unmet)),
         "inconclusive": "\n".join(map(check_line, result.inconclusive)),
+        "what_changed": "\n".join(result.changed),
         "ray_version": result.ray_version,
     }
 

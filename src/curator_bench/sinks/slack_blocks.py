@@ -64,6 +64,9 @@ def reply(result: RunRecord, metrics: Iterable[str], pinged: Iterable[str]) -> d
     if result.inconclusive:
         rows = [(f"{one.metric} {_bound(one)}", f"{_actual(one)}; {one.note}") for one in result.inconclusive]
         found.append(_section("*inconclusive*\n" + _table(rows)))
+    if result.changed:
+        changed = _cut(escaped("\n".join(result.changed)), LONGEST_SECTION - 100)
+        found.append(_section(f"*what changed*\n```{changed}```"))
     if result.error and not result.unmet:
         found.append(_section(f"```{_cut(escaped(result.error), 1000)}```"))
     if result.warnings:

@@ -80,6 +80,7 @@ class WandbLogging(Sink[WandbConfig]):
             "viewer_url": session.viewer_url,
             "attempt": result.attempt,
             "inconclusive": [check_line(one) for one in result.inconclusive],
+            "what_changed": list(result.changed),
             "subjects": {subject.package: subject.version for subject in session.subjects},
         }
 

@@ -6,11 +6,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import ColumnElement, Connection, and_, or_, select, true
+from sqlalchemy import ColumnElement, Connection, and_, or_, select, true, type_coerce
+from sqlalchemy.types import NullType
 
 from curator_bench.errors import BenchError
 from curator_bench.store import bulk
@@ -158,8 +159,8 @@ def of_groups(groups: Collection[Group]) -> ColumnElement[bool]:
 
 
 def _runs(connection: Connection, where: ColumnElement[bool], among: Collection[Group] | None) -> _Runs:
-    names = ("id", "name", "path", "machine_id", "originalname", "start", "session")
-    columns = [*(RUNS.c[name] for name in names), SERIES]
+    names = ("id", "name", "path", "machine_id", "originalname")
+    columns = (*(RUNS.c[name] for name in names), as_stored(RUNS.c.start).label("start"), RUNS.c.session, SERIES)
     statement = select(*columns).where(RUNS.c.verdict.in_(MEASURED), IS_HISTORY, where)
     statement = statement.order_by(RUNS.c.start, RUNS.c.id)
     if among is not None:
@@ -168,7 +169,8 @@ def _runs(connection: Connection, where: ColumnElement[bool], among: Collection[
     if among is not None:
         found = [row for row in found if (row.name, row.path, row.machine_id) in among]
     keys: dict[_Comparable, int] = {}
-    timed = in_order(found, commit_places(connection), lambda row: (row.name, row.path, row.machine_id))
+    begun = seconds([row.start for row in found]).tolist()
+    timed = in_order(found, begun, commit_places(connection), lambda row: (row.name, row.path, row.machine_id))
     found = [row for _, row in timed]
     numbers = [
         (number, keys.setdefault((name, path, machine, series), len(keys)), session)
@@ -178,6 +180,18 @@ def _runs(connection: Connection, where: ColumnElement[bool], among: Collection[
     starts = np.array([time for time, _ in timed], dtype=np.float64)
     newest = {(name, path, machine): series for _, name, path, machine, _, _, _, series in found}
     return _Runs(ids, groups, starts, sessions, list(keys), {(row[1], row[2]): row[4] for row in found}, newest)
+
+
+def as_stored(moments: ColumnElement[datetime]) -> ColumnElement[Any]:
+    """A column of moments as the driver returns them. To make an object of each takes long for many rows."""
+    return type_coerce(moments, NullType())
+
+
+def seconds(stored: Sequence[Any]) -> Floats:
+    """Convert moments as the driver returns them to seconds since 1970: texts of SQLite, objects of PostgreSQL."""
+    if stored and isinstance(stored[0], datetime):
+        return np.array([moment.timestamp() for moment in stored], dtype=np.float64)
+    return np.array(stored, dtype="datetime64[us]").astype(np.int64) / 1e6
 
 
 def _figures(

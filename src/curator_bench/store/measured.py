@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from sqlalchemy import ColumnElement, Connection, and_, not_, or_, select
 
 from curator_bench.errors import BenchError
-from curator_bench.store.all_series import Floats, Integers, by_series, history_and
+from curator_bench.store.all_series import Floats, Group, Integers, by_series, history_and
 from curator_bench.store.gate_history import MEASURED
 from curator_bench.store.queries import HAS_HISTORY, nearest
 from curator_bench.store.run_order import commit_places, in_order, sessions_of_branch
@@ -87,11 +87,12 @@ def measured(connection: Connection, metric: str | None = None, also: Collection
 
     Raises BenchError if no run measured the metric.
     """
-    names = ("id", "session", "name", "path", "machine_id", "start")
-    columns = [*(RUNS.c[name] for name in names), SERIES]
+    names = ("id", "session", "name", "path", "machine_id")
+    columns = [*(RUNS.c[name] for name in names), as_stored(RUNS.c.start).label("start"), SERIES]
     statement = select(*columns).where(RUNS.c.verdict.in_(MEASURED), history_and(also))
     found_runs = connection.execute(statement.order_by(RUNS.c.start, RUNS.c.id)).fetchall()
-    timed = in_order(found_runs, commit_places(connection), lambda row: (row.name, row.path, row.machine_id))
+    begun = seconds([row.start for row in found_runs]).tolist()
+    timed = in_order(found_runs, begun, commit_places(connection), lambda row: (row.name, row.path, row.machine_id))
     runs = [row for _, row in timed]
     keys: dict[tuple[str, str, Kind], int] = {}
     of_runs = [(row.name, row.path, Kind(row.machine_id, row.series_hash)) for row in runs]
@@ -127,3 +128,16 @@ def of_other_sessions(everything: Measured, sessions: Collection[int], others: C
             if kept.any():
                 found[measure][kind] = Values(of[kept], values[kept])
     return found
+
+
+def runs_in(connection: Connection, sessions: Mapping[Group, int], *, newest: bool) -> dict[Group, int]:
+    """Read the id of the newest or the oldest run that counts of each entry and machine in its session."""
+    columns = (RUNS.c.id, RUNS.c.name, RUNS.c.path, RUNS.c.machine_id, RUNS.c.session)
+    statement = select(*columns).where(RUNS.c.session.in_(set(sessions.values())), RUNS.c.verdict.in_(MEASURED))
+    order = (RUNS.c.start, RUNS.c.id) if newest else (RUNS.c.start.desc(), RUNS.c.id.desc())
+    found = connection.execute(statement.order_by(*order))
+    return {
+        (name, path, machine): run
+        for run, name, path, machine, session in found
+        if sessions.get((name, path, machine)) == session
+    }

@@ -118,6 +118,9 @@ class PastSession:
     hunt: str | None = None
     """What it is recorded for, as in `values.Hunt`; None if a run of it is history."""
     verdicts: Mapping[str, int] = field(default_factory=dict)
+    """The number of entries by verdict: that of the last run of each."""
+    runs: int = 0
+    """The number of all runs. An entry that ran again has several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -399,13 +402,21 @@ def _sessions() -> Select[Any]:
 
 def _with_verdicts(connection: Connection, rows: Sequence[Row[Any]]) -> list[PastSession]:
     verdicts: dict[int, dict[str, int]] = defaultdict(dict)
+    runs: dict[int, int] = defaultdict(int)
     apart = RUNS.c.session.in_([row.id for row in rows if row.hunt])
-    counted = (
-        select(RUNS.c.session, RUNS.c.verdict, func.count())
+    entry = RUNS.c.session, RUNS.c.path, RUNS.c.name
+    ranked = (
+        select(
+            *(RUNS.c.session, RUNS.c.verdict),
+            func.row_number().over(partition_by=entry, order_by=(RUNS.c.start.desc(), RUNS.c.id.desc())).label("place"),
+            func.count().over(partition_by=entry).label("runs"),
+        )
         .where(RUNS.c.session.in_([row.id for row in rows]), or_(IS_HISTORY, apart))
-        .group_by(RUNS.c.session, RUNS.c.verdict)
-        .order_by(RUNS.c.session, RUNS.c.verdict)
+        .subquery()
     )
-    for session, verdict, count in connection.execute(counted):
-        verdicts[session][verdict] = count
-    return [PastSession(**row._mapping, verdicts=verdicts[row.id]) for row in rows]
+    last = ranked.c.session, ranked.c.verdict
+    counted = select(*last, func.count(), func.sum(ranked.c.runs)).where(ranked.c.place == 1)
+    for session, verdict, entries, of_entries in connection.execute(counted.group_by(*last).order_by(*last)):
+        verdicts[session][verdict] = entries
+        runs[session] += int(of_entries)
+    return [PastSession(**row._mapping, verdicts=verdicts[row.id], runs=runs[row.id]) for row in rows]

@@ -6,6 +6,7 @@ it.
 
 from __future__ import annotations
 
+import functools
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -50,6 +51,10 @@ class _Losses:
     lost: dict[str, str] = field(default_factory=dict)
     reasons: dict[str, None] = field(default_factory=dict)
     end_missing: bool = False
+    changed: list[str] = field(default_factory=list)
+    """Names of runs that were recorded and then changed or deleted by something else."""
+    unread: str = ""
+    """Why the database could not be read back at the end."""
 
     def problem_lines(self, shown: str, file: Path) -> Iterator[str]:
         why = f"not recorded in {shown} ({'; '.join(self.reasons)})"
@@ -59,6 +64,12 @@ class _Losses:
             yield f"{_runs(len(self.lost))} {why} and lost, because no file took them: {_few(self.lost.values())}"
         if self.end_missing:
             yield f"the end of this invocation is {why}"
+        files = f"their results are in {file.parent}"
+        if self.changed:
+            names = _few(self.changed)
+            yield f"{_runs(len(self.changed))} changed or gone from {shown} since recorded: {names}; {files}"
+        if self.unread:
+            yield f"{shown}, where runs were recorded, cannot be read any more ({self.unread}); {files}"
 
 
 class Recorder:
@@ -70,7 +81,7 @@ class Recorder:
     def __init__(self, database: Database, session: SessionRecord, invocation: InvocationRecord) -> None:
         self.session_dir = Path(session.results_directory, session.name)
         self._database = database
-        self._session = session if session.uid else replace(session, uid=session_uid(self.session_dir))
+        self._asked = session
         self._invocation = invocation
         self._place: Place | None = None
         self._facts: set[str] = set()
@@ -78,13 +89,15 @@ class Recorder:
         self._under_way: dict[str, tuple[RunStart, Background, int | None]] = {}
         self.patience_s = WRITE_PATIENCE_S
         """Longest wait of the next write for other writers. Short after a failed write."""
+        self._recorded: dict[str, tuple[str, str]] = {}
+        """Name and verdict of the runs in the database, by uid."""
         self._losses = _Losses()
         self._reasons: dict[str, None] = {}  # since the last successful write
 
-    @property
+    @functools.cached_property
     def session(self) -> SessionRecord:
-        """The session with its uid."""
-        return self._session
+        """The session with its uid, which the first write creates in the session's folder."""
+        return self._asked if self._asked.uid else replace(self._asked, uid=session_uid(self.session_dir))
 
     @property
     def invocation(self) -> InvocationRecord:
@@ -115,7 +128,9 @@ class Recorder:
             return rows.complete(connection, place, start, end, run)
 
         if self._write(complete) is None:
-            self._keep(StoredRun(self._session, self._invocation, start, end, background))
+            self._keep(StoredRun(self.session, self._invocation, start, end, background))
+        else:
+            self._recorded[uid] = (start.name, str(end.verdict))
 
     def note_teardown(self, uid: str, outcome: str) -> None:
         """Write the outcome of the fixtures' teardown for a recorded run."""
@@ -136,6 +151,17 @@ class Recorder:
         if self._write(lambda connection, place: rows.end_invocation(connection, place, end, exit_status)) is None:
             self._losses.reasons |= self._reasons
             self._losses.end_missing = True
+
+    def read_back(self) -> None:
+        """Compare the database with what was recorded. A script may have damaged it, or left a trigger in it."""
+        if self._reasons or not self._recorded:  # no news of a database that fails
+            return
+        self._database.reconnect()  # what this process holds in memory says nothing about the file
+        found = self._write(lambda connection, place: rows.verdicts_of(connection, self._recorded))
+        if found is None:
+            self._losses.unread = "; ".join(self._reasons)
+            return
+        self._losses.changed = [name for uid, (name, verdict) in self._recorded.items() if found.get(uid) != verdict]
 
     def problems(self) -> tuple[str, ...]:
         """Messages about runs that were not recorded; empty if all were."""
@@ -161,7 +187,7 @@ class Recorder:
         return answer
 
     def _join(self, connection: Connection) -> Place:
-        session = rows.join_session(connection, self._session)
+        session = rows.join_session(connection, self.session)
         return Place(session, rows.join_invocation(connection, session, self._invocation))
 
     def _note(self, error: Exception) -> None:

@@ -163,6 +163,12 @@ def beat(connection: Connection, uids: Iterable[str], now: datetime) -> None:
     connection.execute(still, {"heartbeat_at": now})
 
 
+def verdicts_of(connection: Connection, uids: Collection[str]) -> dict[str, str]:
+    """Read the verdicts of these runs, as far as they are there."""
+    found = (connection.execute(_FIND, {"the_uid": uid}).first() for uid in uids)
+    return {uid: row.verdict for uid, row in zip(uids, found, strict=True) if row is not None}
+
+
 def note_teardown(connection: Connection, uid: str, outcome: str) -> None:
     """Write the teardown's outcome, which is known only after the run was recorded."""
     connection.execute(update(_RUNS).where(_RUNS.c.uid == uid), {"teardown_outcome": outcome})

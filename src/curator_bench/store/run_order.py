@@ -13,10 +13,10 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from itertools import groupby, pairwise
 from math import inf
 from operator import itemgetter
+from time import time
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, select
@@ -29,10 +29,7 @@ _APART_S = 1e-6
 
 
 class _Row(Protocol):
-    """A run with its start and its session's id, as a row has them."""
-
-    @property
-    def start(self) -> datetime: ...
+    """A run with its session's id, as a row has it."""
 
     @property
     def session(self) -> int: ...
@@ -60,36 +57,40 @@ def sessions_of_branch(connection: Connection, branch: str) -> list[int]:
 
 
 def in_order(
-    runs: Iterable[_Run], places: Mapping[int, CommitPlace], history_of: Callable[[_Run], object]
+    runs: Iterable[_Run],
+    starts: Iterable[float],
+    places: Mapping[int, CommitPlace],
+    history_of: Callable[[_Run], object],
 ) -> list[tuple[float, _Run]]:
     """Return the runs in order, each with its time. `history_of` tells which of them are one history.
 
     The runs are given in the order they began.
     """
-    timed = [(run.start.timestamp(), run) for run in runs]
+    timed = list(zip(starts, runs, strict=True))
     histories: dict[object, list[int]] = defaultdict(list)
-    for at, (_, run) in enumerate(timed):
+    for at, (_, run) in enumerate(timed) if places else ():
         if run.session in places:
             histories[history_of(run)].append(at)
     for members in histories.values():
         commits = [places[timed[at][1].session] for at in members]
         if any(after.depth < before.depth for before, after in pairwise(commits)):
-            for at, time in zip(members, times_of([timed[at][0] for at in members], commits), strict=True):
-                timed[at] = (time, timed[at][1])
+            for at, moment in zip(members, times_of([timed[at][0] for at in members], commits), strict=True):
+                timed[at] = (moment, timed[at][1])
     return sorted(timed, key=itemgetter(0))
 
 
 class _New(NamedTuple):
-    start: datetime
     session: int
 
 
-def earlier(runs: Sequence[_Run], places: Mapping[int, CommitPlace], new: CommitPlace) -> list[tuple[float, _Run]]:
+def earlier(
+    runs: Sequence[_Run], starts: Sequence[float], places: Mapping[int, CommitPlace], new: CommitPlace
+) -> list[tuple[float, _Run]]:
     """Return those runs of one history, in order, that stand before a run of the commit `new` which begins now."""
-    now = max([datetime.now(UTC), *(run.start + timedelta(seconds=_APART_S) for run in runs[-1:])])
-    begins = _New(now, -1)
+    begins = _New(-1)
+    now = max([time(), *(start + _APART_S for start in starts[-1:])])
     both: list[Any] = [*runs, begins]
-    found = in_order(both, {**places, begins.session: new}, lambda _: None)
+    found = in_order(both, [*starts, now], {**places, begins.session: new}, lambda _: None)
     return found[: next(at for at, (_, run) in enumerate(found) if run is begins)]
 
 

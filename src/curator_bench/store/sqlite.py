@@ -9,7 +9,7 @@ import random
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote_to_bytes
@@ -25,6 +25,8 @@ _PATIENCE_S = 10.0
 """Longest wait inside SQLite: for readers of a file without a write-ahead log, or for recovery after a crash."""
 _MIGRATION_PATIENCE_S = 900.0
 _TURN_MS = 20
+_STEPS_BETWEEN_LOOKS = 1_000_000
+"""Steps of SQLite's machine within one statement. Our own statements take far fewer."""
 _WRITING = {"mode": "rw"}
 _READING = {"mode": "ro"}
 _READING_ALONE = {"mode": "ro", "immutable": "1"}
@@ -78,9 +80,20 @@ class SqliteStorage:
             with _as_sqlalchemy_would("PRAGMA journal_mode"):
                 _switch_to_log(driver, time.monotonic() + _PATIENCE_S)
 
-    def limited(self, connection: Connection, limit_s: float) -> AbstractContextManager[None]:
-        """No-op: a disk that hangs blocks the whole process anyway."""
-        return nullcontext()
+    @contextmanager
+    def limited(self, connection: Connection, limit_s: float) -> Iterator[None]:
+        """Interrupt statements that compute too long: somebody may have left an endless trigger.
+
+        A disk that hangs blocks the whole process anyway.
+        """
+        driver = connection.connection.driver_connection
+        assert driver is not None
+        deadline = time.monotonic() + limit_s
+        driver.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS_BETWEEN_LOOKS)
+        try:
+            yield
+        finally:
+            driver.set_progress_handler(None, 0)
 
     def is_foreign(self, connection: Connection) -> bool:
         return connection.exec_driver_sql("SELECT 1 FROM sqlite_master LIMIT 1").first() is not None

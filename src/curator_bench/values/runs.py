@@ -202,6 +202,8 @@ class RunResult:
     ray_num_gpus: float | None = None
     confirming_s: float = 0.0
     """Seconds spent in runs that only confirm the gates, counted with the last of them."""
+    changed: tuple[str, ...] = ()
+    """What changed where a metric got worse, in lines: between the last run before and the first after."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,6 +311,8 @@ class RunRecord(Run):
     ray_num_gpus: float | None = None
     confirming_s: float = 0.0
     """Seconds spent in runs that only confirm the gates, counted with the last of them."""
+    changed: tuple[str, ...] = field(default=(), metadata=WHERE_SAID)
+    """What changed where a metric got worse, in lines: between the last run before and the first after."""
     phases: Mapping[str, str] = field(default_factory=dict, metadata=WHERE_SAID)
     """For a Python benchmark, the outcome of its set-up, call and teardown in pytest."""
     columns: Mapping[str, Scalar] = field(default_factory=dict, metadata=WHERE_SAID)

@@ -51,6 +51,9 @@ class SessionFacts:
     branch: str | None = None
     results: str = ""
     verdicts: Mapping[str, int] = field(default_factory=dict)
+    """The number of entries by the verdict of their last run."""
+    runs: int = 0
+    """The number of all runs."""
     links: Mapping[str, str] = field(default_factory=dict)
     subjects: Sequence[Subject] = ()
     invocations: Sequence[InvocationFacts] = ()
@@ -59,10 +62,6 @@ class SessionFacts:
     @property
     def slug(self) -> str:
         return slug(self.name, self.uid)
-
-    @property
-    def runs(self) -> int:
-        return sum(self.verdicts.values())
 
 
 @dataclass(frozen=True, slots=True)
