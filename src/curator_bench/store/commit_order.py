@@ -23,6 +23,7 @@ def commit_order(connection: Connection, commits: Collection[str | None]) -> Map
     )
     found = connection.execute(statement).fetchall()
     places: dict[str, float] = {}
-    for time, row in in_order(found, commit_places(connection, of_commits), lambda _: None):
+    starts = [row.start.timestamp() for row in found]
+    for time, row in in_order(found, starts, commit_places(connection, of_commits), lambda _: None):
         places.setdefault(row.commit, time)
     return places

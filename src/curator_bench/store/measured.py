@@ -10,7 +10,7 @@ import numpy as np
 from sqlalchemy import ColumnElement, Connection, and_, not_, or_, select
 
 from curator_bench.errors import BenchError
-from curator_bench.store.all_series import Floats, Group, Integers, by_series, history_and
+from curator_bench.store.all_series import Floats, Group, Integers, as_stored, by_series, history_and, seconds
 from curator_bench.store.gate_history import MEASURED
 from curator_bench.store.queries import HAS_HISTORY, nearest
 from curator_bench.store.run_order import commit_places, in_order, sessions_of_branch

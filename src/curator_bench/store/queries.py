@@ -167,7 +167,10 @@ def runs_in_order(
     runs: Sequence[Any] = connection.execute(chosen).fetchall()
     of_runs = SESSIONS.c.id.in_(select(RUNS.c.session).where(where))
     places = commit_places(connection, of_runs)
-    return earlier(runs, places, new) if new else in_order(runs, places, lambda row: row.machine_id)
+    starts = [row.start.timestamp() for row in runs]
+    if new is not None:
+        return earlier(runs, starts, places, new)
+    return in_order(runs, starts, places, lambda row: row.machine_id)
 
 
 def last_values(connection: Connection, metric: str, runs: Sequence[tuple[float, int]], last: int) -> list[PastValue]:
