@@ -63,6 +63,7 @@ def command(
     from curator_bench.cli.finding_changes import changes_of
     from curator_bench.cli.finding_documents import drift_document, step_documents
     from curator_bench.cli.judged_history import Query, judge_history
+    from curator_bench.cli.machine_hints import machine_hints
     from curator_bench.verdict.hunting import State
 
     query = Query(metric, since, better, min_effect, branch, must_see, repo)
@@ -70,6 +71,7 @@ def command(
         found = judge_history(connection, query)
         shown = [one for one in found.findings if everything or one.state is not State.ACCEPTED]
         changes = changes_of(connection, shown)
+        hints = [] if as_json else list(machine_hints(connection, found.series))
     if as_json:
         steps = [one for one in found.steps if everything or one.state is not State.ACCEPTED]
         drifts = found.drifts if with_drift else ()
@@ -80,6 +82,8 @@ def command(
             print_finding(finding, changes[finding.name], repo, everything=everything)
             tables.say("")
         _print(found, shown, named=None if everything else _NAMED)
+        for hint in hints:
+            tables.say(hint)
     if any(one.state is State.OPEN for one in shown):
         sys.exit(1)
 

@@ -150,6 +150,14 @@ def _sessions_of(connection: Connection, branch: str | None) -> ColumnElement[bo
     return RUNS.c.session.in_(found)
 
 
+def groups_of(connection: Connection, entries: Collection[EntryKey]) -> set[Group]:
+    """Return these entries on each kind of machine that ran them."""
+    columns = RUNS.c.name, RUNS.c.path, RUNS.c.machine_id
+    named = select(*columns).where(RUNS.c.name.in_({entry.name for entry in entries}), IS_HISTORY).distinct()
+    wanted = {(entry.name, entry.path) for entry in entries}
+    return {(row.name, row.path, row.machine_id) for row in connection.execute(named) if (row.name, row.path) in wanted}
+
+
 def of_groups(groups: Collection[Group]) -> ColumnElement[bool]:
     """Return the condition on runs that all runs of these groups meet; some of other groups meet it too."""
     names, paths, machines = (set(column) for column in zip(*groups, strict=True)) if groups else (set(), set(), set())
