@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from curator_bench.collection.matrix_files import matrices_in
 from curator_bench.errors import BenchError
-from curator_bench.hunting.children import pytest_environment, run, tail_of
+from curator_bench.hunting.children import pytest_environment, run, scratch_folder, tail_of
 from curator_bench.values import Hunt, Scalar, Verdict
 from curator_bench.verdict.comparable import Origin
 from curator_bench.verdict.gates import number
@@ -54,8 +53,8 @@ class Bench:
 
         Returns an error text, which is empty if all went well.
         """
-        with tempfile.TemporaryDirectory(prefix="curator-bench-") as scratch:
-            log = Path(scratch, "pytest.log")
+        with scratch_folder() as scratch:
+            log = scratch / "pytest.log"
             with log.open("wb") as output:
                 code = run(
                     self._words(session, count), env=pytest_environment(Hunt.BISECT), cwd=self.folder, output=output
