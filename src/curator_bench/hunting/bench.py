@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -60,6 +61,33 @@ class Bench:
                     self._words(session, count), env=pytest_environment(Hunt.BISECT), cwd=self.folder, output=output
                 )
             return f"pytest ended with exit code {code}:\n{tail_of(log)}" if code else ""
+
+    def refuse_unknown(self) -> None:
+        """Raise BenchError for a name that is not known, but close to one that is."""
+        from curator_bench.store.hunts import COLUMNS, recorded_metrics, recorded_names
+        from curator_bench.store.opening import to_read_if_there
+
+        names, metrics = self._entries_here(), list[str]()
+        with to_read_if_there(self.database) as opened:
+            if opened is not None:
+                with opened.reading() as connection:
+                    names |= recorded_names(connection)
+                    metrics = recorded_metrics(connection, self.entry)
+        if self.entry not in names and (near := nearest_names(self.entry, sorted(names))):
+            raise BenchError(f"--entry: there is no {self.entry!r}; did you mean {', '.join(map(repr, near))}?")
+        if self.metric not in (*metrics, *COLUMNS) and (near := nearest_names(self.metric, metrics)):
+            meant = f"did you mean {', '.join(map(repr, near))}? If it is new, record a run with it first"
+            raise BenchError(f"--metric: {self.entry} has not measured {self.metric!r}; {meant}")
+
+    def _entries_here(self) -> set[str]:
+        """Return the names and ids of the entries of the matrices in this folder, as far as they can be read."""
+        from curator_bench.matrix import LoadRequest, load
+
+        files = [file for folder in _FOLDERS for file in matrices_in([self.folder / folder])]
+        with suppress(BenchError):
+            entries = load(LoadRequest(files=tuple(files), working_dir=self.folder)).entries if files else ()
+            return {name for entry in entries for name in (entry.id, entry.name)}
+        return set()
 
     def _words(self, session: str, count: int) -> list[str]:
         import sys
