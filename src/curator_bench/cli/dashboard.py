@@ -91,6 +91,10 @@ class RecordedHistory:
     def runs(self, entry: SiteEntry) -> Sequence[RunFacts]:
         return [self._run(run) for run in queries.history(self._connection, EntryKey(entry.name, entry.path))]
 
+    def everything(self) -> JudgedHistory:
+        """Return the judgement of the whole database."""
+        return self._judged
+
     def steps(self) -> Sequence[StepFacts]:
         return [self._step(one) for one in self._judged.steps]
 
