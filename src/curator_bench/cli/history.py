@@ -89,6 +89,8 @@ def command(
 
     ENTRY is an id, the common name of all combinations, or a node id.
     """
+    from curator_bench.cli.machine_hints import hints_of_entries
+
     if entry is None and (metric or as_csv):
         raise click.UsageError("name an ENTRY; `curator-bench history` lists them")
     with reading(database) as opened, opened.reading() as connection:
@@ -97,6 +99,7 @@ def command(
             return
         most = None if (as_json or as_csv) and last is None else last or _SHOWN
         found = _find(connection, entry, metric, most, hunts=hunts)
+        hints = [] if as_json or as_csv or hunts else hints_of_entries(connection, [one.entry for one in found])
     if as_json:
         click.echo(json_text(_document(found)), nl=False)
     elif as_csv:
@@ -105,6 +108,8 @@ def command(
         for number, one in enumerate(found):
             tables.say("\n" if number else "", nl=False)
             _print(one, metric)
+        for hint in hints:
+            tables.say(hint)
 
 
 def _find(connection: Connection, named: str, metric: str | None, last: int | None, *, hunts: bool) -> list[_History]:

@@ -50,7 +50,7 @@ def item_dir(item: pytest.Item) -> Path:
 def provenance_of(config: pytest.Config) -> Provenance:
     """Return the provenance of the runs of this process."""
     if _PROVENANCE not in config.stash:
-        config.stash[_PROVENANCE] = Provenance(rootdir(config))
+        config.stash[_PROVENANCE] = Provenance(rootdir(config), machine=config.stash[BENCHMARKS].settings.machine)
     return config.stash[_PROVENANCE]
 
 

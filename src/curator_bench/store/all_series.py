@@ -95,20 +95,23 @@ def all_series(
     metric: str | None = None,
     branch: str | None = None,
     among: Collection[Group] | None = None,
+    *,
+    machine: str | None = None,
 ) -> list[Series]:
     """Read the series of all entries by name, of one metric or of all.
 
-    With a branch, only its sessions count; with `among`, only these groups are read. Raises BenchError if the branch is
-    not recorded or no run measured the metric.
+    With a branch or a machine, only its runs count; with `among`, only these groups are read. Raises BenchError if
+    nothing is recorded of the branch, the machine or the metric.
     """
-    runs = _runs(connection, _sessions_of(connection, branch), among)
+    where = and_(_sessions_of(connection, branch), on_machine(connection, machine))
+    runs = _runs(connection, where, among)
     later, found = runs.later(), []
     for group, name, at, values in by_series(runs.ids, runs.groups, connection, metric, is_part=among is not None):
-        entry_name, path, machine, series = runs.keys[group]
+        entry_name, path, kind, series = runs.keys[group]
         entry = EntryKey(entry_name, path, runs.names[entry_name, path])
         of_runs = runs.ids[at], runs.starts[at], runs.sessions[at]
-        is_newest = runs.newest[entry_name, path, machine] == series
-        found.append(Series(entry, machine, series, name, *of_runs, values, int(later[at[-1]]), is_newest))
+        is_newest = runs.newest[entry_name, path, kind] == series
+        found.append(Series(entry, kind, series, name, *of_runs, values, int(later[at[-1]]), is_newest))
     return found
 
 
@@ -146,6 +149,27 @@ def _sessions_of(connection: Connection, branch: str | None) -> ColumnElement[bo
     if branch not in known:
         raise BenchError(f"no run of a branch {branch!r} is recorded{nearest(branch, known)}")
     return RUNS.c.session.in_(select(SESSIONS.c.id).where(SESSIONS.c.branch == branch))
+
+
+def on_machine(connection: Connection, machine: str | None) -> ColumnElement[bool]:
+    """Return the condition on runs to be of this kind of machine, if one is given.
+
+    Raises BenchError with the nearest names if no run is recorded of it.
+    """
+    if machine is None:
+        return true()
+    known = set(connection.scalars(select(RUNS.c.machine_id).where(RUNS.c.machine_id.is_not(None)).distinct()))
+    if machine not in known:
+        raise BenchError(f"no run on a machine {machine!r} is recorded{nearest(machine, known)}")
+    return RUNS.c.machine_id == machine
+
+
+def groups_of(connection: Connection, entries: Collection[EntryKey]) -> set[Group]:
+    """Return these entries on each kind of machine that ran them."""
+    columns = RUNS.c.name, RUNS.c.path, RUNS.c.machine_id
+    named = select(*columns).where(RUNS.c.name.in_({entry.name for entry in entries}), IS_HISTORY).distinct()
+    wanted = {(entry.name, entry.path) for entry in entries}
+    return {(row.name, row.path, row.machine_id) for row in connection.execute(named) if (row.name, row.path) in wanted}
 
 
 def of_groups(groups: Collection[Group]) -> ColumnElement[bool]:

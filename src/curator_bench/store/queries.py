@@ -13,6 +13,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, Select, and_, case, exists, func, not_, or_, select, tuple_
 
 from curator_bench.errors import BenchError
+from curator_bench.store import bulk
 from curator_bench.store.records import InvocationRecord
 from curator_bench.store.scalars import scalar_of
 from curator_bench.store.series import CONTENT, SERIES, of_series
@@ -220,6 +221,17 @@ def _metrics_by_run(
     for run, name, value, text in connection.execute(measured):
         found[run][name] = scalar_of(value, text)
     return found
+
+
+def runs_of_ids(connection: Connection, ids: Sequence[int]) -> list[PastRun]:
+    """Read these runs with all metrics, in the order of the ids. Meant for some hundred runs."""
+    if not ids:
+        return []
+    metrics: dict[int, dict[str, Scalar]] = defaultdict(dict)
+    for run, name, value, text in sorted(bulk.parts_of(connection, METRICS, ids), key=lambda part: part[:2]):
+        metrics[run][name] = scalar_of(value, text)
+    rows = {row.id: row for row in connection.execute(_runs().where(RUNS.c.id.in_(ids)))}
+    return [_past_run(rows[run], metrics[run]) for run in ids if run in rows]
 
 
 def latest_runs(connection: Connection, entry: EntryKey, last: int, *, hunts: bool = False) -> list[PastRun]:
