@@ -165,6 +165,9 @@ def test_changed_arguments_begin_a_new_series_and_what_was_open_stays_open(suite
     report = warm.run("curator-bench", "report", "--format", "json", cwd=suite.project.folder).stdout
     (left_out,) = json.loads(report)["left_out"]
     assert left_out.endswith("its arguments were --size 1, not --size 2")
+    assert warm.run("curator-bench", "report", "--out", "site", cwd=suite.project.folder).returncode == 0
+    overview = suite.project.folder.joinpath("site", "index.html").read_text()
+    assert "its arguments were --size 1, not --size 2" in overview
 
 
 def test_an_accepted_regression_of_an_ended_series_is_closed(suite: Suite) -> None:

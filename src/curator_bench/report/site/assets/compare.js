@@ -74,13 +74,13 @@
     told.replaceChildren.apply(told, WORDS.filter(function (word) { return judged && counts[word]; }).map(function (word) {
       return element("li", {}, element("span", { class: "word w-" + word.replace(" ", "-") }, counts[word] + " " + word));
     }));
-    if (counts.apart) parts.push(counts.apart + " entries are not comparable: another machine or another definition");
+    if (counts.apart) parts.push(counts.apart + " entries are not comparable: another machine or another series");
     said.textContent = parts.join(", ") + "." + (judged ? "" : " This pair is not judged here; run: curator-bench compare " + a.name + " " + b.name);
     document.getElementById("compared").replaceChildren(rows.length ? table(rows.slice(0, MOST_ROWS)) : element("p", { class: "card" }, "Nothing stands out."));
     document.getElementById("differences").replaceChildren(differences(a, b));
   }
 
-  /** What a session measured of an entry: verdict, machine, definition, and values by metric. */
+  /** What a session measured of an entry: verdict, machine, series, and values by metric. */
   function runOf(session, slug) {
     var run = session.runs[slug], values = {};
     run[3].forEach(function (number, place) { values[session.metrics[number]] = run[4][place]; });
