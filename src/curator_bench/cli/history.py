@@ -108,6 +108,8 @@ def command(
         for number, one in enumerate(found):
             tables.say("\n" if number else "", nl=False)
             _print(one, metric)
+            for line in _order(one):
+                tables.say(line)
         for hint in hints:
             tables.say(hint)
 
@@ -168,6 +170,16 @@ def _print(found: _History, metric: str | None) -> None:
         if gated:
             limits = ", ".join(f"{name} {tables.share(limit)}" for name, limit in gated.items())
             tables.say(f"{judgements.limit_line(MIN_EFFECT)}: {limits}")
+
+
+def _order(found: _History) -> Iterator[str]:
+    """Yield how many runs stand by time because the depth of their commit is not known; nothing if there are none."""
+    unknown = sum(run.commit_depth is None for run in found.runs)
+    why = "the depth of a commit is not known without a repository, or in a shallow one"
+    if unknown == len(found.runs):
+        yield f"in the order they began ({why})"
+    elif unknown:
+        yield f"in the order of their commits, except {tables.how_many(unknown, 'run')} by time ({why})"
 
 
 def _print_values(found: _History, metric: str) -> None:
