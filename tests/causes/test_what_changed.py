@@ -103,6 +103,7 @@ def test_markdown_is_safe_for_any_name_and_any_code() -> None:
 def test_json_has_all_of_it() -> None:
     found = what_changed(KNOWN, replace(KNOWN, parameters={"scale": "7"}, environment=None))
     assert wording.document(found) == {
+        "commits": [],
         "differences": [{"kind": "parameters", "name": "scale", "before": "100", "after": "7"}],
         "code": [],
         "same": ["commits", "definition", "packages", "configuration", "machine"],

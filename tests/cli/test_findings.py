@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sqlite3
 import subprocess
 from collections.abc import Sequence
 from datetime import timedelta
@@ -125,14 +126,9 @@ def test_what_requirements_name_stands_first(history: History, tmp_path: Path) -
             ("sort", "other_s"): noisy((1.0, 40), (1.9, 30), seed=1),
         }
     )
-    subprocess.run(
-        [
-            *("sqlite3", str(history.db)),
-            "insert into requirement (run, position, metric, bound) select max(id), 0, 'time_s', 'max' from test_run "
-            "where name = 'sort'",
-        ],
-        check=True,
-    )
+    with sqlite3.connect(history.db) as database:
+        last = "select max(id), 0, 'time_s', 'max' from test_run where name = 'sort'"
+        database.execute(f"insert into requirement (run, position, metric, bound) {last}")
     (head,) = heads(history.ask("regressions").output)
     assert "sort time_s" in head
 
@@ -186,3 +182,32 @@ def test_the_manual_names_all_keys_of_json(history: History) -> None:
         assert set(found) == documented("Regressions as JSON")
     (compared,) = json.loads(history.ask("compare", "a", "b", "--json").stdout)
     assert set(compared) == documented("Comparisons as JSON")
+
+
+def test_a_model_much_slower_than_the_others_of_its_name_is_told(history: History) -> None:
+    values = [value * (1.25 if night % 3 == 0 else 1.0) for night, value in enumerate(noisy((1.0, 60)))]
+    history.nights({("sort", "time_s"): values, ("load", "time_s"): noisy((2.0, 60), seed=1)}, machine="ci")
+    hint = "Machine ci is not of one kind: runs on slow-host are"
+    for words in (("regressions",), ("history", "sort")):
+        assert hint not in history.ask(*words).output
+    with sqlite3.connect(history.db) as database:
+        hosts = [
+            ("slow-host" if night % 3 == 0 else "fast-host", str(FIRST + timedelta(days=night))[:19])
+            for night in range(60)
+        ]
+        database.executemany("update test_run set host = ? where start like ? || '%' and name = 'sort'", hosts)
+    for words in (("regressions",), ("history", "sort")):
+        assert re.search(rf"{hint} 2\d% slower than the others of this name", history.ask(*words).output)
+
+
+def test_one_machine_can_be_looked_at_by_itself(history: History) -> None:
+    history.nights({("sort", "time_s"): noisy((1.0, 40), (1.3, 20))}, machine="old")
+    history.nights({("sort", "time_s"): noisy((1.0, 40), (1.5, 20), seed=1)}, machine="new")
+    assert {one["machine"] for one in history.regressions()} == {"old", "new"}
+    (one,) = history.regressions("--machine", "new")
+    assert (one["machine"], one["finding"]) == ("new", history.regressions()[0]["finding"])
+    unknown = history.ask("regressions", "--machine", "olt")
+    assert (unknown.exit_code, "no run on a machine 'olt' is recorded; did you mean 'old'" in unknown.output) == (
+        2,
+        True,
+    )

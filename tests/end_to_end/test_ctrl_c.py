@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import sqlite3
 import time
@@ -145,6 +146,9 @@ def test_in_the_middle_of_a_run(stopped: Project, times: str, options: tuple[str
     told = (stopped.folder / "told.jsonl").read_text()
     assert '"interrupted"' in told
     assert '"passed"' in told
+    if not options:
+        assert re.search(r"^\S*matrix\.yaml:\d+: KeyboardInterrupt$", outcome.output, re.MULTILINE), outcome.output
+        assert not re.search(r"curator_bench/.*KeyboardInterrupt", outcome.output)
 
 
 @pytest.mark.parametrize("times", ["1", "2"])

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import json
 import os
 import signal
 import sqlite3
+import struct
+import sys
 import time
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,6 +25,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 NOTHING_LEFT_WITHIN_S = 5.0
+PIDFD_GETFD = 438
 TWO_CPUS = ("--bench-fleet", "local", "--bench-fleet-cpus", "2")
 CONFTEST = """
 import sys
@@ -335,3 +340,46 @@ def test_a_worker_that_died_is_tried_again(project: Project) -> None:
     with sqlite3.connect(project.folder / "runs.db") as database:
         rows = database.execute("SELECT name, attempt, verdict FROM test_run ORDER BY name, attempt").fetchall()
     assert rows == [("beside", 1, "passed"), ("one", 1, "error"), ("one", 2, "passed")]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs pidfd_getfd(2)")
+@pytest.mark.parametrize("message", [b"no pickle", b"\x80\x05cno_such_module\nThing\n."], ids=["garbage", "unknown"])
+def test_a_message_of_the_driver_that_cannot_be_read_ends_the_fleet_and_not_the_patience(
+    project: Project, message: bytes
+) -> None:
+    """As from a driver that was cut off in the middle of a message, or that is of another version."""
+    project.matrix(project.entry("one", "--sleep 600"))
+    session = project.start(*TWO_CPUS)
+    log = project.session_dir / "one" / "logs" / "stdouterr.log"
+    deadline = time.monotonic() + 60
+    while not (log.exists() and "at work" in log.read_text()):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    driver = next(one.pid for one in project.processes() if b"driver_program" in command_line(one.pid))
+    connection = theirs(driver, int(command_line(driver).split(b"\0")[-2]))
+    os.write(connection, struct.pack("!i", len(message)) + message)
+    os.close(connection)
+    outcome = project.outcome(session)
+    assert outcome.code == pytest.ExitCode.TESTS_FAILED, outcome.output
+    assert "a message of the fleet's driver cannot be read: " in outcome.output
+    assert "Traceback" not in outcome.output
+    assert project.outcome_of("one")["verdict"] == "error"
+    assert gone(project)
+
+
+def command_line(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:  # ended meanwhile
+        return b""
+
+
+def theirs(pid: int, descriptor: int) -> int:
+    """Return a descriptor of ours for what a descriptor of another process stands for."""
+    process = os.pidfd_open(pid)
+    try:
+        found: int = ctypes.CDLL(None, use_errno=True).syscall(PIDFD_GETFD, process, descriptor, 0)
+    finally:
+        os.close(process)
+    assert found >= 0, os.strerror(ctypes.get_errno())
+    return found

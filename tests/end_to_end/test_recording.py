@@ -99,6 +99,17 @@ def test_without_benchmark_no_database_is_made(project: Path) -> None:
     assert not project.joinpath("benchmark.db").exists()
 
 
+def test_an_invocation_that_is_refused_or_runs_nothing_leaves_no_session(project: Path) -> None:
+    assert run(project, "--benchmark", "-k", "quick").returncode == 0
+    project.joinpath("work.py").rename(project / "elsewhere.py")
+    assert run(project, "--benchmark").returncode == pytest.ExitCode.USAGE_ERROR
+    assert run(project, "--benchmark", "--collect-only").returncode == pytest.ExitCode.OK
+    assert run(project, "--benchmark", "-k", "nothing").returncode == pytest.ExitCode.NO_TESTS_COLLECTED
+    for table in ("bench_session", "invocation"):
+        assert rows(project / "benchmark.db", f"select count(*) from {table}") == [(1,)]
+    assert len(list(project.joinpath("results").iterdir())) == 1
+
+
 def test_what_could_not_run_is_recorded_as_error(project: Path) -> None:
     assert run(project, "--benchmark", "-k", "absent").returncode == 1
     ((verdict, error, outcome),) = rows(project / "benchmark.db", "select verdict, error, call_outcome from test_run")

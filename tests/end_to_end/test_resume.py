@@ -72,6 +72,28 @@ def test_only_what_did_not_pass_runs_again_and_the_rest_counts_in_the_summary(co
     assert summary["counts"] == {"passed": 2, "crashed": 1}
 
 
+def test_entries_are_counted_once_and_their_attempts_apart(counting: Project) -> None:
+    counting.matrix(entry("good"), entry("bad", code=1), entry("also_good"))
+    for _ in range(3):
+        outcome = counting.run("--bench-resume", *RECORDED)
+    assert "2 entries were done before (2 passed)" in outcome.output
+    asked = warm.run("curator-bench", "sessions", "--db", "runs.db", cwd=counting.folder)
+    listed = asked.stdout.splitlines()
+    assert listed[1].split()[3:] == ["3", "1", "crashed,", "2", "passed", "5", "-", "-", "-"]
+
+
+def test_a_misspelt_session_is_not_begun_and_one_of_a_series_is(counting: Project) -> None:
+    counting.matrix(entry("good"))
+    assert counting.run("--bench-session", "nightly_1").code == 0
+    outcome = counting.run("--bench-session", "nigthly_1", "--bench-resume")
+    assert outcome.code == 4
+    assert "has no session 'nigthly_1'; did you mean 'nightly_1'?" in outcome.output
+    assert not (counting.folder / "results" / "nigthly_1").exists()
+    following = counting.run("--bench-session", "nightly_2", "--bench-resume")
+    assert following.code == 0
+    assert "nightly_2 begins now" in following.output
+
+
 def test_finished_keeps_every_verdict_of_its_own_and_fails_for_those_that_did_not_pass(counting: Project) -> None:
     counting.matrix(entry("good"), entry("bad", code=1), entry("missing", requires=["no_such_package"]))
     counting.run()
@@ -254,7 +276,7 @@ def test_what_a_machine_that_died_had_claimed_comes_last_when_its_time_is_over(
     assert "claimed is claimed by process 12 on elsewhere, since 2026-01-23; taken over at " in said(counting)
     assert "\n    Not run here: lives: it is being run by process 12 on elsewhere" in said(counting)
     assert "Running lives" not in said(counting)
-    assert "\n1 of the session was left to other invocations, which still run 1 of them\n" in said(counting)
+    assert "\n1 entry was left to other invocations, which still run 1 of them\n" in said(counting)
 
 
 def put_claim(project: Project, name: str, moment: float) -> None:
@@ -291,7 +313,7 @@ def test_what_another_invocation_runs_is_shown_as_running_elsewhere(counting: Pr
         outcome = counting.run("--bench-resume", "--bench-progress", "0.1", *how)
         assert outcome.code == 0, outcome.output
         assert starts(counting) == ["theirs", "ours"]
-        assert outcome.has("1 of the session was left to other invocations, which still run 1 of them")
+        assert outcome.has("1 entry was left to other invocations, which still run 1 of them")
         assert "2 of 2 done" not in outcome.output
         assert re.search(r"\b1 passed\b.*\b1 left to others\b", outcome.lines[-1])
     finally:

@@ -227,16 +227,22 @@ def test_a_script_whose_path_has_to_be_filled_in_is_an_error_of_its_entry(projec
     assert project.outcome_of("fine")["verdict"] == "passed"
 
 
-def test_results_that_cannot_be_written_are_an_error_of_each_entry_and_the_session_goes_on(project: Project) -> None:
+@pytest.mark.parametrize("below", ["", "/deeper"])
+@pytest.mark.parametrize("options", [(), ("-n", "1")], ids=["alone", "with a worker"])
+def test_results_that_cannot_be_written_are_a_usage_error_before_anything_runs(
+    project: Project, below: str, options: tuple[str, ...]
+) -> None:
+    if options:
+        pytest.importorskip("xdist")
     project.matrix(project.entry("one"), project.entry("two"))
     file = project.write("file", "no folder")
-    outcome = project.run("--bench-results", str(file))
-    assert outcome.code == pytest.ExitCode.TESTS_FAILED, outcome.output
-    for name in ("one", "two"):
-        assert outcome.has(f"{name}: error: Not a directory: {file}/s")
-    assert "Traceback" not in outcome.output
-    assert "INTERNALERROR" not in outcome.output
-    assert outcome.has("session.json could not be written", "ENTRY", "Session: ")
+    outcome = project.run("--bench-results", f"{file}{below}", "--benchmark", *options)
+    assert outcome.code == pytest.ExitCode.USAGE_ERROR, outcome.output
+    said = [line for line in outcome.lines if str(file) in line]
+    assert len(said) == 1, outcome.output
+    assert said[0].startswith(f"ERROR: results cannot be written to {file}{below}: ")
+    assert said[0].endswith("; name another folder with --bench-results")
+    assert not project.folder.joinpath("benchmark.db").exists()
 
 
 def test_only_an_error_is_tried_again_as_often_as_the_entry_says(project: Project) -> None:

@@ -162,6 +162,9 @@ def test_changed_arguments_begin_a_new_series_and_what_was_open_stays_open(suite
     assert suite.is_open()
     assert "Left out: 24 runs" in output
     assert "its arguments were --size 1, not --size 2" in output
+    report = warm.run("curator-bench", "report", "--format", "json", cwd=suite.project.folder).stdout
+    (left_out,) = json.loads(report)["left_out"]
+    assert left_out.endswith("its arguments were --size 1, not --size 2")
 
 
 def test_an_accepted_regression_of_an_ended_series_is_closed(suite: Suite) -> None:
@@ -206,3 +209,30 @@ def test_what_changed_is_told_where_it_got_slower(project: Project) -> None:
     names = [(one["kind"], one["name"]) for one in json.loads(changed)["differences"]]
     assert names == [("definition", "env.MORE"), ("parameters", "scale"), ("environment", "FLAVOUR")]
     assert {"packages", "machine"} <= set(json.loads(changed)["same"])
+    shown = warm.run("curator-bench", "show", "run_2", cwd=project.folder).stdout
+    assert "what changed before sort sort_time_s +" in shown
+    assert "    parameters: scale 100 → 1000" in shown
+    document = json.loads(warm.run("curator-bench", "show", "run_2", "--json", cwd=project.folder).stdout)
+    assert [(one["metric"], one["since"]) for one in document["changes"]] == [("sort_time_s", "run_2")]
+    report = warm.run("curator-bench", "report", "--format", "markdown", cwd=project.folder).stdout
+    assert "What changed before sort sort_time_s" in report
+    assert "- parameters: scale 100 → 1000" in report
+
+
+def test_compare_says_what_changed_between_its_sides(project: Project) -> None:
+    suite = Suite(project)
+    suite.remember(FAST)
+    suite.measures(1.0)
+    suite.run()
+    suite.project.write("work.py", WORK.replace('"scale": 100', '"scale": 1000'))
+    suite.measures(5.0)
+    suite.run("--bench-runs", "4")
+    compare = ("compare", "run_1", "run_2")
+    told = warm.run("curator-bench", *compare, cwd=suite.project.folder).stdout
+    assert "    parameters: scale 100 → 1000" in told
+    markdown = warm.run("curator-bench", *compare, "--markdown", cwd=suite.project.folder).stdout
+    assert "- parameters: scale 100 → 1000" in markdown
+    assert '  +options.benchmark_results_path.joinpath("params.json")' in markdown
+    rows = json.loads(warm.run("curator-bench", *compare, "--json", cwd=suite.project.folder).stdout)
+    (changed,) = [row["changed"] for row in rows if row["metric"] == "sort_time_s"]
+    assert {"kind": "parameters", "name": "scale", "before": "100", "after": "1000"} in changed["differences"]

@@ -93,13 +93,12 @@ def test_resuming_without_a_name_goes_on_where_there_is_a_session_and_begins_one
     assert names(nameless) == [MINUTE]
 
 
-def test_a_folder_of_results_that_cannot_be_made_is_said_by_the_entries(nameless: Project) -> None:
+def test_a_folder_of_results_that_cannot_be_made_is_a_usage_error(nameless: Project) -> None:
     nameless.matrix(nameless.entry("one"))
     nameless.write("results", "a file")
     outcome = nameless.run()
-    assert outcome.code == 1
-    assert "one: error: " in outcome.output
-    assert "results" in outcome.output
+    assert outcome.code == 4
+    assert f"ERROR: results cannot be written to {nameless.folder}/results: " in outcome.output
 
 
 def test_python_benchmarks_that_are_recorded_have_a_session_each_too(nameless: Project) -> None:

@@ -482,6 +482,15 @@ def test_no_secret_names_a_test_or_a_folder(folder: Folder) -> None:
     ]
 
 
+def test_a_secret_that_is_not_set_is_refused_as_a_name_as_well(folder: Folder) -> None:
+    text = """entries:
+          - {name: a, script: a.py, matrix: {token: ["${API_TOKEN}"]}, args: "{token}"}
+          - {name: b, script: b.py, matrix: {region: ["${REGION}"]}, args: "{region}"}
+    """
+    told = folder.mistakes(text, variables={"REGION": "north"})
+    assert told == ["matrix.yaml:2: entries[a]: a secret names a test, a mark or a folder; use it in args or env only"]
+
+
 def test_the_password_in_a_url_is_a_secret(folder: Folder) -> None:
     entry = "entries: [{name: a, script: a.py, env: {DATABASE_URL: '${DATABASE_URL}'}}]"
     variables = {"DATABASE_URL": "postgresql://me:hunter%202@db/bench"}

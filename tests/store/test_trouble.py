@@ -133,7 +133,9 @@ def test_what_nothing_can_take_is_named(
 ) -> None:
     recorder = sqlite_bench.recorder(database := sqlite_bench.open())
     refuse_writing(database)
-    (sqlite_bench.session_dir / unrecorded.FILE_NAME).mkdir()  # nothing can be added to a folder, by root either
+    (sqlite_bench.session_dir / unrecorded.FILE_NAME).mkdir(
+        parents=True
+    )  # nothing can be added to a folder, by root either
     record(sqlite_bench, recorder, "removal[dense]")
     (problem,) = recorder.problems()
     assert problem.startswith("1 run not recorded in")

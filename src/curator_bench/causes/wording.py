@@ -45,12 +45,17 @@ def markdown(changed: WhatChanged, log: Log = no_log) -> list[str]:
 
 
 def document(changed: WhatChanged) -> dict[str, Any]:
-    """Return what changed for JSON, without its commits."""
+    """Return what changed for JSON."""
+    commits = [
+        {"of": one.of or None, "before": one.before, "after": one.after, "uncommitted": one.changed}
+        for one in changed.commits
+    ]
     differences = [
         {"kind": str(one.kind), "name": one.name, "before": one.before, "after": one.after}
         for one in changed.differences
     ]
     return {
+        "commits": commits,
         "differences": differences,
         "code": list(changed.code),
         "same": [str(kind) for kind in changed.same],

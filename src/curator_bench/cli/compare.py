@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from curator_bench.cli.comparison import Compared, Declared, Required, Sides
+    from curator_bench.cli.comparison_changes import Changes
     from curator_bench.store.measured import Measure, Measured
 
 _NAMED = 5
@@ -59,6 +60,7 @@ def command(
     The exit code is 2 if nothing could be compared. With --fail it is 1 if there is a regression.
     """
     from curator_bench.cli.comparison import compare_sides
+    from curator_bench.cli.comparison_changes import changes_between
 
     sides = _sides(a, b, database, metric)
     rows = compare_sides(sides, better, min_effect)
@@ -67,12 +69,13 @@ def command(
         nothing = f"{a} and {b} have no common metric with a known better direction"
         raise BenchError("\n".join([nothing, *left_out]))
     rows.sort(key=lambda row: _place(row, sides))
+    changes = changes_between((_database_of(a, database), _database_of(b, database)), rows)
     if as_json:
-        click.echo(json_text([_document(row, sides) for row in rows]), nl=False)
+        click.echo(json_text([_document(row, sides, changes) for row in rows]), nl=False)
     else:
         limit = [judgements.limit_line(min_effect)] if any(row.judgement.word for row in rows) else []
         below = [*judgements.notes([(_name(row), row.judgement) for row in rows]), *limit, *left_out]
-        _print(a, b, rows, below, as_markdown=as_markdown)
+        _print(a, b, rows, below, changes, as_markdown=as_markdown)
     if fail and any(row.judgement.says == "regression" for row in rows):
         sys.exit(1)
 
@@ -109,7 +112,7 @@ def _side(named: str, database: str, metric: str | None) -> tuple[Measured, Meas
     """Return the measurements of one side, all those of its database, and what its requirements declare and name."""
     from curator_bench.store.measured import only, sessions_meant
 
-    with reading(named if _is_database(named) else database) as opened, opened.reading() as connection:
+    with reading(_database_of(named, database)) as opened, opened.reading() as connection:
         chosen = set[int]() if _is_database(named) else set(sessions_meant(connection, named))
         everything, declared, required = _known(connection, metric, chosen)
         return only(everything, chosen) if chosen else everything, everything, declared, required
@@ -129,23 +132,32 @@ def _is_database(named: str) -> bool:
     return "://" in named or Path(named).is_file()
 
 
+def _database_of(named: str, database: str) -> str:
+    return named if _is_database(named) else database
+
+
 def _name(row: Compared) -> str:
     on = f" on {row.machine_id}" if row.machine_id else ""
     return f"{row.measure.name} {row.measure.metric}{on}"
 
 
-def _print(a: str, b: str, rows: Sequence[Compared], below: Sequence[str], *, as_markdown: bool) -> None:
+def _print(
+    a: str, b: str, rows: Sequence[Compared], below: Sequence[str], changes: Changes, *, as_markdown: bool
+) -> None:
+    from curator_bench.cli import comparison_changes
+
     machine = ["machine"] if any(row.machine_id for row in rows) else []
     first = ["entry", "metric", *machine]
     cells = [_cells(row, has_machine=bool(machine)) for row in rows]
     if as_markdown:
         lines = _markdown([*first, f">{a}", f">{b}", *_LAST_HEADS], cells)
-        tables.say("\n".join([*lines, *(f"\n{markdown_cell(line)}" for line in below)]))
+        notes = (f"\n{markdown_cell(line)}" for line in below)
+        tables.say("\n".join([*lines, *comparison_changes.markdown(changes), *notes]))
         return
     heads = [*map(str.upper, first), f">{a}", f">{b}", *map(str.upper, _LAST_HEADS)]
     tables.print_table(tables.columns(*heads), cells)
-    for line in below:
-        tables.say(tables.printable(line))
+    for line in (*comparison_changes.text(changes), *map(tables.printable, below)):
+        tables.say(line)
 
 
 def _cells(row: Compared, *, has_machine: bool) -> tuple[str, ...]:
@@ -186,7 +198,10 @@ def _line(cells: Sequence[str]) -> str:
     return f"| {' | '.join(map(markdown_cell, cells))} |"
 
 
-def _document(row: Compared, sides: Sides) -> dict[str, Any]:
+def _document(row: Compared, sides: Sides, changes: Changes) -> dict[str, Any]:
+    from curator_bench.causes import wording
+
+    changed = changes.get(row.group) if row.judgement.says == "regression" else None
     return {
         "entry": row.measure.name,
         "path": row.measure.path,
@@ -195,4 +210,5 @@ def _document(row: Compared, sides: Sides) -> dict[str, Any]:
         "required": sides.is_required(row.measure),
         "runs": list(row.runs),
         **judgements.document(row.judgement),
+        "changed": changed and wording.document(changed),
     }

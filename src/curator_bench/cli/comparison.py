@@ -10,6 +10,7 @@ from typing import TypeAlias
 import numpy as np
 
 from curator_bench.metric_names import is_secondary
+from curator_bench.store.all_series import Group
 from curator_bench.store.measured import Kind, Measure, Measured
 from curator_bench.verdict.cases import Rules
 from curator_bench.verdict.comparable import Origin, difference
@@ -69,12 +70,18 @@ class Compared:
     machine_id: str | None
     runs: tuple[int, int]
     judgement: Judgement
+    between: tuple[int, int] | None = None
+    """Ids of the last session of A and the first of B that measured it; None if they are not comparable."""
+
+    @property
+    def group(self) -> Group:
+        return self.measure.name, self.measure.path, self.machine_id
 
 
 def compare_sides(sides: Sides, better: str | None, min_effect: float) -> list[Compared]:
     """Judge every directed metric that both sides measured. Machines are never mixed."""
     pairs: list[Pair] = []
-    asked: list[tuple[Measure, str | None]] = []
+    asked: list[tuple[Measure, Kind]] = []
     unlike: list[Compared] = []
     for measure in _own_metrics(sides.before.keys() & sides.after.keys()):
         rules = Rules(sides.direction(measure, better), min_effect)
@@ -85,12 +92,18 @@ def compare_sides(sides: Sides, better: str | None, min_effect: float) -> list[C
         for kind in kinds:
             a, b, known = (_values(side, measure, kind) for side in (sides.before, sides.after, sides.history))
             pairs.append(Pair(a, b, known, rules))
-            asked.append((measure, kind.machine_id))
+            asked.append((measure, kind))
     found = [
-        Compared(measure, machine, (len(pair.before), len(pair.after)), judgement)
-        for (measure, machine), pair, judgement in zip(asked, pairs, compare(pairs), strict=True)
+        Compared(
+            measure, kind.machine_id, (len(pair.before), len(pair.after)), judgement, _between(sides, measure, kind)
+        )
+        for (measure, kind), pair, judgement in zip(asked, pairs, compare(pairs), strict=True)
     ]
     return [*found, *unlike]
+
+
+def _between(sides: Sides, measure: Measure, kind: Kind) -> tuple[int, int]:
+    return int(sides.before[measure][kind].sessions[-1]), int(sides.after[measure][kind].sessions[0])
 
 
 def _own_metrics(measures: Collection[Measure]) -> list[Measure]:

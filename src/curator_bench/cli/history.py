@@ -89,6 +89,8 @@ def command(
 
     ENTRY is an id, the common name of all combinations, or a node id.
     """
+    from curator_bench.cli.machine_hints import hints_of_entries
+
     if entry is None and (metric or as_csv):
         raise click.UsageError("name an ENTRY; `curator-bench history` lists them")
     with reading(database) as opened, opened.reading() as connection:
@@ -97,6 +99,7 @@ def command(
             return
         most = None if (as_json or as_csv) and last is None else last or _SHOWN
         found = _find(connection, entry, metric, most, hunts=hunts)
+        hints = [] if as_json or as_csv or hunts else hints_of_entries(connection, [one.entry for one in found])
     if as_json:
         click.echo(json_text(_document(found)), nl=False)
     elif as_csv:
@@ -105,6 +108,10 @@ def command(
         for number, one in enumerate(found):
             tables.say("\n" if number else "", nl=False)
             _print(one, metric)
+            for line in _order(one):
+                tables.say(line)
+        for hint in hints:
+            tables.say(hint)
 
 
 def _find(connection: Connection, named: str, metric: str | None, last: int | None, *, hunts: bool) -> list[_History]:
@@ -163,6 +170,16 @@ def _print(found: _History, metric: str | None) -> None:
         if gated:
             limits = ", ".join(f"{name} {tables.share(limit)}" for name, limit in gated.items())
             tables.say(f"{judgements.limit_line(MIN_EFFECT)}: {limits}")
+
+
+def _order(found: _History) -> Iterator[str]:
+    """Yield how many runs stand by time because the depth of their commit is not known; nothing if there are none."""
+    unknown = sum(run.commit_depth is None for run in found.runs)
+    why = "the depth of a commit is not known without a repository, or in a shallow one"
+    if unknown == len(found.runs):
+        yield f"in the order they began ({why})"
+    elif unknown:
+        yield f"in the order of their commits, except {tables.how_many(unknown, 'run')} by time ({why})"
 
 
 def _print_values(found: _History, metric: str) -> None:

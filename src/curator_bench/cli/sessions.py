@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.option("--hunts", is_flag=True, help="the sessions of bisects and A/B comparisons, which are no history")
 @click.option("--json", "as_json", is_flag=True, help="print JSON instead of a table")
 def command(database: str, last: int, hunts: bool, as_json: bool) -> None:
-    """Print the newest sessions with their start, the verdicts of their runs, and their commit."""
+    """Print the newest sessions with their start, the verdicts of their entries, their runs, and their commit."""
     from curator_bench.store import queries
 
     with reading(database) as opened, opened.reading() as connection:
@@ -32,7 +32,9 @@ def command(database: str, last: int, hunts: bool, as_json: bool) -> None:
         click.echo(json_text(document), nl=False)
         return
     of = ["OF"] if hunts else []
-    heads = tables.columns("SESSION", *of, "STARTED (UTC)", ">RUNS", "VERDICTS", "COMMIT", "BRANCH", "REASON")
+    heads = tables.columns(
+        "SESSION", *of, "STARTED (UTC)", ">ENTRIES", "VERDICTS", ">RUNS", "COMMIT", "BRANCH", "REASON"
+    )
     tables.print_table(heads, [_row(session, hunts=hunts) for session in found])
     if apart:
         tables.say(f"not listed: {tables.how_many(apart, 'session')} of bisects or A/B comparisons (--hunts)")
@@ -51,6 +53,7 @@ def _row(session: PastSession, *, hunts: bool) -> tuple[str, ...]:
         tables.time(session.start),
         f"{sum(session.verdicts.values()):,}",
         tables.counts(session.verdicts.items()),
+        f"{session.runs:,}",
         tables.commit(session.commit, dirty=session.dirty),
         session.branch or "",
         session.reason or "",

@@ -17,6 +17,7 @@ from curator_bench.files.codec import json_text
 from curator_bench.values import Hunt, Subject
 
 if TYPE_CHECKING:
+    from curator_bench.cli.session_changes import SessionChange
     from curator_bench.store.queries import MissedRequirement, PastRun, PastSession
     from curator_bench.store.records import InvocationRecord
 
@@ -40,6 +41,7 @@ class _Found:
     subjects: Sequence[Subject]
     runs: Sequence[PastRun]
     missed: Mapping[str, Sequence[MissedRequirement]]
+    changes: Sequence[SessionChange] = ()
 
 
 @click.command("show")
@@ -48,6 +50,7 @@ class _Found:
 @click.option("--json", "as_json", is_flag=True, help="print JSON instead of tables")
 def command(session: str | None, database: str, as_json: bool) -> None:
     """Print the runs of SESSION (its name or uid; by default the newest) and their verdicts."""
+    from curator_bench.cli.session_changes import changes_of_session
     from curator_bench.store import queries
 
     with reading(database) as opened, opened.reading() as connection:
@@ -55,12 +58,14 @@ def command(session: str | None, database: str, as_json: bool) -> None:
         missed = defaultdict(list)
         for requirement in queries.missed_requirements(connection, chosen):
             missed[requirement.run_uid].append(requirement)
+        runs = queries.runs_of(connection, chosen)
         found = _Found(
             chosen,
             queries.invocations_of(connection, chosen),
             queries.subjects_of(connection, chosen),
-            queries.runs_of(connection, chosen),
+            runs,
             missed,
+            changes_of_session(connection, runs, missed),
         )
     if as_json:
         click.echo(json_text(_document(found)), nl=False)
@@ -72,6 +77,8 @@ def command(session: str | None, database: str, as_json: bool) -> None:
     tables.print_table(
         heads, [_row(run, found.missed[run.uid], marks_hunt=not found.session.hunt) for run in found.runs]
     )
+    for line in (line for change in found.changes for line in change.lines):
+        tables.say(line)
 
 
 def _head(found: _Found) -> Iterator[str]:
@@ -79,7 +86,8 @@ def _head(found: _Found) -> Iterator[str]:
     yield f"session    {session.name}  ({session.uid})"
     if session.hunt:
         yield f"hunt       {_HUNTS.get(session.hunt, session.hunt)}; no history"
-    yield f"verdicts   {tables.counts(session.verdicts.items()) or 'no runs'}"
+    runs = f" in {session.runs} runs" if session.runs > sum(session.verdicts.values()) else ""
+    yield f"verdicts   {tables.counts(session.verdicts.items()) or 'no runs'}{runs}"
     if session.results_directory:
         yield f"results    {session.results_directory}/{session.name}"
     if session.commit:
@@ -131,6 +139,7 @@ def _document(found: _Found) -> dict[str, Any]:
         "invocations": [dataclasses.asdict(invocation) for invocation in found.invocations],
         "subjects": [dataclasses.asdict(subject) for subject in found.subjects],
         "runs": [_run(run, found.missed[run.uid]) for run in found.runs],
+        "changes": [change.document for change in found.changes],
     }
 
 

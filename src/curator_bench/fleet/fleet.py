@@ -90,6 +90,8 @@ class Fleet:
         self._under_way: dict[str, Order] = {}
         self._open = ExitStack()
         self._broken = False
+        self._unreadable = ""
+        """The reason why a message of the driver could not be read."""
 
     def start(self, request: Request | None = None) -> None:
         """Start or connect to the cluster and wait for its nodes; raises ClusterError."""
@@ -154,10 +156,13 @@ class Fleet:
         return Broken(why)
 
     def _why_broken(self) -> str:
+        lines = tail(self._log_dir / "driver.log", _LOG_LINES)
         if not is_alive(self._cluster):
             what, lines = f"the fleet's cluster at {self._cluster.address} is gone", last_log_lines(self._cluster)
+        elif self._unreadable:
+            what = f"a message of the fleet's driver cannot be read: {self._unreadable}"
         else:
-            what, lines = "the driver of the fleet has ended", tail(self._log_dir / "driver.log", _LOG_LINES)
+            what = "the driver of the fleet has ended"
         return "\n".join([what, *(f"    {line}" for line in lines)])
 
     def _cluster_request(self) -> ClusterRequest:
@@ -209,10 +214,13 @@ class Fleet:
     def _listen(self) -> None:
         """Receive events in a thread of its own, so that a signal in the main thread cannot cut one in two."""
         try:
-            with suppress(EOFError, OSError, TypeError):  # closed under it, by the other side or by ours
-                while True:
-                    self._events.put(self._connection.recv())
-        finally:  # also after a message that cannot be read, or the session would wait for ever
+            while True:
+                self._events.put(self._connection.recv())
+        except (EOFError, OSError, TypeError):  # closed under it, by the other side or by ours
+            pass
+        except Exception as error:  # a message was cut off, or is of another version
+            self._unreadable = f"{type(error).__name__}: {error}"
+        finally:
             self._events.put(None)
 
     def _await_nodes(self) -> None:

@@ -52,11 +52,13 @@ class Environment:
         return any(secret in text for secret in self.secrets)
 
     def is_in(self, names: Iterable[str]) -> bool:
-        """True if one of the names equals a secret, contains a long one, or is a URL with a password."""
+        """True if one of the names equals a secret, contains a long one, is a URL with a password, or names a secret
+        variable that is not set here."""
         found = set(names)
         return (
             bool(found & self.secrets)
             or any(map(password_of, found))
+            or any(self.is_secret(variable) for name in found for variable in self.missing(name))
             or any(secret in name for secret in self.secrets if len(secret) >= _LONG for name in found)
         )
 

@@ -40,6 +40,9 @@ def add_options(parser: pytest.Parser) -> None:
     parser.addini("bench_confirm", "as --bench-confirm", default="2")
     parser.addini("bench_confirm_budget", "as --bench-confirm-budget", default="")
     parser.addini("bench_inconclusive", "as --bench-inconclusive", default="pass")
+    parser.addini(
+        "bench_machine", "name of the kind of machine that runs are measured on (else told by hardware)", default=""
+    )
     parser.addini("bench_curator_repo", "as --bench-curator-repo", default="")
     parser.addini("bench_fleet", "as --bench-fleet", default="")
 

@@ -16,6 +16,7 @@ import pytest
 from curator_bench.errors import BenchError, MissingExtra
 from curator_bench.files.names import is_safe_name
 from curator_bench.options.rootdir import database_of, refuse_unread_ini, rootdir
+from curator_bench.values.machines import MACHINE_VARIABLE, is_machine_name
 
 _PORT = r"([1-9]\d{0,3}|[1-5]\d{4}|6[0-4]\d{3}|65[0-4]\d{2}|655[0-2]\d|6553[0-5])"
 _FLEET = re.compile(rf"(local|auto|(ray://)?\S+:{_PORT})\Z")
@@ -82,6 +83,8 @@ class Settings:
     copy_to: str | None = None
     """The folder or URL that the runs' folders are copied to."""
 
+    machine: str | None = None
+    """The name of the kind of machine that runs are measured on; None tells kinds apart by hardware."""
     hunt: str = ""
     """What the runs are recorded for, as in `values.Hunt`; empty if they are history."""
 
@@ -152,6 +155,7 @@ def read_settings(config: pytest.Config) -> Settings:
         names_session=config.getoption("--bench-session") is not None,
         runs=_runs(config),
         copy_to=_copy_to(config, path),
+        machine=_machine(config),
         hunt=_hunt(os.environ.get(HUNT_VARIABLE, "")),
     )
 
@@ -163,6 +167,16 @@ def _hunt(said: str) -> str:
         if said not in list(Hunt):
             raise BenchError(f"{HUNT_VARIABLE}: found {said!r}, expected {', '.join(Hunt)}, or no such variable")
     return said
+
+
+def _machine(config: pytest.Config) -> str | None:
+    """Return the name in the environment variable, or else in the ini key."""
+    given = {MACHINE_VARIABLE: os.environ.get(MACHINE_VARIABLE), "bench_machine": str(config.getini("bench_machine"))}
+    for source, name in given.items():
+        if name and not is_machine_name(name):
+            expected = "a name of up to 40 letters, digits, dots, dashes and underscores, and no computed id"
+            raise BenchError(f"{source}: found {name!r}, expected {expected}")
+    return next(filter(None, given.values()), None)
 
 
 _ONLY_WITH_A_FLEET = (

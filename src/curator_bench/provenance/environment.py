@@ -21,6 +21,8 @@ from curator_bench.measure.gpu_health import gpu_inventory
 from curator_bench.provenance import circumstances, git
 from curator_bench.provenance.machine import machine_id, online_cores, this_machine, total_memory_bytes
 from curator_bench.provenance.packages import SubjectState, conda_text, package_version, packages_text, subject_state
+from curator_bench.values import CommitPlace
+from curator_bench.values.machines import MACHINE_VARIABLE
 
 __all__ = ["SCHEMA_VERSION", "Provenance", "boot_id", "machine_id", "write"]
 
@@ -30,9 +32,10 @@ SCHEMA_VERSION = 1
 class Provenance:
     """Provenance of the runs of one invocation. Each fact is looked up once, on first use."""
 
-    def __init__(self, directory: Path, environ: Mapping[str, str] | None = None) -> None:
-        """Set the directory, inside the checkout whose commit is the session's."""
+    def __init__(self, directory: Path, environ: Mapping[str, str] | None = None, machine: str | None = None) -> None:
+        """Set the directory, inside the checkout whose commit is the session's; `machine` names the machine's kind."""
         self._directory = directory
+        self._named = machine
         self._environ = os.environ if environ is None else environ
         self._subjects: dict[str, SubjectState] = {}
         self._circumstances: dict[str, dict[str, dict[str, str]]] = {}
@@ -42,14 +45,21 @@ class Provenance:
         """Checkout of the session; None outside of one."""
         return git.describe(self._directory)
 
+    @cached_property
+    def commit_place(self) -> CommitPlace | None:
+        """Where the commit of the session stands; None if that is unknown."""
+        return git.commit_place(self._directory, self.checkout.branch) if self.checkout else None
+
     @property
     def machine_id(self) -> str:
-        """Short id of what decides speed on this machine."""
+        """The name of this machine's kind, or a short id of what decides its speed."""
         return str(self._machine["machine_id"])
 
     @cached_property
     def _machine(self) -> dict[str, Any]:
-        return _machine_facts()
+        facts = _machine_facts()
+        named = self._named or self._environ.get(MACHINE_VARIABLE)
+        return {**facts, "machine_id": named} if named else facts
 
     def subject(self, package: str) -> SubjectState:
         """Look up a package under test as installed here."""

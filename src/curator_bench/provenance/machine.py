@@ -14,6 +14,7 @@ from pathlib import Path
 
 from curator_bench.measure.cgroup import CgroupLimits, count_cpus, read_limits
 from curator_bench.measure.gpu_health import GpuInventory, gpu_inventory
+from curator_bench.values.machines import MACHINE_VARIABLE
 
 _MODEL_NAME = re.compile(r"^(?:model name|Model|cpu model)\s*:\s*(.+?)\s*$", re.MULTILINE)
 _ARM_PART = re.compile(r"^CPU (?:implementer|part)\s*:\s*(\S+)", re.MULTILINE)
@@ -38,8 +39,8 @@ class Machine:
 
 
 def machine_id() -> str:
-    """Short id of this machine: CPU model, cores, memory and GPU models."""
-    return this_machine(read_limits(), gpu_inventory()).id
+    """The name of this machine's kind, or a short id of its CPU model, cores, memory and GPU models."""
+    return os.environ.get(MACHINE_VARIABLE) or this_machine(read_limits(), gpu_inventory()).id
 
 
 def this_machine(limits: CgroupLimits, gpus: GpuInventory) -> Machine:

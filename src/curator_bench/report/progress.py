@@ -164,9 +164,10 @@ class Progress:
         self._gpu_s += self._gpus(nodeid, run) * run.duration_s
         self._times.note(nodeid, verdict, run.duration_s)
 
-    def is_of_use(self) -> bool:
-        """True if there is anything to show."""
-        return bool(self._expected or self._skipped_by_resume)
+    @property
+    def has_skipped(self) -> bool:
+        """True if --bench-resume skipped runs."""
+        return bool(self._skipped_by_resume)
 
     def look_up(self) -> None:
         """Read earlier durations from history. This may take a second, so keep it off the thread that runs entries."""

@@ -57,6 +57,8 @@ class ProgressOutput:
         return screen(self._now())
 
     def close(self) -> None:
+        """Stop, and write progress.json a last time, unless nothing began: a refused session leaves no file."""
+        has_begun = bool(self._threads)
         for thread in self._threads:
             thread.close()
         if self._out is not None:
@@ -64,7 +66,7 @@ class ProgressOutput:
                 self._out.close()
         with self._writing:
             self._has_ended = True
-        if self.progress.is_of_use():
+        if has_begun or self.progress.has_skipped:
             self._write_file("ended")
 
     def _now(self) -> Standing:

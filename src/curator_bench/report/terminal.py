@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from collections import Counter
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -161,13 +162,13 @@ class TerminalReport:
 
         lines = [*summary_table(self._runs, self._named)] if self._runs else []
         if self.done_before:
-            lines.append(f"{len(self.done_before)} of the session were done before")
+            lines.append(_done_before(self.done_before))
         return [*lines, *self._left_to_others()]
 
     def _left_to_others(self) -> list[str]:
         if not self._elsewhere:
             return []
-        left = f"{len(self._elsewhere)} of the session {'was' if len(self._elsewhere) == 1 else 'were'} left"
+        left = f"{'1 entry was' if len(self._elsewhere) == 1 else f'{len(self._elsewhere)} entries were'} left"
         running = len(self._progress.now().running_elsewhere)
         return [f"{left} to other invocations{f', which still run {running} of them' if running else ''}"]
 
@@ -289,7 +290,7 @@ class TerminalReport:
         self._close(report.nodeid, run.verdict)
         if self._speaks_of(report.nodeid):
             mark = _MARKS.get(run.verdict, "❌")
-            self._line(f"        {mark} {run.name}: {run.verdict} in {readable_seconds(run.duration_s)}")
+            self._line(f"        {mark} {run.name}: {run.verdict} in {readable_seconds(run.measured_s)}")
             if run.log_path:
                 self._line(f"        Logs: {run.log_path}")
 
@@ -341,3 +342,10 @@ class TerminalReport:
 def _is_subtest(report: pytest.TestReport) -> bool:
     """True for the report of a subtest. Pytest copies it from the test's report, with the run it carries."""
     return isinstance(report, pytest.SubtestReport)
+
+
+def _done_before(runs: Sequence[RunRecord]) -> str:
+    """Return a line such as `3 entries were done before (2 passed, 1 failed)`."""
+    verdicts = Counter(str(run.verdict) for run in runs)
+    counts = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
+    return f"{'1 entry was' if len(runs) == 1 else f'{len(runs)} entries were'} done before ({counts})"

@@ -54,7 +54,10 @@ class FleetRunner:
         *,
         max_runs: int | None = None,
         wait_s: float = 0.0,
+        machine: str | None = None,
     ) -> None:
+        """`machine` names the kind of all nodes; without it, each node tells its own."""
+        self._machine = machine
         self._new_fleet, self._request = new_fleet, request
         self._max_runs, self._wait_s = max_runs, wait_s
         self.quarantine = Quarantine()
@@ -199,7 +202,8 @@ class FleetRunner:
     def _begin(self, run: _Run, where: Where) -> None:
         if run.where is not None:
             return
-        where = replace(where, name=self._fleet.name_of(where))
+        kind = self._machine or where.machine_id
+        where = replace(where, name=self._fleet.name_of(where), machine_id=kind)
         run.where, run.began = where, datetime.now(UTC)
         self._queued[run.kind] -= 1
         self._machines[where.node] = where.machine_id

@@ -82,6 +82,7 @@ def run_in_fleet(config: pytest.Config, items: Items) -> None:
         lambda: _request(config, options, jobs),
         max_runs=options.max_runs,
         wait_s=options.wait_s,
+        machine=config.stash[BENCHMARKS].settings.machine,
     )
     callbacks = FleetCallbacks(config, items, runner)
     conductor = Conductor(runner, callbacks)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import replace
+from types import FunctionType
+from typing import NoReturn
 
 import pytest
 
 from curator_bench import interrupts
-from curator_bench.collection.items import UNJUDGED
-from curator_bench.values import Verdict
+from curator_bench.collection.items import UNJUDGED, entry_of
+from curator_bench.values import Place, Verdict
 
 _HELD = pytest.StashKey[bool]()
 """True while an item holds Ctrl-C back."""
@@ -20,13 +22,13 @@ class InterruptHooks:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+        entry = entry_of(item)
         try:
-            return (yield)
-        except (KeyboardInterrupt, pytest.exit.Exception):
-            _note_unjudged(item)
-            raise
-        finally:
-            release_hold(item)
+            return (yield from _protocol(item))
+        except KeyboardInterrupt:
+            if entry is None:
+                raise
+            _raise_at(entry.place)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtestloop(self) -> Generator[None, object, object]:
@@ -44,6 +46,28 @@ class InterruptHooks:
             if terminal is not None:
                 terminal.write_sep("!", "Ctrl-C while the session was ending")
         return found
+
+
+def _protocol(item: pytest.Item) -> Generator[None, object, object]:
+    try:
+        return (yield)
+    except (KeyboardInterrupt, pytest.exit.Exception):
+        _note_unjudged(item)
+        raise
+    finally:
+        release_hold(item)
+
+
+def _interrupt() -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def _raise_at(place: Place) -> NoReturn:
+    """Raise KeyboardInterrupt as if at a place of a matrix, because pytest shows where it was raised."""
+    line_before = max(place.line, 1) - 1
+    code = _interrupt.__code__.replace(co_filename=place.file, co_firstlineno=line_before)
+    FunctionType(code, {"KeyboardInterrupt": KeyboardInterrupt})()
+    raise AssertionError("unreachable")
 
 
 def _note_unjudged(item: pytest.Item) -> None:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import socket
 from collections.abc import Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from datetime import UTC, datetime
+from difflib import get_close_matches
+from errno import EACCES
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from curator_bench.collection.benchmarks import BENCHMARKS, Benchmarks, has_matrix
+from curator_bench.errors import BenchError
 from curator_bench.files.json_files import read_object, write_json
 from curator_bench.files.locking import locked
 from curator_bench.options import settings
@@ -22,13 +26,14 @@ from curator_bench.runner.controller import warn
 from curator_bench.runner.session import hunt_of
 
 FILE_NAME = "session.json"
+_NEAR = 0.75
+_NEAR_SHOWN = 3
 
 
 def note_session(session: pytest.Session) -> None:
     """Write session.json in the controller, before anything runs."""
     benchmarks, config = session.config.stash[BENCHMARKS], session.config
-    will_run = not config.option.collectonly and (session.testscollected or config.getoption("tx", None))
-    if has_matrix(config) and will_run and not hasattr(config, "workerinput"):
+    if has_matrix(config) and will_run(session):
         matrices = _matrix_names(benchmarks, config)
         try:
             note_invocation(benchmarks.session_dir, benchmarks.settings.invocation, matrices, hunt_of(config))
@@ -36,20 +41,70 @@ def note_session(session: pytest.Session) -> None:
             warn(config, f"{FILE_NAME} could not be written: {error}")
 
 
+def will_run(session: pytest.Session) -> bool:
+    """True in the controller if tests were collected that it, or its workers, will run."""
+    config = session.config
+    is_controller = not hasattr(config, "workerinput")
+    return (
+        is_controller and not config.option.collectonly and bool(session.testscollected or config.getoption("tx", None))
+    )
+
+
 def join_session(config: pytest.Config) -> None:
     """Choose the session in the controller.
 
     It is the one the user named, or with --bench-resume the newest of these matrices. Otherwise it is a new one that
-    nobody else has.
+    nobody else has. Raises BenchError if nothing can be written there, or if the session to resume does not exist and
+    its name looks misspelt.
     """
     benchmarks = config.stash[BENCHMARKS]
-    if benchmarks.settings.names_session or hasattr(config, "workerinput"):
+    if hasattr(config, "workerinput"):
+        return
+    if has_matrix(config) and not config.option.collectonly:
+        _check_results(config, benchmarks.session_dir)
+    if benchmarks.settings.names_session:
+        if benchmarks.settings.resume is not None and not benchmarks.session_dir.exists():
+            _refuse_misspelt(benchmarks.session_dir)
         return
     name = _newest(config) if benchmarks.settings.resume is not None else None
     if name is None and not config.option.collectonly:
         name = _claimed(config)
     if name is not None:
         benchmarks.join(name)
+
+
+def _check_results(config: pytest.Config, session_dir: Path) -> None:
+    """Raise BenchError if the session's folder, or the folder of its results, cannot be written."""
+    folder = session_dir if session_dir.exists() else session_dir.parent
+    made = [one for one in (folder, *folder.parents) if not one.exists()]
+    config.add_cleanup(lambda: remove_empty(made))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise PermissionError(EACCES, os.strerror(EACCES))
+    except OSError as error:
+        raise BenchError(
+            f"results cannot be written to {folder}: {error.strerror}; name another folder with --bench-results"
+        ) from None
+
+
+def _refuse_misspelt(session_dir: Path) -> None:
+    """Raise BenchError if another session has nearly this name.
+
+    Names that differ in digits alone belong to a series of sessions. A job that may be queued again resumes its session
+    from the start, so any other new name begins a session.
+    """
+    results, name = session_dir.parent, session_dir.name
+    others = {file.parent.name for file in results.glob(f"*/{FILE_NAME}")}
+    misspelt = [other for other in others if _without_digits(other) != _without_digits(name)]
+    if near := get_close_matches(name, misspelt, n=_NEAR_SHOWN, cutoff=_NEAR):
+        which = " or ".join(map(repr, near))
+        new = "leave out --bench-resume to begin a new session of this name"
+        raise BenchError(f"--bench-resume: {results} has no session {name!r}; did you mean {which}? Or {new}")
+
+
+def _without_digits(name: str) -> str:
+    return re.sub(r"[0-9]+", "", name)
 
 
 def _newest(config: pytest.Config) -> str | None:

@@ -11,6 +11,7 @@ import shlex
 import textwrap
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +53,8 @@ class PythonRun:
     def __init__(self, item: pytest.Function, recording: Recording) -> None:
         self.recording = recording
         self.metrics: dict[str, Scalar] = {}
+        self.judged: set[str] = set()
+        """The metrics that were held against their history."""
         self.params: dict[str, Any] = parameters_of(item)
         self.warnings: list[str] = []
         self.changed: tuple[str, ...] = ()
@@ -237,7 +240,7 @@ class PythonRunHooks:
         report = yield
         run = item.stash.get(PYTHON_RUN, None)
         if run is not None:
-            if call.when == "call" and report.passed and item.config.stash[BENCHMARKS].settings.fail_on_regression:
+            if report.passed and item.config.stash[BENCHMARKS].settings.fail_on_regression:
                 judge(item, run, report)
             note_phase(run, call, report)
         return report
@@ -271,9 +274,13 @@ def _begin(item: pytest.Item) -> PythonRun | None:
 
 
 def judge(item: pytest.Item, run: PythonRun, report: pytest.TestReport) -> None:
-    """Judge a passed test by its history, for `--bench-fail-on regression`."""
-    outcome = Judge(item.config, (), lambda: _gates_of(item, run)).of_last(run.result())
-    run.checks, run.warnings = outcome.checks, list(outcome.result.warnings)
+    """Judge a passed test by its history, for `--bench-fail-on regression`: metrics that no phase before had."""
+    new = {name: value for name, value in run.metrics.items() if name not in run.judged}
+    if report.when == "setup" or run.verdict is not Verdict.PASSED or not new:
+        return
+    run.judged.update(new)
+    outcome = Judge(item.config, (), lambda: _gates_of(item, run)).of_last(replace(run.result(), metrics=new))
+    run.checks, run.warnings = (*run.checks, *outcome.checks), list(outcome.result.warnings)
     run.changed = outcome.result.changed
     if outcome.verdict is Verdict.FAILED:
         changed = [changes_text(run.changed)] if run.changed else []

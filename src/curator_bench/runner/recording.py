@@ -22,6 +22,7 @@ from curator_bench.collection.benchmarks import BENCHMARKS
 from curator_bench.measure.processes import identify
 from curator_bench.options.rootdir import name_in_project
 from curator_bench.provenance.environment import boot_id
+from curator_bench.runner.joining import will_run
 from curator_bench.runner.run_keys import BACKGROUND, DEFINITION
 from curator_bench.runner.session import ci_run_url, hunt_of, provenance_of, session_of, subjects_of
 from curator_bench.store.database import Database, database_url, open_for_writing
@@ -107,7 +108,7 @@ def recorder_of(config: pytest.Config) -> Recorder | None:
 
 
 def begin_invocation(config: pytest.Config) -> None:
-    """Record the invocation before anything runs. Database problems then show once, not in every worker."""
+    """Record the invocation before anything runs. An invocation that is refused leaves no session behind."""
     recorder = recorder_of(config)
     if recorder is not None:
         recorder.start_invocation()
@@ -220,9 +221,17 @@ class RecordingHooks:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._is_worker = hasattr(config, "workerinput")
+        self._has_begun = False
         self._problems: list[str] = []
         if not self._is_worker:
-            begin_invocation(config)
+            recording_of(config)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, object, object]:
+        if will_run(session):
+            begin_invocation(self._config)
+            self._has_begun = True
+        return (yield)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
@@ -233,7 +242,7 @@ class RecordingHooks:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, exitstatus: int) -> None:
-        if not self._is_worker:
+        if self._has_begun:
             finish_invocation(self._config, int(exitstatus))
         if _RECORDING in self._config.stash:
             self._config.stash[_RECORDING].recorder.read_back()

@@ -179,7 +179,7 @@ def recorded_runs(config: pytest.Config) -> dict[tuple[str, str], RecordedRun] |
 def summary_lines(found: Done, directory: Path, total: int, verbose: bool) -> Iterator[str]:
     """Yield lines for the user: the finished runs with time and host, and the reasons to run again."""
     if not found.runs and not found.again:
-        yield f"resume: nothing of {directory} is done"
+        yield f"resume: nothing of {directory} is done" if directory.exists() else f"resume: {directory} begins now"
         return
     verdicts = Counter(str(run.verdict) for run in found.runs.values())
     hosts = Counter(run.host or "?" for run in found.runs.values())

@@ -6,6 +6,7 @@ it.
 
 from __future__ import annotations
 
+import functools
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -80,7 +81,7 @@ class Recorder:
     def __init__(self, database: Database, session: SessionRecord, invocation: InvocationRecord) -> None:
         self.session_dir = Path(session.results_directory, session.name)
         self._database = database
-        self._session = session if session.uid else replace(session, uid=session_uid(self.session_dir))
+        self._asked = session
         self._invocation = invocation
         self._place: Place | None = None
         self._facts: set[str] = set()
@@ -93,10 +94,10 @@ class Recorder:
         self._losses = _Losses()
         self._reasons: dict[str, None] = {}  # since the last successful write
 
-    @property
+    @functools.cached_property
     def session(self) -> SessionRecord:
-        """The session with its uid."""
-        return self._session
+        """The session with its uid, which the first write creates in the session's folder."""
+        return self._asked if self._asked.uid else replace(self._asked, uid=session_uid(self.session_dir))
 
     @property
     def invocation(self) -> InvocationRecord:
@@ -127,7 +128,7 @@ class Recorder:
             return rows.complete(connection, place, start, end, run)
 
         if self._write(complete) is None:
-            self._keep(StoredRun(self._session, self._invocation, start, end, background))
+            self._keep(StoredRun(self.session, self._invocation, start, end, background))
         else:
             self._recorded[uid] = (start.name, str(end.verdict))
 
@@ -186,7 +187,7 @@ class Recorder:
         return answer
 
     def _join(self, connection: Connection) -> Place:
-        session = rows.join_session(connection, self._session)
+        session = rows.join_session(connection, self.session)
         return Place(session, rows.join_invocation(connection, session, self._invocation))
 
     def _note(self, error: Exception) -> None:

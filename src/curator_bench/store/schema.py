@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any, ClassVar
 
@@ -14,6 +15,7 @@ from curator_bench.store.running import IS_RUNNING, RUNNING, RUNS
 
 _ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 """Row id. SQLite assigns ids automatically only to a column of type INTEGER."""
+_WATCHER = "_watcher"
 _PARTS_OF_A_RUN: Any = {"sqlite_with_rowid": False}
 """Store rows in key order, so that the parts of one run are adjacent and the key is stored once."""
 
@@ -182,6 +184,14 @@ class TestRun(Base):
     cluster_details_url: Mapped[str | None]
     performance_report_url: Mapped[str | None]
     sink_urls: Mapped[Any | None] = mapped_column(Document())
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        watcher = self.__dict__.get(_WATCHER)
+        super().__setattr__(name, watcher(name, value) if watcher else value)
+
+    def watch(self, watcher: Callable[[str, Any], Any]) -> None:
+        """From now on set attributes to what `watcher` makes of their name and value; it may refuse them."""
+        self.__dict__[_WATCHER] = watcher
 
 
 class Metric(Base):

@@ -1,0 +1,58 @@
+"""Of variables only names and keyed hashes are kept; packages are those of the Python that runs the script."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+from curator_bench.provenance.circumstances import environment_facts, hash_key, machine_facts, python_facts
+
+VARIABLES = {"THREADS": "4", "API_TOKEN": "hunter2", "SSH_CONNECTION": "1.2.3.4", "PWD": "/home/me"}
+
+
+def test_equal_values_have_equal_hashes_and_no_value_is_kept(tmp_path: Path) -> None:
+    home = {"HOME": str(tmp_path)}
+    one, other = (environment_facts(VARIABLES, hash_key(home)) for _ in range(2))
+    assert one == other
+    assert sorted(one) == ["API_TOKEN", "THREADS"]  # the others differ in any two sessions
+    assert "hunter2" not in str(one)
+    changed = environment_facts({**VARIABLES, "THREADS": "8"}, hash_key(home))
+    assert changed["API_TOKEN"] == one["API_TOKEN"]
+    assert changed["THREADS"] != one["THREADS"]
+
+
+def test_the_key_is_random_and_its_owners_alone(tmp_path: Path) -> None:
+    first, second = (hash_key({"HOME": str(tmp_path / name)}) for name in ("one", "two"))
+    assert first != second
+    (file,) = (file for file in tmp_path.joinpath("one").rglob("*") if file.is_file())
+    assert file.stat().st_mode & 0o077 == 0
+
+
+def test_without_a_place_for_a_key_hashes_say_that_they_cannot_be_compared(tmp_path: Path) -> None:
+    tmp_path.joinpath("file").write_text("")
+    nowhere = {"HOME": str(tmp_path / "file")}
+    one, other = (environment_facts(VARIABLES, hash_key(nowhere)) for _ in range(2))
+    assert one["THREADS"].partition(":")[0] != other["THREADS"].partition(":")[0]
+
+
+def test_a_shared_secret_makes_machines_comparable(tmp_path: Path) -> None:
+    shared = {"CURATOR_BENCH_HASH_KEY": "of the team"}
+    assert hash_key({**shared, "HOME": str(tmp_path / "a")}) == hash_key({**shared, "HOME": str(tmp_path / "b")})
+
+
+def test_packages_are_those_of_the_python_that_is_asked(tmp_path: Path) -> None:
+    own = python_facts(sys.executable)
+    assert own is not None
+    assert own[0] == platform.python_version()
+    assert "pytest" in own[1]
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
+    other = python_facts(str(tmp_path / "venv" / "bin" / "python"))
+    assert other is not None
+    assert "pytest" not in other[1]
+    assert python_facts(str(tmp_path / "no-python")) is None
+
+
+def test_the_machine_is_described() -> None:
+    assert {"cpu_model", "cores", "kernel", "memory"} <= machine_facts().keys()
