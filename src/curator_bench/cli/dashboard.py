@@ -154,6 +154,10 @@ class RecordedHistory:
         entries = [SiteEntry(run.entry.name, run.entry.path) for run in past]
         return list(zip(entries, self._facts_of(past), strict=True))
 
+    def everything(self) -> JudgedHistory:
+        """Return the judgement of the whole database."""
+        return self._judged
+
     def steps(self) -> Sequence[StepFacts]:
         """Return the steps of all entries, oldest first."""
         return [self._step(one) for one in self._judged.steps]

@@ -13,7 +13,8 @@ import click
 from curator_bench.cli import judgements, tables
 from curator_bench.cli.databases import db_option, reading
 from curator_bench.cli.exit_codes import QuestionCommand
-from curator_bench.cli.finding_blocks import print_finding, series_name
+from curator_bench.cli.finding_blocks import print_finding
+from curator_bench.cli.finding_names import series_name
 from curator_bench.cli.parameters import Share, branch_option, machine_option, min_effect_option, since_option
 from curator_bench.files.codec import json_text
 
