@@ -92,8 +92,11 @@ class _Sight:
 
 
 def identify(pid: int) -> ProcessId | None:
-    """Identify the process with this pid; None if there is none or only a zombie."""
-    row = _row(pid)
+    """Identify the process with this pid; None if there is none or only a zombie.
+
+    A pid from a file or a database may be anything, and must not become a path.
+    """
+    row = _row(pid) if type(pid) is int else None
     return row.process if row else None
 
 
