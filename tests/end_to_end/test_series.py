@@ -168,6 +168,8 @@ def test_changed_arguments_begin_a_new_series_and_what_was_open_stays_open(suite
     assert warm.run("curator-bench", "report", "--out", "site", cwd=suite.project.folder).returncode == 0
     overview = suite.project.folder.joinpath("site", "index.html").read_text()
     assert "its arguments were --size 1, not --size 2" in overview
+    data = suite.project.folder.joinpath("site", "data")
+    assert any('"package pytest"' in file.read_text() for file in data.rglob("*.js"))  # for two sessions side by side
 
 
 def test_an_accepted_regression_of_an_ended_series_is_closed(suite: Suite) -> None:

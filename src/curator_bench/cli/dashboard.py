@@ -72,7 +72,9 @@ class RecordedHistory:
     def _facts(self) -> dict[int, SessionFacts]:
         subjects = dashboard_queries.subjects_by_session(self._connection, self._past)
         invocations = dashboard_queries.invocations_by_session(self._connection, self._past)
-        return {one.id: _session(one, subjects.get(one.id, ()), invocations.get(one.id, ())) for one in self._past}
+        packages = dashboard_queries.packages_by_session(self._connection, self._past)
+        found = {one.id: _session(one, subjects.get(one.id, ()), invocations.get(one.id, ())) for one in self._past}
+        return {number: replace(one, packages=packages.get(number, {})) for number, one in found.items()}
 
     @cached_property
     def _declared(self) -> Mapping[tuple[str, str, str], str]:

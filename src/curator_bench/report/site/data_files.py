@@ -164,6 +164,7 @@ def session(one: SessionFacts, ran: Sequence[tuple[SiteEntry, RunFacts]]) -> str
         "commit": one.commit,
         "branch": one.branch,
         "environment": one.environment,
+        "packages": {f"package {name}": version for name, version in one.packages.items()},
     }
     last = {entry.slug: run for entry, run in ran}
     names = Numbered()

@@ -58,6 +58,8 @@ class SessionFacts:
     subjects: Sequence[Subject] = ()
     invocations: Sequence[InvocationFacts] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
+    packages: Mapping[str, str] = field(default_factory=dict)
+    """Versions of all packages its runs were measured with."""
 
     @property
     def slug(self) -> str:

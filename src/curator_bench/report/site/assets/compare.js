@@ -146,9 +146,12 @@
   }
 
   function differences(a, b) {
-    var both = [a, b].map(function (session) { return Object.assign({ commit: session.commit || "", branch: session.branch || "" }, session.environment); });
+    var known = [a, b].every(function (session) { return Object.keys(session.packages).length; });
+    var both = [a, b].map(function (session) {
+      return Object.assign({ commit: session.commit || "", branch: session.branch || "" }, known ? session.packages : {}, session.environment);
+    });
     var names = Object.keys(Object.assign({}, both[0], both[1])).filter(function (name) { return (both[0][name] || "") !== (both[1][name] || ""); });
-    if (!names.length) return element("p", { class: "card" }, "Nothing that was recorded.");
+    if (!names.length) return element("p", { class: "card" }, "Nothing: commit, branch, machine and " + (known ? "all packages" : "packages under test") + " are the same.");
     var rows = names.map(function (name) {
       return element("tr", {}, [element("th", { scope: "row" }, name)].concat(both.map(function (facts) { return element("td", { class: "mono" }, facts[name] || "–"); })));
     });
