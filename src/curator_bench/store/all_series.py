@@ -10,14 +10,15 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import ColumnElement, Connection, and_, or_, select, true, type_coerce
+from sqlalchemy import ColumnElement, Connection, and_, or_, select, type_coerce
 from sqlalchemy.types import NullType
 
 from curator_bench.errors import BenchError
 from curator_bench.store import bulk
 from curator_bench.store.gate_history import MEASURED
 from curator_bench.store.queries import EntryKey, nearest
-from curator_bench.store.run_order import commit_places, in_order, sessions_of_branch
+from curator_bench.store.run_order import commit_places, in_order
+from curator_bench.store.scope import in_scope
 from curator_bench.store.series import SERIES
 from curator_bench.store.tables import IS_HISTORY, REQUIREMENTS, RUNS, SESSIONS, SUBJECTS
 
@@ -104,8 +105,7 @@ def all_series(
     With a branch or a machine, only its runs count; with `among`, only these groups are read. Raises BenchError if
     nothing is recorded of the branch, the machine or the metric.
     """
-    where = and_(_sessions_of(connection, branch), on_machine(connection, machine))
-    runs = _runs(connection, where, among)
+    runs = _runs(connection, in_scope(connection, branch, machine), among)
     later, found = runs.later(), []
     for group, name, at, values in by_series(runs.ids, runs.groups, connection, metric, is_part=among is not None):
         entry_name, path, kind, series = runs.keys[group]
@@ -141,29 +141,6 @@ def by_series(
     for start, end in pairwise([0, *ends.tolist(), len(values)]):
         if end > start:
             yield int(of_place[start]), names[codes[start]], place[start:end], values[start:end]
-
-
-def _sessions_of(connection: Connection, branch: str | None) -> ColumnElement[bool]:
-    if branch is None:
-        return true()
-    found = sessions_of_branch(connection, branch)
-    if not found:
-        known = set(connection.scalars(select(SESSIONS.c.branch).where(SESSIONS.c.branch.is_not(None)).distinct()))
-        raise BenchError(f"no run of a branch {branch!r} is recorded{nearest(branch, known)}")
-    return RUNS.c.session.in_(found)
-
-
-def on_machine(connection: Connection, machine: str | None) -> ColumnElement[bool]:
-    """Return the condition on runs to be of this kind of machine, if one is given.
-
-    Raises BenchError with the nearest names if no run is recorded of it.
-    """
-    if machine is None:
-        return true()
-    known = set(connection.scalars(select(RUNS.c.machine_id).where(RUNS.c.machine_id.is_not(None)).distinct()))
-    if machine not in known:
-        raise BenchError(f"no run on a machine {machine!r} is recorded{nearest(machine, known)}")
-    return RUNS.c.machine_id == machine
 
 
 def groups_of(connection: Connection, entries: Collection[EntryKey]) -> set[Group]:

@@ -11,15 +11,18 @@ from curator_bench.store.tables import IS_HISTORY, RUNS, SESSIONS
 
 
 def commit_order(connection: Connection, commits: Collection[str | None]) -> Mapping[str, float]:
-    """Return the place of each commit: the time of the first run that measured it, in seconds since 1970."""
-    first = func.min(RUNS.c.start).label("start")
+    """Return the place of each commit: the time of the first run that measured it, in seconds since 1970.
+
+    The first run of a session is the one recorded first, which its index tells.
+    """
     of_commits = SESSIONS.c.commit.in_([commit for commit in commits if commit])
+    sessions = select(SESSIONS.c.id).where(of_commits).scalar_subquery()
+    firsts = select(func.min(RUNS.c.id)).where(RUNS.c.session.in_(sessions)).group_by(RUNS.c.session).scalar_subquery()
     statement = (
-        select(SESSIONS.c.commit, RUNS.c.session, first)
+        select(SESSIONS.c.commit, RUNS.c.session, RUNS.c.start)
         .join(RUNS, RUNS.c.session == SESSIONS.c.id)
-        .where(of_commits, IS_HISTORY)
-        .group_by(SESSIONS.c.commit, RUNS.c.session)
-        .order_by(first)
+        .where(RUNS.c.id.in_(firsts), IS_HISTORY)
+        .order_by(RUNS.c.start)
     )
     found = connection.execute(statement).fetchall()
     places: dict[str, float] = {}

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from difflib import get_close_matches
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, and_, case, exists, func, not_, or_, select, tuple_
+from sqlalchemy import ColumnElement, Connection, Row, Select, and_, case, exists, func, not_, or_, select, true, tuple_
 
 from curator_bench.errors import BenchError
 from curator_bench.store import bulk
@@ -213,14 +213,16 @@ def history(
     metric: str | None = None,
     *,
     hunts: bool = False,
+    among: ColumnElement[bool] | None = None,
 ) -> list[PastRun]:
     """Read the last runs of an entry on any machine, in order, with all metrics or only one.
 
-    Runs that are no history are read with `hunts`, and then only those.
+    Runs that are no history are read with `hunts`, and then only those; with `among`, only runs that meet it.
     """
-    found = runs_in_order(connection, and_(*_is(entry), _kind_of_run(hunts)))
+    asked = and_(*_is(entry), _kind_of_run(hunts), true() if among is None else among)
+    found = runs_in_order(connection, asked)
     chosen = {row.id: place for place, (_, row) in enumerate(found[-last:] if last else found)}
-    wanted = select(RUNS.c.id).where(RUNS.c.id.in_(chosen) if last else and_(*_is(entry), _kind_of_run(hunts)))
+    wanted = select(RUNS.c.id).where(RUNS.c.id.in_(chosen) if last else asked)
     metrics = _metrics_by_run(connection, wanted, metric)
     rows = connection.execute(_runs().where(RUNS.c.id.in_(wanted.scalar_subquery()))).fetchall()
     return [_past_run(row, metrics[row.id]) for row in sorted(rows, key=lambda row: chosen[row.id])]
