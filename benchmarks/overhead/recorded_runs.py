@@ -98,6 +98,15 @@ def make(path: Path, runs: int) -> None:
                 bulk.write_parts(connection, METRICS, list(_metrics(some, numbers)))
 
 
+def add_session(path: Path, runs: int) -> None:
+    """Add one session to a database that was made with so many runs, in whole sessions."""
+    numbers, new = random.Random(runs + 1), range(runs, runs + ENTRIES)
+    with open_for_writing(database_url(path)) as database, database.writing() as connection:
+        bulk.write(connection, SESSIONS, [_session(runs // ENTRIES, numbers)])
+        bulk.write(connection, RUNS, [_run(number, numbers) for number in new])
+        bulk.write_parts(connection, METRICS, list(_metrics(new, numbers)))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, required=True)

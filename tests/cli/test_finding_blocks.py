@@ -178,8 +178,7 @@ def documented(title: str) -> set[str]:
 def test_the_manual_names_all_keys_of_json(history: History) -> None:
     history.nights({("sort", "time_s"): noisy((1.0, 40), (1.3, 40))}, session="a")
     history.nights({("sort", "time_s"): noisy((1.3, 10), seed=1)}, session="b")
-    for found in history.regressions():
-        assert set(found) == documented("Regressions as JSON")
+    assert {frozenset(one) for one in history.regressions()} == {frozenset(documented("Regressions as JSON"))}
     (compared,) = json.loads(history.ask("compare", "a", "b", "--json").stdout)
     assert set(compared) == documented("Comparisons as JSON")
 
@@ -198,3 +197,16 @@ def test_a_model_much_slower_than_the_others_of_its_name_is_told(history: Histor
         database.executemany("update test_run set host = ? where start like ? || '%' and name = 'sort'", hosts)
     for words in (("regressions",), ("history", "sort")):
         assert re.search(rf"{hint} 2\d% slower than the others of this name", history.ask(*words).output)
+
+
+def test_one_machine_can_be_looked_at_by_itself(history: History) -> None:
+    history.nights({("sort", "time_s"): noisy((1.0, 40), (1.3, 20))}, machine="old")
+    history.nights({("sort", "time_s"): noisy((1.0, 40), (1.5, 20), seed=1)}, machine="new")
+    assert {one["machine"] for one in history.regressions()} == {"old", "new"}
+    (one,) = history.regressions("--machine", "new")
+    assert (one["machine"], one["finding"]) == ("new", history.regressions()[0]["finding"])
+    unknown = history.ask("regressions", "--machine", "olt")
+    assert (unknown.exit_code, "no run on a machine 'olt' is recorded; did you mean 'old'" in unknown.output) == (
+        2,
+        True,
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -20,15 +21,28 @@ def names(folder: Path) -> set[str]:
     return {file.name for file in folder.iterdir()}
 
 
-@pytest.mark.slow
-def test_what_it_writes_into_an_empty_folder_passes(tmp_path: Path) -> None:
+def test_what_it_writes_into_an_empty_folder_passes_without_ray(tmp_path: Path) -> None:
     assert init(tmp_path).returncode == 0
     assert names(tmp_path) == FILES
-    outcome = warm.run("pytest", "--strict-markers", "--bench-session", "first", cwd=tmp_path, within_s=300)
-    assert "2 passed" in outcome.stdout, outcome.stdout + outcome.stderr
+    passes(tmp_path, runs=2)
+    assert not any(tmp_path.glob("results/first/**/ray_startup.log"))
+
+
+@pytest.mark.slow
+def test_its_entry_with_ray_passes_once_it_is_no_comment(tmp_path: Path) -> None:
+    assert init(tmp_path).returncode == 0
+    matrix = tmp_path / "matrix.yaml"
+    before, ray, after = re.split(r"((?:^# {3}.*\n){5})", matrix.read_text(), maxsplit=1, flags=re.MULTILINE)
+    matrix.write_text(before + re.sub(r"^# ", "", ray, flags=re.MULTILINE) + after)
+    passes(tmp_path, runs=3)
+
+
+def passes(folder: Path, runs: int) -> None:
+    outcome = warm.run("pytest", "--strict-markers", "--bench-session", "first", cwd=folder, within_s=300)
+    assert f"{runs} passed" in outcome.stdout, outcome.stdout + outcome.stderr
     assert "load:" in outcome.stdout  # its conftest was read
-    summary = json.loads((tmp_path / "results" / "first" / "summary.json").read_text())
-    assert summary["counts"] == {"passed": 2}
+    summary = json.loads((folder / "results" / "first" / "summary.json").read_text())
+    assert summary["counts"] == {"passed": runs}
     assert all(run["metrics"]["words"] == 400_000 for run in summary["runs"])
 
 

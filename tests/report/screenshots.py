@@ -1,60 +1,103 @@
-"""Takes the pictures of docs/dashboard.md anew: python tests/report/screenshots.py. No test; it needs Chromium."""
+"""Takes the pictures of docs/dashboard.md anew: python tests/report/screenshots.py. No test; it needs Chromium.
+
+They show two years of CPython, medians of pyperformance on one x86-64 machine with two builds, from
+https://github.com/facebookexperimental/free-threading-benchmarking.
+"""
 
 from __future__ import annotations
 
+import gzip
+import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import nightly_history as nights
-from playwright.sync_api import Browser, ViewportSize
+from playwright.sync_api import Browser, Page, ViewportSize
 from real_browser import chromium
 
-IMAGES = Path(__file__).parents[2] / "docs" / "images"
-DESK, PHONE = ViewportSize(width=1280, height=800), ViewportSize(width=390, height=700)
+TOP = Path(__file__).parents[2]
+IMAGES = TOP / "docs" / "images"
+HISTORIES = TOP / "benchmarks" / "statistics" / "real_histories.json.gz"
+DESK, PHONE = ViewportSize(width=1280, height=900), ViewportSize(width=390, height=700)
+MACHINE, METRIC, ENTRY = "vultr-x86_64", "time_s", "float"
+
+
+def lines() -> Iterator[dict[str, Any]]:
+    """Yield what the machine measured, as lines to import. The builds are values of an axis."""
+    for one in json.loads(gzip.decompress(HISTORIES.read_bytes())):
+        if one["machine"] == MACHINE:
+            for time, commit, value in zip(one["times"], one["commits"], one["values"], strict=True):
+                yield {
+                    "name": f"{one['benchmark']}[{one['build']}]",
+                    "path": "pyperformance",
+                    "metric": METRIC,
+                    "value": value,
+                    "time": time,
+                    "commit": commit,
+                    "branch": "main",
+                    "machine": MACHINE,
+                    "session": f"{time[:10]}_{time[11:13]}{time[14:16]}",
+                }
+
+
+def make_site(folder: Path) -> Path:
+    """Make the demonstration site in this folder."""
+    command = Path(sys.executable).with_name("curator-bench")
+    (folder / "cpython.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines()))
+    for words in (["import", "cpython.jsonl", "--db", "benchmark.db"], ["report", "--out", "site"]):
+        title = ["--title", "CPython, every night"] if words[0] == "report" else []
+        subprocess.run([command, *words, *title], cwd=folder, check=True)
+    return folder / "site"
 
 
 def main() -> None:
-    IMAGES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, chromium() as browser:
-        nights.make(Path(folder), "minhash")
-        command = Path(sys.executable).with_name("curator-bench")
-        subprocess.run([command, "report", "--out", "site", "--title", "Nightly benchmarks"], cwd=folder, check=True)
-        site = Path(folder, "site")
-        (entry,) = (site / "entries").glob("removal-*.html")
-        (before,) = (site / "sessions").glob("nightly-29-*.html")
-        (after,) = (site / "sessions").glob("nightly-30-*.html")
-        metric = f"#metric={nights.METRIC}"
-        _take(browser, "dashboard-overview", site / "index.html", "", viewport=DESK)
-        _take(browser, "dashboard-overview-dark", site / "index.html", "", viewport=DESK, color_scheme="dark")
-        _take(browser, "dashboard-entry", entry, metric, viewport=DESK)
-        _take(browser, "dashboard-entry-dark", entry, metric, viewport=DESK, color_scheme="dark")
-        _take(browser, "dashboard-phone", entry, metric, viewport=PHONE)
-        _take(
-            browser,
-            "dashboard-compare",
-            site / "compare.html",
-            f"#a={before.stem}&b={after.stem}&which=all",
-            viewport=DESK,
-        )
+        take_all(browser, make_site(Path(folder)))
 
 
-def _take(browser: Browser, name: str, page: Path, place: str, **how: Any) -> None:
+def take_all(browser: Browser, site: Path) -> None:
+    (entry,) = (site / "entries").glob(f"{ENTRY}-gil-*.html")
+    (other,) = (site / "entries").glob(f"{ENTRY}-nogil-*.html")
+    compared = sorted((site / "data" / "compared").glob("2026-04-30*/*.js"))
+    chart = f"#metric={METRIC}"
+    themes: dict[str, dict[str, Any]] = {"": {}, "-dark": {"color_scheme": "dark"}}
+    for name, how in themes.items():
+        _take(browser, f"dashboard-overview{name}", site / "index.html", viewport=DESK, **how)
+        _take(browser, f"dashboard-map{name}", site / "index.html", "#heat", viewport=DESK, **how)
+        _take(browser, f"dashboard-entry{name}", entry, chart, hold=True, viewport=DESK, **how)
+        _take(browser, f"dashboard-lines{name}", entry, f"{chart}&lines={other.stem}~~", viewport=DESK, **how)
+        pair = f"#a={compared[0].parent.name}&b={compared[0].stem}" if compared else ""
+        _take(browser, f"dashboard-compare{name}", site / "compare.html", pair, viewport=DESK, **how)
+        _take(browser, f"dashboard-axes{name}", site / "axes.html", viewport=DESK, **how)
+    _take(browser, "dashboard-phone", entry, chart, viewport=PHONE)
+
+
+def _take(browser: Browser, name: str, page: Path, place: str = "", *, hold: bool = False, **how: Any) -> None:
+    if not page.exists():
+        return
     context = browser.new_context(**how)
     opened = context.new_page()
     opened.goto(page.as_uri() + place)
     opened.wait_for_timeout(1500)  # smooth scrolling comes to rest
-    if "entry" in name:
-        opened.locator(f".chart[data-metric={nights.METRIC}] .plot").focus()
-        opened.keyboard.press("End")
-        for _ in range(nights.NIGHTS - 1 - nights.SLOWER_FROM):
-            opened.keyboard.press("ArrowLeft")
-        opened.keyboard.press("Enter")
-        opened.wait_for_timeout(300)
+    if hold:
+        _hold_the_step(opened)
     opened.screenshot(path=IMAGES / f"{name}.png")
     context.close()
+
+
+def _hold_the_step(page: Page) -> None:
+    """Hold the run in which the newest regression of the chart began."""
+    page.locator(f".chart[data-metric={METRIC}] .plot").focus()
+    page.keyboard.press("End")
+    for _ in range(400):
+        page.keyboard.press("ArrowLeft")
+        if "regression" in page.locator(".tip").first.inner_text():
+            break
+    page.keyboard.press("Enter")
+    page.wait_for_timeout(300)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from curator_bench.words import readable_seconds
 def test_what_a_script_named_stays_in_its_line_of_the_table() -> None:
     metrics = {"a\n::error::pwn": 3, "big": 1e308, "huge": 10**30}
     _, row = summary_table([RunRecord(name="e", verdict=Verdict.PASSED, duration_s=1.0, metrics=metrics)])
-    assert row == r"e      passed   1.00 s  a\n::error::pwn=3, big=1e+308, huge=1e+30"
+    assert row == r"e      passed   1.00 s    a\n::error::pwn=3, big=1e+308, huge=1e+30"
 
 
 def test_what_is_required_or_named_for_a_sink_stands_first_and_a_gate_says_its_word() -> None:

@@ -11,7 +11,7 @@ import click
 
 from curator_bench.cli import tables
 from curator_bench.cli.databases import db_option, reading, writing
-from curator_bench.cli.parameters import min_effect_option
+from curator_bench.cli.parameters import branch_option, min_effect_option
 from curator_bench.errors import BenchError
 
 if TYPE_CHECKING:
@@ -42,11 +42,17 @@ def _said(_context: click.Context, _option: click.Parameter, why: str) -> str:
 @click.argument("metric", required=False)
 @click.option("--why", required=True, callback=_said, help="reason, which is recorded")
 @click.option("--better", type=click.Choice(["less", "more"]), help="as for `curator-bench regressions`")
-@click.option("--branch", help="as for `curator-bench regressions`")
+@branch_option
 @min_effect_option("changes")
 @db_option
 def command(
-    named: str, metric: str | None, why: str, better: str | None, branch: str | None, min_effect: float, database: str
+    named: str,
+    metric: str | None,
+    why: str,
+    better: str | None,
+    branch: str | None,
+    min_effect: float,
+    database: str,
 ) -> None:
     """Accept all that FINDING explains, or the current level of METRIC of ENTRY, as normal.
 

@@ -2,19 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 from curator_bench.cli.comparison import Sides, compare_sides
-from curator_bench.cli.judged_history import JudgedHistory, JudgedSeries, Query, RecordedStep, judge_history
+from curator_bench.cli.dashboard_findings import FindingReader, findings_of
+from curator_bench.cli.heat import cells_of
+from curator_bench.cli.judged_history import (
+    JudgedHistory,
+    JudgedSeries,
+    Query,
+    RecordedDrift,
+    RecordedStep,
+    judge_history,
+)
 from curator_bench.cli.show import said
+from curator_bench.files.codec import from_document, to_document
 from curator_bench.metric_names import is_secondary
+from curator_bench.provenance.git import commits_named, tags
 from curator_bench.report.site.model import (
+    Beside,
+    CommitFacts,
     ComparedFacts,
     Directions,
     DriftFacts,
+    EntryState,
+    FindingFacts,
+    Group,
+    GroupFacts,
+    HistoryState,
     InvocationFacts,
     LevelFacts,
     PointFacts,
@@ -26,11 +46,15 @@ from curator_bench.report.site.model import (
 )
 from curator_bench.store import dashboard_queries, queries
 from curator_bench.store.all_series import RunPlace, declared_directions, required_metrics
-from curator_bench.store.measured import Measured, measured, of_other_sessions, only
+from curator_bench.store.measured import Measured, measured, measured_around, of_other_sessions, only
 from curator_bench.store.queries import EntryKey, PastRun, PastSession
 from curator_bench.store.records import InvocationRecord
+from curator_bench.store.run_marks import EntryMarks, Marks, marks_of
 from curator_bench.values import Subject
+from curator_bench.verdict import judging
 from curator_bench.verdict.direction import better_of
+from curator_bench.verdict.hunting import State
+from curator_bench.verdict.judgement import Course
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -42,12 +66,15 @@ class RecordedHistory:
     def __init__(self, connection: Connection, query: Query, sessions: Sequence[PastSession]) -> None:
         """`sessions` are shown, oldest first. Changes that began with the last one are new."""
         self._connection, self._query, self._past = connection, query, sessions
+        self._by_uid = {one.uid: one for one in sessions}
 
     @cached_property
     def _facts(self) -> dict[int, SessionFacts]:
         subjects = dashboard_queries.subjects_by_session(self._connection, self._past)
         invocations = dashboard_queries.invocations_by_session(self._connection, self._past)
-        return {one.id: _session(one, subjects.get(one.id, ()), invocations.get(one.id, ())) for one in self._past}
+        packages = dashboard_queries.packages_by_session(self._connection, self._past)
+        found = {one.id: _session(one, subjects.get(one.id, ()), invocations.get(one.id, ())) for one in self._past}
+        return {number: replace(one, packages=packages.get(number, {})) for number, one in found.items()}
 
     @cached_property
     def _declared(self) -> Mapping[tuple[str, str, str], str]:
@@ -70,12 +97,20 @@ class RecordedHistory:
         return {one.uid: one.id for one in self._past}
 
     @cached_property
-    def _missed(self) -> Mapping[str, Sequence[queries.MissedRequirement]]:
-        return dashboard_queries.missed_by_run(self._connection)
+    def _marks(self) -> Mapping[SiteEntry, EntryMarks]:
+        return {SiteEntry(one.entry.name, one.entry.path): one for one in self._all_marks.entries}
 
     @cached_property
-    def _links(self) -> Mapping[str, Mapping[str, Any]]:
-        return dashboard_queries.links_by_run(self._connection)
+    def _subjects(self) -> Mapping[str, str]:
+        """The packages under test of each session, also of those without a page."""
+        return {
+            uid: ", ".join(Subject(one.package, one.version, one.commit, one.dirty).shown for one in found)
+            for uid, found in dashboard_queries.subjects_by_uid(self._connection).items()
+        }
+
+    @cached_property
+    def _all_marks(self) -> Marks:
+        return marks_of(self._connection)
 
     @cached_property
     def _newest_that_ran(self) -> int | None:
@@ -85,39 +120,97 @@ class RecordedHistory:
     def sessions(self) -> Sequence[SessionFacts]:
         return list(self._facts.values())
 
-    def entries(self) -> Sequence[SiteEntry]:
-        return [SiteEntry(one.key.name, one.key.path) for one in queries.known_entries(self._connection)]
+    def state(self) -> HistoryState:
+        marks = self._all_marks
+        entries = [
+            EntryState(
+                entry=entry,
+                original=one.entry.originalname,
+                mark=one.mark,
+                blocks=[(block.mark, len(block.runs)) for block in one.blocks],
+                machines=one.machines,
+                newest_machine=one.newest_machine,
+                broken=len(one.broken),
+            )
+            for entry, one in self._marks.items()
+        ]
+        sessions = {one.uid: marks.sessions[one.id] for one in self._past}
+        shown = {one.id for one in self._past}
+        earlier = [mark for number, mark in sorted(marks.sessions.items()) if number not in shown]
+        return HistoryState(self._rules, entries, sessions, earlier)
 
-    def runs(self, entry: SiteEntry) -> Sequence[RunFacts]:
-        return [self._run(run) for run in queries.history(self._connection, EntryKey(entry.name, entry.path))]
+    @property
+    def _rules(self) -> str:
+        return repr((self._query, tags(self._query.repo or Path())))
+
+    def block(self, entry: SiteEntry, number: int) -> Sequence[RunFacts]:
+        return self._runs(self._marks[entry].blocks[number].runs)
+
+    def broken_since(self, entry: SiteEntry) -> RunFacts | None:
+        return next(iter(self._runs(self._marks[entry].broken[:1])), None)
+
+    def ran(self, session: SessionFacts) -> Sequence[tuple[SiteEntry, RunFacts]]:
+        return self._ran([run for run in queries.runs_of(self._connection, self._by_uid[session.uid]) if not run.hunt])
+
+    def _ran(self, past: Sequence[PastRun]) -> list[tuple[SiteEntry, RunFacts]]:
+        entries = [SiteEntry(run.entry.name, run.entry.path) for run in past]
+        return list(zip(entries, self._facts_of(past), strict=True))
+
+    def everything(self) -> JudgedHistory:
+        """Return the judgement of the whole database."""
+        return self._judged
 
     def steps(self) -> Sequence[StepFacts]:
+        """Return the steps of all entries, oldest first."""
         return [self._step(one) for one in self._judged.steps]
 
     def drifts(self) -> Sequence[DriftFacts]:
-        return [
-            DriftFacts(
-                entry=SiteEntry(one.entry.name, one.entry.path),
-                metric=one.metric,
-                machine=one.machine_id,
-                change=one.drift.change,
-                interval=one.drift.interval,
-                level_before=one.drift.before,
-                level_after=one.drift.after,
-                since=one.since_text,
-                start=one.since,
-            )
-            for one in self._judged.drifts
-        ]
+        """Return the drifts of all entries."""
+        return [_drift(one) for one in self._judged.drifts]
 
     def series(self) -> Sequence[SeriesFacts]:
+        """Return every judged metric on every machine."""
         return [_series(one) for one in self._judged.series]
 
-    def compared(self, a: SessionFacts, b: SessionFacts) -> Sequence[ComparedFacts]:
+    def judged(self, groups: Collection[Group], beside: Beside) -> tuple[Mapping[Group, GroupFacts], float]:
+        among = {(entry.name, entry.path, machine) for entry, machine in groups}
+        others = judging.Beside(beside.p_values, beside.tests)
+        found = judge_history(self._connection, self._query, among, others)
+        uids = {one.id: one.uid for one in self._past}
+        grouped = {group: _Judged() for group in groups}
+        for series in found.series:
+            grouped[_group(series.series)].series.append(series)
+        for one, course in found.courses:
+            grouped[_group(one)].courses.append(course)
+        for step in found.steps:
+            grouped[_group(step)].steps.append(self._step(step))
+            grouped[_group(step)].recorded.append(to_document(step))
+        for drift in found.drifts:
+            grouped[_group(drift)].drifts.append(_drift(drift))
+        for ended in found.left_out:
+            grouped[SiteEntry(ended.entry, ended.path), ended.machine_id].left_out.append(ended.text)
+        facts = {group: one.facts(group[1], uids) for group, one in grouped.items()}
+        p_values = [*beside.p_values, *(value for one in facts.values() for value in (*one.believed, *one.doubted))]
+        tests = beside.tests + sum(one.tests for one in facts.values())
+        return facts, judging.largest_believed(p_values, tests)
+
+    def commits(self) -> Mapping[str, CommitFacts]:
+        named = [one.commit for one in self._past if one.commit]
+        found = commits_named(self._query.repo or Path(), named)
+        return {name: CommitFacts(one.sha, one.author, one.subject) for name, one in found.items()}
+
+    def findings(self, recorded: Sequence[Any], detailed: int) -> Sequence[FindingFacts]:
+        steps = [from_document(RecordedStep, one) for one in recorded]
+        found = findings_of(self._connection, steps)
+        found.sort(key=lambda one: one.state is not State.OPEN)
+        return FindingReader(self._connection, self._query.repo, self._step, self._point).describe(found, detailed)
+
+    def compared(self, a: SessionFacts, b: SessionFacts, *, is_one_of_many: bool) -> Sequence[ComparedFacts]:
         """Compare two sessions in the same way as `curator-bench compare`."""
         in_a, in_b = {self._ids[a.uid]}, {self._ids[b.uid]}
-        after = only(self._measured, in_b)
-        known = {measure: self._measured[measure] for measure in after}
+        everything = self._measured if is_one_of_many else measured_around(self._connection, in_a | in_b)
+        after = only(everything, in_b)
+        known = {measure: everything[measure] for measure in after}
         sides = Sides(only(known, in_a), after, of_other_sessions(known, in_b, in_a), self._declared, self._required)
         return [
             ComparedFacts(
@@ -138,8 +231,7 @@ class RecordedHistory:
     def runs_of_last_session(self) -> Sequence[tuple[SiteEntry, RunFacts]]:
         """Return the last session's runs in the order they began."""
         session = self._past[-1]
-        runs = [run for run in queries.runs_of(self._connection, session) if session.hunt or not run.hunt]
-        return [(SiteEntry(run.entry.name, run.entry.path), self._run(run)) for run in runs]
+        return self._ran([run for run in queries.runs_of(self._connection, session) if session.hunt or not run.hunt])
 
     def directions(self, entry: SiteEntry, metrics: Sequence[str]) -> Directions:
         found = {
@@ -150,16 +242,19 @@ class RecordedHistory:
         beside = frozenset(name for name in metrics if is_secondary(name, metrics))
         return Directions(known, beside, self._required.get((entry.name, entry.path), ()))
 
-    def _run(self, run: PastRun) -> RunFacts:
-        return RunFacts(
-            **{name: getattr(run, name) for name in _SAME},
-            machine=run.machine_id,
-            definition=run.definition_hash,
-            duration=run.measured_s,
-            missed=[said(one) for one in self._missed.get(run.uid, ()) if not one.is_inconclusive],
-            inconclusive=[said(one) for one in self._missed.get(run.uid, ()) if one.is_inconclusive],
-            links=_texts(self._links.get(run.uid)),
-        )
+    def _runs(self, ids: Sequence[int]) -> Sequence[RunFacts]:
+        return self._facts_of(queries.runs_of_ids(self._connection, ids))
+
+    def _facts_of(self, runs: Sequence[PastRun]) -> Sequence[RunFacts]:
+        uids = [run.uid for run in runs]
+        missed = dashboard_queries.missed_by_run(self._connection, uids)
+        links = dashboard_queries.links_by_run(self._connection, uids)
+        return [
+            replace(
+                _run(run, missed.get(run.uid, ()), links.get(run.uid)), subjects=self._subjects.get(run.session_uid, "")
+            )
+            for run in runs
+        ]
 
     def _step(self, one: RecordedStep) -> StepFacts:
         return StepFacts(
@@ -175,7 +270,7 @@ class RecordedHistory:
             before=self._point(one.before),
             first=self._point(one.first),
             is_new=one.first.session_id == self._newest_that_ran,
-            subjects=one.subjects,
+            subjects=tuple(one.subjects),
         )
 
     def _point(self, place: RunPlace) -> PointFacts:
@@ -183,12 +278,76 @@ class RecordedHistory:
         return PointFacts(place.session, known.slug if known else None, place.commit, place.start)
 
 
+@dataclass(slots=True)
+class _Judged:
+    """What was judged of one entry on one machine."""
+
+    series: list[JudgedSeries] = field(default_factory=list)
+    courses: list[Course] = field(default_factory=list)
+    steps: list[StepFacts] = field(default_factory=list)
+    recorded: list[Any] = field(default_factory=list)
+    drifts: list[DriftFacts] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+
+    def facts(self, machine: str | None, uids: Mapping[int, str]) -> GroupFacts:
+        return GroupFacts(
+            machine=machine,
+            series=tuple(map(_series, self.series)),
+            steps=tuple(self.steps),
+            drifts=tuple(self.drifts),
+            recorded=tuple(self.recorded),
+            left_out=tuple(self.left_out),
+            believed=tuple(step.p_value for course in self.courses for step in course.steps),
+            doubted=tuple(value for course in self.courses for value in course.doubted),
+            tests=sum(course.is_tested for course in self.courses),
+            cells=cells_of(self.series, uids),
+        )
+
+
+class _OfGroup(Protocol):
+    @property
+    def entry(self) -> EntryKey: ...
+    @property
+    def machine_id(self) -> str | None: ...
+
+
+def _group(one: _OfGroup) -> Group:
+    return SiteEntry(one.entry.name, one.entry.path), one.machine_id
+
+
+def _run(run: PastRun, missed: Sequence[queries.MissedRequirement], links: Mapping[str, Any] | None) -> RunFacts:
+    return RunFacts(
+        **{name: getattr(run, name) for name in _SAME},
+        machine=run.machine_id,
+        series=run.series_hash,
+        definition=run.content_hash,
+        duration=run.measured_s,
+        missed=tuple(said(one) for one in missed if not one.is_inconclusive),
+        inconclusive=tuple(said(one) for one in missed if one.is_inconclusive),
+        links=_texts(links),
+    )
+
+
+def _drift(one: RecordedDrift) -> DriftFacts:
+    return DriftFacts(
+        entry=SiteEntry(one.entry.name, one.entry.path),
+        metric=one.metric,
+        machine=one.machine_id,
+        change=one.drift.change,
+        interval=one.drift.interval,
+        level_before=one.drift.before,
+        level_after=one.drift.after,
+        since=one.since_text,
+        start=one.since,
+    )
+
+
 def _series(one: JudgedSeries) -> SeriesFacts:
     starts, newest = one.series.starts, one.newest
-    levels = [
+    levels = tuple(
         LevelFacts(_moment(starts[level.start]), _moment(starts[level.end - 1]), level.middle, level.noise)
         for level in one.course.levels
-    ]
+    )
     return SeriesFacts(
         entry=SiteEntry(one.series.entry.name, one.series.entry.path),
         metric=one.series.metric,

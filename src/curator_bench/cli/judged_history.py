@@ -32,7 +32,7 @@ from curator_bench.store.commit_order import commit_order
 from curator_bench.store.queries import EntryKey
 from curator_bench.verdict.cases import MIN_EFFECT, Rules
 from curator_bench.verdict.direction import Better, better_of
-from curator_bench.verdict.drifting import History, drifts
+from curator_bench.verdict.drifting import History, Standing, drifts, standings
 from curator_bench.verdict.hunting import State, state_of
 from curator_bench.verdict.judgement import Course, Drift, Judgement, Mark, Step
 from curator_bench.verdict.judging import NOTHING_BESIDE, Beside, courses
@@ -61,6 +61,8 @@ class Query:
     must_see: float = MUST_SEE
     repo: Path | None = None
     """The checkout whose tags are reference points of drift."""
+    machine: str | None = None
+    """Only runs on this kind of machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +145,8 @@ class JudgedHistory:
     """Metrics that are not judged because their better direction is unknown."""
     left_out: Sequence[LeftOut] = ()
     """Runs of ended series. Of these, only regressions that are still open are judged."""
+    courses: Sequence[tuple[Series, Course]] = ()
+    """Every history that was judged, also those of ended series."""
 
     @property
     def ended(self) -> list[Series]:
@@ -156,7 +160,8 @@ def judge_history(
     """Judge every series of the database, or of these groups; `beside` is what the others were judged to be."""
     asked, unknown = _asked(connection, query, among)
     histories = [History(one.values, rules) for one, rules, _ in asked]
-    found = courses(histories, beside=beside)
+    standing = standings(histories)
+    found = courses(histories, beside=beside, known=standing)
     judged = [
         JudgedSeries(one, rules.better, course, query.must_see if gate is None else gate, is_gated=gate is not None)
         for (one, rules, gate), course in zip(asked, found, strict=True)
@@ -169,20 +174,22 @@ def judge_history(
     steps = sorted(recorded, key=lambda one: (one.first.start, one.entry, one.metric))
     orders = commit_order(connection, {place.commit for place in known.places.values()})
     causes = recorded_findings(steps, orders, known.subjects)
-    newest = [(history, one) for history, (one, *_) in zip(histories, asked, strict=True) if one.is_newest]
+    newest = [row for row in zip(histories, standing, (one for one, *_ in asked), strict=True) if row[2].is_newest]
     crept = _drifts(connection, newest, closed, query)
     if query.since is not None:
         steps = [one for one in steps if one.first.start >= query.since]
         causes = [one for one in causes if any(step.first.start >= query.since for step in one.steps)]
         crept = [one for one in crept if one.newest >= query.since]
-    return JudgedHistory(steps, causes, crept, judged, unknown, left_out(connection, [one for one, *_ in asked]))
+    every = [one for one, *_ in asked]
+    left = left_out(connection, every)
+    return JudgedHistory(steps, causes, crept, judged, unknown, left, list(zip(every, found, strict=True)))
 
 
 def _asked(
     connection: Connection, query: Query, among: Collection[Group] | None
 ) -> tuple[list[tuple[Series, Rules, float | None]], set[str]]:
     """Return the directed series, each with its rules and its gate's limit, and the metrics without a direction."""
-    every = all_series(connection, query.metric, query.branch, among)
+    every = all_series(connection, query.metric, query.branch, among, machine=query.machine)
     declared, limits = declared_directions(connection), gate_limits(connection)
     measured: dict[EntryKey, set[str]] = defaultdict(set)
     for one in every:
@@ -214,18 +221,22 @@ def _acceptances(connection: Connection) -> _Closed:
 
 
 def _drifts(
-    connection: Connection, judged: Sequence[tuple[History, Series]], closed: _Closed, query: Query
+    connection: Connection,
+    judged: Sequence[tuple[History, Standing | None, Series]],
+    closed: _Closed,
+    query: Query,
 ) -> list[RecordedDrift]:
     """Return the drift of each series since its last accepted level, or over all its runs."""
     commits = commits_of(connection)
     releases = [Release(tag.name, tag.commit, tag.time) for tag in tags(query.repo or Path())]
-    firsts = [_first_run(one, closed.get(_key(one), ())) for _, one in judged]
-    asked = [
-        (replace(history, values=history.values[first:]), _marks(one, first, commits, releases))
-        for (history, one), first in zip(judged, firsts, strict=True)
-    ]
-    found = zip(judged, firsts, drifts(asked, least=query.min_effect), strict=True)
-    return [_recorded(one, first, drift) for (_, one), first, drift in found if drift is not None]
+    firsts = [_first_run(one, closed.get(_key(one), ())) for *_, one in judged]
+    asked, known = [], []
+    for (history, own, one), first in zip(judged, firsts, strict=True):
+        since = replace(history, values=history.values[first:])
+        asked.append((since, _marks(one, first, commits, releases)))
+        known.append(standings([since])[0] if first else own)
+    found = zip(judged, firsts, drifts(asked, least=query.min_effect, known=known), strict=True)
+    return [_recorded(one, first, drift) for (*_, one), first, drift in found if drift is not None]
 
 
 def _first_run(one: Series, accepted: Sequence[Accepted]) -> int:
@@ -264,6 +275,10 @@ class _Known:
     required: Mapping[tuple[str, str], Sequence[str]]
     closed: _Closed
 
+    def place(self, series: Series, at: int) -> RunPlace:
+        """Return the place of a run of a series, with its time in the order of commits."""
+        return replace(self.places[int(series.runs[at])], start=_moment(series.starts[at]))
+
 
 def _around(step: Step) -> tuple[int, ...]:
     """Return the last run before the step and its first, most likely and certainly."""
@@ -281,7 +296,7 @@ def _recorded_steps(one: Series, rules: Rules, steps: Sequence[Step], known: _Kn
     """Yield the steps of a series with the runs around them and their states."""
     required = known.required.get((one.entry.name, one.entry.path), ())
     for number, step in enumerate(steps):
-        before, first, last_before, first_after = (known.places[int(one.runs[at])] for at in _around(step))
+        before, first, last_before, first_after = (known.place(one, at) for at in _around(step))
         is_accepted = any(first.start <= accepted.until for accepted in known.closed.get(_key(one), ()))
         state = state_of(step, steps[number + 1 :], rules, accepted=is_accepted)
         if not one.is_newest and state is not State.OPEN:
@@ -294,7 +309,7 @@ def _recorded_steps(one: Series, rules: Rules, steps: Sequence[Step], known: _Kn
             state=state,
             before=before,
             first=first,
-            newest=known.places[int(one.runs[-1])],
+            newest=known.place(one, -1),
             last_before=last_before,
             first_after=first_after,
             is_required=one.metric in required,

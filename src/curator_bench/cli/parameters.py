@@ -55,3 +55,16 @@ def min_effect_option(what: str) -> Callable[[Any], Any]:
     """Return the option `--min-effect`. `what` names the values it limits, such as changes."""
     said = f"{what} of less than this do not count"
     return click.option("--min-effect", type=Share(), default="3%", show_default=True, help=said)
+
+
+def since_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    said = "only what began since a day (2026-01-23) or in the last days (30d)"
+    return click.option("--since", type=Moment(), help=said)(command)
+
+
+def branch_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option("--branch", help="only runs of this branch (default: all runs)")(command)
+
+
+def machine_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option("--machine", help="only runs on this kind of machine, by its id or name")(command)

@@ -13,8 +13,9 @@ import click
 from curator_bench.cli import judgements, tables
 from curator_bench.cli.databases import db_option, reading
 from curator_bench.cli.exit_codes import QuestionCommand
-from curator_bench.cli.finding_blocks import print_finding, series_name
-from curator_bench.cli.parameters import Moment, Share, min_effect_option
+from curator_bench.cli.finding_blocks import print_finding
+from curator_bench.cli.finding_names import series_name
+from curator_bench.cli.parameters import Share, branch_option, machine_option, min_effect_option, since_option
 from curator_bench.files.codec import json_text
 
 if TYPE_CHECKING:
@@ -27,9 +28,10 @@ _NAMED = 5
 
 @click.command("regressions", cls=QuestionCommand)
 @db_option
-@click.option("--since", type=Moment(), help="only changes since a day (2026-01-23) or in the last days (30d)")
+@since_option
 @click.option("--metric", help="only this metric")
-@click.option("--branch", help="only runs of this branch (default: all runs)")
+@branch_option
+@machine_option
 @click.option(
     "--better", type=click.Choice(["less", "more"]), help="better direction of metrics whose name does not tell"
 )
@@ -46,6 +48,7 @@ def command(
     since: datetime | None,
     metric: str | None,
     branch: str | None,
+    machine: str | None,
     better: str | None,
     min_effect: float,
     must_see: float,
@@ -66,7 +69,7 @@ def command(
     from curator_bench.cli.machine_hints import machine_hints
     from curator_bench.verdict.hunting import State
 
-    query = Query(metric, since, better, min_effect, branch, must_see, repo)
+    query = Query(metric, since, better, min_effect, branch, must_see, repo, machine)
     with reading(database) as opened, opened.reading() as connection:
         found = judge_history(connection, query)
         shown = [one for one in found.findings if everything or one.state is not State.ACCEPTED]

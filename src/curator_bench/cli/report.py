@@ -55,6 +55,7 @@ def _commit_address(context: click.Context, option: click.Parameter, url: str | 
     "--better", type=click.Choice(["less", "more"]), help="better direction of metrics whose name does not tell"
 )
 @min_effect_option("changes")
+@click.option("--repo", type=click.Path(path_type=Path), help="checkout with the commits and tags (default: here)")
 def command(
     database: str,
     out: Path | None,
@@ -67,6 +68,7 @@ def command(
     copy_logs: bool,
     better: str | None,
     min_effect: float,
+    repo: Path | None,
 ) -> None:
     """Write the dashboard into the folder --out. It needs no server and no network: open index.html.
 
@@ -74,7 +76,7 @@ def command(
     """
     from curator_bench.cli.judged_history import Query
 
-    query = Query(better=better, min_effect=min_effect)
+    query = Query(better=better, min_effect=min_effect, repo=repo)
     if form != _SITE:
         _write_text(database, form, session, query, out)
         return
@@ -94,11 +96,13 @@ def command(
         tables.how_many(built.runs, "run"),
         tables.how_many(built.sessions, "session"),
     )
-    tables.say(f"{out / 'index.html'}: {', '.join(what)}")
+    written = f"{tables.how_many(built.written, 'file')} written" if built.written else "nothing changed"
+    tables.say(f"{out / 'index.html'}: {', '.join(what)} ({written})")
 
 
 def _write_text(database: str, form: str, named: str | None, query: Query, out: Path | None) -> None:
     from curator_bench.cli.dashboard import RecordedHistory
+    from curator_bench.cli.finding_changes import changes_around
     from curator_bench.report.formats import SessionReport, as_text
     from curator_bench.store.queries import find_sessions
 
@@ -112,6 +116,8 @@ def _write_text(database: str, form: str, named: str | None, query: Query, out: 
             improvements=[one for one in steps if one.kind == "improvement" and one.is_new],
             drifts=history.drifts(),
             series=history.series(),
+            changes=changes_around(connection, history.everything(), query.repo),
+            left_out=[one.text for one in history.everything().left_out],
         )
     text = as_text(form, found)
     if out is None:

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import subprocess
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from curator_bench.files.checkouts import is_checkout
+from curator_bench.values import CommitPlace
 
+_ID = re.compile("[0-9a-f]{7,64}")
+_COMMITS_AT_ONCE = 500
 logger = logging.getLogger(__name__)
 
 _NOT_HERE = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX", "GIT_NAMESPACE")
@@ -44,6 +49,29 @@ def describe(path: Path, patience_s: float = 5.0) -> GitState | None:
     return state and replace(state, is_bisecting=_is_bisecting(ask))
 
 
+def commit_place(path: Path, branch: str | None, patience_s: float = 5.0) -> CommitPlace | None:
+    """Look up where the commit of a checkout stands; None outside of one, and in a shallow one.
+
+    `branch` is that of the checkout; None if it is detached.
+    """
+    ask = _Git(path if path.is_dir() else path.parent, patience_s)
+    if ask(*_TRUST, "rev-parse", "--is-shallow-repository") != "false":
+        return None
+    time = ask(*_TRUST, "log", "-1", "--no-show-signature", "--format=%ct", "HEAD")
+    depth = ask(*_TRUST, "rev-list", "--first-parent", "--count", "HEAD")
+    if not time or not depth:
+        return None
+    return CommitPlace(int(depth), float(time), (branch,) if branch else _branches_with_head(ask))
+
+
+def _branches_with_head(ask: _Git) -> tuple[str, ...]:
+    """List the branches that contain the commit, those of remotes by their own names."""
+    known = ("refs/heads", "refs/remotes")
+    said = ask(*_TRUST, "for-each-ref", "--contains=HEAD", "--format=%(refname)", *known) or ""
+    names = (line.split("/", 2 if line.startswith("refs/heads/") else 3)[-1] for line in said.splitlines())
+    return tuple(dict.fromkeys(name for name in names if name != "HEAD"))
+
+
 @dataclass(frozen=True, slots=True)
 class Commit:
     """A commit as people know it."""
@@ -66,6 +94,20 @@ def commits_between(path: Path, before: str, since: str, patience_s: float = 5.0
     """List the commits after `before` up to `since`, newest first; None if this checkout lacks one of them."""
     said = _Git(path, patience_s)("log", "--format=%H%x00%s%x00%an%x00%as", "--end-of-options", f"{before}..{since}")
     return None if said is None else [Commit(*line.split("\0")) for line in said.split("\n") if line]
+
+
+def commits_named(path: Path, names: Sequence[str], patience_s: float = 5.0) -> dict[str, Commit]:
+    """Look up commits by their full or short ids; those that this checkout lacks are left out."""
+    known = sorted({name for name in names if _ID.fullmatch(name)})
+    words = ("log", "--no-walk=unsorted", "--ignore-missing", "--format=%H%x00%s%x00%an%x00%as", "--end-of-options")
+    found: list[Commit] = []
+    for first in range(0, len(known), _COMMITS_AT_ONCE):
+        said = _Git(path, patience_s)(*words, *known[first : first + _COMMITS_AT_ONCE])
+        found += [Commit(*line.split("\0")) for line in (said or "").split("\n") if line]
+    shas = sorted(found, key=lambda one: one.sha)
+    starts = [one.sha for one in shas]
+    near = {name: bisect_left(starts, name) for name in known}
+    return {name: shas[at] for name, at in near.items() if at < len(shas) and starts[at].startswith(name)}
 
 
 @dataclass(frozen=True, slots=True)

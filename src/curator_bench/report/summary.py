@@ -42,7 +42,7 @@ def summary_table(runs: Sequence[RunRecord], named: Mapping[str, Sequence[str]] 
 
     Metrics with a requirement come first, then those sinks name (`named`, by node id), then speeds.
     """
-    rows = [("ENTRY", "VERDICT", "TIME", "METRICS")]
+    rows = [("ENTRY", "VERDICT", "DURATION", "METRICS")]
     rows += [_row(run, named.get(run.nodeid, ())) for run in runs[:_MOST_ROWS]]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     lines = [

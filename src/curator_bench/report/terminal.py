@@ -290,7 +290,7 @@ class TerminalReport:
         self._close(report.nodeid, run.verdict)
         if self._speaks_of(report.nodeid):
             mark = _MARKS.get(run.verdict, "❌")
-            self._line(f"        {mark} {run.name}: {run.verdict} in {readable_seconds(run.duration_s)}")
+            self._line(f"        {mark} {run.name}: {run.verdict} in {readable_seconds(run.measured_s)}")
             if run.log_path:
                 self._line(f"        Logs: {run.log_path}")
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
 from sqlalchemy import Connection, or_, select
 
+from curator_bench.store.backgrounds import Backgrounds
 from curator_bench.store.queries import MISSED_COLUMNS, MissedRequirement, PastSession
 from curator_bench.store.records import InvocationRecord
-from curator_bench.store.tables import INVOCATIONS, REQUIREMENTS, RUNS, SUBJECTS
+from curator_bench.store.tables import INVOCATIONS, REQUIREMENTS, RUNS, SESSIONS, SUBJECTS
 from curator_bench.values import Subject
 
 _LINKS = {"CI run": "ci_run_url", "cluster": "cluster_details_url", "performance report": "performance_report_url"}
@@ -27,6 +28,26 @@ def subjects_by_session(connection: Connection, sessions: Sequence[PastSession])
     return found
 
 
+def subjects_by_uid(connection: Connection) -> dict[str, list[Subject]]:
+    """Packages under test of all sessions, by uid of the session."""
+    columns = (SUBJECTS.c[column.name] for column in fields(Subject))
+    statement = select(SESSIONS.c.uid, *columns).join(SESSIONS, SESSIONS.c.id == SUBJECTS.c.session)
+    found: dict[str, list[Subject]] = defaultdict(list)
+    for uid, *values in connection.execute(statement.order_by(SUBJECTS.c.id)):
+        found[uid].append(Subject(*values))
+    return found
+
+
+def packages_by_session(connection: Connection, sessions: Sequence[PastSession]) -> dict[int, dict[str, str]]:
+    """Versions of all packages that its runs were measured with, by session id."""
+    backgrounds = Backgrounds(connection)
+    named = select(RUNS.c.session, RUNS.c.circumstances).where(RUNS.c.circumstances.is_not(None)).distinct()
+    found: dict[int, dict[str, str]] = defaultdict(dict)
+    for session, circumstances in connection.execute(named.where(RUNS.c.session.in_(_numbers(sessions)))):
+        found[session] |= backgrounds.of(None, circumstances).circumstances.get("packages", {})
+    return found
+
+
 def invocations_by_session(
     connection: Connection, sessions: Sequence[PastSession]
 ) -> dict[int, list[InvocationRecord]]:
@@ -39,12 +60,12 @@ def invocations_by_session(
     return found
 
 
-def missed_by_run(connection: Connection) -> dict[str, list[MissedRequirement]]:
-    """Requirements not met and inconclusive gates, by uid of the run."""
+def missed_by_run(connection: Connection, uids: Collection[str]) -> dict[str, list[MissedRequirement]]:
+    """Requirements these runs did not meet and their inconclusive gates, by uid of the run."""
     missed = (
         select(RUNS.c.uid, *(REQUIREMENTS.c[name] for name in MISSED_COLUMNS))
         .join(RUNS, RUNS.c.id == REQUIREMENTS.c.run)
-        .where(REQUIREMENTS.c.met.is_not(True))
+        .where(RUNS.c.uid.in_(uids), REQUIREMENTS.c.met.is_not(True))
         .order_by(REQUIREMENTS.c.run, REQUIREMENTS.c.position)
     )
     found: dict[str, list[MissedRequirement]] = defaultdict(list)
@@ -53,10 +74,11 @@ def missed_by_run(connection: Connection) -> dict[str, list[MissedRequirement]]:
     return found
 
 
-def links_by_run(connection: Connection) -> dict[str, Mapping[str, Any]]:
-    """Links to pages about each run, by uid of the run and by name of the link."""
+def links_by_run(connection: Connection, uids: Collection[str]) -> dict[str, Mapping[str, Any]]:
+    """Links to pages about each of these runs, by uid of the run and by name of the link."""
     columns = [RUNS.c[name] for name in (*_LINKS.values(), "sink_urls")]
-    statement = select(RUNS.c.uid, *columns).where(or_(*(column.is_not(None) for column in columns)))
+    statement = select(RUNS.c.uid, *columns)
+    statement = statement.where(RUNS.c.uid.in_(uids), or_(*(column.is_not(None) for column in columns)))
     found: dict[str, Mapping[str, Any]] = {}
     for row in connection.execute(statement):
         sinks = row.sink_urls

@@ -10,11 +10,21 @@ import numpy as np
 from sqlalchemy import ColumnElement, Connection, and_, not_, or_, select
 
 from curator_bench.errors import BenchError
-from curator_bench.store.all_series import Floats, Group, Integers, by_series, history_and
+from curator_bench.store.all_series import (
+    Floats,
+    Group,
+    Integers,
+    as_stored,
+    by_series,
+    history_and,
+    of_groups,
+    seconds,
+)
 from curator_bench.store.gate_history import MEASURED
 from curator_bench.store.queries import HAS_HISTORY, nearest
+from curator_bench.store.run_order import commit_places, in_order, sessions_of_branch
 from curator_bench.store.series import SERIES
-from curator_bench.store.tables import RUNS, SESSIONS
+from curator_bench.store.tables import IS_HISTORY, RUNS, SESSIONS
 
 _SHORTEST = 6
 """Shortest prefix of a uid or a commit that is accepted."""
@@ -53,7 +63,7 @@ def sessions_meant(connection: Connection, named: str) -> list[int]:
     of_commit = _is_or_begins(SESSIONS.c.commit, named)
     meant = (
         SESSIONS.c.name == named,
-        and_(SESSIONS.c.branch == named, HAS_HISTORY),
+        and_(SESSIONS.c.id.in_(sessions_of_branch(connection, named)), HAS_HISTORY),
         or_(_is_or_begins(SESSIONS.c.uid, named), and_(of_commit, HAS_HISTORY)),
     )
     for condition in meant:
@@ -86,16 +96,36 @@ def measured(connection: Connection, metric: str | None = None, also: Collection
 
     Raises BenchError if no run measured the metric.
     """
+    return _measured(connection, metric, history_and(also))
+
+
+def measured_around(connection: Connection, sessions: Collection[int]) -> Measured:
+    """Read what these sessions measured, and the whole history of entries on machines that they have in common."""
+    columns = (RUNS.c.session, RUNS.c.name, RUNS.c.path, RUNS.c.machine_id)
+    of: dict[Group, set[int]] = defaultdict(set)
+    for session, *group in connection.execute(select(*columns).where(RUNS.c.session.in_(sessions)).distinct()):
+        of[(group[0], group[1], group[2])].add(session)
+    shared = [group for group, found in of.items() if len(found) > 1]
+    where = or_(RUNS.c.session.in_(sessions), of_groups(shared)) if shared else RUNS.c.session.in_(sessions)
+    return _measured(connection, None, and_(IS_HISTORY, where), is_part=True)
+
+
+def _measured(
+    connection: Connection, metric: str | None, where: ColumnElement[bool], *, is_part: bool = False
+) -> Measured:
     names = ("id", "session", "name", "path", "machine_id")
-    columns = [*(RUNS.c[name] for name in names), SERIES]
-    statement = select(*columns).where(RUNS.c.verdict.in_(MEASURED), history_and(also))
-    runs = connection.execute(statement.order_by(RUNS.c.start, RUNS.c.id)).fetchall()
+    columns = [*(RUNS.c[name] for name in names), as_stored(RUNS.c.start).label("start"), SERIES]
+    statement = select(*columns).where(RUNS.c.verdict.in_(MEASURED), where)
+    found_runs = connection.execute(statement.order_by(RUNS.c.start, RUNS.c.id)).fetchall()
+    begun = seconds([row.start for row in found_runs]).tolist()
+    timed = in_order(found_runs, begun, commit_places(connection), lambda row: (row.name, row.path, row.machine_id))
+    runs = [row for _, row in timed]
     keys: dict[tuple[str, str, Kind], int] = {}
     of_runs = [(row.name, row.path, Kind(row.machine_id, row.series_hash)) for row in runs]
     numbers = [(row.id, row.session, keys.setdefault(key, len(keys))) for row, key in zip(runs, of_runs, strict=True)]
     ids, sessions, groups = np.array(numbers, dtype=np.int64).reshape(-1, 3).T
     kinds, found = list(keys), defaultdict[Measure, dict[Kind, Values]](dict)
-    for group, name, at, values in by_series(ids, groups, connection, metric):
+    for group, name, at, values in by_series(ids, groups, connection, metric, is_part=is_part):
         entry, path, kind = kinds[group]
         found[Measure(entry, path, name)][kind] = Values(sessions[at], values)
     return found

@@ -28,7 +28,7 @@ from curator_bench.store.tables import (
     SUBJECTS,
 )
 
-BLOCK = 64
+BLOCK = 32
 """Number of runs that share a mark. Blocks of an entry are in the order of its runs, so a new run changes the last."""
 _OF_A_RUN = (
     *("id", "session", "name", "path", "machine_id", "verdict", "originalname", "uid", "definition_hash", "attempt"),

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
 from curator_bench.verdict.cases import MIN_EFFECT, Case, Rules, case_of
 from curator_bench.verdict.distributions import Floats, t_score, t_value, variance_of_mean
-from curator_bench.verdict.ends import End, effects_of, standing
+from curator_bench.verdict.ends import FEWEST_BEFORE, End, effects_of, standing
 from curator_bench.verdict.judgement import Drift, Mark
 from curator_bench.verdict.levels import Cut, without_outliers
 from curator_bench.verdict.newest import TAIL
@@ -48,16 +49,36 @@ class _Flat:
         return min(_SPAN, len(self.places) // 3)
 
 
-def drifts(asked: Sequence[tuple[History, Sequence[Mark]]], *, least: float = MIN_EFFECT) -> list[Drift | None]:
+Standing: TypeAlias = tuple[list[Cut], End]
+"""The cuts between the levels of a history, and what its newest run says."""
+
+
+def standings(histories: Sequence[History]) -> list[Standing | None]:
+    """Return the standing of each history, None where it is too short. `courses` and `drifts` both need it."""
+    cases = [case_of(np.asarray(one.values, dtype=np.float64), one.rules) for one in histories]
+    rows = [at for at, case in enumerate(cases) if len(case.places) > FEWEST_BEFORE and case.rules.better is not None]
+    found: list[Standing | None] = [None] * len(histories)
+    for at, one in zip(rows, standing([cases[at] for at in rows], [1] * len(rows)), strict=True):
+        found[at] = one
+    return found
+
+
+def drifts(
+    asked: Sequence[tuple[History, Sequence[Mark]]],
+    *,
+    least: float = MIN_EFFECT,
+    known: Sequence[Standing | None] | None = None,
+) -> list[Drift | None]:
     """Says of each history whether its level now is worse than at a mark, or than its best, without a step between.
 
     `before` of a drift is the level at the mark with the steps since then, so that `change` is what has crept up. None
-    where that is not certain, or less than `least`.
+    where that is not certain, or less than `least`. `known` are the standings of the histories.
     """
+    known = standings([history for history, _ in asked]) if known is None else known
     found: list[Drift | None] = [None] * len(asked)
     cases = [case_of(np.asarray(one.values, dtype=np.float64), one.rules) for one, _ in asked]
-    rows = [at for at, case in enumerate(cases) if len(case.places) >= _FEWEST and case.rules.better is not None]
-    levels = dict(zip(rows, standing([cases[at] for at in rows], [1] * len(rows)), strict=True))
+    levels = {at: one for at, one in enumerate(known) if one is not None and len(cases[at].places) >= _FEWEST}
+    rows = list(levels)
     for batch in in_batches([len(cases[at].places) for at in rows]):
         chosen = [rows[at] for at in batch]
         for at, flat in zip(chosen, _flat([cases[at] for at in chosen], [levels[at] for at in chosen]), strict=True):

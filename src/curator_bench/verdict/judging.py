@@ -15,6 +15,7 @@ from curator_bench.verdict.cases import MIN_EFFECT, Case, Question, Rules, case_
 from curator_bench.verdict.direction import Better
 from curator_bench.verdict.distributions import Floats, t_value
 from curator_bench.verdict.drifting import History as History
+from curator_bench.verdict.drifting import Standing, standings
 from curator_bench.verdict.drifting import drifts as drifts
 from curator_bench.verdict.ends import EARLIER, FEWEST_BEFORE, End, effects_of, ends_of, standing
 from curator_bench.verdict.false_discovery import adjusted, discoveries
@@ -208,21 +209,29 @@ def largest_believed(p_values: Sequence[float], tests: int, *, rate: float = STE
     return max((one for one, own in zip(p_values, rates, strict=True) if own <= rate), default=-1.0)
 
 
-def courses(histories: Sequence[History], *, rate: float = STEP_RATE, beside: Beside = NOTHING_BESIDE) -> list[Course]:
-    """Levels and steps of each history; of all steps, also of those beside, only this share is noise."""
+def courses(
+    histories: Sequence[History],
+    *,
+    rate: float = STEP_RATE,
+    beside: Beside = NOTHING_BESIDE,
+    known: Sequence[Standing | None] | None = None,
+) -> list[Course]:
+    """Levels and steps of each history; of all steps, also of those beside, only this share is noise.
+
+    `known` are the standings of the histories.
+    """
     cases = [case_of(np.asarray(one.values, dtype=np.float64), one.rules) for one in histories]
-    judged = [at for at, case in enumerate(cases) if len(case.places) > FEWEST_BEFORE and case.rules.better is not None]
-    ends = standing([cases[at] for at in judged], [1] * len(judged))
+    ends = standings(histories) if known is None else known
+    judged = {at: one for at, one in enumerate(ends) if one is not None}
     steps: list[list[Step]] = [[] for _ in histories]
     newest: list[Judgement] = [_why_no_course(one) for one in histories]
-    for at, (cuts, end) in zip(judged, ends, strict=True):
+    for at, (cuts, end) in judged.items():
         newest[at] = _judged(cases[at], end, len(cases[at].places) - 1, is_gate=False)
         steps[at] = _steps(cases[at], cuts, end)
     found = [*(step.p_value for own in steps for step in own), *beside.p_values]
     largest = largest_believed(found, len(judged) + beside.tests, rate=rate)
-    tested = set(judged)
     return [
-        _course(history, case, own, last, largest=largest, is_tested=at in tested)
+        _course(history, case, own, last, largest=largest, is_tested=at in judged)
         for at, (history, case, own, last) in enumerate(zip(histories, cases, steps, newest, strict=True))
     ]
 

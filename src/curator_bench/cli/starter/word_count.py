@@ -1,4 +1,4 @@
-"""Count words with Ray. A benchmark script is an ordinary program that takes options and writes three files.
+"""Count words in several processes. A benchmark is an ordinary program that takes options and writes three files.
 
 By hand: `curator-bench command matrix.yaml 'word_count[2]'` prints its command line.
 """
@@ -9,9 +9,8 @@ import pickle
 import random
 import time
 from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-
-import ray
 
 WORDS_PER_DOCUMENT = 200
 
@@ -27,9 +26,16 @@ def count_words(texts: list[str]) -> Counter[str]:
     return Counter(word for text in texts for word in text.split())
 
 
-def count_with_ray(texts: list[str], tasks: int) -> Counter[str]:
+def count_in_processes(parts: list[list[str]]) -> Counter[str]:
+    with ProcessPoolExecutor(len(parts)) as processes:
+        return sum(processes.map(count_words, parts), Counter())
+
+
+def count_with_ray(parts: list[list[str]]) -> Counter[str]:
+    import ray
+
+    ray.init(log_to_driver=False)  # connects to the cluster that was started for this run
     count = ray.remote(count_words)
-    parts = [texts[start::tasks] for start in range(tasks)]
     return sum(ray.get([count.remote(part) for part in parts]), Counter())
 
 
@@ -37,13 +43,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--documents", type=int, required=True)
     parser.add_argument("--tasks", type=int, required=True)
+    parser.add_argument("--with-ray", action="store_true")
     parser.add_argument("--benchmark-results-path", type=Path, required=True)  # every script gets this one
     options = parser.parse_args()
 
-    ray.init(log_to_driver=False)  # connects to the cluster that was started for this run
     texts = documents(options.documents)
+    parts = [texts[first :: options.tasks] for first in range(options.tasks)]
     start = time.perf_counter()
-    counted = count_with_ray(texts, options.tasks)
+    counted = count_with_ray(parts) if options.with_ray else count_in_processes(parts)
     seconds = time.perf_counter() - start
 
     params = {"documents": options.documents, "tasks": options.tasks}

@@ -1,41 +1,40 @@
-"""Builds a dashboard of pages, their data and their programs. When complete, it replaces the previous one."""
+"""Builds a dashboard of pages, their data and their programs, or brings one up to date."""
 
 from __future__ import annotations
 
-import os
-import shutil
+import hashlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 
 from curator_bench.errors import BenchError
 from curator_bench.package import VERSION
-from curator_bench.report.site.data_files import DataFiles, EntryView, index_of, number_of
+from curator_bench.report.site import data_files, memory
+from curator_bench.report.site.entries import EntryWriter
+from curator_bench.report.site.folder import SiteFolder, refuse_others
+from curator_bench.report.site.heat_map import heat_map
 from curator_bench.report.site.links import Logs
+from curator_bench.report.site.memory import EntryMemory, GroupMemory, Memory, PairMemory
 from curator_bench.report.site.model import (
     FINE,
-    MEASURED,
-    ComparedFacts,
+    EntryState,
+    FindingFacts,
+    Group,
+    GroupFacts,
     History,
-    RunFacts,
-    SeriesFacts,
+    HistoryState,
+    PointFacts,
     SessionFacts,
-    SiteEntry,
-    StepFacts,
-    by_entry,
-    numbers_of,
 )
 from curator_bench.report.site.pages import Pages
 
-MARKER = ".curator-bench-site"
-"""The file that marks a dashboard. A folder without it is not replaced."""
-_ASSETS = Path(__file__).with_name("assets")
-_RUNS_SHOWN = 50
-_SESSIONS_ON_OVERVIEW = 30
+_HERE = Path(__file__).parent
+_ASSETS = _HERE / "assets"
 _ROWS_ON_OVERVIEW = 50
+_FINDINGS_DETAILED = 6
+"""The number of findings that the overview describes with their commits and a chart."""
 _SESSIONS_COMPARED = 20
 """The number of newest sessions that are compared with the one before them."""
 _MOST_COMPARED = 10_000
@@ -53,257 +52,250 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """The state of an entry, for lists of entries."""
-
-    entry: SiteEntry
-    runs: int
-    latest: RunFacts
-    latest_session: str | None
-    log: str | None
-    durations: Sequence[float]
-    broken_since: RunFacts | None
-    """The first run since the last fine one; None if the latest run is fine."""
-    broken_runs: int
-    steps: Sequence[StepFacts]
-
-
-@dataclass(frozen=True, slots=True)
-class MetricRow:
-    """One metric in the table on an entry's page."""
-
-    name: str
-    better: str | None
-    latest: float | None
-    values: Sequence[float]
-    steps: Sequence[StepFacts]
-    judged: SeriesFacts | None
-    """The judgement of the newest runs on the newest run's machine; None if not judged."""
-
-
-@dataclass(frozen=True, slots=True)
 class Built:
     """The counts of a dashboard that was built."""
 
     entries: int
     runs: int
     sessions: int
+    written: int
+    """The number of files that differed and were written."""
 
 
-def _first_reason(error: OSError) -> str:
-    """Return the reason of the first file that could not be copied: copytree tries all, and lists each failure."""
-    listed = error.args[0] if isinstance(error, shutil.Error) else None
-    return str(listed[0][2] if listed else error.strerror or error)
+def write_site(out: Path, history: History, settings: Settings) -> Built:
+    """Build a dashboard in `out`, or bring the one there up to date.
 
-
-def write_site(out: Path, history: History, settings: Settings, now: datetime | None = None) -> Built:
-    """Build a dashboard in `out`. Raises BenchError if `out` holds something else or cannot be written."""
-    _refuse_to_replace(out)
-    building = out.with_name(f".{out.name}.unfinished-{os.getpid()}")
+    Raises BenchError if `out` holds something else or cannot be written.
+    """
+    refuse_others(out)
     try:
-        shutil.copytree(_ASSETS, building / "assets")
-        built = _Builder(building, out, history, settings, now or datetime.now(UTC)).build()
-        (building / MARKER).touch()
-        _put_in_place(building, out)
+        with SiteFolder(out) as site:
+            return _Builder(site, history, settings).build()
     except OSError as error:
-        raise BenchError(f"{out} cannot be written: {_first_reason(error)}") from error
-    finally:
-        shutil.rmtree(building, ignore_errors=True)
-    return built
+        raise BenchError(f"{out} cannot be written: {error.strerror or error}") from error
 
 
-def _refuse_to_replace(out: Path) -> None:
-    if out.is_dir() and any(out.iterdir()) and not (out / MARKER).exists():
-        raise BenchError(f"{out} contains something other than a dashboard; name an empty or a new folder")
-    if out.exists() and not out.is_dir():
-        raise BenchError(f"{out} is a file; name a folder")
+def _digest(texts: Sequence[str]) -> str:
+    return hashlib.blake2b("\0".join(texts).encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
 
-def _put_in_place(building: Path, out: Path) -> None:
-    """Replace the old dashboard, which is missing only for an instant."""
-    old = building.with_name(f"{building.name}-old")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    if out.exists():
-        out.rename(old)
-    building.rename(out)
-    shutil.rmtree(old, ignore_errors=True)
+def _own_files() -> str:
+    """Return a text that changes with the program that builds the pages."""
+    files = sorted(path for path in _HERE.rglob("*") if path.is_file() and path.suffix != ".pyc")
+    return hashlib.blake2b(b"\0".join(path.read_bytes() for path in files), digest_size=6).hexdigest()
 
 
 class _Builder:
-    def __init__(self, building: Path, out: Path, history: History, settings: Settings, now: datetime) -> None:
-        self._history = history
+    def __init__(self, site: SiteFolder, history: History, settings: Settings) -> None:
+        self._site, self._history = site, history
         self._sessions = list(history.sessions())
-        self._by_uid = {session.uid: session for session in self._sessions}
-        self._slugs = {session.uid: session.slug for session in self._sessions}
-        self._steps = by_entry(history.steps())
-        self._drifts = by_entry(history.drifts())
-        self._series = by_entry(history.series())
-        self._logs = Logs(out.absolute(), building, settings.log_url, settings.copy_logs)
-        self._data = DataFiles(building)
-        facts = {"title": settings.title, "built": now, "version": VERSION, "build": f"{now:%Y%m%d%H%M%S}"}
-        self._pages = Pages(building, settings.commit_url, facts)
-        self._ran: dict[str, list[tuple[SiteEntry, RunFacts, str | None]]] = {}
-        self._standings: list[Standing] = []
+        self._state: HistoryState = history.state()
+        own = _own_files()
+        digest = _digest([VERSION, own, repr(settings), self._state.rules])
+        self._old = memory.remembered(site.memory, digest)
+        self._entries: dict[str, EntryMemory] = {}
+        self._slugs = {session.slug for session in self._sessions}
+        logs = Logs(site, settings.log_url, settings.copy_logs)
+        facts = {"title": settings.title, "version": VERSION, "build": own}
+        self._pages = Pages(site, settings.commit_url, facts)
+        self._writer = EntryWriter(site, self._pages, history, logs, self._sessions)
+        self._logs = logs
 
     def build(self) -> Built:
-        index = [self._write_entry(entry) for entry in self._history.entries()]
-        compared = self._compared()
-        for session in self._sessions:
-            self._data.write_session(session, compared.get(session.uid, {}))
-        self._data.write_index(index, self._sessions)
-        self._write_sessions()
+        for file in sorted(_ASSETS.iterdir()):
+            self._site.write(f"assets/{file.name}", file.read_bytes())
+        judged = self._judged()
+        for entry in self._state.entries:
+            self._write_entry(entry, judged)
+        self._findings = self._described()
+        pairs = self._write_compared()
+        sessions = self._write_sessions()
+        self._write_lists(pairs)
         self._write_overview()
-        self._pages.write("entries.html", "entries", standings=self._standings)
-        self._pages.write("compare.html", "compare")
-        runs = sum(standing.runs for standing in self._standings)
-        return Built(len(self._standings), runs, len(self._sessions))
+        remembered = Memory(self._old.settings, self._entries, sessions, pairs)
+        self._site.finish(memory.as_document(remembered))
+        runs = sum(entry.runs for entry in self._state.entries)
+        return Built(len(self._entries), runs, len(self._sessions), self._site.written)
 
-    def _write_entry(self, entry: SiteEntry) -> dict[str, object]:
-        view = self._view(entry)
-        logs = [self._log(run) for run in view.runs]
-        for run, log in zip(view.runs, logs, strict=True):
-            if run.session_uid in self._by_uid:
-                self._ran.setdefault(run.session_uid, []).append((entry, replace(run, metrics={}), log))
-        self._data.write_entry(view, self._by_uid, logs)
-        standing = self._standing(view, logs[-1])
-        self._standings.append(standing)
-        shown = list(zip(view.runs, logs, strict=True))[-_RUNS_SHOWN:][::-1]
-        self._pages.write(
-            f"entries/{entry.slug}.html",
-            "entry",
-            standing=standing,
-            metrics=_metric_rows(view),
-            shown=shown,
-            slugs=self._slugs,
-            steps=view.steps[::-1],
-            drifts=self._drifts.get(entry, ()),
-        )
-        return index_of(view)
+    def _judged(self) -> Mapping[Group, GroupFacts]:
+        """Judge the groups that changed, and those of which other steps are believed now."""
+        changed: set[Group] = set()
+        kept: dict[Group, GroupMemory] = {}
+        for entry in self._state.entries:
+            known = self._old.entries.get(entry.entry.slug)
+            groups = {group.machine: group for group in known.groups} if known else {}
+            for machine, mark in entry.machines.items():
+                group = groups.get(machine)
+                if group is None or group.mark != mark or not self._site.keep([group.file]):
+                    changed.add((entry.entry, machine))
+                else:
+                    kept[entry.entry, machine] = group
+        found, largest = self._history.judged(changed, memory.beside(list(kept.values())))
+        doubtful = {group for group, known in kept.items() if not known.holds(largest)}
+        if not doubtful:
+            return found
+        again = {*changed, *doubtful}
+        others = [known for group, known in kept.items() if group not in again]
+        return self._history.judged(again, memory.beside(others))[0]
 
-    def _view(self, entry: SiteEntry) -> EntryView:
-        runs = self._history.runs(entry)
-        names = list(numbers_of(runs))
-        directions = self._history.directions(entry, names)
-        shown = [name for name in names if name not in directions.beside]
-        steps = self._steps.get(entry, [])
-        stepped = {step.metric for step in steps}
-        first = {name: place for place, name in enumerate(directions.first)}
+    def _write_entry(self, entry: EntryState, judged: Mapping[Group, GroupFacts]) -> None:
+        known = self._old.entries.get(entry.entry.slug)
+        own = {group[1]: facts for group, facts in judged.items() if group[0] == entry.entry}
+        is_same = known is not None and known.mark == entry.mark and not own
+        if known and is_same and self._slugs.issuperset(known.linked) and self._site.keep(known.all_files):
+            self._entries[entry.entry.slug] = known
+        else:
+            self._entries[entry.entry.slug] = self._writer.write(entry, known, own)
 
-        def order(name: str) -> tuple[int, bool, bool, str]:
-            return first.get(name, len(first)), name not in stepped, name not in directions.better, name
+    def _write_sessions(self) -> dict[str, str]:
+        """Write the sessions that changed, or whose neighbours did. Return the mark of each by uid."""
+        marks = {}
+        for earlier, session, later in zip(
+            [None, *self._sessions], self._sessions, [*self._sessions[1:], None], strict=False
+        ):
+            around = [one.slug if one else "" for one in (earlier, later)]
+            marks[session.uid] = mark = _digest([self._state.sessions[session.uid], *around])
+            names = f"sessions/{session.slug}.html", f"data/sessions/{session.slug}.js"
+            if self._old.sessions.get(session.uid) != mark or not self._site.keep(names):
+                self._write_session(session, earlier, later)
+        return marks
 
-        return EntryView(entry, runs, sorted(shown, key=order), directions, steps, self._series.get(entry, []))
+    def _write_session(self, session: SessionFacts, earlier: SessionFacts | None, later: SessionFacts | None) -> None:
+        ran, key = self._history.ran(session), f"sessions/{session.slug}"
+        self._site.write(f"data/{key}.js", data_files.handed_over(key, data_files.session(session, ran)))
+        rows = [(entry, run, self._logs.address(run.log_path, session.results, run.uid)) for entry, run in ran]
+        rows.sort(key=lambda one: (one[1].verdict in FINE, one[0]))
+        self._pages.write(f"{key}.html", "session", session=session, ran=rows, earlier=earlier, later=later)
 
-    def _log(self, run: RunFacts) -> str | None:
-        session = self._by_uid.get(run.session_uid)
-        return self._logs.address(run.log_path, session.results if session else "", run.uid)
-
-    def _standing(self, view: EntryView, log: str | None) -> Standing:
-        latest, broken = view.runs[-1], _broken(view.runs)
-        durations = [run.duration for run in view.runs if run.duration is not None and run.verdict in MEASURED]
-        session = self._by_uid.get(latest.session_uid)
-        return Standing(
-            entry=view.entry,
-            runs=len(view.runs),
-            latest=latest,
-            latest_session=session.slug if session else None,
-            log=log,
-            durations=durations,
-            broken_since=broken[0] if broken else None,
-            broken_runs=len(broken),
-            steps=view.steps,
-        )
-
-    def _write_sessions(self) -> None:
-        newest_first = self._sessions[::-1]
-        self._pages.write("sessions.html", "sessions", sessions=newest_first)
-        for place, session in enumerate(self._sessions):
-            earlier = self._sessions[place - 1] if place else None
-            later = self._sessions[place + 1] if place + 1 < len(self._sessions) else None
-            ran = sorted(self._ran.get(session.uid, ()), key=lambda one: (one[1].verdict in FINE, one[0]))
-            self._pages.write(
-                f"sessions/{session.slug}.html", "session", session=session, ran=ran, earlier=earlier, later=later
-            )
-
-    def _compared(self) -> dict[str, dict[str, Sequence[ComparedFacts]]]:
-        """Return judgements of a session against another, by the session's uid and the other one's page.
-
-        A large history takes long to judge, so only the first pairs are compared.
-        """
-        found: dict[str, dict[str, Sequence[ComparedFacts]]] = {}
-        judged = 0
+    def _write_compared(self) -> dict[str, PairMemory]:
+        """Write the judgements of pairs of sessions. A large history takes long to judge, so the first pairs only."""
+        marks = dict(self._marks_until())
+        wanted: dict[str, tuple[SessionFacts, SessionFacts]] = {}
         for a, b in self._pairs():
-            if judged < _MOST_COMPARED and a.slug not in found.get(b.uid, {}):
-                rows = self._history.compared(a, b)
-                found.setdefault(b.uid, {})[a.slug] = rows
-                judged += len(rows)
+            wanted.setdefault(f"data/compared/{a.slug}/{b.slug}.js", (a, b))
+        known = {
+            file: self._old.pairs[file]
+            for file, pair in wanted.items()
+            if file in self._old.pairs and self._old.pairs[file].mark == _mark_of(pair, marks)
+        }
+        is_one_of_many = len(wanted) > _FEW and not self._old.pairs
+        found: dict[str, PairMemory] = {}
+        judgements = 0
+        for file, (a, b) in wanted.items():
+            if judgements >= _MOST_COMPARED:
+                break
+            pair = known.get(file)
+            if pair is None or not self._site.keep([file]):
+                rows = self._history.compared(a, b, is_one_of_many=is_one_of_many)
+                self._site.write(file, data_files.handed_over(f"compared/{a.slug}/{b.slug}", data_files.compared(rows)))
+                pair = PairMemory(_mark_of((a, b), marks), f"{a.slug}/{b.slug}", len(rows))
+            found[file] = pair
+            judgements += pair.judgements
         return found
+
+    def _marks_until(self) -> Iterator[tuple[str, str]]:
+        """Yield for each session a mark of it and of all before it."""
+        mark = ""
+        for earlier in self._state.earlier:
+            mark = _digest([mark, earlier])
+        for session in self._sessions:
+            mark = _digest([mark, self._state.sessions[session.uid]])
+            yield session.uid, mark
 
     def _pairs(self) -> Iterator[tuple[SessionFacts, SessionFacts]]:
         """Return the pairs that pages link to: sessions around a step on the overview, and each with the one before."""
         by_slug = {session.slug: session for session in self._sessions}
         newest = list(pairwise(self._sessions[-_SESSIONS_COMPARED - 1 :]))[::-1]
         yield from newest[:1]
-        for step in [*self._open_steps()[:_ROWS_ON_OVERVIEW], *self._improvements()[:_ROWS_ON_OVERVIEW]]:
-            a, b = (by_slug.get(point.session_slug or "") for point in (step.before, step.first))
+        for finding in [*self._open()[:_ROWS_ON_OVERVIEW], *self._improvements()[:_ROWS_ON_OVERVIEW]]:
+            worst = finding.steps[0]
+            a, b = (by_slug.get(point.session_slug or "") for point in (worst.before, worst.first))
             if a is not None and b is not None and a is not b:
                 yield a, b
         yield from newest[1:]
 
-    def _newest_steps(self) -> list[StepFacts]:
-        steps = [step for found in self._steps.values() for step in found]
-        return sorted(steps, key=lambda step: step.first.start, reverse=True)
+    def _open(self) -> list[FindingFacts]:
+        return [one for one in self._findings if one.state == "open"]
 
-    def _open_steps(self) -> list[StepFacts]:
-        return [step for step in self._newest_steps() if step.state == "open"]
+    def _improvements(self) -> list[FindingFacts]:
+        return [one for one in self._findings if one.kind == "improvement"]
 
-    def _improvements(self) -> list[StepFacts]:
-        return [step for step in self._newest_steps() if step.kind == "improvement"]
+    def _groups(self) -> list[GroupMemory]:
+        return [group for entry in self._entries.values() for group in entry.groups]
+
+    def _described(self) -> list[FindingFacts]:
+        """Return the findings, the open ones first, as the pages of this build name them."""
+        latest = next((one.slug for one in reversed(self._sessions) if one.runs), None)
+        recorded = [step for group in self._groups() for step in group.recorded]
+        return [
+            replace(
+                one,
+                before=self._with_page(one.before),
+                first=self._with_page(one.first),
+                steps=tuple(
+                    replace(step, before=self._with_page(step.before), first=self._with_page(step.first))
+                    for step in one.steps
+                ),
+                is_new=latest is not None and any(step.first.session_slug == latest for step in one.steps),
+            )
+            for one in self._history.findings(recorded, _FINDINGS_DETAILED)
+        ]
+
+    def _with_page(self, point: PointFacts) -> PointFacts:
+        return point if point.session_slug in self._slugs else replace(point, session_slug=None)
+
+    def _write_lists(self, pairs: Mapping[str, PairMemory]) -> None:
+        entries = [
+            {
+                "slug": one.standing.entry.slug,
+                "name": one.standing.entry.name,
+                "path": one.standing.entry.path,
+                "original": one.original,
+                "metrics": one.metrics,
+            }
+            for one in self._entries.values()
+        ]
+        judged = [pair.name for pair in pairs.values()]
+        index = data_files.index(entries, self._sessions, judged)
+        self._site.write("data/index.js", data_files.handed_over("index", index))
+        commits = data_files.commits(self._history.commits())
+        self._site.write("data/commits.js", data_files.handed_over("commits", commits))
+        self._pages.write("sessions.html", "sessions", sessions=self._sessions[::-1])
+        open_steps = Counter(step.entry for one in self._open() for step in one.steps if step.state == "open")
+        standings = [one.standing for one in self._entries.values()]
+        self._pages.write("entries.html", "entries", standings=standings, open_steps=open_steps)
+        self._pages.write("compare.html", "compare")
 
     def _write_overview(self) -> None:
-        open_steps = self._open_steps()
-        broken = [standing for standing in self._standings if standing.broken_since]
-        series = [one for found in self._series.values() for one in found]
-        inconclusive = [one for one in series if one.says == "inconclusive"]
-        blind = sorted((one for one in series if one.is_blind), key=lambda one: (not one.is_gated, -(one.visible or 0)))
-        drifts = [one for found in self._drifts.values() for one in found]
+        standings = [one.standing for one in self._entries.values()]
+        broken = [standing for standing in standings if standing.broken_since]
+        notable = [one for group in self._groups() for one in group.notable]
+        blind = sorted(
+            (one for one in notable if one.is_blind), key=lambda one: (not one.is_gated, -(one.visible or 0))
+        )
+        drifts = [one for group in self._groups() for one in group.drifts]
         self._pages.write(
             "index.html",
             "overview",
             latest=next((one for one in reversed(self._sessions) if one.runs), None),
-            recent=self._sessions[-_SESSIONS_ON_OVERVIEW:],
             most=_ROWS_ON_OVERVIEW,
-            regressions=open_steps,
+            detailed=_FINDINGS_DETAILED,
+            findings=self._open(),
             improvements=self._improvements(),
+            heat=heat_map(list(self._entries.values()), self._sessions),
             drifts=sorted(drifts, key=lambda one: -abs(one.change)),
-            inconclusive=inconclusive,
+            inconclusive=[one for one in notable if one.says == "inconclusive"],
             blind=blind,
+            left_out=[one for group in self._groups() for one in group.left_out],
             broken=sorted(broken, key=lambda one: one.latest.start, reverse=True),
-            standings=self._standings,
-            verdicts=Counter(standing.latest.verdict for standing in self._standings),
+            standings=standings,
         )
 
 
-def _broken(runs: Sequence[RunFacts]) -> list[RunFacts]:
-    """Return the runs after the last fine one."""
-    found: list[RunFacts] = []
-    for run in reversed(runs):
-        if run.verdict in FINE:
-            break
-        found.append(run)
-    return found[::-1]
+_FEW = 2
+"""So many pairs are judged one by one; for more, the whole history is read at once."""
 
 
-def _metric_rows(view: EntryView) -> list[MetricRow]:
-    """Return the rows of runs that are comparable with the newest run that measured anything."""
-    measured = [run for run in view.runs if run.verdict in MEASURED and run.metrics] or view.runs
-    newest = measured[-1]
-    alike = [run for run in measured if (run.machine, run.definition) == (newest.machine, newest.definition)]
-    rows = []
-    for name in view.metrics:
-        values = [number for run in alike if (number := number_of(run.metrics.get(name))) is not None]
-        latest = number_of(newest.metrics.get(name))
-        steps = [step for step in view.steps if step.metric == name]
-        judged = next((one for one in view.series if (one.metric, one.machine) == (name, newest.machine)), None)
-        rows.append(MetricRow(name, view.directions.better.get(name), latest, values, steps, judged))
-    return rows
+def _mark_of(pair: tuple[SessionFacts, SessionFacts], marks: Mapping[str, str]) -> str:
+    """Return a mark of all that the comparison of these sessions depends on: they, and all sessions before them."""
+    return _digest([marks[session.uid] for session in pair])

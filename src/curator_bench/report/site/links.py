@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
 from curator_bench.files import safe_files
+from curator_bench.report.site.folder import SiteFolder
 
 _UNSAFE = re.compile(r"[^a-z0-9]+")
 _LONGEST = 60
@@ -46,13 +46,11 @@ def commit_address(template: str | None, commit: str | None) -> str | None:
 class Logs:
     """Links to logs: below an address, as copies in the dashboard, or to the original files."""
 
-    site: Path
-    """The final folder of the dashboard."""
-    building: Path
-    """The folder it is being built in."""
+    site: SiteFolder
     prefix: str | None = None
     is_copying: bool = False
     _known: dict[str, bool] = field(default_factory=dict)
+    _copies: dict[str, str | None] = field(default_factory=dict)
 
     def address(self, path: str | None, results: str, run: str) -> str | None:
         """Return the address of a log from the top of the dashboard, or None without a log."""
@@ -63,8 +61,15 @@ class Logs:
         if not self._is_there(path):
             return None
         if self.is_copying:
-            return self._copied(path, run)
-        return quote(os.path.relpath(path, self.site))
+            name = f"logs/{slug(run, path)}.txt"
+            if name not in self._copies:
+                self._copies[name] = self._copied(path, name)
+            return self._copies[name]
+        return quote(os.path.relpath(path, self.site.path.absolute()))
+
+    def is_copy(self, address: str) -> bool:
+        """Return True if the log is a file of the dashboard."""
+        return address in self._copies
 
     def _below_prefix(self, path: str, results: str) -> str | None:
         below = os.path.relpath(path, results) if results and path.startswith(results) else path.lstrip("/")
@@ -75,15 +80,13 @@ class Logs:
             self._known[path] = os.path.isfile(path)
         return self._known[path]
 
-    def _copied(self, path: str, run: str) -> str | None:
+    def _copied(self, path: str, name: str) -> str | None:
         """Copy the end of the log as a text file, so that a browser never renders what a script printed."""
-        name = f"logs/{slug(run, path)}.txt"
-        target = self.building / name
         try:
-            target.parent.mkdir(exist_ok=True)
-            with safe_files.open_file(Path(path)) as source, target.open("wb") as copy:
+            with safe_files.open_file(Path(path)) as source:
                 source.seek(max(0, os.fstat(source.fileno()).st_size - _LOG_KEPT))
-                shutil.copyfileobj(source, copy)
+                content = source.read(_LOG_KEPT)
         except OSError:
             return None
+        self.site.write(name, content)
         return name

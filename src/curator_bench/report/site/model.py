@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol, TypeGuard, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeGuard, TypeVar
 
 from curator_bench.report.site.links import slug
 from curator_bench.values import Scalar, Subject
@@ -58,6 +58,8 @@ class SessionFacts:
     subjects: Sequence[Subject] = ()
     invocations: Sequence[InvocationFacts] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
+    packages: Mapping[str, str] = field(default_factory=dict)
+    """Versions of all packages its runs were measured with."""
 
     @property
     def slug(self) -> str:
@@ -79,14 +81,24 @@ class RunFacts:
     error: str | None
     log_path: str | None
     machine: str | None
+    series: str | None
+    """Runs of an entry with equal ones, on one machine, are one history."""
     definition: str | None
+    """Where it differs from that of the run before, the definition changed."""
     commit: str | None
     branch: str | None
-    missed: Sequence[str] = ()
-    inconclusive: Sequence[str] = ()
+    missed: tuple[str, ...] = ()
+    inconclusive: tuple[str, ...] = ()
     """Inconclusive gates, with what would decide them."""
     links: Mapping[str, str] = field(default_factory=dict)
+    subjects: str = ""
+    """The packages under test, with their versions."""
     metrics: Mapping[str, Scalar] = field(default_factory=dict)
+
+    @property
+    def session_slug(self) -> str:
+        """Return the name of its session's page, which a long history may lack."""
+        return slug(self.session, self.session_uid)
 
     @property
     def why(self) -> str:
@@ -100,6 +112,7 @@ class PointFacts:
 
     session: str
     session_slug: str | None
+    """The session's page; None if it has none."""
     commit: str | None
     start: datetime
 
@@ -123,7 +136,8 @@ class StepFacts:
     first: PointFacts
     is_new: bool
     """True if it began with the latest session."""
-    subjects: Sequence[tuple[str, str, str]] = ()
+    subjects: tuple[tuple[str, ...], ...] = ()
+    """Packages under test that changed with it: name, before and after."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +187,116 @@ class SeriesFacts:
     is_gated: bool
     is_blind: bool
     """True if a change of that limit would have been missed."""
-    levels: Sequence[LevelFacts] = ()
+    levels: tuple[LevelFacts, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CommitFacts:
+    """A commit as people know it."""
+
+    sha: str
+    author: str
+    subject: str
+
+
+@dataclass(frozen=True, slots=True)
+class CommitsFacts:
+    """The commits that a finding may come from, of the repository or of a package under test."""
+
+    package: str | None
+    """None for the repository."""
+    before: str
+    after: str
+    commits: tuple[CommitFacts, ...] = ()
+    """The newest, as far as a checkout has them."""
+    more: int = 0
+    """The number of commits that are not listed."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrendFacts:
+    """Values around a step and since; `began` is the place of the first one at the new level."""
+
+    values: tuple[float, ...]
+    began: int
+
+
+@dataclass(frozen=True, slots=True)
+class FindingFacts:
+    """One cause, and all it explains."""
+
+    name: str
+    kind: str
+    """`regression` or `improvement`."""
+    state: str | None
+    before: PointFacts
+    """The last run before it."""
+    first: PointFacts
+    """The first run after it."""
+    steps: tuple[StepFacts, ...]
+    """Those of required metrics first, then the largest."""
+    ranges: tuple[CommitsFacts, ...] = ()
+    changed: tuple[str, ...] = ()
+    """What else differs between the runs around it, one fact a line."""
+    trend: TrendFacts | None = None
+    is_new: bool = False
+    """True if it began with the latest session."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFacts:
+    """The judgement of an entry's runs on one machine."""
+
+    machine: str | None
+    series: tuple[SeriesFacts, ...] = ()
+    steps: tuple[StepFacts, ...] = ()
+    recorded: tuple[Any, ...] = ()
+    """The same steps as documents, of which `History.findings` makes findings."""
+    drifts: tuple[DriftFacts, ...] = ()
+    left_out: tuple[str, ...] = ()
+    """Runs of series that have ended, and why."""
+    believed: tuple[float, ...] = ()
+    """The p-values of the steps."""
+    doubted: tuple[float, ...] = ()
+    """The p-values of steps that are not believed."""
+    tests: int = 0
+    """The number of series in which steps were looked for."""
+    cells: Mapping[str, Any] = field(default_factory=dict)
+    """By uid of the session: the change that stands out most from the level of then, its metric, and whether it is
+    more than noise. Changes for the worse are above 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class EntryState:
+    """What identifies the state of an entry's runs. A mark is a text that changes with what it marks."""
+
+    entry: SiteEntry
+    original: str
+    """The name without the values of axes."""
+    mark: str
+    blocks: Sequence[tuple[str, int]]
+    """Mark and number of runs of each block of consecutive runs, oldest first."""
+    machines: Mapping[str | None, str]
+    newest_machine: str | None
+    broken: int
+    """The number of runs since the last one that was fine."""
+
+    @property
+    def runs(self) -> int:
+        return sum(runs for _, runs in self.blocks)
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryState:
+    """What identifies the state of a history."""
+
+    rules: str
+    """Text that changes with the rules of judging."""
+    entries: Sequence[EntryState]
+    sessions: Mapping[str, str]
+    """The mark of each session with a page, by uid."""
+    earlier: Sequence[str] = ()
+    """The marks of the sessions without a page, which are older."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,28 +326,49 @@ class Directions:
     """Metrics with requirements, in their order."""
 
 
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """The p-values of steps in groups that were judged before, and the number of series that were tested there."""
+
+    p_values: Sequence[float] = ()
+    tests: int = 0
+
+
+Group: TypeAlias = tuple[SiteEntry, str | None]
+"""An entry and a machine: its runs are compared with each other."""
+
+
 class History(Protocol):
-    """A source of recorded history. Each method is called once, or once per entry."""
+    """A source of recorded history."""
 
     def sessions(self) -> Sequence[SessionFacts]:
         """Return the sessions that get a page, oldest first."""
 
-    def entries(self) -> Sequence[SiteEntry]:
-        """Return all entries by name."""
+    def state(self) -> HistoryState:
+        """Return the marks of all entries, by name, and of all sessions."""
 
-    def runs(self, entry: SiteEntry) -> Sequence[RunFacts]:
-        """Return all runs of an entry, oldest first."""
+    def block(self, entry: SiteEntry, number: int) -> Sequence[RunFacts]:
+        """Return the runs of one block of an entry, oldest first."""
 
-    def steps(self) -> Sequence[StepFacts]:
-        """Return the steps of all entries, oldest first."""
+    def broken_since(self, entry: SiteEntry) -> RunFacts | None:
+        """Return the first run since the last one that was fine; None if the newest is."""
 
-    def drifts(self) -> Sequence[DriftFacts]:
-        """Return the drifts of all entries."""
+    def ran(self, session: SessionFacts) -> Sequence[tuple[SiteEntry, RunFacts]]:
+        """Return the runs of a session in the order they began."""
 
-    def series(self) -> Sequence[SeriesFacts]:
-        """Return every judged metric on every machine."""
+    def judged(self, groups: Collection[Group], beside: Beside) -> tuple[Mapping[Group, GroupFacts], float]:
+        """Judge these groups, and return the largest p-value that is believed. `beside` is the rest of the history."""
 
-    def compared(self, a: SessionFacts, b: SessionFacts) -> Sequence[ComparedFacts]:
+    def commits(self) -> Mapping[str, CommitFacts]:
+        """Return the commits of the sessions, as far as a checkout has them, by the name that runs have them under."""
+
+    def findings(self, recorded: Sequence[Any], detailed: int) -> Sequence[FindingFacts]:
+        """Return the findings of recorded steps: open regressions, then the others, each newest first.
+
+        The first ones are described in detail.
+        """
+
+    def compared(self, a: SessionFacts, b: SessionFacts, *, is_one_of_many: bool) -> Sequence[ComparedFacts]:
         """Return the judgement of session B against session A, metric by metric."""
 
     def directions(self, entry: SiteEntry, metrics: Sequence[str]) -> Directions:
@@ -249,7 +393,9 @@ def by_entry(found: Sequence[Facts]) -> dict[SiteEntry, list[Facts]]:
 
 def numbers_of(runs: Sequence[RunFacts]) -> Iterator[str]:
     """Yield the names of metrics that are a number in any run, sorted."""
-    names = {name for run in runs for name, value in run.metrics.items() if is_number(value)}
+    names: set[str] = set()
+    for run in runs:
+        names.update(name for name, value in run.metrics.items() if name not in names and is_number(value))
     yield from sorted(names)
 
 

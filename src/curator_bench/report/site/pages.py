@@ -9,6 +9,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from curator_bench.report.site import words
+from curator_bench.report.site.folder import SiteFolder
 from curator_bench.report.site.links import commit_address, web_address
 from curator_bench.report.site.model import FINE
 
@@ -18,7 +19,7 @@ _TEMPLATES = Path(__file__).with_name("templates")
 class Pages:
     """Writes pages into a dashboard. `facts` are available on every page."""
 
-    def __init__(self, site: Path, commit_url: str | None, facts: Mapping[str, Any]) -> None:
+    def __init__(self, site: SiteFolder, commit_url: str | None, facts: Mapping[str, Any]) -> None:
         self._site = site
         self._environment = Environment(
             loader=FileSystemLoader(_TEMPLATES),
@@ -41,6 +42,8 @@ class Pages:
                     "trend",
                     "share",
                     "sight",
+                    "off",
+                    "around",
                     "blindness",
                 )
             },
@@ -53,6 +56,4 @@ class Pages:
         """Render a template into the file `name` of the dashboard."""
         top = "../" * name.count("/")
         text = self._environment.get_template(f"{template}.html").render(top=top, page=name, **shown)
-        path = self._site / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text, encoding="utf-8", errors="replace")
+        self._site.write(name, text)

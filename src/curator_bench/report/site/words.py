@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from statistics import median
 
-from curator_bench.report.site.model import SeriesFacts
+from curator_bench.report.site.model import SeriesFacts, TrendFacts
 from curator_bench.values import Scalar
 from curator_bench.words import multiple, multiple_at_least, readable, readable_seconds
 
@@ -64,6 +66,43 @@ def blindness(one: SeriesFacts) -> str:
     """Return in a phrase which changes a judgement cannot see but should."""
     wanted = "the limit of its gate is" if one.is_gated else "what should be seen is"
     return f"{sight(one)}; {wanted} {share(one.limit)}"
+
+
+def off(fraction: float) -> str:
+    """Return a change as text that says its direction: `12 % worse`."""
+    digits = 0 if abs(fraction) >= 0.1 else 1
+    return f"{100 * abs(fraction):.{digits}f} % {'worse' if fraction > 0 else 'better'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line around a step, in a box of 260 by 64: its points, the place of the step, and the levels."""
+
+    points: str
+    left: float
+    at: float
+    right: float
+    before: float
+    after: float
+
+
+def around(trend: TrendFacts | None) -> Line | None:
+    """Return the line of the values around a step, and since; None if there are too few."""
+    if trend is None or not 0 < trend.began < len(trend.values):
+        return None
+    values = trend.values
+    levels = median(values[: trend.began]), median(values[trend.began :])
+    spread = sorted(values)[len(values) // 50 : len(values) - len(values) // 50]
+    low, high = min(*spread, *levels), max(*spread, *levels)
+    span = (high - low) or 1.0
+    step = 252 / (len(values) - 1)
+
+    def height(value: float) -> float:
+        return round(58 - 52 * (min(max(value, low), high) - low) / span, 1)
+
+    points = " ".join(f"{4 + place * step:.1f},{height(value)}" for place, value in enumerate(values))
+    at = round(4 + (trend.began - 0.5) * step, 1)
+    return Line(points, 4, at, 256, height(levels[0]), height(levels[1]))
 
 
 def trend(values: Sequence[float]) -> str:

@@ -52,24 +52,39 @@
     Object.keys(chosen).forEach(function (side) {
       bench.load("sessions/" + chosen[side].value, function (session) {
         sides[side] = session;
-        if (sides.a && sides.b && turn === shown) render(sides.a, sides.b);
+        if (sides.a && sides.b && turn === shown) judge(sides.a, sides.b, turn);
       }, missing);
     });
   }
 
-  function render(a, b) {
-    var rows = [], counts = { both: 0, apart: 0 }, judged = judgements(b.compared[a.slug]);
+  /** Renders with the judgements of the pair, or without them where the pair was not judged. */
+  function judge(a, b, turn) {
+    if (!index.compared.includes(a.slug + "/" + b.slug)) return render(a, b, null);
+    bench.load("compared/" + a.slug + "/" + b.slug, function (found) { if (turn === shown) render(a, b, found); });
+  }
+
+  function render(a, b, found) {
+    var rows = [], counts = { both: 0, apart: 0 }, judged = judgements(found);
     WORDS.forEach(function (word) { counts[word] = 0; });
     Object.keys(b.runs).forEach(function (slug) {
-      if (a.runs[slug]) compareEntry(byEntry[slug], a.runs[slug], b.runs[slug], judged, rows, counts);
+      if (a.runs[slug]) compareEntry(byEntry[slug], runOf(a, slug), runOf(b, slug), judged, rows, counts);
     });
     rows.sort(function (one, other) { return one.place - other.place || other.size - one.size; });
-    var parts = [counts.both + " metrics of both"];
-    if (judged) parts = parts.concat(WORDS.filter(function (word) { return counts[word]; }).map(function (word) { return counts[word] + " " + word; }));
-    if (counts.apart) parts.push(counts.apart + " entries are not comparable: another machine or another definition");
+    var parts = [counts.both + " metrics of both"], told = document.getElementById("words");
+    told.replaceChildren.apply(told, WORDS.filter(function (word) { return judged && counts[word]; }).map(function (word) {
+      return element("li", {}, element("span", { class: "word w-" + word.replace(" ", "-") }, counts[word] + " " + word));
+    }));
+    if (counts.apart) parts.push(counts.apart + " entries are not comparable: another machine or another series");
     said.textContent = parts.join(", ") + "." + (judged ? "" : " This pair is not judged here; run: curator-bench compare " + a.name + " " + b.name);
     document.getElementById("compared").replaceChildren(rows.length ? table(rows.slice(0, MOST_ROWS)) : element("p", { class: "card" }, "Nothing stands out."));
     document.getElementById("differences").replaceChildren(differences(a, b));
+  }
+
+  /** What a session measured of an entry: verdict, machine, series, and values by metric. */
+  function runOf(session, slug) {
+    var run = session.runs[slug], values = {};
+    run[3].forEach(function (number, place) { values[session.metrics[number]] = run[4][place]; });
+    return [run[0], run[1], run[2], values];
   }
 
   /** The judgements of a pair of sessions by entry, metric and machine; null where the pair was not judged. */
@@ -84,10 +99,10 @@
 
   function compareEntry(entry, a, b, judged, rows, counts) {
     if (a[0] !== b[0] && fits(entry, "verdict"))
-      rows.push({ entry: entry, metric: "verdict", before: a[0], after: b[0], says: "", place: -1, size: 0 });
+      rows.push({ entry: entry, metric: "verdict", machine: b[1], before: a[0], after: b[0], says: "", place: -1, size: 0 });
     if (a[1] !== b[1] || a[2] !== b[2]) { counts.apart += 1; return; }
-    entry.metrics.forEach(function (metric, place) {
-      var before = a[3][place], after = b[3][place];
+    entry.metrics.forEach(function (metric) {
+      var before = a[3][metric], after = b[3][metric];
       if (before == null || after == null) return;
       counts.both += 1;
       var found = judged && judged[[entry.slug, metric, b[1] || ""].join("\n")], says = found ? found.says : "";
@@ -96,7 +111,7 @@
       var change = found && found.change != null ? found.change : before === after ? 0 : (after - before) / Math.abs(before);
       var notable = judged ? NOTABLE.includes(says) : true;
       if ((which.value === "all" || notable) && fits(entry, metric))
-        rows.push({ entry: entry, metric: metric, before: words.value(before, metric), after: words.value(after, metric), change: change, found: found || {}, says: says,
+        rows.push({ entry: entry, metric: metric, machine: b[1], before: words.value(before, metric), after: words.value(after, metric), change: change, found: found || {}, says: says,
           place: says ? WORDS.indexOf(says) : WORDS.length, size: Math.abs(change) });
     });
   }
@@ -107,14 +122,15 @@
   }
 
   function table(rows) {
-    var heads = ["Entry", "Metric", "A", "B", "Change", "95 % interval", "Visible from", "Verdict"];
-    var head = element("tr", {}, heads.map(function (title, place) { return element("th", { scope: "col", class: place > 1 && place < 7 ? "num" : null }, title); }));
+    var heads = ["Entry", "Metric", "Machine", "A", "B", "Change", "95 % interval", "Visible from", "Verdict"];
+    var head = element("tr", {}, heads.map(function (title, place) { return element("th", { scope: "col", class: place > 2 && place < 8 ? "num" : null }, title); }));
     var body = element("tbody", {}, rows.map(function (row) {
       var link = bench.top + "entries/" + row.entry.slug + ".html" + (row.change == null ? "" : "#metric=" + encodeURIComponent(row.metric));
       var found = row.found || {}, interval = found.interval && found.interval[0] != null ? found.interval.map(words.change).join(" to ") : "–";
       return element("tr", {}, [
         element("th", { scope: "row" }, element("a", { href: link }, row.entry.name)),
         element("td", {}, row.metric),
+        element("td", { class: "mono quiet" }, row.machine || "–"),
         element("td", { class: "num" }, row.before),
         element("td", { class: "num" }, row.after),
         element("td", { class: "num", "data-value": row.change == null || !isFinite(row.change) ? "" : row.change },
@@ -130,9 +146,12 @@
   }
 
   function differences(a, b) {
-    var both = [a, b].map(function (session) { return Object.assign({ commit: session.commit || "", branch: session.branch || "" }, session.environment); });
+    var known = [a, b].every(function (session) { return Object.keys(session.packages).length; });
+    var both = [a, b].map(function (session) {
+      return Object.assign({ commit: session.commit || "", branch: session.branch || "" }, known ? session.packages : {}, session.environment);
+    });
     var names = Object.keys(Object.assign({}, both[0], both[1])).filter(function (name) { return (both[0][name] || "") !== (both[1][name] || ""); });
-    if (!names.length) return element("p", { class: "card" }, "Nothing that was recorded.");
+    if (!names.length) return element("p", { class: "card" }, "Nothing: commit, branch, machine and " + (known ? "all packages" : "packages under test") + " are the same.");
     var rows = names.map(function (name) {
       return element("tr", {}, [element("th", { scope: "row" }, name)].concat(both.map(function (facts) { return element("td", { class: "mono" }, facts[name] || "–"); })));
     });

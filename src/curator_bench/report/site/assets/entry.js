@@ -1,53 +1,154 @@
-// The page of an entry: a chart per metric, drawn when it comes into view; what a run was; and from which to compare.
+// The page of an entry: a chart per metric, drawn when it comes into view; lines beside it that a click adds; what a run
+// was; and from which to compare. All that is chosen is in the address.
 (function () {
   "use strict";
   var words = bench.words, element = bench.element, slug = document.body.dataset.entry;
-  var controls = { machine: document.getElementById("machine"), range: document.getElementById("range"), along: document.getElementById("along") };
-  var cards = Array.from(document.querySelectorAll(".chart")), charts = new Map(), runs, compareFrom = null;
+  var controls = {};
+  ["machine", "branch", "range", "along"].forEach(function (name) { controls[name] = document.getElementById(name); });
+  var chips = document.getElementById("lines"), cards = Array.from(document.querySelectorAll(".chart"));
+  var charts = new Map(), wanted = new Set(), store, lines = [], judged = {}, sessions = {}, commits = {}, compareFrom = null, turn = 0;
+  var COLOURS = ["line-1", "line-2", "line-3", "line-4", "line-5", "line-6"];
   if (!cards.length) return;
 
   function start(found) {
-    runs = found;
-    var counts = runs.machines.map(function () { return 0; });
-    runs.machine.forEach(function (machine) { counts[machine] += 1; });
-    controls.machine.append.apply(controls.machine, runs.machines.map(function (machine, place) {
-      return element("option", { value: machine }, (machine || "not named") + " (" + counts[place] + " runs)");
-    }));
-    controls.machine.value = runs.machines[runs.machine[runs.machine.length - 1]];
+    store = found;
+    fill(controls.machine, store.head.machines.map(function (one) { return [one[0], one[0] || "not named"]; }));
     document.getElementById("controls").hidden = false;
     Object.keys(controls).forEach(function (name) {
       controls[name].addEventListener("change", function () {
-        var place = {};
+        var place = { x: null };
         place[name] = controls[name].value;
         bench.setPlace(place);
-        redrawAll();
+        refresh();
       });
     });
-    recall();
+    document.getElementById("whole").addEventListener("click", function () { zoom(null, null); });
+    document.getElementById("copy").addEventListener("click", copyLink);
     var observer = new IntersectionObserver(function (seen) {
-      seen.forEach(function (one) { if (one.isIntersecting) { observer.unobserve(one.target); draw(one.target); } });
+      seen.forEach(function (one) { if (one.isIntersecting) { observer.unobserve(one.target); want(one.target); } });
     }, { rootMargin: "400px" });
-    draw(cards[0]);
+    wanted.add(cards[0]);
     cards.slice(1).forEach(function (card) { observer.observe(card); });
-    go();
-    window.addEventListener("hashchange", function () { if (recall()) redrawAll(); go(); });
+    bench.load("commits", function (known) { commits = known; }, function () {});
+    bench.load("index", function (index) {
+      index.sessions.forEach(function (session) { sessions[session[0]] = true; });
+      offer(index);
+      recall();
+      refresh(go);
+    });
+    window.addEventListener("hashchange", function () { if (recall()) refresh(go); else { applyZoom(); go(); } });
     document.addEventListener("bench-theme", function () { charts.forEach(function (one) { one.drawn.redraw(); }); });
+  }
+
+  function fill(select, options) {
+    select.replaceChildren.apply(select, options.map(function (option) { return element("option", { value: option[0] }, option[1]); }));
+  }
+
+  /** Offers lines to add: the other values of the entry's axes, and its other machines. */
+  function offer(index) {
+    var own = index.entries.find(function (entry) { return entry.slug === slug; });
+    var siblings = index.entries.filter(function (entry) { return own && entry.path === own.path && entry.original === own.original && entry.slug !== slug; });
+    siblings.forEach(function (entry) { addChip(entry.name.slice(own.original.length) || entry.name, entry.slug, "", ""); });
+    if (store.head.machines.length > 1)
+      store.head.machines.forEach(function (one) { addChip("on " + (one[0] || "no named machine"), slug, one[0], ""); });
+  }
+
+  function addChip(label, of, machine, branch) {
+    var key = [of, machine, branch].map(encodeURIComponent).join("~");
+    if (chips.querySelector('[value="' + CSS.escape(key) + '"]')) return;
+    var box = element("input", { type: "checkbox", value: key });
+    box.addEventListener("change", function () {
+      var keys = Array.from(chips.querySelectorAll(":checked")).map(function (one) { return one.value; });
+      bench.setPlace({ lines: keys.join(",") || null });
+      refresh();
+    });
+    chips.append(element("label", { class: "chip" }, [box, " " + label]));
+    document.getElementById("beside").hidden = false;
   }
 
   /** Puts the controls as the address says; says whether that changed anything. */
   function recall() {
-    var place = bench.place(), changed = false;
-    var run = place.get("run"), at = run ? runs.uid.indexOf(run) : -1;
-    var wanted = { machine: place.get("machine"), range: place.get("range"), along: place.get("along") };
-    if (at >= 0) {
-      wanted.machine = runs.machines[runs.machine[at]];
-      if (!wanted.range && chosen(wanted.machine, controls.range.value).indexOf(at) < 0) wanted.range = "all";
-    }
-    Object.keys(wanted).forEach(function (name) {
-      var options = Array.from(controls[name].options).map(function (option) { return option.value; });
-      if (wanted[name] != null && wanted[name] !== controls[name].value && options.includes(wanted[name])) { controls[name].value = wanted[name]; changed = true; }
+    var place = bench.place(), changed = false, keys = (place.get("lines") || "").split(",").filter(Boolean);
+    var newest = store.head.machines[store.head.machines.length - 1];
+    var asked = { machine: place.get("machine"), branch: place.get("branch"), range: place.get("range"), along: place.get("along") };
+    if (asked.machine == null && !place.has("run")) asked.machine = controls.machine.dataset.newest == null ? newest && newest[0] : controls.machine.dataset.newest;
+    Object.keys(asked).forEach(function (name) {
+      if (asked[name] == null || asked[name] === controls[name].value) return;
+      var known = Array.from(controls[name].options).some(function (option) { return option.value === asked[name]; });
+      if (!known && name === "branch") controls[name].append(element("option", { value: asked[name] }, asked[name]));
+      if (known || name === "branch") { controls[name].value = asked[name]; changed = true; }
+    });
+    keys.filter(function (key) { return key.split("~")[2]; }).forEach(function (key) {
+      var parts = key.split("~").map(decodeURIComponent);
+      addChip("branch " + parts[2], parts[0], parts[1], parts[2]);
+    });
+    chips.querySelectorAll("input").forEach(function (box) {
+      if (box.checked !== keys.includes(box.value)) { box.checked = !box.checked; changed = true; }
     });
     return changed;
+  }
+
+  /** Loads what is chosen, and draws all charts again that are wanted. */
+  function refresh(done) {
+    var mine = ++turn, run = bench.place().get("run");
+    var main = { slug: slug, machine: controls.machine.value, branch: controls.branch.value, label: "this one", colour: "point" };
+    var others = Array.from(chips.querySelectorAll(":checked")).map(function (box, place) {
+      var parts = box.value.split("~").map(decodeURIComponent);
+      return { slug: parts[0], machine: parts[1], branch: parts[2], label: box.parentNode.textContent.trim(), colour: COLOURS[place % COLOURS.length] };
+    });
+    var all = [main].concat(others), left = all.length + 1;
+    function arrived() {
+      left -= 1;
+      if (left || mine !== turn) return;
+      lines = all.filter(function (line) { return line.runs; });
+      showLegend();
+      offerBranches();
+      charts.forEach(function (one) { one.drawn.destroy(); });
+      charts.clear();
+      wanted.forEach(draw);
+      if (done) done();
+    }
+    all.forEach(function (line) { loadLine(line, line === main ? run : null, arrived); });
+    bench.loadJudged(store, main.machine, function (found) { judged = found; arrived(); });
+  }
+
+  function loadLine(line, run, done) {
+    bench.entry(line.slug, function (found) {
+      var machines = found.head.machines.map(function (one) { return one[0]; });
+      if (!machines.includes(line.machine)) line.machine = machines.includes(controls.machine.value) ? controls.machine.value : machines[machines.length - 1];
+      var most = Number(controls.range.value) || 0;
+      function isEnough(runs) {
+        if (run && runs.uid.indexOf(run) < 0) return false;
+        return most > 0 && bench.rowsOf(runs, line, 0).length >= most;
+      }
+      bench.loadRuns(found, isEnough, function (runs) {
+        var at = run ? runs.uid.indexOf(run) : -1;
+        if (at >= 0 && bench.place().get("machine") == null) { line.machine = controls.machine.value = runs.machine[at]; }
+        line.runs = runs;
+        line.rows = bench.rowsOf(runs, line, most);
+        if (at >= 0 && line.rows.indexOf(at) < 0) line.rows = bench.rowsOf(runs, line, 0);
+        done();
+      });
+    }, done);
+  }
+
+  function showLegend() {
+    var legend = document.getElementById("legend");
+    legend.hidden = lines.length < 2;
+    legend.replaceChildren.apply(legend, lines.map(function (line) {
+      return element("li", {}, [element("span", { class: "swatch " + line.colour, "aria-hidden": "true" }), " " + line.label]);
+    }));
+  }
+
+  function offerBranches() {
+    var found = {}, runs = lines[0].runs, chosen = controls.branch.value;
+    runs.sessions.forEach(function (session) { if (session[3]) found[session[3]] = true; });
+    var names = Object.keys(found).sort();
+    if (names.length < 2 && !chosen) return;
+    fill(controls.branch, [["", "all"]].concat(names.map(function (name) { return [name, name]; })));
+    controls.branch.value = chosen;
+    controls.branch.parentNode.hidden = false;
+    names.forEach(function (name) { addChip("branch " + name, slug, "", name); });
   }
 
   /** To the chart and the run that the address names. */
@@ -56,52 +157,75 @@
     if (!metric && !run) return;
     var card = cards.find(function (one) { return one.dataset.metric === metric; }) || cards[0];
     card.scrollIntoView({ block: "start" });
-    draw(card, function (one) {
-      var at = one.shown.rows.indexOf(runs.uid.indexOf(run));
-      if (at >= 0) one.drawn.choose(at);
-    });
+    want(card);
+    var one = charts.get(card), at = one && run ? one.shown.points.findIndex(function (point) { return !point.line && lines[0].runs.uid[point.row] === run; }) : -1;
+    if (at >= 0) one.drawn.choose(at);
   }
 
-  /** The runs of a machine that are shown, by their place among all. */
-  function chosen(machine, range) {
-    var wanted = runs.machines.indexOf(machine), rows = [];
-    runs.machine.forEach(function (one, place) { if (one === wanted) rows.push(place); });
-    return range === "all" ? rows : rows.slice(-Number(range));
+  function want(card) {
+    wanted.add(card);
+    if (lines.length) draw(card);
+  }
+
+  function draw(card) {
+    if (!charts.has(card)) charts.set(card, drawn(card, card.dataset.metric));
+  }
+
+  /** The range in view, for all charts of the page; it is in the address. */
+  function zoom(from, to) {
+    bench.setPlace({ x: from == null ? null : [from, to].map(function (one) { return Number(one.toPrecision(10)); }).join("..") });
+    applyZoom();
+  }
+
+  function applyZoom() {
+    var range = (bench.place().get("x") || "").split("..").map(Number), isRange = range.length === 2 && range[0] < range[1];
+    charts.forEach(function (one) { if (isRange) one.drawn.show(range[0], range[1]); else one.drawn.show(); });
+    document.getElementById("whole").hidden = !isRange;
+  }
+
+  function copyLink() {
+    var button = document.getElementById("copy");
+    function said(text) { button.textContent = text; setTimeout(function () { button.textContent = "Copy link to this view"; }, 2000); }
+    if (!navigator.clipboard) return said("The address bar has the link");
+    navigator.clipboard.writeText(location.href).then(function () { said("Copied"); }, function () { said("The address bar has the link"); });
   }
 
   function shownOf(metric) {
-    var rows = chosen(controls.machine.value, controls.range.value), newest = runs.definition[rows[rows.length - 1]];
-    var isTime = controls.along.value === "time";
-    var shown = { metric: metric.name, rows: rows, isTime: isTime, current: [], older: [], failed: [], broken: [], definitions: [], ranges: [], steps: [], levels: [], held: null };
-    shown.x = rows.map(function (row, place) { return isTime ? runs.time[row] : place + 1; });
-    rows.forEach(function (row, place) {
-      var value = metric.values[row], isNewest = runs.definition[row] === newest, verdict = runs.verdicts[runs.verdict[row]];
-      shown.current.push(isNewest ? value : null);
-      shown.older.push(isNewest ? null : value);
-      shown.failed.push(verdict === "failed" ? value : null);
-      if (value == null && !["passed", "skipped", "running"].includes(verdict)) shown.broken.push(place);
-      if (place && runs.definition[row] !== runs.definition[rows[place - 1]]) shown.definitions.push(place);
-      if (value != null && metric.min && metric.min[row] != null && metric.max[row] != null) shown.ranges.push({ at: place, low: metric.min[row], high: metric.max[row] });
+    var main = lines[0], runs = main.runs, isTime = controls.along.value === "time" || lines.length > 1, points = [];
+    lines.forEach(function (line, number) {
+      line.rows.forEach(function (row) {
+        if (!number || bench.valueOf(line.runs, metric, row) != null) points.push({ line: number, row: row, time: line.runs.time[row] });
+      });
     });
-    function placeOf(time) { return rows.findIndex(function (row) { return runs.time[row] >= time - 0.0015; }); }
-    metric.steps.forEach(function (step) {
-      var at = step.machine === controls.machine.value ? placeOf(step.time) : -1;
+    if (lines.length > 1) points.sort(function (one, other) { return one.time - other.time; });
+    var shown = { metric: metric, lines: lines, points: points, isTime: isTime, columns: [[], [], []], broken: [], definitions: [], ranges: [], steps: [], levels: [], held: null };
+    lines.slice(1).forEach(function () { shown.columns.push([]); });
+    shown.x = points.map(function (point, place) { return isTime ? point.time : place + 1; });
+    var newest = main.rows.length ? runs.kind[main.rows[main.rows.length - 1]] : "", before = null;
+    points.forEach(function (point, place) {
+      var value = bench.valueOf(lines[point.line].runs, metric, point.row);
+      shown.columns.forEach(function (column) { column.push(null); });
+      if (point.line) { shown.columns[point.line + 2][place] = value; return; }
+      var verdict = runs.verdict[point.row];
+      shown.columns[runs.kind[point.row] === newest ? 0 : 1][place] = value;
+      if (verdict === "failed") shown.columns[2][place] = value;
+      if (value == null && !["passed", "skipped", "running"].includes(verdict)) shown.broken.push(place);
+      if (before != null && runs.definition[point.row] !== runs.definition[before]) shown.definitions.push(place);
+      before = point.row;
+      var low = bench.valueOf(runs, metric + "_min", point.row), high = bench.valueOf(runs, metric + "_max", point.row);
+      if (value != null && low != null && high != null) shown.ranges.push({ at: place, low: low, high: high });
+    });
+    function placeOf(time) { return points.findIndex(function (point) { return !point.line && point.time >= time - 0.0015; }); }
+    shown.judged = judged[metric] || null;
+    (shown.judged ? shown.judged.steps : []).forEach(function (step) {
+      var at = placeOf(step.time);
       if (at > 0) shown.steps.push(Object.assign({ at: at }, step));
     });
-    shown.judged = metric.judged[controls.machine.value] || null;
     (shown.judged ? shown.judged.levels : []).forEach(function (level) {
       var to = placeOf(level[1]);
-      if (to > 0) shown.levels.push({ from: Math.max(placeOf(level[0]), 0), to: to, middle: level[2], noise: level[3] });
+      if (to > 0) shown.levels.push({ from: Math.max(placeOf(level[0]), 0), to: to, middle: level[2], noise: Math.abs(level[2] * level[3]) });
     });
     return shown;
-  }
-
-  function draw(card, done) {
-    if (charts.has(card)) return done && done(charts.get(card));
-    bench.load("entries/" + slug + "." + card.dataset.place, function (metric) {
-      if (!charts.has(card)) charts.set(card, drawn(card, metric));
-      if (done) done(charts.get(card));
-    });
   }
 
   function drawn(card, metric) {
@@ -111,51 +235,50 @@
     var summary = element("p", { class: "summary" }, summaryOf(metric, shown));
     Array.from(card.children).slice(2).forEach(function (old) { old.remove(); });
     card.append(summary, held, table);
-    Object.entries({ tabindex: "0", role: "application", "aria-label": "Chart of " + metric.name + ". " + summary.textContent + " Arrow keys go from run to run." })
+    Object.entries({ tabindex: "0", role: "application", "aria-label": "Chart of " + metric + ". " + summary.textContent + " Arrow keys go from run to run." })
       .forEach(function (pair) { plot.setAttribute(pair[0], pair[1]); });
     plot.replaceChildren();
-    var made = bench.chart(plot, shown, function (place, left, width) { tell(tip, metric, shown, place, left, width); }, function (place) { hold(held, metric, shown, place); });
+    if (!shown.x.length) return { drawn: { redraw: nothing, show: nothing, destroy: nothing, choose: nothing }, shown: shown };
+    var made = bench.chart(plot, shown, function (place, left, width) { tell(tip, metric, shown, place, left, width); }, function (place) { hold(held, metric, shown, place); }, zoom);
     plot.append(tip);
     table.addEventListener("click", function () { toggleTable(card, table, metric, shown); });
-    return { drawn: made, shown: shown, metric: metric };
+    var range = (bench.place().get("x") || "").split("..").map(Number);
+    if (range.length === 2 && range[0] < range[1]) { made.show(range[0], range[1]); document.getElementById("whole").hidden = false; }
+    return { drawn: made, shown: shown };
   }
 
-  function redrawAll() {
-    charts.forEach(function (one, card) {
-      one.drawn.destroy();
-      charts.set(card, drawn(card, one.metric));
-    });
-  }
+  function nothing() {}
 
   function summaryOf(metric, shown) {
-    var values = shown.rows.map(function (row) { return metric.values[row]; }).filter(function (value) { return value != null; });
+    var values = lines[0].rows.map(function (row) { return bench.valueOf(lines[0].runs, metric, row); }).filter(function (value) { return value != null; });
     if (!values.length) return "None of these runs has measured it.";
     var steps = shown.steps.map(function (step) { return step.kind + " of " + step.change + (step.state ? " (" + step.state + ")" : "") + " since " + words.moment(step.time) + (step.first ? ", commit " + step.first.slice(0, 10) : ""); });
-    var text = values.length + " runs, median " + words.value(words.median(values), metric.name) + ", latest " + words.value(values[values.length - 1], metric.name) + ". ";
+    var text = values.length + " runs, median " + words.value(words.median(values), metric) + ", latest " + words.value(values[values.length - 1], metric) + ". ";
     if (steps.length) text += "Here: " + steps.join("; ") + ". ";
     if (!shown.judged) return text;
-    var judged = shown.judged, isOpen = ["inconclusive", "no history", "not comparable"].includes(judged.says);
-    var why = [isOpen ? judged.reason : "", judged.decides, judged.sees].filter(Boolean);
-    return text + "Newest runs: " + judged.says + (why.length ? " (" + why.join("; ") + ")" : "") + ".";
+    var newest = shown.judged, isOpen = ["inconclusive", "no history", "not comparable"].includes(newest.says);
+    var why = [isOpen ? newest.reason : "", newest.decides, newest.sees].filter(Boolean);
+    return text + "Newest runs: " + newest.says + (why.length ? " (" + why.join("; ") + ")" : "") + ".";
   }
 
   function factsOf(metric, shown, place) {
-    var row = shown.rows[place], session = runs.sessions[runs.session[row]];
-    return { row: row, session: session, verdict: runs.verdicts[runs.verdict[row]], value: words.value(metric.values[row], metric.name), why: runs.why[row],
-      step: shown.steps.find(function (step) { return step.at === place; }), definition: runs.definitions[runs.definition[row]] };
+    var point = shown.points[place], line = lines[point.line], runs = line.runs, session = runs.sessions[runs.session[point.row]];
+    var commit = session[2], known = commit ? commits[commit] : null;
+    return { line: line, row: point.row, runs: runs, session: session, verdict: runs.verdict[point.row], time: words.moment(runs.time[point.row]),
+      value: words.value(bench.valueOf(runs, metric, point.row), metric), why: runs.why[point.row], uid: runs.uid[point.row],
+      commit: commit ? "commit " + commit.slice(0, 10) + (session[3] ? " on " + session[3] : "") : null,
+      subject: known ? known[0] + (known[1] ? " (" + known[1] + ")" : "") : null,
+      step: point.line ? null : shown.steps.find(function (step) { return step.at === place; }) };
   }
 
   function tell(tip, metric, shown, place, left, width) {
     tip.hidden = place == null;
     if (place == null) return;
     var facts = factsOf(metric, shown, place);
-    var lines = [element("strong", {}, facts.value), " " + (facts.verdict === "passed" ? "" : facts.verdict), words.moment(runs.time[facts.row]) + " UTC", facts.session[1]];
-    if (facts.session[2]) lines.push("commit " + facts.session[2].slice(0, 10) + (facts.session[3] ? " on " + facts.session[3] : ""));
-    if (facts.session[4]) lines.push(facts.session[4]);
-    if (facts.step) lines.push(facts.step.kind + ": " + facts.step.change);
-    if (facts.why) lines.push(facts.why);
-    tip.replaceChildren(element("div", {}, lines.slice(0, 2)));
-    lines.slice(2).forEach(function (line) { tip.append(element("div", {}, line)); });
+    var texts = [facts.time + " UTC", facts.session[1], facts.commit, facts.subject, facts.session[4], facts.step ? facts.step.kind + ": " + facts.step.change : null, facts.why];
+    var first = [element("strong", {}, facts.value), " " + (facts.verdict === "passed" ? "" : facts.verdict) + (shown.lines.length > 1 ? " " + facts.line.label : "")];
+    tip.replaceChildren(element("div", {}, first));
+    texts.filter(Boolean).forEach(function (text) { tip.append(element("div", {}, text)); });
     var onLeft = left > width / 2;
     tip.style.left = onLeft ? "auto" : left + 14 + "px";
     tip.style.right = onLeft ? width - left + 14 + "px" : "auto";
@@ -163,17 +286,14 @@
   }
 
   function hold(held, metric, shown, place) {
-    var facts = factsOf(metric, shown, place), session = facts.session;
-    var items = [element("strong", {}, facts.value), facts.verdict, words.moment(runs.time[facts.row]) + " UTC",
-      session[0] ? element("a", { href: bench.top + "sessions/" + session[0] + ".html#run-" + runs.uid[facts.row] }, session[1]) : session[1]];
-    if (session[2]) items.push("commit " + session[2].slice(0, 10) + (session[3] ? " on " + session[3] : ""));
-    if (session[4]) items.push(session[4]);
-    if (facts.why) items.push(facts.why);
-    var log = runs.log[facts.row];
+    var facts = factsOf(metric, shown, place), session = facts.session, hasPage = sessions[session[0]], log = facts.runs.log[facts.row];
+    var items = [element("strong", {}, facts.value), facts.verdict, facts.time + " UTC",
+      hasPage ? element("a", { href: bench.top + "sessions/" + session[0] + ".html#run-" + facts.uid }, session[1]) : session[1],
+      facts.commit, facts.subject, session[4], facts.why];
     if (log && bench.isHere(log)) items.push(element("a", { href: /^https?:/.test(log) ? log : bench.top + log }, "log"));
-    if (session[0]) items = items.concat(comparing(held, metric, shown, place, session));
-    held.replaceChildren.apply(held, items.map(function (item) { return element("span", {}, item); }));
-    bench.setPlace({ metric: metric.name, run: runs.uid[facts.row] });
+    if (hasPage) items = items.concat(comparing(held, metric, shown, place, session));
+    held.replaceChildren.apply(held, items.filter(Boolean).map(function (item) { return element("span", {}, item); }));
+    if (facts.line === lines[0]) bench.setPlace({ metric: metric, run: facts.uid });
   }
 
   function comparing(held, metric, shown, place, session) {
@@ -182,28 +302,29 @@
     if (compareFrom && compareFrom[0] !== session[0])
       items.push(element("a", { href: compareLink(compareFrom, session) }, "what differs from " + compareFrom[1]));
     else if (compareFrom) items.push("now hold another run to compare with this one");
-    var before = place ? runs.sessions[runs.session[shown.rows[place - 1]]] : null;
-    if (before && before[0] && before[0] !== session[0]) items.push(element("a", { href: compareLink(before, session) }, "what differs from the run before"));
+    var line = lines[shown.points[place].line], at = line.rows.indexOf(shown.points[place].row);
+    var before = at > 0 ? line.runs.sessions[line.runs.session[line.rows[at - 1]]] : null;
+    if (before && sessions[before[0]] && before[0] !== session[0]) items.push(element("a", { href: compareLink(before, session) }, "what differs from the run before"));
     return items.concat(button);
   }
 
   function compareLink(a, b) { return bench.top + "compare.html#a=" + encodeURIComponent(a[0]) + "&b=" + encodeURIComponent(b[0]); }
 
   function toggleTable(card, button, metric, shown) {
-    var old = card.querySelector(".values");
+    var old = card.querySelector(".values"), isMany = lines.length > 1;
     button.setAttribute("aria-expanded", String(!old));
     if (old) return old.remove();
-    var heads = ["Started (UTC)", "Session", "Commit", "Verdict", metric.name];
-    var places = shown.rows.map(function (row, place) { return place; }).reverse().slice(0, 1000);
+    var heads = ["Started (UTC)", "Session", "Commit", "Verdict"].concat(isMany ? ["Line"] : [], metric);
+    var places = shown.points.map(function (point, place) { return place; }).reverse().slice(0, 1000);
     var rows = places.map(function (place) {
       var facts = factsOf(metric, shown, place);
-      return element("tr", {}, [words.moment(runs.time[facts.row]), facts.session[1], (facts.session[2] || "–").slice(0, 10), facts.verdict, facts.value]
-        .map(function (text, column) { return element("td", { class: column === 4 ? "num" : null }, text); }));
+      var texts = [facts.time, facts.session[1], (facts.session[2] || "–").slice(0, 10), facts.verdict].concat(isMany ? [facts.line.label] : [], facts.value);
+      return element("tr", {}, texts.map(function (text, column) { return element("td", { class: column === texts.length - 1 ? "num" : null }, text); }));
     });
     var head = element("tr", {}, heads.map(function (title) { return element("th", { scope: "col" }, title); }));
-    var made = element("table", { class: "list" }, [element("caption", { class: "hidden" }, "Values of " + metric.name), element("thead", {}, head), element("tbody", {}, rows)]);
-    card.append(element("div", { class: "values", tabindex: "0", role: "region", "aria-label": "Values of " + metric.name }, made));
+    var made = element("table", { class: "list" }, [element("caption", { class: "hidden" }, "Values of " + metric), element("thead", {}, head), element("tbody", {}, rows)]);
+    card.append(element("div", { class: "values", tabindex: "0", role: "region", "aria-label": "Values of " + metric }, made));
   }
 
-  bench.load("entries/" + slug, start);
+  bench.entry(slug, start);
 })();

@@ -2,7 +2,7 @@
 // Whatever comes from data is put into the page as text, never as HTML.
 (function () {
   "use strict";
-  var top_ = document.body.dataset.top, build = document.body.dataset.build;
+  var top_ = document.body.dataset.top;
   var waiting = {}, known = {};
 
   window.benchData = function (key, value) {
@@ -15,13 +15,14 @@
 
   bench.top = top_;
 
-  /** Calls `done` with the data of this key, and `failed` where there is none. A page from a folder may not fetch. */
-  bench.load = function (key, done, failed) {
+  /** Calls `done` with the data of this key, and `failed` where there is none. A page from a folder may not fetch.
+   *  `version` is a text that changes with the data; without one it is asked for again on each page. */
+  bench.load = function (key, done, failed, version) {
     if (key in known) return done(known[key]);
     if (waiting[key]) return waiting[key].push(done);
     waiting[key] = [done];
     var script = document.createElement("script");
-    script.src = top_ + "data/" + key + ".js?v=" + build;
+    script.src = top_ + "data/" + key + ".js?v=" + (version || Date.now());
     script.onerror = function () { delete waiting[key]; if (failed) failed(); };
     document.head.appendChild(script);
   };

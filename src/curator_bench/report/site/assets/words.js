@@ -22,6 +22,41 @@
     return (place ? value.toFixed(2) : Math.round(value)) + " " + units[place];
   }
 
+  var STEPS_OF_SECONDS = [60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 36000, 86400, 172800, 432000, 864000];
+
+  function unitOf(metric, largest) {
+    function fitting(units) { return units.find(function (unit) { return largest >= unit[1]; }) || units[units.length - 1]; }
+    if (/per_/.test(metric)) return ["", 1];
+    if (/_bytes$/.test(metric)) return fitting([["TiB", 0x10000000000], ["GiB", 0x40000000], ["MiB", 0x100000], ["KiB", 1024], ["B", 1]]);
+    if (/(_s|_seconds)$/.test(metric)) return fitting([["h", 7200], ["min", 120], ["s", 0.5], ["ms", 5e-4], ["µs", 0]].map(function (unit) {
+      return [unit[0], unit[1], { h: 3600, min: 60, s: 1, ms: 1e-3, "µs": 1e-6 }[unit[0]]];
+    }));
+    return ["", 1];
+  }
+
+  /** The ticks of an axis as texts: one unit for all, and as many digits as tell them apart. */
+  words.ticks = function (ticks, metric) {
+    var unit = unitOf(metric, Math.max.apply(null, ticks.map(Math.abs))), size = unit[2] || unit[1] || 1;
+    var step = ticks.length > 1 ? Math.abs(ticks[1] - ticks[0]) / size : Math.abs(ticks[0]) / size || 1;
+    if (step < 1e-9 || step >= 1e12) return ticks.map(function (tick) { return tick.toPrecision(3); });
+    var places = 0;
+    while (places < 9 && Math.abs(step * Math.pow(10, places) - Math.round(step * Math.pow(10, places))) > 1e-6 * step * Math.pow(10, places)) places += 1;
+    return ticks.map(function (tick) {
+      return (tick / size).toLocaleString("en", { minimumFractionDigits: places, maximumFractionDigits: places }) + (unit[0] ? " " + unit[0] : "");
+    });
+  };
+
+  /** The steps between ticks that are round in the unit of the metric; null where powers of ten are. */
+  words.steps = function (metric, largest) {
+    var unit = unitOf(metric, largest);
+    if (/_bytes$/.test(metric) && !/per_/.test(metric)) {
+      var found = [];
+      for (var power = 0; power < 60; power += 1) found.push(Math.pow(2, power));
+      return found;
+    }
+    return unit[0] === "min" || unit[0] === "h" ? [1, 2, 5, 10, 30].concat(STEPS_OF_SECONDS) : null;
+  };
+
   words.value = function (value, metric) {
     if (value == null) return "–";
     if (!/per_/.test(metric)) {

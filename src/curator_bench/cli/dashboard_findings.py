@@ -1,0 +1,112 @@
+"""Reads the findings of the dashboard: their commits, what else changed, and the values of the worst metric."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from curator_bench.causes.what_changed import CommitRange, WhatChanged
+from curator_bench.causes.wording import text
+from curator_bench.cli.finding_changes import changes_of
+from curator_bench.cli.findings import RecordedFinding, recorded_findings
+from curator_bench.cli.judged_history import RecordedStep
+from curator_bench.provenance.packages import commits_of_package
+from curator_bench.report.site.model import CommitFacts, CommitsFacts, FindingFacts, PointFacts, StepFacts, TrendFacts
+from curator_bench.store.all_series import Group, RunPlace, Series, all_series, subject_commits
+from curator_bench.store.commit_order import commit_order
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+_COMMITS_SHOWN = 8
+_RUNS_BEFORE = 40
+"""The number of runs before a step that its trend shows; it shows all after."""
+_POINTS = 120
+
+Steps: TypeAlias = Callable[[RecordedStep], StepFacts]
+Points: TypeAlias = Callable[[RunPlace], PointFacts]
+
+
+def findings_of(connection: Connection, steps: Sequence[RecordedStep]) -> list[RecordedFinding]:
+    """Group steps that were judged at different times into findings, newest first."""
+    ordered = sorted(steps, key=lambda one: (one.first.start, one.entry, one.metric))
+    places = [place for one in ordered for place in (one.before, one.first, one.last_before, one.first_after)]
+    orders = commit_order(connection, {place.commit for place in places})
+    subjects = subject_commits(connection, {place.session_id for place in places})
+    found = recorded_findings(ordered, orders, subjects)
+    return sorted(found, key=lambda one: (one.after.start, one.name), reverse=True)
+
+
+class FindingReader:
+    """Describes findings for the dashboard."""
+
+    def __init__(self, connection: Connection, repo: Path | None, steps: Steps, points: Points) -> None:
+        self._connection, self._repo, self._steps, self._points = connection, repo, steps, points
+
+    def describe(self, found: Sequence[RecordedFinding], detailed: int) -> list[FindingFacts]:
+        """Describe findings. The first ones get commits, what else changed, and the values of the worst metric."""
+        trends = self._series([one.largest for one in found[:detailed]])
+        changes = changes_of(self._connection, found[:detailed])
+        return [
+            self._facts(one, changes[one.name], trends) if place < detailed else self._brief(one)
+            for place, one in enumerate(found)
+        ]
+
+    def _brief(self, one: RecordedFinding) -> FindingFacts:
+        return FindingFacts(
+            name=one.name,
+            kind=str(one.word),
+            state=None if one.state is None else str(one.state),
+            before=self._points(one.before),
+            first=self._points(one.after),
+            steps=tuple(self._steps(step) for step in one.steps),
+        )
+
+    def _facts(
+        self, one: RecordedFinding, changed: WhatChanged, trends: Mapping[tuple[Group, str], Series]
+    ) -> FindingFacts:
+        largest = one.largest
+        series = trends.get((_group(largest), largest.metric))
+        return replace(
+            self._brief(one),
+            ranges=tuple(self._range(each) for each in changed.commits),
+            changed=tuple(_others(changed)),
+            trend=None if series is None else _trend(series, largest),
+        )
+
+    def _range(self, one: CommitRange) -> CommitsFacts:
+        commits = commits_of_package(self._repo or Path(), one.of, one.before, one.after)
+        known = tuple(CommitFacts(each.sha, each.author, each.subject) for each in (commits or [])[:_COMMITS_SHOWN])
+        return CommitsFacts(one.of or None, one.before, one.after, known, len(commits or []) - len(known))
+
+    def _series(self, steps: Sequence[RecordedStep]) -> dict[tuple[Group, str], Series]:
+        """Read the values of these steps' metrics."""
+        groups = {_group(step) for step in steps}
+        found = all_series(self._connection, among=groups) if groups else []
+        wanted = {(_group(step), step.metric) for step in steps}
+        read = {((one.entry.name, one.entry.path, one.machine_id), one.metric): one for one in found}
+        return {key: one for key, one in read.items() if key in wanted}
+
+
+def _others(changed: WhatChanged) -> list[str]:
+    """Word what changed besides commits."""
+    others = replace(changed, commits=())
+    return [] if changed.commits and others.is_nothing else text(others)
+
+
+def _group(step: RecordedStep) -> Group:
+    return step.entry.name, step.entry.path, step.machine_id
+
+
+def _trend(series: Series, step: RecordedStep) -> TrendFacts:
+    """Return the values around a step and since, as medians of a few runs where there are many."""
+    began = int(np.searchsorted(series.starts, step.first.start.timestamp() - 0.001))
+    first = max(0, began - _RUNS_BEFORE)
+    size = -(-(len(series.values) - first) // _POINTS)
+    bounds = range(first, len(series.values), max(size, 1))
+    medians = [float(np.median(series.values[start : start + max(size, 1)])) for start in bounds]
+    return TrendFacts(tuple(float(f"{one:.5g}") for one in medians), (began - first) // max(size, 1))
