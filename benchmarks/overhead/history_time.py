@@ -13,10 +13,10 @@ from statistics import median
 
 from pytest_process import parser_with, write_results
 from recorded_runs import ENTRIES, MATRIX, METRIC, entry_name, machine
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, and_, func, select
 
 from curator_bench.store.database import Database, database_url, open_for_reading
-from curator_bench.store.queries import EntryKey, last_values
+from curator_bench.store.queries import last_values, runs_in_order
 from curator_bench.store.tables import RUNS
 
 LAST = 50
@@ -24,10 +24,10 @@ LAST = 50
 
 def asked(connection: Connection, number: int) -> tuple[float, int]:
     """Milliseconds, and how many values there were."""
-    name = entry_name(number)
-    entry = EntryKey(name, MATRIX, name.partition("[")[0])
+    of_entry = and_(RUNS.c.name == entry_name(number), RUNS.c.path == MATRIX, RUNS.c.machine_id == machine(0))
     start = time.perf_counter()
-    found = last_values(connection, entry, METRIC, machine(0), LAST)
+    runs = [(moment, row.id) for moment, row in runs_in_order(connection, of_entry)]
+    found = last_values(connection, METRIC, runs, LAST)
     return 1000 * (time.perf_counter() - start), len(found)
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -284,6 +286,43 @@ def test_a_database_that_a_script_damages_is_said(project: Project, damage: str,
     assert outcome.has(said), outcome.output
     assert outcome.json("first", "results.json")["verdict"] == "passed"
     assert outcome.json("damages", "results.json")["verdict"] == "crashed"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("pid", "..{folder}", "pid: found '..{folder}', expected a whole number"),
+        ("files", 5, "files: found '5', expected a list"),
+        ("sink", ["slack"], "sink: found"),
+    ],
+)
+def test_a_journal_that_a_script_forged_is_not_resent_and_not_waited_for(
+    project: Project, name: str, value: Any, said: str
+) -> None:
+    os.mkfifo(project.folder / "stat")  # as of a process, if a pid were a path
+    project.matrix(project.entry("a"), sinks=[{"name": "slack", "webhook_url": "http://127.0.0.1:9/"}])
+    project.run("--benchmark")
+    journal = project.session_dir / "undelivered" / "slack.jsonl"
+    head, *others = journal.read_text().splitlines()
+    forged = json.loads(head)
+    forged["source"][name] = value.format(folder=project.folder) if isinstance(value, str) else value
+    journal.write_text("\n".join([json.dumps(forged), *others]) + "\n")
+    done = _command(project, "resend", "results/s")
+    assert done.returncode == 1
+    assert "cannot be resent" in done.stderr
+    assert said.format(folder=str(project.folder)[:58]) in done.stderr
+    assert journal.exists()
+
+
+def test_a_pid_that_a_script_wrote_into_the_database_is_no_path(project: Project) -> None:
+    os.mkfifo(project.folder / "stat")
+    project.matrix(project.entry("a"))
+    project.run("--benchmark")
+    with closing(sqlite3.connect(project.folder / "benchmark.db")) as database, database:
+        database.execute("UPDATE test_run SET verdict = 'running', pid = ?", [f"..{project.folder}"])
+    began = time.monotonic()
+    assert project.run("--benchmark").code == 0
+    assert time.monotonic() - began < 60
 
 
 def test_what_a_script_prints_does_not_command_the_terminal(project: Project) -> None:

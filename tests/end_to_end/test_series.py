@@ -162,6 +162,14 @@ def test_changed_arguments_begin_a_new_series_and_what_was_open_stays_open(suite
     assert suite.is_open()
     assert "Left out: 24 runs" in output
     assert "its arguments were --size 1, not --size 2" in output
+    report = warm.run("curator-bench", "report", "--format", "json", cwd=suite.project.folder).stdout
+    (left_out,) = json.loads(report)["left_out"]
+    assert left_out.endswith("its arguments were --size 1, not --size 2")
+    assert warm.run("curator-bench", "report", "--out", "site", cwd=suite.project.folder).returncode == 0
+    overview = suite.project.folder.joinpath("site", "index.html").read_text()
+    assert "its arguments were --size 1, not --size 2" in overview
+    data = suite.project.folder.joinpath("site", "data")
+    assert any('"package pytest"' in file.read_text() for file in data.rglob("*.js"))  # for two sessions side by side
 
 
 def test_an_accepted_regression_of_an_ended_series_is_closed(suite: Suite) -> None:
@@ -211,6 +219,9 @@ def test_what_changed_is_told_where_it_got_slower(project: Project) -> None:
     assert "    parameters: scale 100 → 1000" in shown
     document = json.loads(warm.run("curator-bench", "show", "run_2", "--json", cwd=project.folder).stdout)
     assert [(one["metric"], one["since"]) for one in document["changes"]] == [("sort_time_s", "run_2")]
+    report = warm.run("curator-bench", "report", "--format", "markdown", cwd=project.folder).stdout
+    assert "What changed before sort sort_time_s" in report
+    assert "- parameters: scale 100 → 1000" in report
 
 
 def test_compare_says_what_changed_between_its_sides(project: Project) -> None:

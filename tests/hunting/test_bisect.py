@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
+import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -68,6 +71,15 @@ def test_an_interrupted_hunt_goes_on_where_it_was_and_names_the_commit(repositor
     assert (code, again, "measuring" in errors) == (0, output, False)
 
 
+def folders_of(pid: int) -> list[Path]:
+    """The temporary folders whose note names this process."""
+    found = []
+    for note in Path(tempfile.gettempdir()).glob("cb-*/owner.json"):
+        with suppress(OSError, ValueError):  # of another process, which has just ended
+            found += [note.parent] if json.loads(note.read_text())["pid"] == pid else []
+    return found
+
+
 def kill_while_pytest_runs(process: subprocess.Popen[str]) -> list[psutil.Process]:
     """Kills it in its second measurement. What it had started."""
     assert process.stderr
@@ -86,14 +98,17 @@ def kill_while_pytest_runs(process: subprocess.Popen[str]) -> list[psutil.Proces
 def test_a_hunt_that_was_killed_leaves_no_process_and_goes_on_where_it_was(
     repository: ScratchRepository,
 ) -> None:
-    before = repository.stands()
-    started = kill_while_pytest_runs(start(repository, bad="c2"))
+    before, killed = repository.stands(), start(repository, bad="c2")
+    started = kill_while_pytest_runs(killed)
     assert psutil.wait_procs(started, timeout=60)[1] == []
     assert repository.stands() != before
+    left = folders_of(killed.pid)
+    assert left
     code, output, errors = bisect(repository, bad="c2")
     assert (code, repository.stands()) == (3, before)
     assert "There is nothing to bisect" in output
     assert f"measuring {repository.git('rev-parse', 'c1')[:12]} Change 1: run 1 " not in errors
+    assert not [folder for folder in left if folder.exists()]
 
 
 @pytest.mark.slow

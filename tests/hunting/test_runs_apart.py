@@ -16,7 +16,6 @@ from scratch_repository import ScratchRepository, make_repository
 
 COMMAND = Path(sys.executable).with_name("curator-bench")
 GATE = "entries: [{name: work, requirements: [{metric: work_time_s, max_regression: 10%}]}]\n"
-LIMIT = "entries: [{name: work, requirements: [{metric: work_time_s, max_value: 0.08}]}]\n"
 GATED = ("benchmarks", "--benchmark", "--bench-matrix", "noise/gate.yaml", "--bench-confirm", "0")
 
 
@@ -60,8 +59,8 @@ def bisect(repository: ScratchRepository) -> None:
 
 
 def bisect_step(repository: ScratchRepository) -> None:
-    repository.folder.joinpath("noise", "limit.yaml").write_text(LIMIT)
-    step = (str(COMMAND), "bisect-step", "--", "benchmarks", "--benchmark", "--bench-matrix", "noise/limit.yaml")
+    """Each commit is judged by its gate against the history before it."""
+    step = (str(COMMAND), "bisect-step", "--", *GATED)
     repository.git("bisect", "start", "c4", "c1")
     said = repository.git("bisect", "run", *step)
     assert f"{repository.git('rev-parse', 'c3')} is the first bad commit" in said.replace("'", "")
@@ -155,3 +154,20 @@ def test_an_unknown_kind_of_hunt_is_refused(repository: ScratchRepository) -> No
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "CURATOR_BENCH_"))}
     done = warm.run("pytest", "benchmarks", cwd=repository.folder, env={**kept, "CURATOR_BENCH_HUNT": "fox"})
     assert (done.returncode, "CURATOR_BENCH_HUNT: found 'fox', expected bisect, " in done.stderr) == (4, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (("--entry", "wrk", "--metric", "work_time_s"), "--entry: there is no 'wrk'; did you mean 'work'?"),
+        (
+            ("--entry", "work", "--metric", "work_tme_s"),
+            "work has not measured 'work_tme_s'; did you mean 'work_time_s'",
+        ),
+    ],
+)
+def test_a_mistyped_name_is_refused_before_anything_is_measured(
+    repository: ScratchRepository, words: tuple[str, ...], problem: str
+) -> None:
+    done = run("curator-bench", repository, "bisect", "--good", "c1", "--bad", "c4", "--better", "less", *words)
+    assert (done.returncode, problem in done.stderr, "measuring" in done.stderr) == (1, True, False)

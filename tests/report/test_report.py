@@ -38,7 +38,8 @@ def report(folder: Path, *words: str) -> str:
 def test_markdown_says_what_got_worse_and_what_is_broken_and_calls_nobody(project: Path) -> None:
     text = report(project, "--format", "markdown")
     assert text.startswith("## nightly_44: 1 crashed, 4 passed")
-    (row,) = [line for line in text.splitlines() if nights.commit_of(nights.SLOWER_FROM)[:10] in line]
+    row, commits = [line for line in text.splitlines() if nights.commit_of(nights.SLOWER_FROM)[:10] in line]
+    assert commits.startswith("- commits ")
     assert row.startswith("| removal\\[ray_data-dense\\] | time_taken_s | epyc-64 | +5.") or "+6." in row
     assert "| fuzzy_dedup | crashed | ValueError" in text
     assert "<script" not in text

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -65,7 +64,7 @@ def command(
     environment lacks a metric of A.
     """
     from curator_bench.hunting.alternation import Comparison
-    from curator_bench.hunting.children import Stopped, stoppable
+    from curator_bench.hunting.children import Stopped, scratch_folder, stoppable
     from curator_bench.hunting.environments import read, ready
 
     if len(files) < 2:
@@ -74,8 +73,8 @@ def command(
     _refuse_namesakes(wanted)
     comparison = _begun(Comparison(wanted, "", absolute(database), pytest_args, metrics), repeat, fresh=fresh)
     try:
-        with stoppable(), tempfile.TemporaryDirectory(prefix="curator-bench-ab-") as folder:
-            comparison = replace(comparison, environments=[ready(one, Path(folder)) for one in wanted])
+        with stoppable(), scratch_folder() as folder:
+            comparison = replace(comparison, environments=[ready(one, folder) for one in wanted])
             comparison.measure(repeat, _tell)
     except Stopped as stopped:
         _tell(f"{stopped}; the measurements are in sessions {comparison.session}-…; the same command continues")

@@ -82,6 +82,7 @@ def command(
     hunt = Hunt(direction, min_effect, steps_between(len(commits)), runs, max_runs)
     reason = f"bisect of {metric} between {ends[0].short} and {ends[1].short}"
     bench = Bench(entry, metric, absolute(database), pytest_args, reason)
+    bench.refuse_unknown()
     session = _session(bench, wish, ends, fresh=fresh)
     _tell(f"{tables.how_many(len(commits), 'commit')} from {ends[0]} to {ends[1]}; sessions {session}-…")
     try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 import traceback
 from pathlib import Path
 from typing import Any
@@ -55,14 +54,14 @@ def command(skip_broken: bool, pytest_args: tuple[str, ...]) -> None:
     """
     from curator_bench.hunting import junit
     from curator_bench.hunting.bisect_codes import code_of
-    from curator_bench.hunting.children import Stopped, pytest_environment, run, stoppable
+    from curator_bench.hunting.children import Stopped, pytest_environment, run, scratch_folder, stoppable
     from curator_bench.values import Hunt
 
     if not pytest_args:
         raise click.UsageError("name what to run: curator-bench bisect-step -- benchmarks -k NAME")
     try:
-        with stoppable(), tempfile.TemporaryDirectory(prefix="curator-bench-") as folder:
-            file = Path(folder, "junit.xml")
+        with stoppable(), scratch_folder() as folder:
+            file = folder / "junit.xml"
             words = [sys.executable, "-m", "pytest", *pytest_args, f"--junitxml={file}", "--bench-inconclusive=pass"]
             ended = run(words, env=pytest_environment(Hunt.BISECT_STEP), cwd=Path.cwd())
             code, why = code_of(junit.read(file, ended), skip_broken=skip_broken)

@@ -72,7 +72,9 @@ class RecordedHistory:
     def _facts(self) -> dict[int, SessionFacts]:
         subjects = dashboard_queries.subjects_by_session(self._connection, self._past)
         invocations = dashboard_queries.invocations_by_session(self._connection, self._past)
-        return {one.id: _session(one, subjects.get(one.id, ()), invocations.get(one.id, ())) for one in self._past}
+        packages = dashboard_queries.packages_by_session(self._connection, self._past)
+        found = {one.id: _session(one, subjects.get(one.id, ()), invocations.get(one.id, ())) for one in self._past}
+        return {number: replace(one, packages=packages.get(number, {})) for number, one in found.items()}
 
     @cached_property
     def _declared(self) -> Mapping[tuple[str, str, str], str]:
@@ -154,6 +156,10 @@ class RecordedHistory:
         entries = [SiteEntry(run.entry.name, run.entry.path) for run in past]
         return list(zip(entries, self._facts_of(past), strict=True))
 
+    def everything(self) -> JudgedHistory:
+        """Return the judgement of the whole database."""
+        return self._judged
+
     def steps(self) -> Sequence[StepFacts]:
         """Return the steps of all entries, oldest first."""
         return [self._step(one) for one in self._judged.steps]
@@ -181,6 +187,8 @@ class RecordedHistory:
             grouped[_group(step)].recorded.append(to_document(step))
         for drift in found.drifts:
             grouped[_group(drift)].drifts.append(_drift(drift))
+        for ended in found.left_out:
+            grouped[SiteEntry(ended.entry, ended.path), ended.machine_id].left_out.append(ended.text)
         facts = {group: one.facts(group[1], uids) for group, one in grouped.items()}
         p_values = [*beside.p_values, *(value for one in facts.values() for value in (*one.believed, *one.doubted))]
         tests = beside.tests + sum(one.tests for one in facts.values())
@@ -279,6 +287,7 @@ class _Judged:
     steps: list[StepFacts] = field(default_factory=list)
     recorded: list[Any] = field(default_factory=list)
     drifts: list[DriftFacts] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
 
     def facts(self, machine: str | None, uids: Mapping[int, str]) -> GroupFacts:
         return GroupFacts(
@@ -287,6 +296,7 @@ class _Judged:
             steps=tuple(self.steps),
             drifts=tuple(self.drifts),
             recorded=tuple(self.recorded),
+            left_out=tuple(self.left_out),
             believed=tuple(step.p_value for course in self.courses for step in course.steps),
             doubted=tuple(value for course in self.courses for value in course.doubted),
             tests=sum(course.is_tested for course in self.courses),
@@ -309,7 +319,8 @@ def _run(run: PastRun, missed: Sequence[queries.MissedRequirement], links: Mappi
     return RunFacts(
         **{name: getattr(run, name) for name in _SAME},
         machine=run.machine_id,
-        definition=run.definition_hash,
+        series=run.series_hash,
+        definition=run.content_hash,
         duration=run.measured_s,
         missed=tuple(said(one) for one in missed if not one.is_inconclusive),
         inconclusive=tuple(said(one) for one in missed if one.is_inconclusive),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from curator_bench.causes import wording
 from curator_bench.cli import tables
 from curator_bench.cli.finding_changes import commit_log
+from curator_bench.cli.finding_names import what
 
 if TYPE_CHECKING:
     from curator_bench.causes.what_changed import WhatChanged
@@ -35,18 +36,6 @@ def print_finding(finding: RecordedFinding, changed: WhatChanged, repo: Path | N
 def _head(finding: RecordedFinding) -> str:
     state = f" ({finding.state})" if finding.state else ""
     return f"{finding.word} {finding.name}{state} since {tables.time(finding.after.start)}: {what(finding)}"
-
-
-def what(finding: RecordedFinding) -> str:
-    """Return the most important change of a finding, and how many others it explains."""
-    one = finding.largest
-    others = len(finding.steps) - 1
-    more = f", and {tables.how_many(others, 'more change')}" if others else ""
-    return f"{series_name(one.entry.name, one.metric, one.machine_id)} {tables.change(one.step.change)}{more}"
-
-
-def series_name(entry: str, metric: str, machine: str | None) -> str:
-    return f"{entry} {metric}{f' on {machine}' if machine else ''}"
 
 
 def _lacks_commits(repo: Path, changed: WhatChanged) -> bool:

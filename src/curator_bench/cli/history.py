@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ import click
 
 from curator_bench.cli import judgements, tables
 from curator_bench.cli.databases import db_option, reading
+from curator_bench.cli.parameters import branch_option, machine_option, since_option
 from curator_bench.cli.show import run_document
 from curator_bench.errors import BenchError
 from curator_bench.files.codec import json_text
@@ -22,7 +24,7 @@ from curator_bench.metric_names import in_order
 from curator_bench.words import csv_cells
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
+    from sqlalchemy import ColumnElement, Connection
 
     from curator_bench.store.queries import EntryKey, PastRun
     from curator_bench.verdict.judgement import Judgement
@@ -31,6 +33,14 @@ _SHOWN = 20
 _LETTERS = 40
 """The length of the longest sparkline."""
 _CSV = ("name", "path", "session", "started_at", "verdict", "attempt", "commit", "machine_id", "definition_hash")
+
+
+@dataclass(frozen=True)
+class _Scope:
+    """Conditions on runs: those that judgements are made of, and those of them that are shown."""
+
+    judged: ColumnElement[bool]
+    shown: ColumnElement[bool]
 
 
 @dataclass(frozen=True)
@@ -73,6 +83,9 @@ class _History:
 @db_option
 @click.option("--metric", help="only this metric, with each value")
 @click.option("--last", type=click.IntRange(1), help=f"number of runs (default: {_SHOWN} in tables, else all)")
+@since_option
+@branch_option
+@machine_option
 @click.option("--hunts", is_flag=True, help="the runs of bisects and A/B comparisons, which are no history")
 @click.option("--json", "as_json", is_flag=True, help="print JSON instead of tables")
 @click.option("--csv", "as_csv", is_flag=True, help="print CSV with a line per value")
@@ -81,6 +94,9 @@ def command(
     database: str,
     metric: str | None,
     last: int | None,
+    since: datetime | None,
+    branch: str | None,
+    machine: str | None,
     hunts: bool,
     as_json: bool,
     as_csv: bool,
@@ -90,15 +106,17 @@ def command(
     ENTRY is an id, the common name of all combinations, or a node id.
     """
     from curator_bench.cli.machine_hints import hints_of_entries
+    from curator_bench.store.scope import in_scope
 
-    if entry is None and (metric or as_csv):
+    if entry is None and (metric or as_csv or since or branch or machine):
         raise click.UsageError("name an ENTRY; `curator-bench history` lists them")
     with reading(database) as opened, opened.reading() as connection:
         if entry is None:
             _print_entries(connection, last or _SHOWN, hunts=hunts, as_json=as_json)
             return
         most = None if (as_json or as_csv) and last is None else last or _SHOWN
-        found = _find(connection, entry, metric, most, hunts=hunts)
+        scope = _Scope(in_scope(connection, branch, machine), in_scope(connection, branch, machine, since))
+        found = _find(connection, entry, metric, most, scope, hunts=hunts)
         hints = [] if as_json or as_csv or hunts else hints_of_entries(connection, [one.entry for one in found])
     if as_json:
         click.echo(json_text(_document(found)), nl=False)
@@ -108,11 +126,15 @@ def command(
         for number, one in enumerate(found):
             tables.say("\n" if number else "", nl=False)
             _print(one, metric)
+            for line in _order(one):
+                tables.say(line)
         for hint in hints:
             tables.say(hint)
 
 
-def _find(connection: Connection, named: str, metric: str | None, last: int | None, *, hunts: bool) -> list[_History]:
+def _find(
+    connection: Connection, named: str, metric: str | None, last: int | None, scope: _Scope, *, hunts: bool
+) -> list[_History]:
     from curator_bench.cli.newest import newest_judgements
     from curator_bench.store import queries
     from curator_bench.store.all_series import gate_limits, required_metrics
@@ -122,8 +144,8 @@ def _find(connection: Connection, named: str, metric: str | None, last: int | No
     found = [
         _History(
             entry,
-            queries.history(connection, entry, last, metric, hunts=hunts),
-            {} if hunts else newest_judgements(connection, entry),
+            queries.history(connection, entry, last, metric, hunts=hunts, among=scope.shown),
+            {} if hunts else newest_judgements(connection, entry, scope.judged),
             required.get((entry.name, entry.path), ()),
             {
                 metric: limit
@@ -133,6 +155,9 @@ def _find(connection: Connection, named: str, metric: str | None, last: int | No
         )
         for entry in entries
     ]
+    found = [one for one in found if one.runs]
+    if not found:
+        raise BenchError(f"no run of {named} is of this branch, this machine and this time")
     if metric is not None and not any(run.metrics for one in found for run in one.runs):
         names = queries.metric_names(connection, entries, hunts=hunts)
         few = "" if metric not in names else f" in the last {last} runs"
@@ -168,6 +193,16 @@ def _print(found: _History, metric: str | None) -> None:
         if gated:
             limits = ", ".join(f"{name} {tables.share(limit)}" for name, limit in gated.items())
             tables.say(f"{judgements.limit_line(MIN_EFFECT)}: {limits}")
+
+
+def _order(found: _History) -> Iterator[str]:
+    """Yield how many runs stand by time because the depth of their commit is not known; nothing if there are none."""
+    unknown = sum(run.commit_depth is None for run in found.runs)
+    why = "the depth of a commit is not known without a repository, or in a shallow one"
+    if unknown == len(found.runs):
+        yield f"in the order they began ({why})"
+    elif unknown:
+        yield f"in the order of their commits, except {tables.how_many(unknown, 'run')} by time ({why})"
 
 
 def _print_values(found: _History, metric: str) -> None:

@@ -275,6 +275,10 @@ class _Known:
     required: Mapping[tuple[str, str], Sequence[str]]
     closed: _Closed
 
+    def place(self, series: Series, at: int) -> RunPlace:
+        """Return the place of a run of a series, with its time in the order of commits."""
+        return replace(self.places[int(series.runs[at])], start=_moment(series.starts[at]))
+
 
 def _around(step: Step) -> tuple[int, ...]:
     """Return the last run before the step and its first, most likely and certainly."""
@@ -292,7 +296,7 @@ def _recorded_steps(one: Series, rules: Rules, steps: Sequence[Step], known: _Kn
     """Yield the steps of a series with the runs around them and their states."""
     required = known.required.get((one.entry.name, one.entry.path), ())
     for number, step in enumerate(steps):
-        before, first, last_before, first_after = (known.places[int(one.runs[at])] for at in _around(step))
+        before, first, last_before, first_after = (known.place(one, at) for at in _around(step))
         is_accepted = any(first.start <= accepted.until for accepted in known.closed.get(_key(one), ()))
         state = state_of(step, steps[number + 1 :], rules, accepted=is_accepted)
         if not one.is_newest and state is not State.OPEN:
@@ -305,7 +309,7 @@ def _recorded_steps(one: Series, rules: Rules, steps: Sequence[Step], known: _Kn
             state=state,
             before=before,
             first=first,
-            newest=known.places[int(one.runs[-1])],
+            newest=known.place(one, -1),
             last_before=last_before,
             first_after=first_after,
             is_required=one.metric in required,

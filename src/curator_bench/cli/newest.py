@@ -19,12 +19,14 @@ from curator_bench.verdict.judgement import Judgement
 from curator_bench.verdict.judging import courses
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
+    from sqlalchemy import ColumnElement, Connection
 
 
-def newest_judgements(connection: Connection, entry: EntryKey) -> Mapping[str, Judgement]:
-    """Return the judgement of each directed metric, over the runs comparable with the newest one."""
-    runs = [run for run in history(connection, entry) if run.verdict in MEASURED]
+def newest_judgements(
+    connection: Connection, entry: EntryKey, among: ColumnElement[bool] | None = None
+) -> Mapping[str, Judgement]:
+    """Return the judgement of each directed metric, over the runs comparable with the newest one (of those `among`)."""
+    runs = [run for run in history(connection, entry, among=among) if run.verdict in MEASURED]
     if not runs:
         return {}
     kind = runs[-1].machine_id, runs[-1].series_hash

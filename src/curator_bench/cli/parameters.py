@@ -57,6 +57,11 @@ def min_effect_option(what: str) -> Callable[[Any], Any]:
     return click.option("--min-effect", type=Share(), default="3%", show_default=True, help=said)
 
 
+def since_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    said = "only what began since a day (2026-01-23) or in the last days (30d)"
+    return click.option("--since", type=Moment(), help=said)(command)
+
+
 def branch_option(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option("--branch", help="only runs of this branch (default: all runs)")(command)
 

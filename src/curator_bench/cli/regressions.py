@@ -13,8 +13,9 @@ import click
 from curator_bench.cli import judgements, tables
 from curator_bench.cli.databases import db_option, reading
 from curator_bench.cli.exit_codes import QuestionCommand
-from curator_bench.cli.finding_blocks import print_finding, series_name
-from curator_bench.cli.parameters import Moment, Share, branch_option, machine_option, min_effect_option
+from curator_bench.cli.finding_blocks import print_finding
+from curator_bench.cli.finding_names import series_name
+from curator_bench.cli.parameters import Share, branch_option, machine_option, min_effect_option, since_option
 from curator_bench.files.codec import json_text
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ _NAMED = 5
 
 @click.command("regressions", cls=QuestionCommand)
 @db_option
-@click.option("--since", type=Moment(), help="only changes since a day (2026-01-23) or in the last days (30d)")
+@since_option
 @click.option("--metric", help="only this metric")
 @branch_option
 @machine_option

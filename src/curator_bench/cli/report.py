@@ -102,6 +102,7 @@ def command(
 
 def _write_text(database: str, form: str, named: str | None, query: Query, out: Path | None) -> None:
     from curator_bench.cli.dashboard import RecordedHistory
+    from curator_bench.cli.finding_changes import changes_around
     from curator_bench.report.formats import SessionReport, as_text
     from curator_bench.store.queries import find_sessions
 
@@ -115,6 +116,8 @@ def _write_text(database: str, form: str, named: str | None, query: Query, out: 
             improvements=[one for one in steps if one.kind == "improvement" and one.is_new],
             drifts=history.drifts(),
             series=history.series(),
+            changes=changes_around(connection, history.everything(), query.repo),
+            left_out=[one.text for one in history.everything().left_out],
         )
     text = as_text(form, found)
     if out is None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from curator_bench.errors import BenchError
+from curator_bench.files.codec import from_document
 from curator_bench.masking import secrets_in
 
 if TYPE_CHECKING:
@@ -43,16 +45,38 @@ def command(session: Path, only: tuple[str, ...], results: Path, files: tuple[Pa
     problems, is_any = [], False
     for path in files_of(directory):
         with alone(directory, path) as is_alone:  # locked, so that nobody else delivers these messages
-            wanted = [one for one in journal.read(path) if not only or one.source["sink"] in only]
-            is_any = is_any or bool(wanted)
-            for one in wanted:
-                by_another = [f"{one.source['sink']}: {_BY_ANOTHER}"]
-                problems += _resend(path, one, files, copy_to) if is_alone else by_another
-    if not is_any:
+            for one in journal.read(path):
+                try:
+                    source = from_document(_Source, one.source)
+                except ValueError as error:
+                    problems.append(f"{path}: the invocation {one.invocation} cannot be resent: {error}")
+                    continue
+                if only and source.sink not in only:
+                    continue
+                is_any = True
+                by_another = [f"{source.sink}: {_BY_ANOTHER}"]
+                problems += _resend(path, one, source, files, copy_to) if is_alone else by_another
+    if not is_any and not problems:
         shown = f" to {', '.join(only)}" if only else ""
         click.echo(f"{directory}: nothing is undelivered{shown}")
     if problems:
         raise BenchError("\n".join(dict.fromkeys(problems)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """What the journal says about the invocation: what makes the sink again, and its process."""
+
+    sink: str
+    files: tuple[str, ...]
+    overlays: tuple[str, ...]
+    datasets: str | None
+    working_dir: str
+    curator_repo: str | None
+    host: str
+    pid: int
+    process_start: float | None
+    copy_to: str = ""
 
 
 def _is_session(directory: Path) -> bool:
@@ -73,19 +97,19 @@ def _check_names(sinks: Sequence[str]) -> None:
             raise BenchError(f"--sink: {error}{nearest(name, error.known)}") from None
 
 
-def _resend(path: Path, left: Undelivered, files: tuple[Path, ...], copy_to: str | None) -> list[str]:
+def _resend(path: Path, left: Undelivered, source: _Source, files: tuple[Path, ...], copy_to: str | None) -> list[str]:
     """Deliver the messages of one sink. Returns the problems as text."""
     from curator_bench.runner.sinks import choose_one
     from curator_bench.sinks.child import ChildError
     from curator_bench.sinks.resending import Resending
 
-    name = left.source["sink"]
-    if _is_running(left.source):
-        return [f"{name}: pytest (process {left.source['pid']}) still runs this session, and delivers them itself"]
-    matrix = _matrix(left.source, files)
+    name = source.sink
+    if _is_running(source):
+        return [f"{name}: pytest (process {source.pid}) still runs this session, and delivers them itself"]
+    matrix = _matrix(source, files)
     mask = matrix.mask.also(secrets_in(os.environ))
     try:
-        chosen = choose_one(matrix, name, Path(left.source["working_dir"]), copy_to or _copied_to(left.source))
+        chosen = choose_one(matrix, name, Path(source.working_dir), copy_to or _copied_to(source))
         resending = Resending(chosen, path, left, mask)
         count = resending.run()
     except Exception as error:  # whatever a sink raises, continue with the next one
@@ -99,33 +123,33 @@ def _resend(path: Path, left: Undelivered, files: tuple[Path, ...], copy_to: str
     return []
 
 
-def _copied_to(source: Mapping[str, Any]) -> str:
+def _copied_to(source: _Source) -> str:
     """Return the URL of --bench-copy-to. A password in it was not kept."""
-    said = str(source.get("copy_to") or "")
-    if source["sink"] == "copy" and "***" in said:
+    said = source.copy_to
+    if source.sink == "copy" and "***" in said:
         raise BenchError(f"add --copy-to URL: {said} was stored without its secret")
     return said
 
 
-def _matrix(source: Mapping[str, Any], files: tuple[Path, ...]) -> Matrix:
+def _matrix(source: _Source, files: tuple[Path, ...]) -> Matrix:
     from curator_bench.matrix import LoadRequest, load
 
     given = tuple(Path(os.path.abspath(file)) for file in files)
     request = LoadRequest(
-        files=given or tuple(map(Path, source["files"])),
-        overlays=() if given else tuple(map(Path, source["overlays"])),
-        datasets_file=Path(source["datasets"]) if source["datasets"] and not given else None,
+        files=given or tuple(map(Path, source.files)),
+        overlays=() if given else tuple(map(Path, source.overlays)),
+        datasets_file=Path(source.datasets) if source.datasets and not given else None,
         variables=os.environ,
-        working_dir=Path(source["working_dir"]),
-        curator_repo=source["curator_repo"],
+        working_dir=Path(source.working_dir),
+        curator_repo=source.curator_repo,
     )
     return load(request)
 
 
-def _is_running(source: Mapping[str, Any]) -> bool:
+def _is_running(source: _Source) -> bool:
     from curator_bench.measure.processes import identify
 
-    if source["host"] != socket.gethostname():
+    if source.host != socket.gethostname():
         return False
-    process = identify(source["pid"])
-    return process is not None and process.started == source["process_start"]
+    process = identify(source.pid)
+    return process is not None and process.started == source.process_start

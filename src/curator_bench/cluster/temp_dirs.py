@@ -56,9 +56,9 @@ class _Note:
         return not is_running(ProcessId(self.pid, self.started))
 
 
-def make_temp_dir(marker: str, mark: Mark) -> Path:
+def make_temp_dir(marker: str, mark: Mark, parent: Path | None = None) -> Path:
     """Make a new folder that only we can enter."""
-    directory = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=_root()))
+    directory = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent or _root()))
     owner = identify(os.getpid()) or ProcessId(0, 0)
     note = _Note(marker, mark.value, owner.pid, owner.started, _where())
     try:
@@ -70,10 +70,10 @@ def make_temp_dir(marker: str, mark: Mark) -> Path:
 
 
 @contextmanager
-def private_folder(marker: str) -> Iterator[Path]:
+def private_folder(marker: str, parent: Path | None = None) -> Iterator[Path]:
     """Make a folder that only we may enter, for as long as the block lasts. If we are killed, the guard of the run
-    removes it."""
-    directory = make_temp_dir(marker, Mark(secrets.token_hex(16), CLUSTER_VARIABLE))
+    removes it, or the next call of `remove_leftovers`. `parent` may be the folder for temporary files."""
+    directory = make_temp_dir(marker, Mark(secrets.token_hex(16), CLUSTER_VARIABLE), parent)
     try:
         inside = directory / "w"
         inside.mkdir(mode=0o700)
@@ -170,7 +170,8 @@ def remove_leftovers(marker: str | None = None) -> None:
 
 def _private_folders() -> Iterator[Path]:
     """Yield our own folders that nobody else can enter."""
-    for directory in _root().glob(f"{_PREFIX}*"):
+    roots = dict.fromkeys((_root(), Path(tempfile.gettempdir())))
+    for directory in (found for root in roots for found in root.glob(f"{_PREFIX}*")):
         with suppress(OSError), _opened(directory) as handle:
             if not stat.S_IMODE(os.fstat(handle).st_mode) & 0o077:
                 yield directory

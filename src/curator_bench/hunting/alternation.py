@@ -7,7 +7,6 @@ comparison can be continued.
 from __future__ import annotations
 
 import math
-import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from curator_bench.errors import BenchError
 from curator_bench.hunting.bench import MEASURED, QUIET, no_metric
-from curator_bench.hunting.children import pytest_environment, run, tail_of
+from curator_bench.hunting.children import pytest_environment, run, scratch_folder, tail_of
 from curator_bench.hunting.environments import Environment
 from curator_bench.hunting.session_names import key_of
 from curator_bench.values import Hunt
@@ -133,8 +132,8 @@ class Comparison:
             self._name(side, round_number),
         ]
         words = [side.python, "-m", "pytest", *self.pytest_args, *overlays, *recording, *QUIET]
-        with tempfile.TemporaryDirectory(prefix="curator-bench-") as scratch:
-            log = Path(scratch, "pytest.log")
+        with scratch_folder() as scratch:
+            log = scratch / "pytest.log"
             with log.open("wb") as output:
                 env = pytest_environment(Hunt.AB, side.env, side.python)
                 code = run(words, env=env, cwd=self.folder, output=output)

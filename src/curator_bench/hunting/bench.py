@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from curator_bench.collection.matrix_files import matrices_in
 from curator_bench.errors import BenchError
-from curator_bench.hunting.children import pytest_environment, run, tail_of
+from curator_bench.hunting.children import pytest_environment, run, scratch_folder, tail_of
 from curator_bench.values import Hunt, Scalar, Verdict
 from curator_bench.verdict.comparable import Origin
 from curator_bench.verdict.gates import number
@@ -54,13 +54,40 @@ class Bench:
 
         Returns an error text, which is empty if all went well.
         """
-        with tempfile.TemporaryDirectory(prefix="curator-bench-") as scratch:
-            log = Path(scratch, "pytest.log")
+        with scratch_folder() as scratch:
+            log = scratch / "pytest.log"
             with log.open("wb") as output:
                 code = run(
                     self._words(session, count), env=pytest_environment(Hunt.BISECT), cwd=self.folder, output=output
                 )
             return f"pytest ended with exit code {code}:\n{tail_of(log)}" if code else ""
+
+    def refuse_unknown(self) -> None:
+        """Raise BenchError for a name that is not known, but close to one that is."""
+        from curator_bench.store.hunts import COLUMNS, recorded_metrics, recorded_names
+        from curator_bench.store.opening import to_read_if_there
+
+        names, metrics = self._entries_here(), list[str]()
+        with to_read_if_there(self.database) as opened:
+            if opened is not None:
+                with opened.reading() as connection:
+                    names |= recorded_names(connection)
+                    metrics = recorded_metrics(connection, self.entry)
+        if self.entry not in names and (near := nearest_names(self.entry, sorted(names))):
+            raise BenchError(f"--entry: there is no {self.entry!r}; did you mean {', '.join(map(repr, near))}?")
+        if self.metric not in (*metrics, *COLUMNS) and (near := nearest_names(self.metric, metrics)):
+            meant = f"did you mean {', '.join(map(repr, near))}? If it is new, record a run with it first"
+            raise BenchError(f"--metric: {self.entry} has not measured {self.metric!r}; {meant}")
+
+    def _entries_here(self) -> set[str]:
+        """Return the names and ids of the entries of the matrices in this folder, as far as they can be read."""
+        from curator_bench.matrix import LoadRequest, load
+
+        files = [file for folder in _FOLDERS for file in matrices_in([self.folder / folder])]
+        with suppress(BenchError):
+            entries = load(LoadRequest(files=tuple(files), working_dir=self.folder)).entries if files else ()
+            return {name for entry in entries for name in (entry.id, entry.name)}
+        return set()
 
     def _words(self, session: str, count: int) -> list[str]:
         import sys

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from curator_bench.errors import BenchError
 from curator_bench.hunting.bench import Bench, Runs
-from curator_bench.hunting.children import environment, run, tail_of
+from curator_bench.hunting.children import environment, run, scratch_folder, tail_of
 from curator_bench.hunting.repository import Repository
 from curator_bench.hunting.session_names import key_of
 from curator_bench.provenance.git import Commit
@@ -207,11 +206,9 @@ class Bisection:
             self._install(self._wish.install, commit.sha)
 
     def _install(self, command: str, sha: str) -> None:
-        import tempfile
-
         self._installed = ""
-        with tempfile.TemporaryDirectory(prefix="curator-bench-") as scratch:
-            log = Path(scratch, "install.log")
+        with scratch_folder() as scratch:
+            log = scratch / "install.log"
             with log.open("wb") as output:
                 words = ["/bin/sh", "-c", command]
                 code = run(words, env=environment(), cwd=self._repository.top, output=output)

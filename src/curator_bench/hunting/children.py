@@ -6,9 +6,11 @@ Each has a session of its own, so that Ctrl-C reaches it once, from us, and it c
 from __future__ import annotations
 
 import os
+import secrets
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +18,7 @@ from types import FrameType
 from typing import IO
 
 from curator_bench.cluster.environment import without_pytest
+from curator_bench.cluster.temp_dirs import private_folder, remove_leftovers
 from curator_bench.hunting import child_program
 from curator_bench.options.settings import HUNT_VARIABLE
 from curator_bench.provenance.git import elsewhere
@@ -59,6 +62,14 @@ def environment(changes: Mapping[str, str] | None = None, python: str = sys.exec
     base = without_pytest(elsewhere(os.environ))
     beside = str(Path(python).parent)
     return {**base, "PATH": os.pathsep.join([beside, base.get("PATH", os.defpath)]), **(changes or {})}
+
+
+@contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """Make a folder for as long as the block lasts, and remove those that killed processes have left."""
+    remove_leftovers()
+    with private_folder(secrets.token_hex(8), Path(tempfile.gettempdir())) as folder:
+        yield folder
 
 
 def pytest_environment(

@@ -29,6 +29,10 @@ _PROOF = 3
 
 Some machines are never quiet.
 """
+_BUSIEST = 3.0
+"""On a busy machine up to so many times as many empty looks are needed."""
+_NEWEST = 16
+"""Number of processes whose mark is read before the table, because they may end while it is read."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.002, 0.1
 
 # Positions in /proc/PID/stat, counted after the name, which may contain blanks and brackets (proc_pid_stat(5)).
@@ -88,8 +92,11 @@ class _Sight:
 
 
 def identify(pid: int) -> ProcessId | None:
-    """Identify the process with this pid; None if there is none or only a zombie."""
-    row = _row(pid)
+    """Identify the process with this pid; None if there is none or only a zombie.
+
+    A pid from a file or a database may be anything, and must not become a path.
+    """
+    row = _row(pid) if type(pid) is int else None
     return row.process if row else None
 
 
@@ -151,7 +158,7 @@ class _Hunt:
         self._mark, self._under = mark, under
         self._known = frozenset(_identified(roots))
         self._dead: frozenset[int] = frozenset()
-        self._looks_in_vain = 0
+        self._looks_in_vain = 0.0
         self._guards: frozenset[ProcessId] = frozenset()
         self._spares_guards = True
 
@@ -212,21 +219,30 @@ class _Hunt:
         """Look once. Guards are found apart, as long as they are spared.
 
         A process that keeps forking itself could escape every look. Its parent is then listed but ended when read, so
-        an empty look with newly ended processes is weak evidence and more looks follow.
+        an empty look with newly ended processes is weak evidence and more looks follow. On a busy machine reading the
+        table takes longer than such a process lives, so the newest ones are read first: one with the mark that has
+        ended since has left a successor.
         """
-        sight = _look(self._mark, self._known, self._under)
+        newest = _newest_marked(self._mark) if self._mark else frozenset()
+        sight = _look(self._mark, self._known | newest, self._under)
         is_proof = sight.dead <= self._dead
         self._known |= sight.found
         self._dead = sight.dead
-        if sight.found:
+        if sight.found or not all(map(is_running, newest)):
             self._looks_in_vain = 0
         else:
-            self._looks_in_vain += _PROOF if is_proof else 1
+            self._looks_in_vain += _PROOF if is_proof else 1 / min(busyness(), _BUSIEST)
         self._guards = frozenset(filter(_is_guard, sight.found)) if self._spares_guards else frozenset()
         return sight.found - self._guards
 
     def _is_over(self) -> bool:
         return self._looks_in_vain >= 2 * _PROOF
+
+
+def _newest_marked(mark: Mark) -> frozenset[ProcessId]:
+    """Read which of the youngest processes carry the mark."""
+    found = [identify(pid) for pid in _newest_pids() if _carries(pid, mark)]
+    return frozenset(process for process in found if process is not None)
 
 
 def _is_guard(process: ProcessId) -> bool:
@@ -309,6 +325,9 @@ if sys.platform == "linux":
             if is_running(process):
                 signal.pidfd_send_signal(descriptor, number)
 
+    def _newest_pids() -> list[int]:
+        return sorted((int(name) for name in os.listdir("/proc") if name.isdigit()), reverse=True)[:_NEWEST]
+
     def _read_table() -> _Table:
         pids = frozenset(int(name) for name in os.listdir("/proc") if name.isdigit())
         rows = {pid: row for pid in pids if (row := _row(pid))}
@@ -340,6 +359,11 @@ if sys.platform == "linux":
 
 else:
     _send = _send_by_number
+
+    def _newest_pids() -> list[int]:
+        import psutil
+
+        return sorted(psutil.pids(), reverse=True)[:_NEWEST]
 
     def _read_table() -> _Table:
         import psutil

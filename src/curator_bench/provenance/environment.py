@@ -21,6 +21,7 @@ from curator_bench.measure.gpu_health import gpu_inventory
 from curator_bench.provenance import circumstances, git
 from curator_bench.provenance.machine import machine_id, online_cores, this_machine, total_memory_bytes
 from curator_bench.provenance.packages import SubjectState, conda_text, package_version, packages_text, subject_state
+from curator_bench.values import CommitPlace
 from curator_bench.values.machines import MACHINE_VARIABLE
 
 __all__ = ["SCHEMA_VERSION", "Provenance", "boot_id", "machine_id", "write"]
@@ -43,6 +44,11 @@ class Provenance:
     def checkout(self) -> git.GitState | None:
         """Checkout of the session; None outside of one."""
         return git.describe(self._directory)
+
+    @cached_property
+    def commit_place(self) -> CommitPlace | None:
+        """Where the commit of the session stands; None if that is unknown."""
+        return git.commit_place(self._directory, self.checkout.branch) if self.checkout else None
 
     @property
     def machine_id(self) -> str:

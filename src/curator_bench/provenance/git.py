@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from curator_bench.files.checkouts import is_checkout
+from curator_bench.values import CommitPlace
 
 _ID = re.compile("[0-9a-f]{7,64}")
 _COMMITS_AT_ONCE = 500
@@ -46,6 +47,29 @@ def describe(path: Path, patience_s: float = 5.0) -> GitState | None:
     status = top and ask("status", "--porcelain=v2", "--branch", "--untracked-files=no")
     state = _parsed(top, status) if top and status else _heads_only(ask)
     return state and replace(state, is_bisecting=_is_bisecting(ask))
+
+
+def commit_place(path: Path, branch: str | None, patience_s: float = 5.0) -> CommitPlace | None:
+    """Look up where the commit of a checkout stands; None outside of one, and in a shallow one.
+
+    `branch` is that of the checkout; None if it is detached.
+    """
+    ask = _Git(path if path.is_dir() else path.parent, patience_s)
+    if ask(*_TRUST, "rev-parse", "--is-shallow-repository") != "false":
+        return None
+    time = ask(*_TRUST, "log", "-1", "--no-show-signature", "--format=%ct", "HEAD")
+    depth = ask(*_TRUST, "rev-list", "--first-parent", "--count", "HEAD")
+    if not time or not depth:
+        return None
+    return CommitPlace(int(depth), float(time), (branch,) if branch else _branches_with_head(ask))
+
+
+def _branches_with_head(ask: _Git) -> tuple[str, ...]:
+    """List the branches that contain the commit, those of remotes by their own names."""
+    known = ("refs/heads", "refs/remotes")
+    said = ask(*_TRUST, "for-each-ref", "--contains=HEAD", "--format=%(refname)", *known) or ""
+    names = (line.split("/", 2 if line.startswith("refs/heads/") else 3)[-1] for line in said.splitlines())
+    return tuple(dict.fromkeys(name for name in names if name != "HEAD"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,20 @@ from curator_bench.words import markdown_cell
 
 SCHEMA_VERSION = 1
 _MOST_ROWS = 100
+_MOST_CHANGES = 10
 _NOT_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeFacts:
+    """What changed around an open finding."""
+
+    finding: str
+    title: str
+    """The most important change that it explains."""
+    markdown: Sequence[str]
+    document: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +46,10 @@ class SessionReport:
     drifts: Sequence[DriftFacts] = ()
     series: Sequence[SeriesFacts] = ()
     """The judgement of the newest runs of every metric."""
+    changes: Sequence[ChangeFacts] = ()
+    """What changed around each open regression, newest first."""
+    left_out: Sequence[str] = ()
+    """Runs of series that have ended, and why."""
 
     @property
     def broken(self) -> list[tuple[SiteEntry, RunFacts]]:
@@ -63,6 +79,18 @@ def _markdown(report: SessionReport) -> str:
     of += [text for text in (session.branch, session.reason) if text]
     lines = [f"## {markdown_cell(session.name)}: {counts}", "", markdown_cell(", ".join(of)), ""]
     lines += _markdown_steps("Regressions", report.regressions)
+    for change in report.changes[:_MOST_CHANGES]:
+        lines += [f"What changed before {markdown_cell(change.title)}:", "", *change.markdown, ""]
+    if report.left_out:
+        left_out = [f"* {markdown_cell(line)}" for line in report.left_out[:_MOST_ROWS]]
+        lines += [
+            "### Left out",
+            "",
+            "Runs from before something changed that makes it another benchmark:",
+            "",
+            *left_out,
+            "",
+        ]
     if report.drifts:
         lines += ["### Drift", "", *(f"* {markdown_cell(drift_line(one))}" for one in report.drifts), ""]
     if report.broken:
@@ -142,6 +170,8 @@ def _json(report: SessionReport) -> str:
         "regressions": [dataclasses.asdict(one) for one in report.regressions],
         "improvements": [dataclasses.asdict(one) for one in report.improvements],
         "drifts": [dataclasses.asdict(one) for one in report.drifts],
+        "changes": [{"finding": one.finding, "changed": one.document} for one in report.changes],
+        "left_out": list(report.left_out),
         "inconclusive": [_series(one) for one in report.inconclusive],
         "blind": [_series(one) for one in report.blind],
     }

@@ -166,7 +166,8 @@ class Gates:
     @property
     def _gated(self) -> Gated:
         definition = self._definition.hash if self._definition else None
-        return Gated(self._key, self._origin.machine, self._origin.series, definition)
+        place = provenance_of(self._config).commit_place
+        return Gated(self._key, self._origin.machine, self._origin.series, definition, place)
 
     def _why_left_out(self, history: GateHistory) -> str:
         """Return why earlier runs are not compared with this one; empty if enough others are, or if there are none.
@@ -344,7 +345,7 @@ def _figures(values: Sequence[PastValue]) -> Floats:
 
 def _is_of(value: PastValue, baseline: str) -> bool:
     """True if a run is of this branch, session or commit."""
-    if baseline in (value.branch, value.session, value.session_uid):
+    if baseline in (*value.branches, value.session, value.session_uid):
         return True
     return len(baseline) >= _SHORTEST_COMMIT and (value.commit or "").startswith(baseline)
 

@@ -75,6 +75,7 @@ def _session(config: pytest.Config, benchmarks: Benchmarks) -> Session:
         commit=(checkout.commit if checkout else None) or "",
         branch=(checkout.branch if checkout else None) or "",
         dirty=checkout.dirty if checkout else None,
+        place=provenance.commit_place,
         subjects=tuple(Subject(state.package, state.version, state.commit, state.dirty) for state in states),
         viewer_url=viewer_url(benchmarks),
         ci_run_url=ci_run_url() or "",

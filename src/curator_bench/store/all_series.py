@@ -10,13 +10,15 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import ColumnElement, Connection, and_, or_, select, true, type_coerce
+from sqlalchemy import ColumnElement, Connection, and_, or_, select, type_coerce
 from sqlalchemy.types import NullType
 
 from curator_bench.errors import BenchError
 from curator_bench.store import bulk
 from curator_bench.store.gate_history import MEASURED
 from curator_bench.store.queries import EntryKey, nearest
+from curator_bench.store.run_order import commit_places, in_order
+from curator_bench.store.scope import in_scope
 from curator_bench.store.series import SERIES
 from curator_bench.store.tables import IS_HISTORY, REQUIREMENTS, RUNS, SESSIONS, SUBJECTS
 
@@ -41,7 +43,7 @@ class Series:
     runs: Integers
     """Ids of the runs in this database."""
     starts: Floats
-    """Start of each run, in seconds since 1970."""
+    """Time of each run in the order of commits (`store.run_order`), in seconds since 1970; ascending."""
     sessions: Integers
     """Session id of each run."""
     values: Floats
@@ -70,7 +72,7 @@ class RunPlace:
 
 @dataclass(frozen=True, slots=True)
 class _Runs:
-    """Runs in the order they began; `groups` gives the entry, machine and series of each as an index into `keys`."""
+    """Runs in order; `groups` gives the entry, machine and series of each as an index into `keys`."""
 
     ids: Integers
     groups: Integers
@@ -103,8 +105,7 @@ def all_series(
     With a branch or a machine, only its runs count; with `among`, only these groups are read. Raises BenchError if
     nothing is recorded of the branch, the machine or the metric.
     """
-    where = and_(_sessions_of(connection, branch), on_machine(connection, machine))
-    runs = _runs(connection, where, among)
+    runs = _runs(connection, in_scope(connection, branch, machine), among)
     later, found = runs.later(), []
     for group, name, at, values in by_series(runs.ids, runs.groups, connection, metric, is_part=among is not None):
         entry_name, path, kind, series = runs.keys[group]
@@ -142,28 +143,6 @@ def by_series(
             yield int(of_place[start]), names[codes[start]], place[start:end], values[start:end]
 
 
-def _sessions_of(connection: Connection, branch: str | None) -> ColumnElement[bool]:
-    if branch is None:
-        return true()
-    known = set(connection.scalars(select(SESSIONS.c.branch).where(SESSIONS.c.branch.is_not(None)).distinct()))
-    if branch not in known:
-        raise BenchError(f"no run of a branch {branch!r} is recorded{nearest(branch, known)}")
-    return RUNS.c.session.in_(select(SESSIONS.c.id).where(SESSIONS.c.branch == branch))
-
-
-def on_machine(connection: Connection, machine: str | None) -> ColumnElement[bool]:
-    """Return the condition on runs to be of this kind of machine, if one is given.
-
-    Raises BenchError with the nearest names if no run is recorded of it.
-    """
-    if machine is None:
-        return true()
-    known = set(connection.scalars(select(RUNS.c.machine_id).where(RUNS.c.machine_id.is_not(None)).distinct()))
-    if machine not in known:
-        raise BenchError(f"no run on a machine {machine!r} is recorded{nearest(machine, known)}")
-    return RUNS.c.machine_id == machine
-
-
 def groups_of(connection: Connection, entries: Collection[EntryKey]) -> set[Group]:
     """Return these entries on each kind of machine that ran them."""
     columns = RUNS.c.name, RUNS.c.path, RUNS.c.machine_id
@@ -182,7 +161,7 @@ def of_groups(groups: Collection[Group]) -> ColumnElement[bool]:
 
 def _runs(connection: Connection, where: ColumnElement[bool], among: Collection[Group] | None) -> _Runs:
     names = ("id", "name", "path", "machine_id", "originalname")
-    columns = (*(RUNS.c[name] for name in names), _as_stored(RUNS.c.start).label("start"), RUNS.c.session, SERIES)
+    columns = (*(RUNS.c[name] for name in names), as_stored(RUNS.c.start).label("start"), RUNS.c.session, SERIES)
     statement = select(*columns).where(RUNS.c.verdict.in_(MEASURED), IS_HISTORY, where)
     statement = statement.order_by(RUNS.c.start, RUNS.c.id)
     if among is not None:
@@ -191,22 +170,25 @@ def _runs(connection: Connection, where: ColumnElement[bool], among: Collection[
     if among is not None:
         found = [row for row in found if (row.name, row.path, row.machine_id) in among]
     keys: dict[_Comparable, int] = {}
+    begun = seconds([row.start for row in found]).tolist()
+    timed = in_order(found, begun, commit_places(connection), lambda row: (row.name, row.path, row.machine_id))
+    found = [row for _, row in timed]
     numbers = [
         (number, keys.setdefault((name, path, machine, series), len(keys)), session)
         for number, name, path, machine, _, _, session, series in found
     ]
     ids, groups, sessions = np.array(numbers, dtype=np.int64).reshape(-1, 3).T
-    starts = _seconds([row.start for row in found])
+    starts = np.array([time for time, _ in timed], dtype=np.float64)
     newest = {(name, path, machine): series for _, name, path, machine, _, _, _, series in found}
     return _Runs(ids, groups, starts, sessions, list(keys), {(row[1], row[2]): row[4] for row in found}, newest)
 
 
-def _as_stored(moments: ColumnElement[datetime]) -> ColumnElement[Any]:
+def as_stored(moments: ColumnElement[datetime]) -> ColumnElement[Any]:
     """A column of moments as the driver returns them. To make an object of each takes long for many rows."""
     return type_coerce(moments, NullType())
 
 
-def _seconds(stored: Sequence[Any]) -> Floats:
+def seconds(stored: Sequence[Any]) -> Floats:
     """Convert moments as the driver returns them to seconds since 1970: texts of SQLite, objects of PostgreSQL."""
     if stored and isinstance(stored[0], datetime):
         return np.array([moment.timestamp() for moment in stored], dtype=np.float64)

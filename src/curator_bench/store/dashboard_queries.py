@@ -9,6 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, or_, select
 
+from curator_bench.store.backgrounds import Backgrounds
 from curator_bench.store.queries import MISSED_COLUMNS, MissedRequirement, PastSession
 from curator_bench.store.records import InvocationRecord
 from curator_bench.store.tables import INVOCATIONS, REQUIREMENTS, RUNS, SESSIONS, SUBJECTS
@@ -34,6 +35,16 @@ def subjects_by_uid(connection: Connection) -> dict[str, list[Subject]]:
     found: dict[str, list[Subject]] = defaultdict(list)
     for uid, *values in connection.execute(statement.order_by(SUBJECTS.c.id)):
         found[uid].append(Subject(*values))
+    return found
+
+
+def packages_by_session(connection: Connection, sessions: Sequence[PastSession]) -> dict[int, dict[str, str]]:
+    """Versions of all packages that its runs were measured with, by session id."""
+    backgrounds = Backgrounds(connection)
+    named = select(RUNS.c.session, RUNS.c.circumstances).where(RUNS.c.circumstances.is_not(None)).distinct()
+    found: dict[int, dict[str, str]] = defaultdict(dict)
+    for session, circumstances in connection.execute(named.where(RUNS.c.session.in_(_numbers(sessions)))):
+        found[session] |= backgrounds.of(None, circumstances).circumstances.get("packages", {})
     return found
 
 

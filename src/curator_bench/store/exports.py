@@ -161,7 +161,8 @@ def _invocations(connection: Connection, runs: list[Row[Any]], told: set[int]) -
 
 
 def _session(row: Mapping[str, Any]) -> SessionRecord:
-    return SessionRecord(**{field.name: row[field.name] for field in fields(SessionRecord)})
+    branches = row["branches"] if row["branches"] is None else tuple(row["branches"])
+    return SessionRecord(**{**{field.name: row[field.name] for field in fields(SessionRecord)}, "branches": branches})
 
 
 def _record(

@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, and_, func, select
 
 from curator_bench.store.acceptances import acceptances
 from curator_bench.store.opening import to_read_if_there
-from curator_bench.store.queries import EntryKey, PastValue, last_values
+from curator_bench.store.queries import EntryKey, PastValue, last_values, runs_in_order
 from curator_bench.store.series import SERIES, identities
 from curator_bench.store.tables import IS_HISTORY, RUNS
-from curator_bench.values import Verdict
+from curator_bench.values import CommitPlace, Verdict
 
 MEASURED = (str(Verdict.PASSED), str(Verdict.FAILED))
 """Verdicts of runs whose numbers count: the run completed, whether or not its requirements were met."""
@@ -42,6 +42,8 @@ class Gated:
     series_hash: str | None
     definition_hash: str | None
     """Runs of this definition are of the series, even if the definition is not recorded yet."""
+    place: CommitPlace | None = None
+    """Place of the commit that is measured. Runs of later commits are no history of it."""
 
 
 def read_gate_history(named: str, gated: Gated, metrics: Sequence[str], *, last: int) -> GateHistory:
@@ -55,10 +57,10 @@ def read_gate_history(named: str, gated: Gated, metrics: Sequence[str], *, last:
 
 def _history(connection: Connection, gated: Gated, metrics: Sequence[str], last: int) -> GateHistory:
     own = {gated.series_hash, gated.definition_hash}
-    values = {
-        metric: last_values(connection, gated.entry, metric, gated.machine_id, last, MEASURED, own)
-        for metric in metrics
-    }
+    of_entry = (RUNS.c.name == gated.entry.name, RUNS.c.path == gated.entry.path, RUNS.c.machine_id == gated.machine_id)
+    measured = and_(*of_entry, IS_HISTORY, RUNS.c.verdict.in_(MEASURED))
+    runs = [(time, row.id) for time, row in runs_in_order(connection, measured, gated.place) if row.series_hash in own]
+    values = {metric: last_values(connection, metric, runs, last) for metric in metrics}
     by_level = sorted(acceptances(connection, gated.entry), key=lambda one: one.since)
     accepted = {one.metric: one.since for one in by_level}
     kinds: Counter[tuple[str | None, str | None]] = Counter()

@@ -14,7 +14,9 @@ from curator_bench.store.series import SERIES
 from curator_bench.store.tables import INVOCATIONS, METRICS, RUNS, SESSIONS
 from curator_bench.values import Scalar
 
-_COLUMNS = ("duration", "average_memory", "peak_memory", "compute_time")
+COLUMNS = ("duration", "average_memory", "peak_memory", "compute_time")
+"""Columns of a run that are metrics of a Python benchmark."""
+_NAMES = (RUNS.c.name, RUNS.c.originalname, RUNS.c.nodeid)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,7 @@ def hunted_runs(connection: Connection, session: str, named: str | None = None) 
             RUNS.c.id,
             *(RUNS.c[name] for name in ("name", "path", "originalname", "verdict", "error")),
             *(SERIES, RUNS.c.machine_id, RUNS.c.command),
-            *(RUNS.c[name] for name in _COLUMNS),
+            *(RUNS.c[name] for name in COLUMNS),
             METRICS.c.name.label("metric"),
             METRICS.c.value,
             METRICS.c.text,
@@ -61,7 +63,7 @@ def _run(row: Row[Any]) -> HuntedRun:
     Fixtures write what they measure of a Python benchmark into columns; a script has it among its metrics.
     """
     key = EntryKey(row.name, row.path, row.originalname)
-    columns = {name: value for name in _COLUMNS if (value := getattr(row, name)) is not None}
+    columns = {name: value for name in COLUMNS if (value := getattr(row, name)) is not None}
     is_script = row.command is not None
     return HuntedRun(key, row.verdict, row.error, row.series_hash, row.machine_id, {} if is_script else columns)
 
@@ -80,3 +82,15 @@ def ended_in_order(connection: Connection, prefix: str, exit_codes: Collection[i
         .where(SESSIONS.c.name.startswith(prefix, autoescape=True), INVOCATIONS.c.exit_status.in_(exit_codes))
     )
     return set(connection.scalars(statement))
+
+
+def recorded_names(connection: Connection) -> set[str]:
+    """Names of recorded entries: ids, common names and node ids."""
+    found = connection.execute(select(*_NAMES).distinct())
+    return {name for names in found for name in names if name}
+
+
+def recorded_metrics(connection: Connection, named: str) -> list[str]:
+    """Names of the metrics that runs of the entry with this name have measured."""
+    of_entry = select(RUNS.c.id).where(or_(*(column == named for column in _NAMES)))
+    return sorted(connection.scalars(select(METRICS.c.name).where(METRICS.c.run.in_(of_entry)).distinct()))

@@ -10,9 +10,19 @@ import numpy as np
 from sqlalchemy import ColumnElement, Connection, and_, not_, or_, select
 
 from curator_bench.errors import BenchError
-from curator_bench.store.all_series import Floats, Group, Integers, by_series, history_and, of_groups
+from curator_bench.store.all_series import (
+    Floats,
+    Group,
+    Integers,
+    as_stored,
+    by_series,
+    history_and,
+    of_groups,
+    seconds,
+)
 from curator_bench.store.gate_history import MEASURED
 from curator_bench.store.queries import HAS_HISTORY, nearest
+from curator_bench.store.run_order import commit_places, in_order, sessions_of_branch
 from curator_bench.store.series import SERIES
 from curator_bench.store.tables import IS_HISTORY, RUNS, SESSIONS
 
@@ -53,7 +63,7 @@ def sessions_meant(connection: Connection, named: str) -> list[int]:
     of_commit = _is_or_begins(SESSIONS.c.commit, named)
     meant = (
         SESSIONS.c.name == named,
-        and_(SESSIONS.c.branch == named, HAS_HISTORY),
+        and_(SESSIONS.c.id.in_(sessions_of_branch(connection, named)), HAS_HISTORY),
         or_(_is_or_begins(SESSIONS.c.uid, named), and_(of_commit, HAS_HISTORY)),
     )
     for condition in meant:
@@ -104,8 +114,12 @@ def _measured(
     connection: Connection, metric: str | None, where: ColumnElement[bool], *, is_part: bool = False
 ) -> Measured:
     names = ("id", "session", "name", "path", "machine_id")
-    statement = select(*(RUNS.c[name] for name in names), SERIES).where(RUNS.c.verdict.in_(MEASURED), where)
-    runs = connection.execute(statement.order_by(RUNS.c.start, RUNS.c.id)).fetchall()
+    columns = [*(RUNS.c[name] for name in names), as_stored(RUNS.c.start).label("start"), SERIES]
+    statement = select(*columns).where(RUNS.c.verdict.in_(MEASURED), where)
+    found_runs = connection.execute(statement.order_by(RUNS.c.start, RUNS.c.id)).fetchall()
+    begun = seconds([row.start for row in found_runs]).tolist()
+    timed = in_order(found_runs, begun, commit_places(connection), lambda row: (row.name, row.path, row.machine_id))
+    runs = [row for _, row in timed]
     keys: dict[tuple[str, str, Kind], int] = {}
     of_runs = [(row.name, row.path, Kind(row.machine_id, row.series_hash)) for row in runs]
     numbers = [(row.id, row.session, keys.setdefault(key, len(keys))) for row, key in zip(runs, of_runs, strict=True)]

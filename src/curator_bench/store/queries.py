@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import shlex
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from datetime import datetime
+from datetime import UTC, datetime
 from difflib import get_close_matches
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, and_, case, exists, func, not_, or_, select, tuple_
+from sqlalchemy import ColumnElement, Connection, Row, Select, and_, case, exists, func, not_, or_, select, true, tuple_
 
 from curator_bench.errors import BenchError
 from curator_bench.store import bulk
 from curator_bench.store.records import InvocationRecord
+from curator_bench.store.run_order import commit_places, earlier, in_order
 from curator_bench.store.scalars import scalar_of
-from curator_bench.store.series import CONTENT, SERIES, of_series
+from curator_bench.store.series import CONTENT, SERIES
 from curator_bench.store.tables import INVOCATIONS, IS_HISTORY, METRICS, REQUIREMENTS, RUNS, SESSIONS, SUBJECTS
-from curator_bench.values import Scalar, Subject
+from curator_bench.values import CommitPlace, Scalar, Subject
 
 _NAMES_SHOWN = 3
 _SHORTEST_UID = 6
@@ -68,6 +69,8 @@ class PastRun:
     """Where it differs from that of the run before, the definition changed."""
     commit: str | None
     branch: str | None
+    commit_depth: int | None = None
+    """Number of commits up to its commit by first parents, as far as known."""
     hunt: str | None = None
     """What it is recorded for, as in `values.Hunt`; None if it is history."""
     metrics: Mapping[str, Scalar] = field(default_factory=dict)
@@ -85,6 +88,7 @@ class PastValue:
 
     value: Scalar
     start: datetime
+    """Its time in the order of commits (`store.run_order`)."""
     verdict: str
     series_hash: str | None
     run_uid: str
@@ -92,7 +96,8 @@ class PastValue:
     session: str
     session_uid: str
     commit: str | None
-    branch: str | None
+    branches: tuple[str, ...]
+    """The branch of its checkout; of a detached one, all that contained its commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,44 +152,58 @@ _RUN_COLUMNS = (
     SESSIONS.c.uid.label("session_uid"),
     SESSIONS.c.commit,
     SESSIONS.c.branch,
+    SESSIONS.c.commit_depth,
 )
 
 
-def last_values(
-    connection: Connection,
-    entry: EntryKey,
-    metric: str,
-    machine_id: str | None,
-    last: int,
-    verdicts: Collection[str] | None = None,
-    series: Collection[str | None] | None = None,
-) -> list[PastValue]:
-    """Read the newest values of an entry's metric on one machine, oldest first; with `series`, only of these.
+def runs_in_order(
+    connection: Connection, where: ColumnElement[bool], new: CommitPlace | None = None
+) -> list[tuple[float, Row[Any]]]:
+    """Read which runs of an entry meet the condition, in order (`store.run_order`), each with its time.
 
-    `machine_id` None selects the runs recorded without a machine.
+    With `new`, only those that stand before a run of that commit which begins now.
     """
+    columns = [RUNS.c[name] for name in ("id", "start", "session", "machine_id")]
+    chosen = select(*columns, SERIES).where(where).order_by(RUNS.c.start, RUNS.c.id)
+    runs: Sequence[Any] = connection.execute(chosen).fetchall()
+    of_runs = SESSIONS.c.id.in_(select(RUNS.c.session).where(where))
+    places = commit_places(connection, of_runs)
+    starts = [row.start.timestamp() for row in runs]
+    if new is not None:
+        return earlier(runs, starts, places, new)
+    return in_order(runs, starts, places, lambda row: row.machine_id)
+
+
+def last_values(connection: Connection, metric: str, runs: Sequence[tuple[float, int]], last: int) -> list[PastValue]:
+    """Read the last values of a metric among these runs, which are given in order with their times."""
+    found: list[PastValue] = []
+    for end in range(len(runs), 0, -last):
+        found = [*_values_of(connection, metric, runs[max(end - last, 0) : end]), *found]
+        if len(found) >= last:
+            break
+    return found[-last:]
+
+
+def _values_of(connection: Connection, metric: str, runs: Sequence[tuple[float, int]]) -> list[PastValue]:
+    times = {run: time for time, run in runs}
+    columns = (METRICS.c.value, METRICS.c.text, RUNS.c.id, RUNS.c.verdict, SERIES, RUNS.c.uid)
+    of_session = (*(SESSIONS.c[name] for name in ("name", "uid", "commit", "branch", "branches")),)
     statement = (
-        select(
-            METRICS.c.value,
-            METRICS.c.text,
-            *(RUNS.c.start, RUNS.c.verdict, SERIES, RUNS.c.uid, RUNS.c.id),
-            SESSIONS.c.name.label("session"),
-            SESSIONS.c.uid.label("session_uid"),
-            SESSIONS.c.commit,
-            SESSIONS.c.branch,
-        )
+        select(*columns, *of_session)
         .join(METRICS, and_(METRICS.c.run == RUNS.c.id, METRICS.c.name == metric))
         .join(SESSIONS, SESSIONS.c.id == RUNS.c.session)
-        .where(*_is(entry), IS_HISTORY, RUNS.c.machine_id == machine_id)
-        .order_by(RUNS.c.start.desc(), RUNS.c.id.desc())
-        .limit(last)
+        .where(RUNS.c.id.in_(times))
     )
-    if verdicts is not None:
-        statement = statement.where(RUNS.c.verdict.in_(verdicts))
-    if series is not None:
-        statement = statement.where(of_series(series))
-    found = connection.execute(statement).fetchall()
-    return [PastValue(scalar_of(value, text), *others) for value, text, *others in reversed(found)]
+    rows = connection.execute(statement).fetchall()
+    found = {run: (scalar_of(value, text), others) for value, text, run, *others in rows}
+    return [_past_value(run, times[run], *found[run]) for run in times if run in found]
+
+
+def _past_value(run: int, time: float, value: Scalar, others: Sequence[Any]) -> PastValue:
+    verdict, series, uid, session, session_uid, commit, branch, branches = others
+    start = datetime.fromtimestamp(time, UTC)
+    known = (branch,) if branch else tuple(branches or ())
+    return PastValue(value, start, verdict, series, uid, run, session, session_uid, commit, known)
 
 
 def history(
@@ -194,20 +213,19 @@ def history(
     metric: str | None = None,
     *,
     hunts: bool = False,
+    among: ColumnElement[bool] | None = None,
 ) -> list[PastRun]:
-    """Read the newest runs of an entry on any machine, oldest first, with all metrics or only one.
+    """Read the last runs of an entry on any machine, in order, with all metrics or only one.
 
-    Runs that are no history are read with `hunts`, and then only those.
+    Runs that are no history are read with `hunts`, and then only those; with `among`, only runs that meet it.
     """
-    newest = (
-        select(RUNS.c.id)
-        .where(*_is(entry), _kind_of_run(hunts))
-        .order_by(RUNS.c.start.desc(), RUNS.c.id.desc())
-        .limit(last)
-    )
-    chosen = _runs().where(RUNS.c.id.in_(newest.scalar_subquery())).order_by(RUNS.c.start, RUNS.c.id)
-    metrics = _metrics_by_run(connection, newest, metric)
-    return [_past_run(row, metrics[row.id]) for row in connection.execute(chosen)]
+    asked = and_(*_is(entry), _kind_of_run(hunts), true() if among is None else among)
+    found = runs_in_order(connection, asked)
+    chosen = {row.id: place for place, (_, row) in enumerate(found[-last:] if last else found)}
+    wanted = select(RUNS.c.id).where(RUNS.c.id.in_(chosen) if last else asked)
+    metrics = _metrics_by_run(connection, wanted, metric)
+    rows = connection.execute(_runs().where(RUNS.c.id.in_(wanted.scalar_subquery()))).fetchall()
+    return [_past_run(row, metrics[row.id]) for row in sorted(rows, key=lambda row: chosen[row.id])]
 
 
 def _metrics_by_run(
@@ -235,7 +253,7 @@ def runs_of_ids(connection: Connection, ids: Sequence[int]) -> list[PastRun]:
 
 
 def latest_runs(connection: Connection, entry: EntryKey, last: int, *, hunts: bool = False) -> list[PastRun]:
-    """Read the newest runs of an entry, oldest first. Of the metrics, only the measured time is read."""
+    """Read the last runs of an entry, in order. Of the metrics, only the measured time is read."""
     return history(connection, entry, last, _MEASURED_TIME, hunts=hunts)
 
 

@@ -9,7 +9,7 @@ import shlex
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,10 @@ class SessionRecord:
     branch: str | None = None
     viewer_url: str | None = None
     subjects: tuple[Subject, ...] = ()
+    committed_at: datetime | None = None
+    commit_depth: int | None = None
+    branches: tuple[str, ...] | None = None
+    """Of a detached checkout, the branches that contain its commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +228,7 @@ def start_of(run: Run, process: Process) -> RunStart:
 
 def session_record(session: Session) -> SessionRecord:
     """Build the row of the session an invocation joins. Its uid is in the session's folder."""
-    directory = Path(session.directory)
+    directory, place = Path(session.directory), session.place
     return SessionRecord(
         name=directory.name,
         results_directory=str(directory.parent),
@@ -232,6 +236,9 @@ def session_record(session: Session) -> SessionRecord:
         commit=session.commit or None,
         dirty=session.dirty,
         branch=session.branch or None,
+        committed_at=datetime.fromtimestamp(place.time, UTC) if place else None,
+        commit_depth=place.depth if place else None,
+        branches=place.branches if place and not session.branch else None,
         viewer_url=session.viewer_url or None,
         subjects=session.subjects,
     )

@@ -68,11 +68,21 @@ def join_session(connection: Connection, record: SessionRecord) -> int:
     """Find or create the session's row, and add the subjects that are new."""
     values = {name: value for name, value in asdict(record).items() if name != "subjects"}
     session = _join(connection, _SESSIONS, values)
+    if record.commit_depth is not None:
+        _forget_place_of_another(connection, session, record.commit)
     if record.subjects:
         connection.execute(select(_SESSIONS.c.id).where(_SESSIONS.c.id == session).with_for_update())  # one at a time
         for subject in record.subjects:
             _note_subject(connection, session, subject)
     return session
+
+
+def _forget_place_of_another(connection: Connection, session: int, commit: str | None) -> None:
+    """Forget the place of the session's commit if it is joined at another one: time then orders its runs."""
+    _of_another = (_SESSIONS.c.id == session, _SESSIONS.c.commit.is_distinct_from(commit))
+    connection.execute(
+        update(_SESSIONS).where(*_of_another, _SESSIONS.c.commit_depth.is_not(None)).values(commit_depth=None)
+    )
 
 
 def join_invocation(connection: Connection, session: int, record: InvocationRecord) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, func, or_, select
+from sqlalchemy import Connection, func, select
 
 from curator_bench.store.tables import DEFINITIONS, RUNS
 
@@ -23,12 +23,6 @@ SERIES = _of_definition("series_hash")
 """The series of a run, as a column of a statement on runs."""
 CONTENT = _of_definition("content_hash")
 """What tells whether the definition changed within a series, without comments and formatting of its code."""
-
-
-def of_series(series: Collection[str | None]) -> ColumnElement[bool]:
-    """Return the condition that a run is of one of these series; None is the runs without a definition."""
-    named = SERIES.element.in_([one for one in series if one is not None])
-    return or_(named, SERIES.element.is_(None)) if None in series else named
 
 
 def identities(connection: Connection, series: Collection[str | None]) -> dict[str, dict[str, str]]:

@@ -207,6 +207,18 @@ class RunResult:
 
 
 @dataclass(frozen=True, slots=True)
+class CommitPlace:
+    """Where a commit stands in its repository, to put the runs of commits in order."""
+
+    depth: int
+    """Number of commits up to this one, counting first parents only."""
+    time: float
+    """When it was committed, in seconds since 1970."""
+    branches: tuple[str, ...] = ()
+    """The branch of the checkout; of a detached one, all branches that contain the commit."""
+
+
+@dataclass(frozen=True, slots=True)
 class Session:
     """The session of an invocation, as that invocation found it."""
 
@@ -220,6 +232,8 @@ class Session:
     commit: str = ""
     branch: str = ""
     dirty: bool | None = None
+    place: CommitPlace | None = field(default=None, metadata=WHERE_SAID)
+    """Place of the commit; None if it is unknown, as in a shallow checkout."""
     subjects: tuple[Subject, ...] = ()
     viewer_url: str = ""
     ci_run_url: str = ""

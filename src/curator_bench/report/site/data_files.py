@@ -91,7 +91,7 @@ def block(runs: Sequence[RunFacts], logs: Sequence[str | None]) -> str:
     """Return consecutive runs of an entry, column by column."""
     known: dict[str, int] = {}
     listed: list[list[Any]] = []
-    verdicts, machines, definitions = Numbered(), Numbered(), Numbered()
+    verdicts, machines, kinds, definitions = Numbered(), Numbered(), Numbered(), Numbered()
     for run in runs:
         if run.session_uid not in known:
             known[run.session_uid] = len(known)
@@ -102,12 +102,14 @@ def block(runs: Sequence[RunFacts], logs: Sequence[str | None]) -> str:
         "session": [known[run.session_uid] for run in runs],
         "verdict": [verdicts.of(run.verdict) for run in runs],
         "machine": [machines.of(run.machine or "") for run in runs],
+        "kind": [kinds.of(run.series or "") for run in runs],
         "definition": [definitions.of(run.definition or "") for run in runs],
         "uid": [run.uid[:12] for run in runs],
         "log": {place: log for place, log in enumerate(logs) if log},
         "why": {place: run.why[:_LONGEST] for place, run in enumerate(runs) if run.why},
         "verdicts": verdicts.names,
         "machines": machines.names,
+        "kinds": kinds.names,
         "definitions": definitions.names,
     }
     columns = (
@@ -162,6 +164,7 @@ def session(one: SessionFacts, ran: Sequence[tuple[SiteEntry, RunFacts]]) -> str
         "commit": one.commit,
         "branch": one.branch,
         "environment": one.environment,
+        "packages": {f"package {name}": version for name, version in one.packages.items()},
     }
     last = {entry.slug: run for entry, run in ran}
     names = Numbered()
@@ -169,7 +172,7 @@ def session(one: SessionFacts, ran: Sequence[tuple[SiteEntry, RunFacts]]) -> str
     for slug, run in sorted(last.items()):
         measured = [(name, number_of(value)) for name, value in sorted(run.metrics.items())]
         kept = [(names.of(name), value) for name, value in measured if value is not None]
-        of = as_json([run.verdict, run.machine, run.definition, [place for place, _ in kept]])
+        of = as_json([run.verdict, run.machine, run.series, [place for place, _ in kept]])
         runs.append(f"{json.dumps(slug)}:{of[:-1]},{numbers(value for _, value in kept)}]")
     return f'{as_json(facts)[:-1]},"metrics":{as_json(names.names)},"runs":{{{",".join(runs)}}}}}'
 

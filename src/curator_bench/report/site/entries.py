@@ -191,7 +191,7 @@ def _rows(
     names, directions, steps = metrics
     measured = [run for run in recent if run.verdict in MEASURED and run.metrics] or recent
     newest = measured[-1]
-    alike = [run for run in measured if (run.machine, run.definition) == (newest.machine, newest.definition)]
+    alike = [run for run in measured if (run.machine, run.series) == (newest.machine, newest.series)]
     says = groups[newest.machine].says
     rows = []
     for name in names:

@@ -37,6 +37,7 @@ class GroupMemory:
     steps: tuple[StepFacts, ...]
     recorded: Any
     drifts: tuple[DriftFacts, ...]
+    left_out: tuple[str, ...]
     believed: tuple[float, ...]
     doubted: tuple[float, ...]
     tests: int
@@ -126,6 +127,7 @@ def of_group(mark: str, file: str, facts: GroupFacts) -> GroupMemory:
         steps=facts.steps,
         recorded=facts.recorded,
         drifts=facts.drifts,
+        left_out=facts.left_out,
         believed=facts.believed,
         doubted=facts.doubted,
         tests=facts.tests,

@@ -58,6 +58,8 @@ class SessionFacts:
     subjects: Sequence[Subject] = ()
     invocations: Sequence[InvocationFacts] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
+    packages: Mapping[str, str] = field(default_factory=dict)
+    """Versions of all packages its runs were measured with."""
 
     @property
     def slug(self) -> str:
@@ -79,7 +81,10 @@ class RunFacts:
     error: str | None
     log_path: str | None
     machine: str | None
+    series: str | None
+    """Runs of an entry with equal ones, on one machine, are one history."""
     definition: str | None
+    """Where it differs from that of the run before, the definition changed."""
     commit: str | None
     branch: str | None
     missed: tuple[str, ...] = ()
@@ -248,6 +253,8 @@ class GroupFacts:
     recorded: tuple[Any, ...] = ()
     """The same steps as documents, of which `History.findings` makes findings."""
     drifts: tuple[DriftFacts, ...] = ()
+    left_out: tuple[str, ...] = ()
+    """Runs of series that have ended, and why."""
     believed: tuple[float, ...] = ()
     """The p-values of the steps."""
     doubted: tuple[float, ...] = ()

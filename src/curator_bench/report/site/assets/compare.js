@@ -74,13 +74,13 @@
     told.replaceChildren.apply(told, WORDS.filter(function (word) { return judged && counts[word]; }).map(function (word) {
       return element("li", {}, element("span", { class: "word w-" + word.replace(" ", "-") }, counts[word] + " " + word));
     }));
-    if (counts.apart) parts.push(counts.apart + " entries are not comparable: another machine or another definition");
+    if (counts.apart) parts.push(counts.apart + " entries are not comparable: another machine or another series");
     said.textContent = parts.join(", ") + "." + (judged ? "" : " This pair is not judged here; run: curator-bench compare " + a.name + " " + b.name);
     document.getElementById("compared").replaceChildren(rows.length ? table(rows.slice(0, MOST_ROWS)) : element("p", { class: "card" }, "Nothing stands out."));
     document.getElementById("differences").replaceChildren(differences(a, b));
   }
 
-  /** What a session measured of an entry: verdict, machine, definition, and values by metric. */
+  /** What a session measured of an entry: verdict, machine, series, and values by metric. */
   function runOf(session, slug) {
     var run = session.runs[slug], values = {};
     run[3].forEach(function (number, place) { values[session.metrics[number]] = run[4][place]; });
@@ -146,9 +146,12 @@
   }
 
   function differences(a, b) {
-    var both = [a, b].map(function (session) { return Object.assign({ commit: session.commit || "", branch: session.branch || "" }, session.environment); });
+    var known = [a, b].every(function (session) { return Object.keys(session.packages).length; });
+    var both = [a, b].map(function (session) {
+      return Object.assign({ commit: session.commit || "", branch: session.branch || "" }, known ? session.packages : {}, session.environment);
+    });
     var names = Object.keys(Object.assign({}, both[0], both[1])).filter(function (name) { return (both[0][name] || "") !== (both[1][name] || ""); });
-    if (!names.length) return element("p", { class: "card" }, "Nothing that was recorded.");
+    if (!names.length) return element("p", { class: "card" }, "Nothing: commit, branch, machine and " + (known ? "all packages" : "packages under test") + " are the same.");
     var rows = names.map(function (name) {
       return element("tr", {}, [element("th", { scope: "row" }, name)].concat(both.map(function (facts) { return element("td", { class: "mono" }, facts[name] || "–"); })));
     });

@@ -198,13 +198,13 @@
     var shown = { metric: metric, lines: lines, points: points, isTime: isTime, columns: [[], [], []], broken: [], definitions: [], ranges: [], steps: [], levels: [], held: null };
     lines.slice(1).forEach(function () { shown.columns.push([]); });
     shown.x = points.map(function (point, place) { return isTime ? point.time : place + 1; });
-    var newest = main.rows.length ? runs.definition[main.rows[main.rows.length - 1]] : "", before = null;
+    var newest = main.rows.length ? runs.kind[main.rows[main.rows.length - 1]] : "", before = null;
     points.forEach(function (point, place) {
       var value = bench.valueOf(lines[point.line].runs, metric, point.row);
       shown.columns.forEach(function (column) { column.push(null); });
       if (point.line) { shown.columns[point.line + 2][place] = value; return; }
       var verdict = runs.verdict[point.row];
-      shown.columns[runs.definition[point.row] === newest ? 0 : 1][place] = value;
+      shown.columns[runs.kind[point.row] === newest ? 0 : 1][place] = value;
       if (verdict === "failed") shown.columns[2][place] = value;
       if (value == null && !["passed", "skipped", "running"].includes(verdict)) shown.broken.push(place);
       if (before != null && runs.definition[point.row] !== runs.definition[before]) shown.definitions.push(place);

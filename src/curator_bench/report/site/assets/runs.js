@@ -1,7 +1,7 @@
 // The runs of entries. They come in blocks, newest last; a page asks for as many of the newest as it shows.
 (function () {
   "use strict";
-  var COLUMNS = ["time", "uid"], NUMBERED = ["verdict", "machine", "definition"], stores = {};
+  var COLUMNS = ["time", "uid"], NUMBERED = ["verdict", "machine", "kind", "definition"], stores = {};
 
   /** Calls `done` with what is known of an entry: its head, and the columns of the runs that were loaded so far. */
   bench.entry = function (slug, done, failed) {
@@ -34,7 +34,7 @@
   };
 
   function merged(blocks) {
-    var runs = { sessions: [], session: [], values: {}, log: {}, why: {}, verdicts: [], machines: [], definitions: [] };
+    var runs = { sessions: [], session: [], values: {}, log: {}, why: {}, verdicts: [], machines: [], kinds: [], definitions: [] };
     COLUMNS.concat(NUMBERED).forEach(function (name) { runs[name] = []; });
     blocks.forEach(function (block) {
       var first = runs.time.length, firstSession = runs.sessions.length;
