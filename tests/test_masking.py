@@ -11,7 +11,7 @@ from urllib.parse import quote, quote_plus, urlencode
 
 import pytest
 
-from curator_bench.masking import Mask, is_secret_name, is_secret_option, masked, secrets_in
+from curator_bench.masking import Mask, is_secret_name, is_secret_option, masked, secrets_in, without_secret_literals
 
 SECRET_NAMES = """
     PGPASSWORD DB_PASSWORD DB_PASSWORDS MYSQL_PASSWD ROOT_PASSWDS MYSQL_PWD DB_PWD DBPASS DB_PASS SMTP_PASS passphrase
@@ -185,3 +185,28 @@ def test_a_hostile_text_is_masked_in_no_time() -> None:
     mask = Mask(frozenset(NASTY))
     for text in ("://a:" * 20_000, "?a" * 50_000, "=" * 100_000, "://" * 50_000 + "@", "http://a:" + "b" * 100_000):
         mask.hide(text)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'PASSWORD = "x1"',
+        "{'password': 'x1'}",
+        'record("api_key", "x1")',
+        'token: str = """a\nx1"""',
+        'db_passwd == r"x1"',
+    ],
+)
+def test_texts_that_code_gives_to_names_of_secrets_are_hidden(source: str) -> None:
+    assert "x1" not in without_secret_literals(source)
+    assert "***" in without_secret_literals(source)
+
+
+@pytest.mark.parametrize("source", ['key = "text"', 'tokenizer = "gpt2"', 'max_tokens="12"', 'token = os.environ["X"]'])
+def test_other_texts_of_code_stay(source: str) -> None:
+    assert without_secret_literals(source) == source
+
+
+def test_hostile_code_is_masked_in_no_time() -> None:
+    for source in ('"' * 100_000, "password" * 20_000, 'password="' * 20_000, 'password = "' + "\\" * 100_000):
+        without_secret_literals(source)

@@ -39,6 +39,12 @@ _URL_TOKEN = re.compile(r"(?:(?<=https://)|(?<=http://))[^/\s:@]{16,}(?=(?::(?:x
 _URL_PARAMETER = re.compile(r"([?&;])([^=&;?\s]{1,100})=[^&\s#]+")
 # As libpq and shells write it: host=h password='a b', DB_PASSWORD=x
 _ASSIGNMENT = re.compile(r"""(?<![^\s'"])([A-Za-z_][\w-]{2,60})=('[^'\n]{1,200}'|[^\s'"]+)""")
+# As source code writes it: PASSWORD = "x", {"password": "x"}, record("api_key", "x"), password: str = "x"
+_LITERAL = re.compile(
+    r"""(?<![\w-])([A-Za-z_][\w-]{1,60})(["']?\s{0,9}(?::[^=,\n"']{1,60}=|[,:=]|=>|:=|==)\s{0,9}[bfru]{0,2})(["']{1,3})(?=[^"'\s])"""
+    r"""((?:\\.|(?!\3)[^\\]){1,2000})\3""",
+    re.IGNORECASE | re.DOTALL,
+)
 _UNCHANGED = re.compile("[A-Za-z0-9]+")
 _PASSWORD_OF_URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://[^/\s:\[]*:(.*)@")
 
@@ -126,6 +132,16 @@ def masked(value: Any, mask: Mask) -> Any:
     if isinstance(value, int | float) and len(text := str(value)) >= _SHORTEST_PART and text in mask.values:
         return HIDDEN
     return value
+
+
+def without_secret_literals(source: str) -> str:
+    """Hide the texts that source code gives to names of secrets."""
+    return _LITERAL.sub(_without_literal, source)
+
+
+def _without_literal(found: re.Match[str]) -> str:
+    name, between, quotes, _ = found.groups()
+    return f"{name}{between}{quotes}{HIDDEN}{quotes}" if is_secret_option(name) else found[0]
 
 
 def _without_secret(parameter: re.Match[str]) -> str:

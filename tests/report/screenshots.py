@@ -61,7 +61,7 @@ def main() -> None:
 def take_all(browser: Browser, site: Path) -> None:
     (entry,) = (site / "entries").glob(f"{ENTRY}-gil-*.html")
     (other,) = (site / "entries").glob(f"{ENTRY}-nogil-*.html")
-    compared = sorted((site / "data" / "compared").glob("2026-04-30*/*.js"))
+    compared = sorted((site / "data" / "compared").glob("*/2026-04-30-*.js"))
     chart = f"#metric={METRIC}"
     themes: dict[str, dict[str, Any]] = {"": {}, "-dark": {"color_scheme": "dark"}}
     for name, how in themes.items():
@@ -71,13 +71,10 @@ def take_all(browser: Browser, site: Path) -> None:
         _take(browser, f"dashboard-lines{name}", entry, f"{chart}&lines={other.stem}~~", viewport=DESK, **how)
         pair = f"#a={compared[0].parent.name}&b={compared[0].stem}" if compared else ""
         _take(browser, f"dashboard-compare{name}", site / "compare.html", pair, viewport=DESK, **how)
-        _take(browser, f"dashboard-axes{name}", site / "axes.html", viewport=DESK, **how)
     _take(browser, "dashboard-phone", entry, chart, viewport=PHONE)
 
 
 def _take(browser: Browser, name: str, page: Path, place: str = "", *, hold: bool = False, **how: Any) -> None:
-    if not page.exists():
-        return
     context = browser.new_context(**how)
     opened = context.new_page()
     opened.goto(page.as_uri() + place)

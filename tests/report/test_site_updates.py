@@ -5,12 +5,20 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 import warm
+from sqlalchemy import Connection
+
+from curator_bench.cli.dashboard import RecordedHistory
+from curator_bench.cli.judged_history import Query
+from curator_bench.report.site.build import Settings, write_site
+from curator_bench.report.site.model import Beside, Group, GroupFacts, RunFacts, SiteEntry
+from curator_bench.store.database import database_url, open_for_reading
+from curator_bench.store.queries import sessions
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 MACHINES = ("epyc", "grace")
@@ -103,6 +111,36 @@ def test_a_night_more_writes_the_last_block_of_runs_only(folder: Path) -> None:
     assert {re.sub("-[0-9a-f]{8}", "", name) for name in of_quick} == {"4.js", "epyc.js"}
     assert not [name for name in changed if "sometimes" in name]
     assert not [name for name in changed if re.match("(data/)?sessions/night-10-|assets/", name)]
+
+
+class Watched(RecordedHistory):
+    """A history that notes what is read of it."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection, Query(), sessions(connection, 1000))
+        self.blocks: list[tuple[str, int]] = []
+        self.groups: set[tuple[str, str | None]] = set()
+
+    def block(self, entry: SiteEntry, number: int) -> Sequence[RunFacts]:
+        self.blocks.append((entry.name, number))
+        return super().block(entry, number)
+
+    def judged(self, groups: Collection[Group], beside: Beside) -> tuple[Mapping[Group, GroupFacts], float]:
+        self.groups |= {(entry.name, machine) for entry, machine in groups}
+        return super().judged(groups, beside)
+
+
+def test_of_an_entry_the_newest_blocks_and_the_machine_that_ran_are_read_and_nothing_of_the_others(
+    folder: Path,
+) -> None:
+    one_night_more(folder)
+    opened = open_for_reading(database_url(folder / "benchmark.db"))
+    assert opened
+    with opened, opened.reading() as connection:
+        history = Watched(connection)
+        write_site(folder / "site", history, Settings())
+    assert history.blocks == [("quick", 3), ("quick", 4), ("steady", 3), ("steady", 4)]
+    assert history.groups == {("quick", MACHINES[0]), ("steady", MACHINES[0])}
 
 
 def test_a_file_that_was_deleted_is_written_again(folder: Path) -> None:

@@ -12,7 +12,7 @@ from curator_bench.causes.recorded import facts_from
 from curator_bench.causes.what_changed import Facts
 from curator_bench.cluster.environment import without_pytest, without_ray
 from curator_bench.collection.benchmarks import BENCHMARKS
-from curator_bench.masking import Mask, is_secret_name, masked
+from curator_bench.masking import Mask, is_secret_name, masked, without_secret_literals
 from curator_bench.matrix import Definition
 from curator_bench.runner.session import provenance_of, session_of
 from curator_bench.store.backgrounds import RunFacts
@@ -57,7 +57,7 @@ def facts_now(config: pytest.Config, background: Background, params: Mapping[str
 
 def _definition(definition: Definition, mask: Mask) -> DefinitionRecord:
     content = {name: _shown(part) for name, part in definition.content.items()}
-    sources = {name: text[:_LONGEST_SOURCE] for name, text in definition.sources.items()}
+    sources = {name: without_secret_literals(text)[:_LONGEST_SOURCE] for name, text in definition.sources.items()}
     return DefinitionRecord(
         definition.hash, definition.series, definition.content_hash, masked(content, mask), masked(sources, mask)
     )

@@ -31,19 +31,19 @@ from curator_bench.verdict.noise import (
 
 CERTAIN = 8.0
 """A score: one in 3,000."""
-CERTAIN_OF_FEW = 6.5
+CERTAIN_OF_FEW = 6.2
 """The same with a history below `FEW` runs, in which Student's t asks for much already."""
 FEW = 14
 TAIL = (1 - CONFIDENCE) / 2
 _NO_OUTLIERS = 6.25
 """One in 500: so unlikely must it be that all newest runs are outliers. Most histories have none."""
-_CLEAR_OF_FEW, _CLEAR = 0.93, 0.85
+_CLEAR_OF_FEW, _CLEAR = 0.93, 0.82
 """This share of the pairs of one of the nearest ten runs and a newest one must be in order: with up to three newest
 runs, and with more."""
 _SUDDEN = 0.6
 """So much of the shift must be between the nearest ten runs and the newest; the rest is drift."""
 _LEAST = {3: 0.06, 5: 0.045}
-_LEAST_OF_MORE = 0.033
+_LEAST_OF_MORE = 0.031
 """A change must be 6 % in up to three runs, 4.5 % in up to five, as smaller changes often pass. That is with the usual
 effect that counts, 3 %; where less counts, it is less in proportion."""
 # A history without outliers may have them yet: so many are added to those it had, and to all its runs so many.
@@ -63,6 +63,8 @@ _CLEAR_OF_RESTLESS = 0.95
 _LEAST_OF_RESTLESS = {5: 0.065}
 """A history that had other levels before changes often, and often back. There the newest runs must be 2.5 times as far
 away as any stretch of as many runs that went back, clear of all of the nearest ten, and few must show more."""
+_FEWEST_OF_LEVEL = 3
+"""Of fewer runs none is an outlier among them."""
 _STRAY, _STRAY_COSTS = 0.1, 3.0
 """A newest run that is lower than the others by this part of the shift is no sign of a new level."""
 
@@ -106,9 +108,9 @@ def weigh(level_runs: Floats, newest: Floats, effects: Effects, earlier: Floats,
     count, of_level = known(newest), np.maximum(known(np.where(kept, level_runs, np.nan)), 1)
     shift = median(newest) - level
     sign = np.where(shift < 0, -1.0, 1.0)
-    distances = -np.sort(-sign[:, None] * (newest - level[:, None]), axis=1)
+    distances = _farthest_first(sign[:, None] * (newest - level[:, None]), sign * shift, noise.spread)
     error_of_level = variance_of_mean(of_level, noise.correlation)
-    error = np.sqrt(noise.variance * (variance_of_mean(count, noise.correlation) + error_of_level))
+    error = np.sqrt(noise.variance * (variance_of_mean(known(distances), noise.correlation) + error_of_level))
     clipped = np.minimum(distances, (sign * shift + 2 * noise.spread)[:, None])
     usual = mean(clipped)
     chance = t_score(usual / error, noise.freedom)
@@ -126,6 +128,13 @@ def weigh(level_runs: Floats, newest: Floats, effects: Effects, earlier: Floats,
     holds[far] = np.abs(shift[far]) >= _FARTHER * excursion
     history = np.sum(noise.kept, axis=1)
     return Weighed(holds, history, level, shift, t_value(TAIL, noise.freedom) * error, noise.spread, chance, score)
+
+
+def _farthest_first(distances: Floats, shift: Floats, spread: Floats) -> Floats:
+    """Outliers of the new level are left out: they are outliers whether it is there or not, so they tell nothing."""
+    is_outlier = (distances > (shift + OUTLIER * spread)[:, None]) & (known(distances) >= _FEWEST_OF_LEVEL)[:, None]
+    ordered: Floats = -np.sort(np.where(is_outlier, np.nan, -distances), axis=1)
+    return ordered
 
 
 def _farthest_excursion(past: Floats, counts: Floats) -> Floats:

@@ -101,7 +101,6 @@
       left -= 1;
       if (left || mine !== turn) return;
       lines = all.filter(function (line) { return line.runs; });
-      showLegend();
       offerBranches();
       charts.forEach(function (one) { one.drawn.destroy(); });
       charts.clear();
@@ -132,10 +131,8 @@
     }, done);
   }
 
-  function showLegend() {
-    var legend = document.getElementById("legend");
-    legend.hidden = lines.length < 2;
-    legend.replaceChildren.apply(legend, lines.map(function (line) {
+  function legendOf() {
+    return element("ul", { class: "legend", "aria-label": "Lines" }, lines.map(function (line) {
       return element("li", {}, [element("span", { class: "swatch " + line.colour, "aria-hidden": "true" }), " " + line.label]);
     }));
   }
@@ -234,7 +231,7 @@
     var table = element("button", { type: "button", class: "more", "aria-expanded": "false" }, "Values as a table");
     var summary = element("p", { class: "summary" }, summaryOf(metric, shown));
     Array.from(card.children).slice(2).forEach(function (old) { old.remove(); });
-    card.append(summary, held, table);
+    card.append.apply(card, (lines.length > 1 ? [legendOf()] : []).concat([summary, held, table]));
     Object.entries({ tabindex: "0", role: "application", "aria-label": "Chart of " + metric + ". " + summary.textContent + " Arrow keys go from run to run." })
       .forEach(function (pair) { plot.setAttribute(pair[0], pair[1]); });
     plot.replaceChildren();
