@@ -16,7 +16,6 @@ import pytest
 from curator_bench.errors import BenchError, MissingExtra
 from curator_bench.files.names import is_safe_name
 from curator_bench.options.rootdir import database_of, refuse_unread_ini, rootdir
-from curator_bench.values.machines import MACHINE_VARIABLE, is_machine_name
 
 _PORT = r"([1-9]\d{0,3}|[1-5]\d{4}|6[0-4]\d{3}|65[0-4]\d{2}|655[0-2]\d|6553[0-5])"
 _FLEET = re.compile(rf"(local|auto|(ray://)?\S+:{_PORT})\Z")
@@ -169,9 +168,16 @@ def _hunt(said: str) -> str:
     return said
 
 
+_MACHINE_VARIABLE = "CURATOR_BENCH_MACHINE"
+
+
 def _machine(config: pytest.Config) -> str | None:
     """Return the name in the environment variable, or else in the ini key."""
-    given = {MACHINE_VARIABLE: os.environ.get(MACHINE_VARIABLE), "bench_machine": str(config.getini("bench_machine"))}
+    given = {_MACHINE_VARIABLE: os.environ.get(_MACHINE_VARIABLE), "bench_machine": str(config.getini("bench_machine"))}
+    if not any(given.values()):
+        return None
+    from curator_bench.values.machines import is_machine_name  # importing `values` would double the time to start
+
     for source, name in given.items():
         if name and not is_machine_name(name):
             expected = "a name of up to 40 letters, digits, dots, dashes and underscores, and no computed id"
