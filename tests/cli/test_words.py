@@ -134,7 +134,7 @@ def test_the_newest_runs_of_a_metric_are_the_same_everywhere(all_kinds: Recorded
         assert verdicts(all_kinds.ask("history", name).output)[metric] == word
         (page,) = (site / "entries").glob(f"{name}-*.html")
         assert f'<span class="word w-{word.replace(" ", "-")}">{word}</span>' in page.read_text()
-        (data,) = (site / "data" / "entries").glob(f"{name}-*.0.js")
+        (data,) = (site / "data" / "entries").glob(f"{name}-*/unnamed-*.js")
         assert f'"says":"{word}"' in data.read_text()
 
 
@@ -150,10 +150,10 @@ def test_compare_says_one_word_in_its_table_its_json_its_markdown_and_on_its_pag
     assert re.search(r"\| slowest \| time_s \| .*\| 🔴 regression \|", marked)
     site = all_kinds.folder / "site"
     assert all_kinds.ask("report", "--out", site).exit_code == 0
-    (page,) = (site / "data" / "sessions").glob("n59-*.js")
+    (pair,) = (site / "data" / "compared").glob("n58-*/n59-*.js")
     for (entry, machine), word in said.items():
         pattern = rf'\["{entry}-\w{{8}}","\w+","{machine or ""}","{word}"'
-        assert re.search(pattern, page.read_text()), (entry, machine, word)
+        assert re.search(pattern, pair.read_text()), (entry, machine, word)
 
 
 def test_an_interval_beyond_what_matters_never_stands_beside_no_change(recorded: Recorded) -> None:
