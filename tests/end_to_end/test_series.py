@@ -162,6 +162,8 @@ def test_changed_arguments_begin_a_new_series_and_what_was_open_stays_open(suite
     assert suite.is_open()
     assert "Left out: 24 runs" in output
     assert "its arguments were --size 1, not --size 2" in output
+    compared = warm.run("curator-bench", "compare", "run_1", "run_2", cwd=suite.project.folder).stdout
+    assert "its arguments were --size 1, not --size 2" in compared
     report = warm.run("curator-bench", "report", "--format", "json", cwd=suite.project.folder).stdout
     (left_out,) = json.loads(report)["left_out"]
     assert left_out.endswith("its arguments were --size 1, not --size 2")

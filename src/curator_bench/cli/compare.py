@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -96,36 +96,50 @@ def _sides(a: str, b: str, database: str, metric: str | None) -> Sides:
     from curator_bench.store.measured import of_other_sessions, only, sessions_meant
 
     if _is_database(a) or _is_database(b):
-        before, history, declared, required = _side(a, database, metric)
-        after, _, declared_there, required_there = _side(b, database, metric)
-        return Sides(before, after, history, {**declared, **declared_there}, {**required, **required_there})
+        before, known = _side(a, database, metric)
+        after, there = _side(b, database, metric)
+        declared, required = {**known.declared, **there.declared}, {**known.required, **there.required}
+        return Sides(before, after, known.measured, declared, required, {**known.identities, **there.identities})
     with reading(database) as opened, opened.reading() as connection:
         in_a, in_b = (set(sessions_meant(connection, named)) for named in (a, b))
-        everything, declared, required = _known(connection, metric, in_a | in_b)
+        known = _known(connection, metric, in_a | in_b)
     if in_a <= in_b:
         raise BenchError(f"every session of {a} is also one of {b}: there is nothing to compare")
-    others = of_other_sessions(everything, in_b, in_a)
-    return Sides(only(everything, in_a - in_b), only(everything, in_b), others, declared, required)
+    before, after = only(known.measured, in_a - in_b), only(known.measured, in_b)
+    others = of_other_sessions(known.measured, in_b, in_a)
+    return Sides(before, after, others, known.declared, known.required, known.identities)
 
 
-def _side(named: str, database: str, metric: str | None) -> tuple[Measured, Measured, Declared, Required]:
-    """Return the measurements of one side, all those of its database, and what its requirements declare and name."""
+def _side(named: str, database: str, metric: str | None) -> tuple[Measured, _Known]:
+    """Return the measurements of one side, and what is known of all of its database."""
     from curator_bench.store.measured import only, sessions_meant
 
     with reading(_database_of(named, database)) as opened, opened.reading() as connection:
         chosen = set[int]() if _is_database(named) else set(sessions_meant(connection, named))
-        everything, declared, required = _known(connection, metric, chosen)
-        return only(everything, chosen) if chosen else everything, everything, declared, required
+        known = _known(connection, metric, chosen)
+        return only(known.measured, chosen) if chosen else known.measured, known
 
 
-def _known(connection: Connection, metric: str | None, chosen: set[int]) -> tuple[Measured, Declared, Required]:
-    """Return the measurements of the history and of the chosen sessions, and what requirements declare and name."""
+class _Known(NamedTuple):
+    """The measurements of the history and of the chosen sessions, and what requirements declare and name."""
+
+    measured: Measured
+    declared: Declared
+    required: Required
+    identities: Mapping[str, Mapping[str, str]]
+    """What makes each series what it is."""
+
+
+def _known(connection: Connection, metric: str | None, chosen: set[int]) -> _Known:
     from curator_bench.store.all_series import declared_directions, required_metrics
     from curator_bench.store.measured import measured, without_history
+    from curator_bench.store.series import identities
 
     also = without_history(connection, chosen)
+    found = measured(connection, metric, also)
     declared, required = declared_directions(connection, also), required_metrics(connection, also)
-    return measured(connection, metric, also), declared, required
+    series = {kind.series_hash for kinds in found.values() for kind in kinds}
+    return _Known(found, declared, required, identities(connection, series))
 
 
 def _is_database(named: str) -> bool:

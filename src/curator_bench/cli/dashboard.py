@@ -50,6 +50,7 @@ from curator_bench.store.measured import Measured, measured, measured_around, of
 from curator_bench.store.queries import EntryKey, PastRun, PastSession
 from curator_bench.store.records import InvocationRecord
 from curator_bench.store.run_marks import EntryMarks, Marks, marks_of
+from curator_bench.store.series import identities
 from curator_bench.values import Subject
 from curator_bench.verdict import judging
 from curator_bench.verdict.direction import better_of
@@ -67,6 +68,7 @@ class RecordedHistory:
         """`sessions` are shown, oldest first. Changes that began with the last one are new."""
         self._connection, self._query, self._past = connection, query, sessions
         self._by_uid = {one.uid: one for one in sessions}
+        self._identities: dict[str | None, Mapping[str, str]] = {}
 
     @cached_property
     def _facts(self) -> dict[int, SessionFacts]:
@@ -99,6 +101,13 @@ class RecordedHistory:
     @cached_property
     def _marks(self) -> Mapping[SiteEntry, EntryMarks]:
         return {SiteEntry(one.entry.name, one.entry.path): one for one in self._all_marks.entries}
+
+    def _identities_of(self, series: set[str | None]) -> dict[str, Mapping[str, str]]:
+        """What makes each of these series what it is; each is read once."""
+        unread = series - self._identities.keys()
+        found = identities(self._connection, unread)
+        self._identities |= {hashed: found.get(hashed or "", {}) for hashed in unread}
+        return {hashed: self._identities[hashed] for hashed in series if hashed}
 
     @cached_property
     def _subjects(self) -> Mapping[str, str]:
@@ -211,7 +220,11 @@ class RecordedHistory:
         everything = self._measured if is_one_of_many else measured_around(self._connection, in_a | in_b)
         after = only(everything, in_b)
         known = {measure: everything[measure] for measure in after}
-        sides = Sides(only(known, in_a), after, of_other_sessions(known, in_b, in_a), self._declared, self._required)
+        others, series = (
+            of_other_sessions(known, in_b, in_a),
+            {kind.series_hash for kinds in known.values() for kind in kinds},
+        )
+        sides = Sides(only(known, in_a), after, others, self._declared, self._required, self._identities_of(series))
         return [
             ComparedFacts(
                 entry=SiteEntry(one.measure.name, one.measure.path),

@@ -23,6 +23,8 @@ LOOK_UP_EVERY_S = 5.0
 _FIRST_SAMPLES_EVERY_S = 0.1
 _FEWEST_SAMPLES = 2
 """One alone says nothing: the script ended less than a tenth of a second after its start."""
+_SHORTEST_CPU_S = 0.2
+"""Less is not known to a twentieth: the kernel counts in ticks of 10 ms."""
 _SHARE_OF_A_CORE = 0.006
 _LOOK_UP_SHARE = 0.003
 _EARLY_LOOK_UP_SHARE = 0.02
@@ -87,7 +89,9 @@ class MemorySampler:
     def metrics(self) -> dict[str, float | int]:
         if not self._samples:  # ended before the first sample: unknown, not zero
             return {}
-        found: dict[str, float | int] = {"cpu_time_s": round(self._cpu.total_s, 3)}
+        found: dict[str, float | int] = {}
+        if self._cpu.total_s >= _SHORTEST_CPU_S:
+            found["cpu_time_s"] = round(self._cpu.total_s, 3)
         peak, average = self._memory.peak, self._memory.average
         if self._samples >= _FEWEST_SAMPLES and peak is not None and average is not None:
             found |= {"peak_memory_bytes": int(peak), "average_memory_bytes": int(average)}

@@ -107,3 +107,10 @@ def _shortened(text: str) -> str:
     digest = hashlib.sha256(whole).hexdigest()[:_DIGEST_LENGTH]
     kept = whole[: _MOST_KEY_BYTES - _DIGEST_LENGTH - 3].decode("utf-8", "ignore")
     return f"{kept}...{digest}"
+
+
+def kind_of(column_type: Any) -> type[int] | type[float] | type[str]:
+    """Return what a column of a run holds, for a test that sets it."""
+    if isinstance(column_type, sa.Integer):
+        return int
+    return float if isinstance(column_type, Number) else str
