@@ -172,6 +172,12 @@ class PythonRun:
             self._columns.update({name: value for name, value in said.items() if value is not None})
         return dict(self._columns)
 
+    def kind_of(self, column: str) -> type[int] | type[float] | type[str]:
+        """Return what a column of the row holds."""
+        from curator_bench.store.column_types import kind_of
+
+        return kind_of(type(self.row).__mapper__.columns[column].type)
+
     def _shown_error(self) -> str:
         return shown_error(self.error, self._mask)
 
