@@ -80,8 +80,8 @@ def folders_of(pid: int) -> list[Path]:
     return found
 
 
-def kill_while_pytest_runs(process: subprocess.Popen[str]) -> list[psutil.Process]:
-    """Kills it in its second measurement. What it had started."""
+def kill_while_pytest_runs(process: subprocess.Popen[str]) -> tuple[list[psutil.Process], list[Path]]:
+    """Kill it in its second measurement. Return the processes it had started, and its temporary folders."""
     assert process.stderr
     measuring = (line for line in process.stderr if line.startswith("measuring"))
     next(measuring)
@@ -89,9 +89,10 @@ def kill_while_pytest_runs(process: subprocess.Popen[str]) -> list[psutil.Proces
     hunt, started = psutil.Process(process.pid), list[psutil.Process]()
     while not any("pytest" in child.cmdline() for child in started):
         started = hunt.children(recursive=True)
+    folders = folders_of(process.pid)  # now: whoever starts next removes those of a killed hunt
     process.kill()
     process.wait()
-    return started
+    return started, folders
 
 
 @pytest.mark.slow
@@ -99,11 +100,10 @@ def test_a_hunt_that_was_killed_leaves_no_process_and_goes_on_where_it_was(
     repository: ScratchRepository,
 ) -> None:
     before, killed = repository.stands(), start(repository, bad="c2")
-    started = kill_while_pytest_runs(killed)
+    started, left = kill_while_pytest_runs(killed)
+    assert left
     assert psutil.wait_procs(started, timeout=60)[1] == []
     assert repository.stands() != before
-    left = folders_of(killed.pid)
-    assert left
     code, output, errors = bisect(repository, bad="c2")
     assert (code, repository.stands()) == (3, before)
     assert "There is nothing to bisect" in output
