@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 from curator_bench.provenance.circumstances import environment_facts, hash_key, machine_facts, python_facts
 
@@ -56,3 +59,20 @@ def test_packages_are_those_of_the_python_that_is_asked(tmp_path: Path) -> None:
 
 def test_the_machine_is_described() -> None:
     assert {"cpu_model", "cores", "kernel", "memory"} <= machine_facts().keys()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a FIFO is opened without a writer")
+def test_what_stands_in_the_place_of_the_key_is_neither_waited_for_nor_followed(tmp_path: Path) -> None:
+    folder = tmp_path / ".local" / "state" / "curator-bench"
+    folder.mkdir(parents=True)
+    (tmp_path / "known").write_text("known to somebody")
+    for planted in ("pipe", "link"):
+        key = folder / "hash-key"
+        key.unlink(missing_ok=True)
+        if planted == "pipe":
+            os.mkfifo(key)
+        else:
+            key.symlink_to(tmp_path / "known")
+        one, other = (hash_key({"HOME": str(tmp_path)}) for _ in range(2))
+        assert b"known" not in one
+        assert one != other  # each process has a key of its own, so nothing is compared

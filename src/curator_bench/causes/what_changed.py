@@ -32,7 +32,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a run was measured with. None stands for what was not recorded."""
+    """The circumstances of a run. None stands for what was not recorded."""
 
     commits: Values | None = None
     """Commit, or version without one, of the repository (named "") and of each package under test."""

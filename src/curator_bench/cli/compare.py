@@ -127,7 +127,7 @@ class _Known(NamedTuple):
     declared: Declared
     required: Required
     identities: Mapping[str, Mapping[str, str]]
-    """What makes each series what it is."""
+    """Arguments, datasets and the like of each series, for messages."""
 
 
 def _known(connection: Connection, metric: str | None, chosen: set[int]) -> _Known:

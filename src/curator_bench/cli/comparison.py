@@ -35,7 +35,7 @@ class Sides:
     declared: Declared
     required: Required
     identities: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """What makes each series what it is, for messages."""
+    """Arguments, datasets and the like of each series, for messages."""
 
     def direction(self, measure: Measure, better: str | None) -> Better | None:
         return better_of(measure.metric, self.declared.get(measure), better)

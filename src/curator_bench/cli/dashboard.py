@@ -103,7 +103,7 @@ class RecordedHistory:
         return {SiteEntry(one.entry.name, one.entry.path): one for one in self._all_marks.entries}
 
     def _identities_of(self, series: set[str | None]) -> dict[str, Mapping[str, str]]:
-        """What makes each of these series what it is; each is read once."""
+        """Return arguments, datasets and the like of each of these series. Each is read once."""
         unread = series - self._identities.keys()
         found = identities(self._connection, unread)
         self._identities |= {hashed: found.get(hashed or "", {}) for hashed in unread}
@@ -293,7 +293,7 @@ class RecordedHistory:
 
 @dataclass(slots=True)
 class _Judged:
-    """What was judged of one entry on one machine."""
+    """The judgements of one entry on one machine."""
 
     series: list[JudgedSeries] = field(default_factory=list)
     courses: list[Course] = field(default_factory=list)

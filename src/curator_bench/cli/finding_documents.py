@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from curator_bench.cli.findings import RecordedFinding
     from curator_bench.cli.judged_history import RecordedDrift, RecordedStep
     from curator_bench.store.all_series import RunPlace
+    from curator_bench.verdict.judgement import Drift, Step
 
 
 def step_documents(
@@ -36,17 +37,7 @@ def step_documents(
 def _step_document(one: RecordedStep) -> dict[str, Any]:
     step = one.step
     return {
-        "entry": one.entry.name,
-        "path": one.entry.path,
-        "metric": one.metric,
-        "machine": one.machine_id,
-        "kind": str(step.word),
-        "state": None if one.state is None else str(one.state),
-        "required": one.is_required,
-        "change": step.change,
-        "interval": list(step.interval),
-        "before": step.before,
-        "after": step.after,
+        **_change_document(one, step, str(step.word), state=one.state and str(one.state), required=one.is_required),
         "since": _place(one.first),
         "last_before": _place(one.last_before),
         "first_after": _place(one.first_after),
@@ -74,17 +65,22 @@ def _place(run: RunPlace) -> dict[str, Any]:
 
 
 def drift_document(one: RecordedDrift) -> dict[str, Any]:
-    drift = one.drift
+    return {
+        **_change_document(one, one.drift, "drift", state="open"),
+        "since": {"mark": one.since_text, "time": one.since.isoformat()},
+    }
+
+
+def _change_document(one: RecordedStep | RecordedDrift, change: Step | Drift, kind: str, **more: Any) -> dict[str, Any]:
     return {
         "entry": one.entry.name,
         "path": one.entry.path,
         "metric": one.metric,
         "machine": one.machine_id,
-        "kind": "drift",
-        "state": "open",
-        "change": drift.change,
-        "interval": list(drift.interval),
-        "before": drift.before,
-        "after": drift.after,
-        "since": {"mark": one.since_text, "time": one.since.isoformat()},
+        "kind": kind,
+        **more,
+        "change": change.change,
+        "interval": list(change.interval),
+        "before": change.before,
+        "after": change.after,
     }

@@ -266,7 +266,7 @@ def _moment(seconds: float) -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What steps are told with."""
+    """Facts that steps are described with."""
 
     places: Mapping[int, RunPlace]
     """By run id."""

@@ -65,7 +65,7 @@ def command(session: Path, only: tuple[str, ...], results: Path, files: tuple[Pa
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """What the journal says about the invocation: what makes the sink again, and its process."""
+    """The invocation as the journal has it: how to make the sink again, and its process."""
 
     sink: str
     files: tuple[str, ...]

@@ -85,7 +85,7 @@ class Settings:
     machine: str | None = None
     """The name of the kind of machine that runs are measured on; None tells kinds apart by hardware."""
     hunt: str = ""
-    """What the runs are recorded for, as in `values.Hunt`; empty if they are history."""
+    """Purpose of the runs, as in `values.Hunt`; empty if they are history."""
 
     def with_session(self, session: str) -> Settings:
         return replace(self, session=session)

@@ -17,8 +17,10 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
+from curator_bench.files import safe_files
 from curator_bench.measure.cgroup import CgroupLimits, read_limits
 from curator_bench.measure.gpu_health import GpuInventory, gpu_inventory
 from curator_bench.provenance.machine import cpu_microcode, online_cores, rounded_up, this_machine
@@ -28,6 +30,7 @@ logger = logging.getLogger(__name__)
 
 KEY_VARIABLE = "CURATOR_BENCH_HASH_KEY"
 _KEY_BYTES = 32
+_LONGEST_KEY = 1024
 _HASH_LENGTH = 16
 _PATIENCE_S = 60.0
 _ASKED = """
@@ -108,18 +111,11 @@ def hash_key(environ: Mapping[str, str]) -> bytes:
 
 
 def _kept_key(file: Path) -> bytes:
-    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    new = file.with_name(f"{file.name}.{secrets.token_hex(8)}")
-    if not file.exists():
-        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
-            out.write(secrets.token_bytes(_KEY_BYTES))
-        try:
-            os.link(new, file)  # whole, and only for the first of several processes
-        except FileExistsError:
-            pass
-        finally:
-            new.unlink()
-    return file.read_bytes()
+    """Read the key, or make it. Of several processes that make it at once the first decides."""
+    with suppress(FileExistsError):
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        safe_files.create_exclusively(file, secrets.token_hex(_KEY_BYTES), mode=0o600)
+    return safe_files.read_bytes(file, most_bytes=_LONGEST_KEY, ours=True)
 
 
 def _hash(value: str, key: bytes) -> str:

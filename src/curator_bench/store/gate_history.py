@@ -30,7 +30,7 @@ class GateHistory:
     level_since: Mapping[str, datetime] = field(default_factory=dict)
     """Start of the present level, by metric, where a change was accepted."""
     identities: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """What makes each recorded series what it is."""
+    """Arguments, datasets and the like of each recorded series."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,38 +22,27 @@ from curator_bench.store.records import (
 )
 from curator_bench.store.running import RUNNING
 from curator_bench.store.scalars import text_of, value_and_text
-from curator_bench.store.schema import (
-    BenchSession,
-    Definition,
-    Fact,
-    Invocation,
-    Metric,
-    Param,
-    Requirement,
-    Sample,
-    TestRun,
+from curator_bench.store.tables import (
+    DEFINITIONS,
+    FACTS,
+    INVOCATIONS,
+    METRICS,
+    PARAMS,
+    REQUIREMENTS,
+    RUNS,
+    SAMPLES,
+    SESSIONS,
+    SUBJECTS,
 )
-from curator_bench.store.schema import Subject as SubjectRow
 from curator_bench.values import Subject, Verdict
-
-
-def _table(model: Any) -> Table:
-    table: Table = model.__table__
-    return table
-
-
-_SESSIONS, _INVOCATIONS, _SUBJECTS, _RUNS = map(_table, (BenchSession, Invocation, SubjectRow, TestRun))
-_METRICS, _SAMPLES, _PARAMS, _REQUIREMENTS = map(_table, (Metric, Sample, Param, Requirement))
-
-_DEFINITIONS, _FACTS = map(_table, (Definition, Fact))
 
 SOURCES = "sources"
 """Key of a definition's content: uids of the texts of its scripts, by name."""
-_INSERT_RUN = insert(_RUNS)
-_BY_ID = _RUNS.c.id == bindparam("the_id")
-_FINISH = update(_RUNS).where(_BY_ID, _RUNS.c.uid == bindparam("the_uid"), _RUNS.c.verdict == RUNNING)
-_REWRITE = update(_RUNS).where(_BY_ID)
-_FIND = select(_RUNS.c.id, _RUNS.c.verdict).where(_RUNS.c.uid == bindparam("the_uid"))
+_INSERT_RUN = insert(RUNS)
+_BY_ID = RUNS.c.id == bindparam("the_id")
+_FINISH = update(RUNS).where(_BY_ID, RUNS.c.uid == bindparam("the_uid"), RUNS.c.verdict == RUNNING)
+_REWRITE = update(RUNS).where(_BY_ID)
+_FIND = select(RUNS.c.id, RUNS.c.verdict).where(RUNS.c.uid == bindparam("the_uid"))
 _OPEN = (RUNNING, str(Verdict.INTERRUPTED))
 
 
@@ -67,11 +56,11 @@ class Place(NamedTuple):
 def join_session(connection: Connection, record: SessionRecord) -> int:
     """Find or create the session's row, and add the subjects that are new."""
     values = {name: value for name, value in asdict(record).items() if name != "subjects"}
-    session = _join(connection, _SESSIONS, values)
+    session = _join(connection, SESSIONS, values)
     if record.commit_depth is not None:
         _forget_place_of_another(connection, session, record.commit)
     if record.subjects:
-        connection.execute(select(_SESSIONS.c.id).where(_SESSIONS.c.id == session).with_for_update())  # one at a time
+        connection.execute(select(SESSIONS.c.id).where(SESSIONS.c.id == session).with_for_update())  # one at a time
         for subject in record.subjects:
             _note_subject(connection, session, subject)
     return session
@@ -79,28 +68,28 @@ def join_session(connection: Connection, record: SessionRecord) -> int:
 
 def _forget_place_of_another(connection: Connection, session: int, commit: str | None) -> None:
     """Forget the place of the session's commit if it is joined at another one: time then orders its runs."""
-    _of_another = (_SESSIONS.c.id == session, _SESSIONS.c.commit.is_distinct_from(commit))
+    _of_another = (SESSIONS.c.id == session, SESSIONS.c.commit.is_distinct_from(commit))
     connection.execute(
-        update(_SESSIONS).where(*_of_another, _SESSIONS.c.commit_depth.is_not(None)).values(commit_depth=None)
+        update(SESSIONS).where(*_of_another, SESSIONS.c.commit_depth.is_not(None)).values(commit_depth=None)
     )
 
 
 def join_invocation(connection: Connection, session: int, record: InvocationRecord) -> int:
     """Find or create the invocation's row."""
     values = {name: getattr(record, name) for name in InvocationRecord.__slots__}
-    return _join(connection, _INVOCATIONS, {**values, "session": session})
+    return _join(connection, INVOCATIONS, {**values, "session": session})
 
 
 def end_invocation(connection: Connection, place: Place, end: datetime, exit_status: int) -> int | None:
     values = {"end": end, "exit_status": exit_status}
-    connection.execute(update(_INVOCATIONS).where(_INVOCATIONS.c.id == place.invocation), values)
+    connection.execute(update(INVOCATIONS).where(INVOCATIONS.c.id == place.invocation), values)
     return place.invocation
 
 
 def note_links(connection: Connection, place: Place, links: Mapping[str, Mapping[str, str]]) -> int:
     """Add links; those of other invocations' sinks stay."""
     for uid, urls in links.items():
-        table, which = (_RUNS, _RUNS.c.uid == uid) if uid else (_SESSIONS, _SESSIONS.c.id == place.session)
+        table, which = (RUNS, RUNS.c.uid == uid) if uid else (SESSIONS, SESSIONS.c.id == place.session)
         known = connection.scalar(select(table.c.sink_urls).where(which)) or {}
         connection.execute(update(table).where(which), {"sink_urls": {**known, **urls}})
     return place.session
@@ -119,11 +108,11 @@ def add_background(connection: Connection, background: Background, recorded: Col
     `recorded` are uids that are known to be there.
     """
     facts = {uid: content for uid, content in background.facts.items() if uid not in recorded}
-    _insert_unless_there(connection, _FACTS, [{"uid": uid, "content": content} for uid, content in facts.items()])
+    _insert_unless_there(connection, FACTS, [{"uid": uid, "content": content} for uid, content in facts.items()])
     definition = background.definition
     if definition is None or definition.uid in recorded:
         return set(facts)
-    _insert_unless_there(connection, _DEFINITIONS, [_definition_values(definition)])
+    _insert_unless_there(connection, DEFINITIONS, [_definition_values(definition)])
     return {*facts, definition.uid}
 
 
@@ -159,7 +148,7 @@ def add_or_complete(connection: Connection, place: Place, record: StoredRun) -> 
 
 def beat(connection: Connection, uids: Iterable[str], now: datetime) -> None:
     """Refresh the heartbeat of running runs."""
-    still = update(_RUNS).where(_RUNS.c.uid.in_(list(uids)), _RUNS.c.verdict == RUNNING)
+    still = update(RUNS).where(RUNS.c.uid.in_(list(uids)), RUNS.c.verdict == RUNNING)
     connection.execute(still, {"heartbeat_at": now})
 
 
@@ -171,7 +160,7 @@ def verdicts_of(connection: Connection, uids: Collection[str]) -> dict[str, str]
 
 def note_teardown(connection: Connection, uid: str, outcome: str) -> None:
     """Write the teardown's outcome, which is known only after the run was recorded."""
-    connection.execute(update(_RUNS).where(_RUNS.c.uid == uid), {"teardown_outcome": outcome})
+    connection.execute(update(RUNS).where(RUNS.c.uid == uid), {"teardown_outcome": outcome})
 
 
 def _join(connection: Connection, table: Table, values: Mapping[str, Any]) -> int:
@@ -203,9 +192,9 @@ def _insert_unless_there(connection: Connection, table: Table, values: Sequence[
 
 def _note_subject(connection: Connection, session: int, subject: Subject) -> None:
     values = {"session": session, **asdict(subject)}
-    same = (_SUBJECTS.c[name].is_not_distinct_from(value) for name, value in values.items())
-    if connection.execute(select(_SUBJECTS.c.id).where(*same)).first() is None:
-        connection.execute(insert(_SUBJECTS), values)
+    same = (SUBJECTS.c[name].is_not_distinct_from(value) for name, value in values.items())
+    if connection.execute(select(SUBJECTS.c.id).where(*same)).first() is None:
+        connection.execute(insert(SUBJECTS), values)
 
 
 def _overwrite(connection: Connection, place: Place, start: RunStart, end: RunEnd) -> int:
@@ -219,7 +208,7 @@ def _overwrite(connection: Connection, place: Place, start: RunStart, end: RunEn
     else:
         run = int(found.id)
         connection.execute(_REWRITE, {"the_id": run, **values})
-        for parts in (_METRICS, _SAMPLES, _PARAMS, _REQUIREMENTS):
+        for parts in (METRICS, SAMPLES, PARAMS, REQUIREMENTS):
             connection.execute(delete(parts).where(parts.c.run == run))
     _add_parts(connection, run, end)
     return run
@@ -232,10 +221,10 @@ def values_of(place: Place, start: RunStart, end: RunEnd) -> dict[str, Any]:
 
 def parts_of(run: int, end: RunEnd) -> Iterator[tuple[Table, list[dict[str, Any]]]]:
     """Yield the parts of a run, by table."""
-    yield _METRICS, _metric_rows(run, end)
-    yield _SAMPLES, _sample_rows(run, end)
-    yield _PARAMS, _param_rows(run, end)
-    yield _REQUIREMENTS, _requirement_rows(run, end)
+    yield METRICS, _metric_rows(run, end)
+    yield SAMPLES, _sample_rows(run, end)
+    yield PARAMS, _param_rows(run, end)
+    yield REQUIREMENTS, _requirement_rows(run, end)
 
 
 def _of_start(place: Place, start: RunStart) -> dict[str, Any]:
