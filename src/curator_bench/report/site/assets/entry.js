@@ -12,7 +12,7 @@
 
   function start(found) {
     store = found;
-    fill(controls.machine, store.head.machines.map(function (one) { return [one[0], one[0] || "not named"]; }));
+    bench.fill(controls.machine, store.head.machines.map(function (one) { return [one[0], one[0] || "not named"]; }));
     document.getElementById("controls").hidden = false;
     Object.keys(controls).forEach(function (name) {
       controls[name].addEventListener("change", function () {
@@ -23,7 +23,7 @@
       });
     });
     document.getElementById("whole").addEventListener("click", function () { zoom(null, null); });
-    document.getElementById("copy").addEventListener("click", copyLink);
+    bench.setUpCopying(document.getElementById("copy"));
     var observer = new IntersectionObserver(function (seen) {
       seen.forEach(function (one) { if (one.isIntersecting) { observer.unobserve(one.target); want(one.target); } });
     }, { rootMargin: "400px" });
@@ -38,10 +38,6 @@
     });
     window.addEventListener("hashchange", function () { if (recall()) refresh(go); else { applyZoom(); go(); } });
     document.addEventListener("bench-theme", function () { charts.forEach(function (one) { one.drawn.redraw(); }); });
-  }
-
-  function fill(select, options) {
-    select.replaceChildren.apply(select, options.map(function (option) { return element("option", { value: option[0] }, option[1]); }));
   }
 
   /** Offers lines to add: the other values of the entry's axes, and its other machines. */
@@ -142,7 +138,7 @@
     runs.sessions.forEach(function (session) { if (session[3]) found[session[3]] = true; });
     var names = Object.keys(found).sort();
     if (names.length < 2 && !chosen) return;
-    fill(controls.branch, [["", "all"]].concat(names.map(function (name) { return [name, name]; })));
+    bench.fill(controls.branch, [["", "all"]].concat(names.map(function (name) { return [name, name]; })));
     controls.branch.value = chosen;
     controls.branch.parentNode.hidden = false;
     names.forEach(function (name) { addChip("branch " + name, slug, "", name); });
@@ -178,13 +174,6 @@
     var range = (bench.place().get("x") || "").split("..").map(Number), isRange = range.length === 2 && range[0] < range[1];
     charts.forEach(function (one) { if (isRange) one.drawn.show(range[0], range[1]); else one.drawn.show(); });
     document.getElementById("whole").hidden = !isRange;
-  }
-
-  function copyLink() {
-    var button = document.getElementById("copy");
-    function said(text) { button.textContent = text; setTimeout(function () { button.textContent = "Copy link to this view"; }, 2000); }
-    if (!navigator.clipboard) return said("The address bar has the link");
-    navigator.clipboard.writeText(location.href).then(function () { said("Copied"); }, function () { said("The address bar has the link"); });
   }
 
   function shownOf(metric) {
