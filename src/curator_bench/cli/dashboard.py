@@ -148,7 +148,7 @@ class RecordedHistory:
                 blocks=[(block.mark, len(block.runs)) for block in one.blocks],
                 machines=one.machines,
                 newest_machine=one.newest_machine,
-                broken=len(one.broken),
+                broken=one.broken_sessions,
             )
             for entry, one in self._marks.items()
         ]
@@ -162,7 +162,12 @@ class RecordedHistory:
         return repr((self._query, tags(self._query.repo or Path())))
 
     def block(self, entry: SiteEntry, number: int) -> Sequence[RunFacts]:
-        return self._runs(self._marks[entry].blocks[number].runs)
+        block = self._marks[entry].blocks[number]
+        found = self._runs(block.runs)
+        if not block.moved:
+            return found
+        places = [None if (moved := block.moved.get(run)) is None else _moment(moved) for run in block.runs]
+        return [replace(run, place=place) for run, place in zip(found, places, strict=True)]
 
     def broken_since(self, entry: SiteEntry) -> RunFacts | None:
         return next(iter(self._runs(self._marks[entry].broken[:1])), None)

@@ -100,7 +100,8 @@ def block(runs: Sequence[RunFacts], logs: Sequence[str | None]) -> str:
             listed.append([run.session_slug, run.session, run.commit, run.branch, run.subjects])
     facts = {
         "sessions": listed,
-        "time": [round(run.start.timestamp(), 3) for run in runs],
+        "time": [round((run.place or run.start).timestamp(), 3) for run in runs],
+        "began": {place: round(run.start.timestamp(), 3) for place, run in enumerate(runs) if run.place},
         "session": [known[run.session_uid] for run in runs],
         "verdict": [verdicts.of(run.verdict) for run in runs],
         "machine": [machines.of(run.machine or "") for run in runs],

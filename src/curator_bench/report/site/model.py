@@ -109,6 +109,8 @@ class RunFacts:
     metrics: Mapping[str, Scalar] = field(default_factory=dict)
     parameters: Mapping[str, str] = field(default_factory=dict)
     """As its script wrote them. They are read for the data of its session only."""
+    place: datetime | None = None
+    """Its time in the order of commits, if a later commit was measured before it."""
 
     @property
     def session_slug(self) -> str:
@@ -294,7 +296,7 @@ class EntryState:
     machines: Mapping[str | None, str]
     newest_machine: str | None
     broken: int
-    """The number of runs since the last one that was fine."""
+    """The number of sessions since the last run that was fine."""
 
     @property
     def runs(self) -> int:

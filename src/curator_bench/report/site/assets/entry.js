@@ -250,7 +250,8 @@
   function factsOf(metric, shown, place) {
     var point = shown.points[place], line = lines[point.line], runs = line.runs, session = runs.sessions[runs.session[point.row]];
     var commit = session[2], known = commit ? commits[commit] : null;
-    return { line: line, row: point.row, runs: runs, session: session, verdict: runs.verdict[point.row], time: words.moment(runs.time[point.row]),
+    return { line: line, row: point.row, runs: runs, session: session, verdict: runs.verdict[point.row], time: words.moment(runs.began[point.row] || runs.time[point.row]),
+      moved: runs.began[point.row] ? "stands where its commit stands" : null,
       value: words.value(bench.valueOf(runs, metric, point.row), metric), why: runs.why[point.row], uid: runs.uid[point.row],
       commit: commit ? "commit " + commit.slice(0, 10) + (session[3] ? " on " + session[3] : "") : null,
       subject: known ? known[0] + (known[1] ? " (" + known[1] + ")" : "") : null,
@@ -261,7 +262,7 @@
     tip.hidden = place == null;
     if (place == null) return;
     var facts = factsOf(metric, shown, place);
-    var texts = [facts.time + " UTC", facts.session[1], facts.commit, facts.subject, facts.session[4], facts.step ? facts.step.kind + ": " + facts.step.change : null, facts.why];
+    var texts = [facts.time + " UTC", facts.session[1], facts.commit, facts.subject, facts.session[4], facts.moved, facts.step ? facts.step.kind + ": " + facts.step.change : null, facts.why];
     var first = [element("strong", {}, facts.value), " " + (facts.verdict === "passed" ? "" : facts.verdict) + (shown.lines.length > 1 ? " " + facts.line.label : "")];
     tip.replaceChildren(element("div", {}, first));
     texts.filter(Boolean).forEach(function (text) { tip.append(element("div", {}, text)); });
@@ -275,7 +276,7 @@
     var facts = factsOf(metric, shown, place), session = facts.session, hasPage = sessions[session[0]], log = facts.runs.log[facts.row];
     var items = [element("strong", {}, facts.value), facts.verdict, facts.time + " UTC",
       hasPage ? element("a", { href: bench.top + "sessions/" + session[0] + ".html#run-" + facts.uid }, session[1]) : session[1],
-      facts.commit, facts.subject, session[4], facts.why];
+      facts.commit, facts.subject, facts.moved, session[4], facts.why];
     if (log && bench.isHere(log)) items.push(element("a", { href: /^https?:/.test(log) ? log : bench.top + log }, "log"));
     if (hasPage) items = items.concat(comparing(held, metric, shown, place, session));
     held.replaceChildren.apply(held, items.filter(Boolean).map(function (item) { return element("span", {}, item); }));
