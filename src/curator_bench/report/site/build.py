@@ -166,7 +166,10 @@ class _Builder:
         self._site.write(f"data/{key}.js", data_files.handed_over(key, data_files.session(session, ran)))
         rows = [(entry, run, self._logs.address(run.log_path, session.results, run.uid)) for entry, run in ran]
         rows.sort(key=lambda one: (one[1].verdict in FINE, one[0]))
-        self._pages.write(f"{key}.html", "session", session=session, ran=rows, earlier=earlier, later=later)
+        around = {"earlier": earlier, "later": later}
+        self._pages.write(
+            f"{key}.html", "session", session=session, ran=rows, commits={run.commit for _, run in ran}, **around
+        )
 
     def _write_compared(self) -> dict[str, PairMemory]:
         """Write the judgements of pairs of sessions. A large history takes long to judge, so the first pairs only."""

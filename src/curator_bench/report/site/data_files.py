@@ -91,18 +91,18 @@ def head(
 
 def block(runs: Sequence[RunFacts], logs: Sequence[str | None]) -> str:
     """Return consecutive runs of an entry, column by column."""
-    known: dict[str, int] = {}
+    known: dict[tuple[str, str | None], int] = {}
     listed: list[list[Any]] = []
     verdicts, machines, kinds, definitions = Numbered(), Numbered(), Numbered(), Numbered()
     for run in runs:
-        if run.session_uid not in known:
-            known[run.session_uid] = len(known)
+        if (run.session_uid, run.commit) not in known:
+            known[run.session_uid, run.commit] = len(known)
             listed.append([run.session_slug, run.session, run.commit, run.branch, run.subjects])
     facts = {
         "sessions": listed,
         "time": [round((run.place or run.start).timestamp(), 3) for run in runs],
         "began": {place: round(run.start.timestamp(), 3) for place, run in enumerate(runs) if run.place},
-        "session": [known[run.session_uid] for run in runs],
+        "session": [known[run.session_uid, run.commit] for run in runs],
         "verdict": [verdicts.of(run.verdict) for run in runs],
         "machine": [machines.of(run.machine or "") for run in runs],
         "kind": [kinds.of(run.series or "") for run in runs],
