@@ -222,7 +222,7 @@ def test_what_changed_is_told_where_it_got_slower(project: Project) -> None:
     document = json.loads(warm.run("curator-bench", "show", "run_2", "--json", cwd=project.folder).stdout)
     assert [(one["metric"], one["since"]) for one in document["changes"]] == [("sort_time_s", "run_2")]
     report = warm.run("curator-bench", "report", "--format", "markdown", cwd=project.folder).stdout
-    assert "What changed before sort sort_time_s" in report
+    assert "**sort sort_time_s on " in report
     assert "- parameters: scale 100 → 1000" in report
 
 

@@ -89,15 +89,9 @@ def test_junit_has_a_case_per_run_and_per_open_regression(project: Path) -> None
 
 def test_every_report_takes_a_cause_with_several_metrics_as_one(tmp_path: Path) -> None:
     lines = [
-        {
-            "name": name,
-            "metric": "time_s",
-            "value": value,
-            "time": f"2026-01-{night + 1:02d}",
-            "commit": f"{night:040x}",
-        }
+        {"name": name, "metric": "time_s", "value": value, "time": f"2026-01-{night:02d}", "commit": f"{night:040x}"}
         for seed, name in enumerate(("sort", "merge"))
-        for night, value in enumerate(noisy((1.0, 15), (1.3, 15), seed=seed))
+        for night, value in enumerate(noisy((1.0, 15), (1.3, 15), seed=seed), 1)
     ]
     (tmp_path / "lines.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     warm.run("curator-bench", "import", "lines.jsonl", "--db", "benchmark.db", cwd=tmp_path).check_returncode()
@@ -105,7 +99,6 @@ def test_every_report_takes_a_cause_with_several_metrics_as_one(tmp_path: Path) 
     assert {one["entry"] for one in change["explains"]} == {"sort", "merge"}
     text = report(tmp_path, "--format", "markdown")
     (head,) = [line for line in text.splitlines() if line.startswith("**")]
-    assert "time\\_s" in head or "time_s" in head
     assert ", with 1 other entry** since " in head
     assert f"({change['finding']})" in head
     assert text.count("commits ") == 1 + text.count("commits |")

@@ -125,12 +125,8 @@ def _markdown_findings(found: Sequence[ChangeFacts]) -> list[str]:
     for place, one in enumerate(found[:_MOST_ROWS]):
         lines += [f"**{markdown_cell(one.title)}** {markdown_cell(_since(one))}", ""]
         if place < _MOST_CHANGES:
-            lines += [
-                *_table(_STEP_HEADS, [_step_cells(step) for step in one.steps], _MOST_STEPS),
-                "",
-                *one.markdown,
-                "",
-            ]
+            table = _table(_STEP_HEADS, [_step_cells(step) for step in one.steps], _MOST_STEPS)
+            lines += [*table, "", *one.markdown, ""]
     return [*lines, *([f"… and {len(found) - _MOST_ROWS} more", ""] if len(found) > _MOST_ROWS else [])]
 
 
@@ -269,8 +265,8 @@ def _case(entry: SiteEntry, run: RunFacts) -> ElementTree.Element:
 def _finding(one: ChangeFacts) -> ElementTree.Element:
     """Return the case of a finding, under the name of its most important change, which stays when it is found again."""
     largest = one.steps[0]
-    names = {"classname": _in_xml(largest.entry.name), "name": _in_xml(largest.metric)}
-    case = ElementTree.Element("testcase", **names, time="0")
+    entry, metric = _in_xml(largest.entry.name), _in_xml(largest.metric)
+    case = ElementTree.Element("testcase", classname=entry, name=metric, time="0")
     properties = ElementTree.SubElement(case, "properties")
     explained = [("finding", one.finding), *(("explains", f"{step.entry.name} {step.metric}") for step in one.steps)]
     for name, value in explained:
