@@ -12,18 +12,18 @@ _LONGEST = 100
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The origin of a value. A series or a machine that is not known is the same as any other unknown one."""
+    """The origin of a value. All unknown series count as the same, and all unknown machines."""
 
     entry: str
     series: str | None = None
     machine: str | None = None
     identity: Mapping[str, str] = field(default_factory=dict, compare=False)
-    """What makes it this series, for messages: its arguments, datasets, parameters, CPUs and GPUs; empty if unknown."""
+    """The facts that define the series, for messages: arguments, datasets, parameters, CPUs, GPUs; empty if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparable:
-    """Split the earlier runs into those a run may be compared with, and reasons against the others."""
+    """The earlier runs that a run may be compared with, and the reasons against the others."""
 
     indices: tuple[int, ...]
     reasons: tuple[str, ...]
@@ -36,7 +36,10 @@ class Comparable:
 
 
 def comparable_with(origin: Origin, earlier: Sequence[Origin], runs: Sequence[int] | None = None) -> Comparable:
-    """Picks the runs that are like the one from `origin`; in their order. `runs`: how many there are of each."""
+    """Select the runs comparable with one from `origin`, in their order.
+
+    `runs` is the number of runs of each origin.
+    """
     differences = [difference(origin, other) for other in earlier]
     counts: Counter[str] = Counter()
     for why, count in zip(differences, runs or [1] * len(differences), strict=True):
