@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-import warm
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
 
@@ -41,6 +40,8 @@ def found_chromium() -> str:
 
 
 def report(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    import warm  # not at hand where pictures are taken
+
     done = warm.run("curator-bench", "report", *words, cwd=folder)
     assert done.returncode == 0, done.stderr
     return done
