@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from curator_bench.metric_names import is_secondary
 from curator_bench.values import Check, Requirement, Scalar
 from curator_bench.verdict.cases import Rules
-from curator_bench.verdict.direction import better_of
+from curator_bench.verdict.direction import Better, better_of
 from curator_bench.verdict.failure_table import percent
 from curator_bench.verdict.false_discovery import RATE
 from curator_bench.verdict.judgement import Drift, Judgement, Unjudged, Word
@@ -84,18 +84,12 @@ def _rules(requirement: Requirement, effect: float) -> Rules:
     return Rules(better_of(requirement.metric, requirement.better), effect, requirement.min_history)
 
 
-def word_of(decision: Judgement, *, bar: float = 1.0) -> str:
-    """The word a gate shows. A regression that chance may explain as one test of many is inconclusive.
-
-    `bar` is how little of it may be explained by chance.
-    """
-    is_doubtful = decision.word is Word.REGRESSION and decision.p_value > bar
-    return str(Word.INCONCLUSIVE) if is_doubtful else decision.says
-
-
-def is_met(word: str) -> bool | None:
-    """False for a regression, None for what is inconclusive."""
-    return {str(Word.REGRESSION): False, str(Word.INCONCLUSIVE): None}.get(word, True)
+def is_met(one: Wanted, decision: Judgement) -> bool | None:
+    """False for a regression, None for what may be one: a gate only limits how much worse a metric is."""
+    is_better = (decision.change or 0.0) * (1 if one.rules.better is Better.LESS else -1) < 0
+    if decision.word is Word.INCONCLUSIVE and not is_better:
+        return None
+    return decision.word is not Word.REGRESSION
 
 
 def bar_of(tests: int, found: int) -> float:
@@ -107,9 +101,9 @@ def bar_of(tests: int, found: int) -> float:
     return RATE * (found + 1) / max(tests, 1)
 
 
-def check_of(one: Wanted, value: Scalar, decision: Judgement, *, word: str, note: str) -> Check:
+def check_of(one: Wanted, value: Scalar, decision: Judgement, *, note: str) -> Check:
     """The gate as one more bound of the run."""
-    met, change = is_met(word), decision.change
+    met, change = is_met(one, decision), decision.change
     return Check(
         metric=one.metric,
         bound=BOUND,
@@ -119,7 +113,7 @@ def check_of(one: Wanted, value: Scalar, decision: Judgement, *, word: str, note
         off_by_fraction=abs(change) if not met and change is not None and math.isfinite(change) else None,
         note=note,
         better=str(one.rules.better) if one.rules.better else None,
-        says=word,
+        says=decision.says,
     )
 
 
@@ -202,18 +196,17 @@ def failure_text(one: Wanted, decision: Judgement, *, value: float, runs: int, c
 
     `runs` is how many there are at the new level, with this one.
     """
+    is_open = decision.word is Word.INCONCLUSIVE
     level = f" (the level of the {runs} runs since it began is {decision.after:,.4g})" if runs > 1 else ""
     rows = [
         ("value", f"{value:,.4g}{level}"),
         ("baseline", _baseline(one, decision)),
         ("change", _change(one, decision)),
         ("trend", course),
-        ("first seen", _first_seen(seen)),
+        ("decides", decision.decides) if is_open else ("first seen", _first_seen(seen)),
     ]
-    if decision.word is Word.INCONCLUSIVE:
-        rows.append(("decides", decision.decides))
     lines = [f"{_INDENT}{name:<11}{text}" for name, text in rows if text]
-    may = "may be" if decision.word is Word.INCONCLUSIVE else "is"
+    may = "may be" if is_open else "is"
     return "\n".join([f"{one.metric} {may} worse than before: {decision.says}", *lines])
 
 
