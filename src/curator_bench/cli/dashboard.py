@@ -9,10 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from curator_bench.cli.comparison import Sides, compare_sides
-from curator_bench.cli.dashboard_findings import FindingReader, findings_of
-from curator_bench.cli.heat import cells_of
-from curator_bench.cli.judged_history import (
+from curator_bench.causes.judged_history import (
     JudgedHistory,
     JudgedSeries,
     Query,
@@ -20,6 +17,9 @@ from curator_bench.cli.judged_history import (
     RecordedStep,
     judge_history,
 )
+from curator_bench.cli.comparison import Sides, compare_sides
+from curator_bench.cli.dashboard_findings import FindingReader, findings_of
+from curator_bench.cli.heat import cells_of
 from curator_bench.cli.show import said
 from curator_bench.files.codec import from_document, to_document
 from curator_bench.metric_names import is_secondary

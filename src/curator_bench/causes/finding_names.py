@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from curator_bench.cli import tables
+from curator_bench.words import change, how_many
 
 if TYPE_CHECKING:
-    from curator_bench.cli.findings import RecordedFinding
+    from curator_bench.causes.findings import RecordedFinding
 
 
 def what(finding: RecordedFinding) -> str:
     """Return the most important change of a finding, and how many others it explains."""
     one = finding.largest
     others = len(finding.steps) - 1
-    more = f", and {tables.how_many(others, 'more change')}" if others else ""
-    return f"{series_name(one.entry.name, one.metric, one.machine_id)} {tables.change(one.step.change)}{more}"
+    more = f", and {how_many(others, 'more change')}" if others else ""
+    return f"{series_name(one.entry.name, one.metric, one.machine_id)} {change(one.step.change)}{more}"
 
 
 def series_name(entry: str, metric: str, machine: str | None) -> str:
