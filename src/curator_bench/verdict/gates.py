@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from curator_bench import words
 from curator_bench.metric_names import is_secondary
 from curator_bench.values import Check, Requirement, Scalar
 from curator_bench.verdict.cases import Rules
@@ -18,13 +19,15 @@ from curator_bench.verdict.failure_table import percent
 from curator_bench.verdict.false_discovery import RATE
 from curator_bench.verdict.judgement import Drift, Judgement, Unjudged, Word
 from curator_bench.verdict.judging import visible_change
-from curator_bench.words import multiple, multiple_at_least
+from curator_bench.words import multiple
 
 BOUND = "max_regression"
 DRIFT_BOUND = "max_drift"
 PREVIOUS = "previous"
 _INDENT = "    "
 _MORE_REPEATS = (3, 5, 9, 15)
+_USEFUL = 0.5
+"""Repeats that would only see larger changes are no advice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,23 +127,20 @@ def sight(decision: Judgement, limit: float, *, repeats: int = 1) -> str:
     """
     if not decision.is_blind_to(limit) or decision.visible is None:
         return ""
-    noise = "" if decision.noise is None else f"noise of {percent(decision.noise)} and "
-    runs = f"{decision.history} run{'' if decision.history == 1 else 's'}"
-    least = multiple_at_least(decision.visible) or percent(decision.visible)
-    text = f"{noise}{runs}: changes below {least} cannot be seen"
+    text = words.sight(decision.noise, decision.history, decision.visible, percent)
     more = _more_repeats(decision, limit, repeats)
     return f"{text}; {more}" if more else text
 
 
 def _more_repeats(decision: Judgement, limit: float, repeats: int) -> str:
-    """The fewest repeats that would see the limit, or else the most that are worth their time."""
+    """The fewest repeats that would see the limit, or else the most that are worth their time; empty if none helps."""
     if decision.noise is None:
         return ""
     for repeat in _MORE_REPEATS:
         seen = visible_change(decision.noise / math.sqrt(repeat), decision.history)
         if seen <= limit:
             break
-    return f"`repeat: {repeat * repeats}` would see {multiple_at_least(seen) or percent(seen)}"
+    return f"`repeat: {repeat * repeats}` would see {percent(seen)}" if seen <= max(limit, _USEFUL) else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-
 _ROUNDED = 1 - 1e-9
 """A change of exactly the limit is not within it, however it was rounded."""
 
@@ -99,7 +98,7 @@ class Level:
 class Step:
     """Within a history another level begins with the run at `began`: a regression or an improvement.
 
-    A fall that undoes a rise of the limit is a little smaller than the limit. It is `no change`, but still ends the rise.
+    A fall that undoes a rise of the limit is a little smaller than the limit: it is `no change`, but ends the rise.
     """
 
     word: Word

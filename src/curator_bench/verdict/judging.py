@@ -160,7 +160,9 @@ def _decides(noise: float, end: End, change: float) -> str:
     for more in range(1, _MOST_RUNS):
         if visible_change(noise, end.history, end.runs + more) <= abs(change):
             return f"measuring again decides: {more} more run{'s' if more > 1 else ''} like this would be certain"
-    return f"measuring again decides, but noise of {noise:.1%} needs more than {_MOST_RUNS} runs for such a change"
+    if 2 * noise < abs(change):
+        return "measuring again may not decide: the change is close to the limit"
+    return f"too noisy to judge: with noise of {noise:.1%}, {_MOST_RUNS} more runs like this would not be certain"
 
 
 def visible_change(noise: float, history: int, newest: int = 1, *, least: float = MIN_EFFECT) -> float:
