@@ -99,7 +99,7 @@ def test_what_came_from_zero_is_open_until_it_is_zero_again(history: History) ->
         (("--metric", "tmie_s"), "no run has measured 'tmie_s'; did you mean 'time_s'?"),
         (("--branch", "main"), "no run of a branch 'main' is recorded"),
         (("--since", "99999999999d"), "found '99999999999d', which is too long ago"),
-        (("--since", "foo"), "found 'foo', expected a day"),
+        (("--since", "foo"), "--since: found 'foo', expected a day"),
         *(
             (("--min-effect", share), f"found '{share}', expected a share")
             for share in ("nan", "-3%", "1e999", "3%x", "")
