@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -128,3 +129,47 @@ def test_sessions_of_ours_go_on_in_a_folder_that_all_users_share(project: Projec
         for options in ((), ("--bench-resume",)):
             assert project.run("--bench-results", str(shared), *options).code == 0
         assert (shared / "s" / "one" / "results.json").exists()
+
+
+LINKS_NAMES_TO_COME = """
+folder, target, name, first = sys.argv[1:]
+for pid in range(int(first), int(first) + 2000):
+    os.symlink(target, f"{folder}/{name}.unfinished-{pid}")
+"""
+PLANTS_A_DASHBOARD = """
+out, target = sys.argv[1:]
+os.umask(0)
+os.mkdir(out)
+os.symlink(target, out + "/.curator-bench-site")
+"""
+
+
+def command(project: Project, *words: str | Path) -> subprocess.CompletedProcess[str]:
+    env = project.environment(CURATOR_BENCH_DB=str(project.folder / "runs.db"))
+    return warm.run("curator-bench", *words, cwd=project.folder, env=env, stderr_apart=False)
+
+
+@pytest.fixture
+def recorded(project: Project) -> Project:
+    project.matrix(project.entry("one"))
+    assert project.run("--benchmark", "--benchmark-db", "runs.db").code == 0
+    return project
+
+
+def test_an_export_writes_through_no_link_of_a_name_to_come(recorded: Project, home: Path) -> None:
+    with shared_folder() as shared:
+        pid = int(Path("/proc/loadavg").read_text().split()[-1])
+        run(LINKS_NAMES_TO_COME, shared, home / "summary.json", "runs.csv", pid)
+        done = command(recorded, "export", "--format", "csv", "--out", shared / "runs.csv")
+        assert done.returncode == 0, done.stdout
+        assert "one" in (shared / "runs.csv").read_text()
+    assert (home / "summary.json").read_text() == "precious"
+
+
+def test_a_dashboard_is_not_built_in_a_folder_of_another_user(recorded: Project, home: Path) -> None:
+    with shared_folder() as shared:
+        run(PLANTS_A_DASHBOARD, shared / "site", home / "summary.json")
+        done = command(recorded, "report", "--out", shared / "site")
+        assert done.returncode == 1
+        assert f"{shared}/site belongs to another user (uid 65534); name a folder of your own" in done.stdout
+    assert (home / "summary.json").read_text() == "precious"
