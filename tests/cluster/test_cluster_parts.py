@@ -91,8 +91,8 @@ def test_what_is_missing_is_named() -> None:
     assert asked == {"CPU": 4, "memory": 1000, "disk": 1}
     assert missing_resources(asked, {"CPU": 4.0, "memory": 1000.0, "disk": 1.0}) == []
     assert missing_resources(asked, {"CPU": 2.0, "memory": 999.5}) == [
-        "CPU: 4 asked for, 2 there",
-        "disk: 1 asked for, 0 there",
+        "CPU: 4 asked for, 2 found",
+        "disk: 1 asked for, 0 found",
     ]
 
 

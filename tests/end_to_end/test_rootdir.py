@@ -53,7 +53,7 @@ def test_an_ini_file_that_pytest_overlooks_is_a_mistake_that_says_how_to_write_i
     project.command = lambda *options: [*command, *options]  # type: ignore[method-assign]  # pytest finds the matrix itself
     refused = project.run("--bench-results", str(elsewhere))
     assert refused.code == 4
-    assert refused.has(f"Write it as one word: --bench-results={elsewhere}")
+    assert refused.has(f"Write option and value as one word: --bench-results={elsewhere}")
     assert refused.has(f"pytest has not read {project.folder / 'pytest.ini'}")
     assert project.run(f"--bench-results={elsewhere}").code == 0
 

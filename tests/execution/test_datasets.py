@@ -100,7 +100,7 @@ def test_a_dataset_that_is_there_is_used_as_it_is(corpus: Corpus) -> None:
 
 
 def test_a_dataset_that_is_not_there_and_cannot_be_made_is_an_error_that_names_it(corpus: Corpus) -> None:
-    with pytest.raises(DatasetError, match="the dataset own,jsonl is not there: /nowhere/own"):
+    with pytest.raises(DatasetError, match="dataset own,jsonl not found: /nowhere/own"):
         corpus.ensure(DatasetNeed("own", "jsonl", "/nowhere/own"))
 
 

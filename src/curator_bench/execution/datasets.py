@@ -30,9 +30,7 @@ def ensure(need: DatasetNeed, *, env: Mapping[str, str], session_dir: Path, mask
     if need.command:
         _Generated(need, mask or Mask()).ensure(env, session_dir)
     elif "://" not in need.path and not os.path.exists(need.path):
-        raise DatasetError(
-            f"the dataset {need.name},{need.format} is not there: {need.path} (put it there, or use `generate`)"
-        )
+        raise DatasetError(f"dataset {need.name},{need.format} not found: {need.path} (create it, or add `generate`)")
 
 
 class _Generated:

@@ -1,4 +1,4 @@
-"""Git checkouts, found by their `.git`. One that another user may have planted is not believed."""
+"""Git checkouts, found by their `.git`. One that another user may have planted is ignored."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ _PROOF = 3
 Some machines are never quiet.
 """
 _BUSIEST = 3.0
-"""On a busy machine up to so many times as many empty looks are needed, and so many times as long is waited."""
+"""Largest factor by which a busy machine raises the number of empty looks, and the time to wait."""
 _NEWEST = 16
 """Number of processes whose mark is read before the table, because they may end while it is read."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.002, 0.1
@@ -117,7 +117,7 @@ def patience(seconds: float) -> float:
 def find_processes(
     mark: Mark | None, roots: Iterable[ProcessId | int] = (), *, settle: bool = True, under: ProcessId | None = None
 ) -> frozenset[ProcessId]:
-    """Find the living processes that carry the mark, `roots`, their descendants, and all in sessions they lead.
+    """Find the living processes that carry the mark, `roots`, the descendants of both, and the sessions they lead.
 
     The descendants of `under` are included, but not `under` itself. This process and its ancestors are never included.
     With `settle`, look until two looks agree, because a process that forks while the table is read can be missed.

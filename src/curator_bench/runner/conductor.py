@@ -60,7 +60,7 @@ class Job:
 
 
 class Callbacks(Protocol):
-    """The side of pytest's items, which a conductor asks and informs."""
+    """The calls of a conductor to pytest's items."""
 
     def claims(self, job: Job) -> bool:
         """Claim the entry. Returns false if another process has it."""
