@@ -245,6 +245,15 @@ def test_names_in_a_matrix_lead_nowhere_outside_the_session(new_project: Callabl
     assert len(list(project.session_dir.rglob("results.json"))) == 2
 
 
+def test_a_results_folder_whose_name_is_too_long_is_one_message(project: Project) -> None:
+    project.matrix(project.entry("a"))
+    outcome = project.run("--bench-results", "/".join(["a" * 200] * 30))
+    assert outcome.code == 4, outcome.output
+    assert "INTERNALERROR" not in outcome.output
+    assert "results cannot be written to" in outcome.output
+    assert "File name too long" in outcome.output
+
+
 def test_a_session_that_is_removed_while_it_runs_is_said_at_the_run_and_of_those_before(
     new_project: Callable[[], Project],
 ) -> None:

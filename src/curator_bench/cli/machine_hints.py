@@ -16,13 +16,13 @@ from curator_bench.verdict.direction import Better
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from curator_bench.cli.judged_history import JudgedSeries
+    from curator_bench.causes.judged_history import JudgedSeries
     from curator_bench.store.queries import EntryKey
     from curator_bench.verdict.distributions import Bools, Floats
 
 _MUCH = 0.10
 _FEWEST = 3
-"""So many runs on each side, within one level, are enough to compare a model with the rest."""
+"""The fewest runs on each side, within one level, to compare a model with the rest."""
 
 
 def machine_hints(connection: Connection, series: Sequence[JudgedSeries]) -> Iterator[str]:
@@ -61,14 +61,14 @@ def _ratios(one: JudgedSeries, models: Mapping[int, str]) -> Iterator[tuple[str,
 
 
 def _apart(places: Floats, is_model: Bools) -> float | None:
-    """Distance of the runs of a model from the others of its level; None where there are too few of either."""
+    """Return the distance of a model's runs from the other runs of its level; None if either are too few."""
     own, others = (side[np.isfinite(side)] for side in (places[is_model], places[~is_model]))
     return float(np.median(own) - np.median(others)) if min(len(own), len(others)) >= _FEWEST else None
 
 
 def hints_of_entries(connection: Connection, entries: Collection[EntryKey]) -> list[str]:
     """Return the same lines, as far as the runs of these entries tell."""
-    from curator_bench.cli.judged_history import Query, judge_history
+    from curator_bench.causes.judged_history import Query, judge_history
     from curator_bench.store.all_series import groups_of
 
     groups = groups_of(connection, entries)

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 
 import click
 
+from curator_bench.causes.finding_names import series_name
 from curator_bench.cli import judgements, tables
 from curator_bench.cli.databases import db_option, reading
 from curator_bench.cli.exit_codes import QuestionCommand
 from curator_bench.cli.finding_blocks import print_finding
-from curator_bench.cli.finding_names import series_name
 from curator_bench.cli.parameters import Share, branch_option, machine_option, min_effect_option, since_option
 from curator_bench.files.codec import json_text
 
 if TYPE_CHECKING:
-    from curator_bench.cli.findings import RecordedFinding
-    from curator_bench.cli.judged_history import JudgedHistory, JudgedSeries, RecordedDrift
-    from curator_bench.cli.left_out import LeftOut
+    from curator_bench.causes.findings import RecordedFinding
+    from curator_bench.causes.judged_history import JudgedHistory, JudgedSeries, RecordedDrift
+    from curator_bench.causes.left_out import LeftOut
 
 _NAMED = 5
 
@@ -63,9 +63,9 @@ def command(
     runs are as good as before, or `curator-bench accept` closes it. Drift does not change the exit code; the gate
     `max_drift` fails for it.
     """
-    from curator_bench.cli.finding_changes import changes_of
+    from curator_bench.causes.finding_changes import changes_of
+    from curator_bench.causes.judged_history import Query, judge_history
     from curator_bench.cli.finding_documents import drift_document, step_documents
-    from curator_bench.cli.judged_history import Query, judge_history
     from curator_bench.cli.machine_hints import machine_hints
     from curator_bench.verdict.hunting import State
 
@@ -101,12 +101,14 @@ def _print(found: JudgedHistory, shown: Sequence[RecordedFinding], *, named: int
         tables.say(line)
     if found.ended:
         ended = [f"{one.entry.name} {one.metric} ({tables.how_many(one.runs_without, 'run')})" for one in found.ended]
-        tables.say(f"Not comparable, as the newest runs measured no number: {_first_of(ended)}")
+        tables.say(f"Not comparable, because the newest runs measured no number: {_first_of(ended)}")
     for line in _left_out(found.left_out, named):
         tables.say(line)
     if found.without_direction:
         names = sorted(found.without_direction)
-        tables.say(f"Not judged, as no name or `better` says which direction is good: {_first_of(names)}")
+        tables.say(
+            f"Not judged, because it is not known whether less or more is better (declare `better`): {_first_of(names)}"
+        )
 
 
 def _counts(found: JudgedHistory, shown: Sequence[RecordedFinding]) -> str:
@@ -148,7 +150,7 @@ def _left_out(found: Sequence[LeftOut], named: int | None) -> Iterator[str]:
     """Yield the runs of series that have ended, and why."""
     if found:
         runs = tables.how_many(sum(one.runs for one in found), "run")
-        yield f"Left out: {runs} from before something changed that makes it another benchmark."
+        yield f"Left out: {runs} that cannot be compared with newer ones."
     for one in found[:named]:
         yield f"    {tables.printable(one.text)}"
     if named is not None and len(found) > named:

@@ -13,7 +13,7 @@ from pathlib import Path
 from curator_bench.cluster.model import Cluster, ClusterRequest
 from curator_bench.cluster.shared_memory import Segments
 from curator_bench.errors import BenchError, ClusterError, DatasetError, GpuError
-from curator_bench.execution import data_setups, datasets, session_environment
+from curator_bench.execution import data_setups, datasets
 from curator_bench.execution.child import run_child
 from curator_bench.execution.directories import (
     BY_US_ALONE,
@@ -33,6 +33,8 @@ from curator_bench.files import safe_files
 from curator_bench.files.folder_handles import HeldFolder
 from curator_bench.files.json_files import log_tail
 from curator_bench.measure.gpu import GpuInUse, busy_gpus
+from curator_bench.measure.programs import question
+from curator_bench.provenance import host_files
 from curator_bench.repeats import combine
 from curator_bench.values import Cause, Plan, Repeat, RunResult, Verdict
 
@@ -124,7 +126,7 @@ class Attempt:
         plan = self._plan
         if plan.problems:
             raise BenchError("; ".join(plan.problems))
-        session_environment.ensure(plan, self._bench.provenance)
+        host_files.ensure(plan, self._bench.provenance)
         self._status = Status(Path(plan.entry_dir), directories, plan.name, plan.mask, self._bench.schedule)
         self._status.now("preparing", attempt=plan.attempt)
         self._status.start()
@@ -146,7 +148,7 @@ class Attempt:
         """Check `requires` with the script's own interpreter."""
         if not self._plan.requires:
             return
-        words = [self._plan.python, "-c", _CHECK_IMPORTS, *self._plan.requires]
+        words = question(self._plan.python, _CHECK_IMPORTS, *self._plan.requires)
         try:
             answer = subprocess.run(
                 words, env=dict(env), capture_output=True, text=True, timeout=_CHECK_PATIENCE_S, check=True
