@@ -139,6 +139,14 @@ def test_a_checkout_that_another_user_plants_in_tmp_is_not_the_project_of_all() 
         assert describe(folder / "work") is None
 
 
+def test_a_checkout_of_ours_that_another_user_links_to_is_not_the_project_of_all_either(project: Project) -> None:
+    (project.folder / ".git").mkdir()
+    with shared_folder() as folder:
+        run("os.symlink(*sys.argv[1:])", project.folder / ".git", folder / ".git")
+        (folder / "work").mkdir()
+        assert database_from(folder / "work", {}) == str(folder / "work" / "benchmark.db")
+
+
 def test_a_branch_and_a_folder_whose_names_are_not_utf_8_are_recorded(tmp_path: Path) -> None:
     folder = tmp_path / os.fsdecode(b"caf\xe9")
     folder.mkdir()

@@ -57,6 +57,7 @@ class _Task:
 
 
 def main() -> None:
+    os.chdir(os.sep)  # Ray lets workers import from a driver's folder, where others may have planted modules
     connection: Connection[Event, Command | Request] = Connection(int(sys.argv[1]))
     request = connection.recv()
     assert isinstance(request, Request)

@@ -30,7 +30,7 @@ _PROOF = 3
 Some machines are never quiet.
 """
 _BUSIEST = 3.0
-"""Largest factor by which a busy machine raises the number of empty looks."""
+"""Largest factor by which a busy machine raises the number of empty looks, and the time to wait."""
 _NEWEST = 16
 """Number of processes whose mark is read before the table, because they may end while it is read."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.002, 0.1
@@ -107,6 +107,11 @@ def is_running(process: ProcessId) -> bool:
 def busyness() -> float:
     """Processes ready to run for each core, at least 1: the factor by which all takes longer."""
     return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+
+
+def patience(seconds: float) -> float:
+    """Time to wait for processes that may need so many seconds on a quiet machine. It is longer on a busy one."""
+    return seconds * min(busyness(), _BUSIEST)
 
 
 def find_processes(

@@ -23,6 +23,7 @@ from pathlib import Path
 from curator_bench.files import safe_files
 from curator_bench.measure.cgroup import CgroupLimits, read_limits
 from curator_bench.measure.gpu_health import GpuInventory, gpu_inventory
+from curator_bench.measure.programs import question
 from curator_bench.provenance.machine import cpu_microcode, online_cores, rounded_up, this_machine
 from curator_bench.provenance.packages import installed
 
@@ -78,7 +79,7 @@ def python_facts(python: str) -> tuple[str, dict[str, str]] | None:
     """Return the version of a Python and the versions of all its packages; None if it does not answer."""
     if _is_this(python):
         return platform.python_version(), installed()
-    command = [python, "-c", _ASKED]
+    command = question(python, _ASKED)
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_PATIENCE_S, check=True)
         said = json.loads(done.stdout)
