@@ -189,7 +189,7 @@ def test_what_is_no_longer_measured_is_said(history: History) -> None:
     result = history.ask("regressions")
     assert (result.exit_code, result.output) == (
         0,
-        f"{NOTHING.format(2)}\nNot comparable, as the newest runs measured no number: load time_s (5 runs)\n",
+        f"{NOTHING.format(2)}\nNot comparable, because the newest runs measured no number: load time_s (5 runs)\n",
     )
 
 

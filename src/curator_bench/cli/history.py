@@ -198,17 +198,17 @@ def _print(found: _History, metric: str | None) -> None:
 
 
 def _order(found: _History) -> Iterator[str]:
-    """Yield how many runs stand by time because the place of their commit is not known; nothing if there are none."""
+    """Yield a line that says how many runs are ordered by time, and why; nothing if all are ordered by commit."""
     unknown = [run for run in found.runs if run.commit_depth is None]
     resumed = sum(run.committed_at is not None for run in unknown)
     why = ["a session that was resumed at another commit has no commit of its own"] if resumed else []
     if resumed < len(unknown):
-        why.append("the depth of a commit is not known without a repository, or in a shallow one")
+        why.append("the order of commits is not known outside of a git repository, or in a shallow clone")
     if len(unknown) == len(found.runs):
-        yield f"in the order they began ({'; '.join(why)})"
+        yield f"ordered by time: {'; '.join(why)}"
     elif unknown:
         runs = tables.how_many(len(unknown), "run")
-        yield f"in the order of their commits, except {runs} by time ({'; '.join(why)})"
+        yield f"ordered by commit, except {runs} by time: {'; '.join(why)}"
 
 
 def _print_values(found: _History, metric: str) -> None:
