@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import secrets
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -47,9 +47,9 @@ def _writable(out: Path | None) -> Iterator[IO[bytes]]:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    unfinished = out.with_name(f"{out.name}.unfinished-{os.getpid()}")
+    unfinished = out.with_name(f".{out.name}.{secrets.token_hex(4)}")
     try:
-        with unfinished.open("wb") as file:
+        with unfinished.open("xb") as file:  # not through a link that somebody made first
             yield file
         unfinished.replace(out)
     except OSError as error:

@@ -30,7 +30,7 @@ Merging: TypeAlias = "Callable[[Database, list[Mistake]], Merged]"
 @click.argument("databases", nargs=-1, required=True, metavar="A B …")
 @click.option("--into", "target", required=True, metavar="PATH|URL", help="the target database; created if missing")
 def command(databases: tuple[str, ...], target: str) -> None:
-    """Add the runs of databases A, B, … to the database --into. Runs that it has are left out.
+    """Add the runs of databases A, B, … to the database --into. Runs that it already has are skipped.
 
     Sources are files or URLs, also of older versions. A source may also be a file that ends in .jsonl, as for `import`,
     or a store: s3://bucket/history/ for all .jsonl files in that folder, or s3://bucket/record.db. Sources are not

@@ -101,12 +101,14 @@ def _print(found: JudgedHistory, shown: Sequence[RecordedFinding], *, named: int
         tables.say(line)
     if found.ended:
         ended = [f"{one.entry.name} {one.metric} ({tables.how_many(one.runs_without, 'run')})" for one in found.ended]
-        tables.say(f"Not comparable, as the newest runs measured no number: {_first_of(ended)}")
+        tables.say(f"Not comparable, because the newest runs measured no number: {_first_of(ended)}")
     for line in _left_out(found.left_out, named):
         tables.say(line)
     if found.without_direction:
         names = sorted(found.without_direction)
-        tables.say(f"Not judged, as no name or `better` says which direction is good: {_first_of(names)}")
+        tables.say(
+            f"Not judged, because it is not known whether less or more is better (declare `better`): {_first_of(names)}"
+        )
 
 
 def _counts(found: JudgedHistory, shown: Sequence[RecordedFinding]) -> str:
@@ -148,7 +150,7 @@ def _left_out(found: Sequence[LeftOut], named: int | None) -> Iterator[str]:
     """Yield the runs of series that have ended, and why."""
     if found:
         runs = tables.how_many(sum(one.runs for one in found), "run")
-        yield f"Left out: {runs} from before something changed that makes it another benchmark."
+        yield f"Left out: {runs} that cannot be compared with newer ones."
     for one in found[:named]:
         yield f"    {tables.printable(one.text)}"
     if named is not None and len(found) > named:

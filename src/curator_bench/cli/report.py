@@ -116,7 +116,7 @@ def _write_text(database: str, form: str, named: str | None, query: Query, out: 
             improvements=[one for one in steps if one.kind == "improvement" and one.is_new],
             drifts=history.drifts(),
             series=history.series(),
-            changes=changes_around(connection, history.everything(), query.repo),
+            changes=changes_around(connection, history.everything(), query.repo, history.step_facts),
             left_out=[one.text for one in history.everything().left_out],
         )
     text = as_text(form, found)

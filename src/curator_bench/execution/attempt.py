@@ -32,6 +32,7 @@ from curator_bench.files import safe_files
 from curator_bench.files.folder_handles import HeldFolder
 from curator_bench.files.json_files import log_tail
 from curator_bench.measure.gpu import GpuInUse, busy_gpus
+from curator_bench.measure.programs import question
 from curator_bench.provenance import host_files
 from curator_bench.repeats import combine
 from curator_bench.values import Cause, Plan, Repeat, RunResult, Verdict
@@ -136,7 +137,7 @@ class Attempt:
         """Check `requires` with the script's own interpreter."""
         if not self._plan.requires:
             return
-        words = [self._plan.python, "-c", _CHECK_IMPORTS, *self._plan.requires]
+        words = question(self._plan.python, _CHECK_IMPORTS, *self._plan.requires)
         try:
             answer = subprocess.run(
                 words, env=dict(env), capture_output=True, text=True, timeout=_CHECK_PATIENCE_S, check=True

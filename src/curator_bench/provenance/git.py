@@ -26,7 +26,10 @@ _TRUST = ("-c", "safe.directory=*")
 
 @dataclass(frozen=True, slots=True)
 class GitState:
-    """State of a checkout. None means unknown; for `commit` also none yet, for `branch` also a detached head."""
+    """State of a checkout.
+
+    None means unknown. `commit` is None in an empty repository, too, and `branch` with a detached head.
+    """
 
     top: str
     commit: str | None

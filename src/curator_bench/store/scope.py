@@ -15,7 +15,7 @@ from curator_bench.store.tables import RUNS, SESSIONS
 def in_scope(
     connection: Connection, branch: str | None = None, machine: str | None = None, since: datetime | None = None
 ) -> ColumnElement[bool]:
-    """Return the condition on runs to be of all that is given.
+    """Return the condition that selects the runs of the given branch, machine and time.
 
     Raises BenchError with the nearest names if nothing is recorded of the branch or the machine.
     """

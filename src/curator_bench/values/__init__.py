@@ -20,6 +20,7 @@ from curator_bench.values.matrix import (
     SinkSettings,
     Subject,
 )
+from curator_bench.values.open_finding import OpenFinding
 from curator_bench.values.runs import (
     SUCCESS_METRIC,
     WHERE_SAID,
@@ -59,6 +60,7 @@ __all__ = [
     "Hunt",
     "Matrix",
     "MatrixFile",
+    "OpenFinding",
     "Place",
     "Plan",
     "Progressed",
