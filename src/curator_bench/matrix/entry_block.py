@@ -16,12 +16,11 @@ from curator_bench.matrix.scalars import describe
 from curator_bench.matrix.schema import EntryBlock, FileBlock, RayBlock, RequirementBlock, as_text
 from curator_bench.matrix.tree import Block, Items, Step, Undefined, leaves, place_of, show_path
 from curator_bench.matrix.validation import plain, validated
-from curator_bench.values import Entry, MatrixFile, Place, RaySettings, Requirement, Scalar
+from curator_bench.values import BOUNDS, GATES, Entry, MatrixFile, Place, RaySettings, Requirement, Scalar
 
 # These keys are filled in when the run is planned. In all other keys, axes are filled in before validation.
 _FILLED_LATER = frozenset(["name", "args", "script", "python", "env", "matrix", "exclude", "include"])
 _WHOLE = re.compile(r"\s*\{([^{}]+)\}\s*")
-_BOUNDS = ("min_value", "max_value", "exact_value", "max_regression", "max_drift")
 
 
 class EntriesReader:
@@ -201,7 +200,7 @@ class EntriesReader:
         """Report a metric that has the same kind of bound twice. Several requirements with other bounds are allowed."""
         first: dict[tuple[str, str], int] = {}
         for index, requirement in enumerate(model.requirements):
-            for bound in _BOUNDS:
+            for bound in (*BOUNDS, *GATES):
                 if getattr(requirement, bound) is None:
                     continue
                 known = first.setdefault((requirement.metric, bound), index)
