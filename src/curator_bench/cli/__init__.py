@@ -15,8 +15,8 @@ from curator_bench.errors import BenchError
 from curator_bench.package import VERSION
 
 _OBJECTS_BETWEEN_SEARCHES = 200_000
-"""Python looks for unused cycles after so many new objects. As often as by default, that took a quarter of the processor
-time of commands that read millions of rows."""
+"""Python looks for unused cycles after so many new objects. As often as by default, that took a quarter of the
+processor time of commands that read millions of rows."""
 _GROUPS = {
     "Matrices": {
         "init": "write a first matrix, script and conftest into a folder",
