@@ -86,7 +86,7 @@ def told(*_):
 signal.signal(signal.SIGTERM, told)
 subprocess.Popen(["sleep", "600"], start_new_session=True)
 print("at work", flush=True)
-time.sleep(60)
+time.sleep(600)
 """
 DIFFERS = ("CURATOR_BENCH_RUN", "CURATOR_BENCH_EXECUTION")
 
@@ -295,11 +295,12 @@ def under_way(project: Project, session: subprocess.Popen[str], *names: str) -> 
 
 def test_ctrl_c_once_records_what_ran_as_interrupted_and_leaves_nothing(project: Project) -> None:
     project.write("listens.py", LISTENS)
-    project.matrix(*({"name": f"long{number}", "script": "listens.py", "args": f"told{number}"} for number in range(3)))
+    entries = ({"name": f"long{number}", "script": "listens.py", "args": f"told{number}"} for number in range(3))
+    project.matrix(*entries, default_timeout_s=600)
     process = project.start(*TWO_CPUS, "--benchmark", "--benchmark-db", "runs.db")
     under_way(project, process, "long0", "long1")
     process.send_signal(signal.SIGINT)
-    outcome = project.outcome(process)
+    outcome = project.outcome(process, within_s=120 * busyness())
     assert outcome.code == 2, outcome.output
     assert "\nTo continue: the same command with --bench-resume --bench-session s\n" in outcome.output
     with sqlite3.connect(project.folder / "runs.db") as database:
@@ -349,14 +350,14 @@ def test_a_message_of_the_driver_that_cannot_be_read_ends_the_fleet_and_not_the_
     project: Project, message: bytes
 ) -> None:
     """As from a driver that was cut off in the middle of a message, or that is of another version."""
-    project.matrix(project.entry("one", "--sleep 600"))
+    project.matrix(project.entry("one", "--sleep 600"), default_timeout_s=600)
     session = project.start(*TWO_CPUS)
     under_way(project, session, "one")
     driver = next(one.pid for one in project.processes() if b"driver_program" in command_line(one.pid))
     connection = theirs(driver, int(command_line(driver).split(b"\0")[-2]))
     os.write(connection, struct.pack("!i", len(message)) + message)
     os.close(connection)
-    outcome = project.outcome(session)
+    outcome = project.outcome(session, within_s=120 * busyness())
     assert outcome.code == pytest.ExitCode.TESTS_FAILED, outcome.output
     assert "a message of the fleet's driver cannot be read: " in outcome.output
     assert "Traceback" not in outcome.output
