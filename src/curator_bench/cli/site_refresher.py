@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
@@ -77,11 +78,12 @@ class SiteRefresher:
         worker = self._worker if self._worker and self._worker.poll() is None else self._start()
         assert worker.stdin
         assert worker.stdout
+        began = time.monotonic()
         worker.stdin.write(b"look\n")
         worker.stdin.flush()
         for line in worker.stdout:
             news = from_document(News, parsed(line.decode()))
-            self._note(news)
+            self._note(news, began)
             if news.is_done:
                 return
         code = worker.wait()
@@ -102,13 +104,13 @@ class SiteRefresher:
         worker.stdin.write(json_line(to_document(self._task)))
         return worker
 
-    def _note(self, news: News) -> None:
+    def _note(self, news: News, began: float = -math.inf) -> None:
+        """Note what is known of the look that began then."""
         if news.results:
             self._results = news.results
-        was_built = news.is_done and not news.problem
-        self._state = replace(
-            self._state, is_there=self._state.is_there or was_built, doing=news.doing, problem=news.problem
-        )
+        now = replace(self._state, doing=news.doing, problem=news.problem)
+        is_shown = news.is_done and not news.problem
+        self._state = replace(now, is_there=True, as_of=began) if is_shown else now
 
     def _end_worker(self) -> None:
         if worker := self._worker:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import csv
+import math
 import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,8 @@ _UID = ".session-uid"
 _LOOKED_AT_EVERY_S = 1.0
 _LOOKED_FOR_EVERY_S = 3.0
 _LARGEST_STATUS = 1 << 16
+_LONGEST_S = 1e8
+_MOST_DIGITS = 15
 _FINE = ("passed", "skipped")
 _ORDER = {"running": 0, "passed": 2, "skipped": 2}
 
@@ -45,6 +49,7 @@ class LiveEntry:
     """What a run does now, such as `starting Ray`."""
     host: str = ""
     attempt: int = 1
+    since: datetime | None = None
     elapsed: str = ""
     memory: str = ""
     gpus: tuple[str, ...] = ()
@@ -65,6 +70,8 @@ class LiveSession:
     standing: Standing | None
     entries: tuple[LiveEntry, ...]
     uid: str = ""
+    ended_at: float = math.inf
+    """When its end was seen, by the monotonic clock."""
 
     @property
     def name(self) -> str:
@@ -89,7 +96,8 @@ class LiveSessions:
         self._is_under_way, self._results = is_under_way, results
         self._lock = threading.Lock()
         self._running: list[Path] = []
-        self._ended: dict[Path, None] = {}
+        self._ended: dict[Path, float] = {}
+        """When the end of each session was seen."""
         self._looked_for = self._looked_at = -1e9
         self._found: tuple[LiveSession, ...] = ()
         self._finished: dict[Path, tuple[tuple[int, int], LiveEntry]] = {}
@@ -99,8 +107,9 @@ class LiveSessions:
         with self._lock:
             if time.monotonic() - self._looked_at > _LOOKED_AT_EVERY_S:
                 self._look_for()
-                states = [(folder, True) for folder in self._running] + [(folder, False) for folder in self._ended]
-                self._found = tuple(self._session(folder, is_running) for folder, is_running in states)
+                running = [self._session(folder, math.inf) for folder in self._running]
+                ended = [self._session(folder, ended_at) for folder, ended_at in self._ended.items()]
+                self._found = (*running, *reversed(ended))
                 self._looked_at = time.monotonic()
             return self._found
 
@@ -118,10 +127,12 @@ class LiveSessions:
         else:
             folders = dict.fromkeys(before)
         self._running = [folder for folder in folders if self._is_under_way(folder)]
-        self._ended |= dict.fromkeys(folder for folder in before if folder not in self._running)
-        self._ended = {folder: None for folder in self._ended if folder not in self._running and folder.is_dir()}
+        gone = [folder for folder in before if folder not in self._running]
+        kept = {folder: at for folder, at in self._ended.items() if folder not in self._running and folder.is_dir()}
+        self._ended = kept | dict.fromkeys(gone, time.monotonic())
 
-    def _session(self, folder: Path, is_running: bool) -> LiveSession:
+    def _session(self, folder: Path, ended_at: float) -> LiveSession:
+        is_running = ended_at == math.inf
         document = read_object(folder / PROGRESS, below=folder)
         standing = standing_in(document)
         state = "running" if is_running else "ended" if document.get("state") == "ended" else "killed"
@@ -130,7 +141,7 @@ class LiveSessions:
         ]
         entries = _with_expectations(entries, standing if is_running else None)
         entries.sort(key=lambda one: (_ORDER.get(one.state, 1), one.name))
-        return LiveSession(folder, state, standing, tuple(entries), _uid(folder))
+        return LiveSession(folder, state, standing, tuple(entries), _uid(folder), ended_at)
 
     def _entry(self, folder: Path, names: frozenset[str], session_dir: Path, is_running: bool) -> LiveEntry:
         if is_running and CLAIM in names:
@@ -157,7 +168,9 @@ class LiveSessions:
             if run is not None:
                 took = readable_seconds(run.duration_s)
                 entry = replace(entry, name=run.name, state=str(run.verdict), host=run.host or "", elapsed=took)
-                entry = replace(entry, attempt=run.attempt, last_line=plain(run.error or "")[:200])
+                entry = replace(
+                    entry, attempt=run.attempt, since=_moment(run.started_at), last_line=plain(run.error or "")[:200]
+                )
             known = self._finished[folder] = (mark, entry)
         return known[1]
 
@@ -193,7 +206,7 @@ def _begun(folder: Path, session_dir: Path, status: Mapping[str, Any]) -> LiveEn
 
 
 def _seconds(value: Any) -> str:
-    return readable_seconds(value) if isinstance(value, int | float) and 0 <= value < 1e9 else ""
+    return readable_seconds(value) if isinstance(value, int | float) and 0 <= value < _LONGEST_S else ""
 
 
 def _running(folder: Path, session_dir: Path) -> LiveEntry:
@@ -203,15 +216,34 @@ def _running(folder: Path, session_dir: Path) -> LiveEntry:
     return replace(
         _begun(folder, session_dir, status),
         state="running",
+        since=_since(folder, session_dir, status.get("elapsed_s")),
         memory=_memory(execution, session_dir),
         gpus=_gpus(execution, session_dir),
     )
 
 
+def _since(folder: Path, session_dir: Path, elapsed_s: Any) -> datetime | None:
+    """Return when a run began: its status was written so many seconds later."""
+    if not isinstance(elapsed_s, int | float) or not 0 <= elapsed_s < _LONGEST_S:
+        return None
+    try:
+        written = safe_files.time_of(folder / STATUS, below=session_dir)
+    except OSError:
+        return None
+    return datetime.fromtimestamp(written - elapsed_s, UTC)
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
+
+
 def _memory(folder: Path, session_dir: Path) -> str:
     """Return the newest reading of memory.csv."""
     row = next(iter(_rows(tail(folder / "memory.csv", 1, 1024, below=session_dir))), [])
-    return readable_bytes(int(row[1])) if len(row) == 2 and row[1].isdecimal() else ""
+    return _bytes(row[1]) if len(row) == 2 else ""
 
 
 def _gpus(folder: Path, session_dir: Path) -> tuple[str, ...]:
@@ -219,12 +251,16 @@ def _gpus(folder: Path, session_dir: Path) -> tuple[str, ...]:
     newest: dict[str, str] = {}
     for row in _rows(tail(folder / "gpustats.csv", 64, 16_384, below=session_dir)):
         known = dict(zip(GPU_COLUMNS, row, strict=False))
-        if known.get("gpu", "").isdecimal() and len(row) > len(GPU_COLUMNS):
-            used = known["memory_used_bytes"]
+        if known.get("gpu", "").isdecimal() and len(known["gpu"]) <= _MOST_DIGITS and len(row) > len(GPU_COLUMNS):
+            used = _bytes(known["memory_used_bytes"])
             parts = [f"{known['utilization_percent']} %"] if known["utilization_percent"].isdecimal() else []
-            parts += [readable_bytes(int(used))] if used.isdecimal() else []
+            parts += [used] if used else []
             newest[known["gpu"]] = f"GPU {known['gpu']}: {', '.join(parts) or 'no reading'}"
     return tuple(newest[number] for number in sorted(newest, key=int))
+
+
+def _bytes(text: str) -> str:
+    return readable_bytes(int(text)) if text.isdecimal() and len(text) <= _MOST_DIGITS else ""
 
 
 def _rows(lines: Sequence[str]) -> list[list[str]]:

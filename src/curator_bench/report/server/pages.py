@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -10,7 +11,7 @@ from typing import Any
 from curator_bench.files import safe_files
 from curator_bench.files.codec import json_line
 from curator_bench.report.progress_output import head
-from curator_bench.report.server.live_sessions import LiveSessions, log_of
+from curator_bench.report.server.live_sessions import LiveSession, LiveSessions, log_of
 from curator_bench.report.server.log_reader import LogPiece, LogPlace, read_on
 from curator_bench.report.server.web_server import HTML, JSON, TEXT, Answer
 from curator_bench.report.site import build
@@ -38,6 +39,8 @@ class Building:
     """True once it was built."""
     doing: str = ""
     """What is done now, in words; empty if nothing."""
+    as_of: float = -math.inf
+    """When the database was read that is shown, by the monotonic clock."""
     problem: str = ""
     """Why it could not be brought up to date."""
 
@@ -71,7 +74,7 @@ class ServedPages:
         match path or "index.html":
             case "now.html":
                 return self._page(
-                    "now.html", "now", sessions=self._live.now(), most=_MOST_SHOWN, words=head, has=self._has
+                    "now.html", "now", sessions=self._live.now(), most=_MOST_SHOWN, words=head, page_of=self._page_of
                 )
             case "log.html":
                 return self._log_page(query)
@@ -105,8 +108,10 @@ class ServedPages:
                 continue
         return None
 
-    def _has(self, name: str) -> bool:
-        return safe_files.is_file(self._site / name, below=self._site)
+    def _page_of(self, session: LiveSession) -> str:
+        """Return the page of a session, once that has ended and the page shows its end."""
+        is_shown = self._building().as_of > session.ended_at
+        return session.page if is_shown and safe_files.is_file(self._site / session.page, below=self._site) else ""
 
     def _state(self, building: Building, page: str) -> Answer:
         """Tell an open page when its file was written, and what goes on."""
@@ -160,7 +165,7 @@ class ServedPages:
         entry = next((one for one in session.entries if one.path == query.get("entry")), None)
         if entry is None:
             return None
-        page = session.page if session.state != "running" and self._has(session.page) else ""
+        page = self._page_of(session)
         doing = f"({entry.doing})" if entry.is_running and entry.doing not in ("", "running") else ""
         state = " ".join(filter(None, (entry.state, doing, "" if entry.is_running else entry.elapsed)))
         return _ShownLog(entry.name, session.name, log_of(session, entry.path), state, entry.is_running, page)
