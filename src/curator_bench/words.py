@@ -9,6 +9,8 @@ from typing import Any
 
 from curator_bench.values import Check, Scalar
 
+NOTHING = "-"
+"""Shown for what is not known."""
 _SECONDS = ("_s", "_seconds")
 _BYTES = ("_bytes",)
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
@@ -69,6 +71,17 @@ def multiple(fraction: float) -> str:
 def multiple_at_least(fraction: float) -> str:
     """Return the size below which changes cannot be seen as `×12`, at most `×1,000`; empty if it is smaller."""
     return multiple(min(fraction, _THOUSANDFOLD))
+
+
+def change(fraction: float | None) -> str:
+    """Return a change such as `+8.2%` or `×12`, or `from zero` if the value before was zero."""
+    if fraction is None or fraction != fraction:
+        return NOTHING
+    return (multiple(fraction) or f"{fraction:+.1%}") if abs(fraction) < float("inf") else "from zero"
+
+
+def how_many(count: int, what: str, whats: str | None = None) -> str:
+    return f"{count:,} {what if count == 1 else whats or what + 's'}"
 
 
 def readable_bytes(size: float) -> str:

@@ -284,7 +284,7 @@ def test_what_is_not_comparable_says_why(history: History) -> None:
     history.nights({("sort", "time_s"): noisy((1.0, 20))}, session="a", machine="one")
     history.nights({("sort", "time_s"): noisy((2.0, 20))}, session="b", machine="two")
     output = history.ask("compare", "a", "b").output
-    assert "not comparable because it ran on machine one, not two" in output
+    assert "not comparable because the machine was one, not two" in output
 
 
 def test_an_unknown_side_names_the_nearest(history: History) -> None:

@@ -244,8 +244,8 @@ def test_without_enough_history_nothing_fails_and_no_database_is_made(gated: Gat
 @pytest.mark.parametrize(
     ("told", "why"),
     [
-        ({"machine_id": "other"}, "30 runs: it ran on machine other"),
-        ({"definition_hash": "0" * 64}, "30 runs: its definition was another one (00000000"),
+        ({"machine_id": "other"}, "30 runs, because the machine was other"),
+        ({"definition_hash": "0" * 64}, "30 runs, because the definition was another one (00000000"),
     ],
 )
 def test_only_like_is_compared(gated: Gated, told: dict[str, str], why: str) -> None:
@@ -254,7 +254,7 @@ def test_only_like_is_compared(gated: Gated, told: dict[str, str], why: str) -> 
     outcome = gated.run()
     assert outcome.code == 0
     (warning,) = gated.project.outcome_of("sort")["warnings"]
-    assert warning.startswith("not comparable because")
+    assert warning.startswith("not comparable with 30 runs, because ")
     assert why in warning
     assert why in outcome.output
 

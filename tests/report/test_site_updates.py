@@ -13,8 +13,8 @@ import pytest
 import warm
 from sqlalchemy import Connection
 
+from curator_bench.causes.judged_history import Query
 from curator_bench.cli.dashboard import RecordedHistory
-from curator_bench.cli.judged_history import Query
 from curator_bench.report.site.build import Settings, write_site
 from curator_bench.report.site.model import Beside, Group, GroupFacts, RunFacts, SiteEntry
 from curator_bench.store.database import database_url, open_for_reading

@@ -1,1 +1,1 @@
-"""Why two sides differ: what changed between two runs, from what was recorded of both."""
+"""The findings of the recorded history, and why two sides differ: what changed between two runs."""

@@ -17,7 +17,7 @@ from curator_bench.errors import BenchError
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from curator_bench.cli.judged_history import Query, RecordedDrift, RecordedStep
+    from curator_bench.causes.judged_history import Query, RecordedDrift, RecordedStep
     from curator_bench.store.queries import EntryKey
 
 
@@ -59,7 +59,7 @@ def command(
     `curator-bench regressions` names the findings. This closes the regressions, and for a metric its drift, too. From
     now on, gates compare with the new level.
     """
-    from curator_bench.cli.judged_history import Query
+    from curator_bench.causes.judged_history import Query
     from curator_bench.store.acceptances import Accepted, accept
 
     query = Query(metric, None, better, min_effect, branch)
@@ -84,7 +84,7 @@ def command(
 def _of_metric(
     connection: Connection, entry: str, query: Query
 ) -> tuple[Sequence[RecordedStep], Sequence[RecordedDrift], Sequence[_Level]]:
-    from curator_bench.cli.judged_history import judge_history
+    from curator_bench.causes.judged_history import judge_history
     from curator_bench.store import queries
 
     entries = queries.find_entries(connection, entry)
@@ -105,8 +105,8 @@ def _of_metric(
 def _of_finding(
     connection: Connection, name: str, query: Query
 ) -> tuple[Sequence[RecordedStep], Sequence[RecordedDrift], Sequence[_Level]]:
-    from curator_bench.cli.findings import finding_named
-    from curator_bench.cli.judged_history import judge_history
+    from curator_bench.causes.findings import finding_named
+    from curator_bench.causes.judged_history import judge_history
 
     found = judge_history(connection, query)
     finding = finding_named(found.findings, name)

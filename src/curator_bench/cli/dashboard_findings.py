@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from curator_bench.causes.finding_changes import changes_of
+from curator_bench.causes.findings import RecordedFinding, recorded_findings
+from curator_bench.causes.judged_history import RecordedStep
 from curator_bench.causes.what_changed import CommitRange, WhatChanged
 from curator_bench.causes.wording import text
-from curator_bench.cli.finding_changes import changes_of
-from curator_bench.cli.findings import RecordedFinding, recorded_findings
-from curator_bench.cli.judged_history import RecordedStep
 from curator_bench.provenance.packages import commits_of_package
 from curator_bench.report.site.model import CommitFacts, CommitsFacts, FindingFacts, PointFacts, StepFacts, TrendFacts
 from curator_bench.store.all_series import Group, RunPlace, Series, all_series, subject_commits

@@ -12,6 +12,7 @@ from click.core import ParameterSource
 
 if TYPE_CHECKING:
     from curator_bench.store.database import Database
+    from curator_bench.store.dead_runs import Here
 
 
 def _default() -> str:
@@ -53,13 +54,19 @@ def reading(named: str) -> AbstractContextManager[Database]:
 
 def writing(named: str) -> AbstractContextManager[Database]:
     """Open a database for writing, which also marks killed runs as interrupted."""
+    from curator_bench.store.opening import to_write
+
+    return to_write(named, here())
+
+
+def here() -> Here:
+    """Return this machine, and how to look up its processes."""
     import socket
 
     from curator_bench.provenance.environment import boot_id
     from curator_bench.store.dead_runs import Here
-    from curator_bench.store.opening import to_write
 
-    return to_write(named, Here(socket.gethostname(), boot_id(), _process_start))
+    return Here(socket.gethostname(), boot_id(), _process_start)
 
 
 def _process_start(pid: int) -> float | None:

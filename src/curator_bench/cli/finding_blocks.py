@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from curator_bench.causes import wording
+from curator_bench.causes.finding_names import what
 from curator_bench.cli import tables
 from curator_bench.cli.finding_changes import commit_log
-from curator_bench.cli.finding_names import what
 
 if TYPE_CHECKING:
+    from curator_bench.causes.findings import RecordedFinding
+    from curator_bench.causes.judged_history import RecordedStep
     from curator_bench.causes.what_changed import WhatChanged
-    from curator_bench.cli.findings import RecordedFinding
-    from curator_bench.cli.judged_history import RecordedStep
 
 _ROWS_SHOWN = 10
 _INDENT = 4

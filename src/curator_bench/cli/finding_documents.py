@@ -11,9 +11,9 @@ from curator_bench.causes import wording
 from curator_bench.provenance.packages import commits_of_package
 
 if TYPE_CHECKING:
+    from curator_bench.causes.findings import RecordedFinding
+    from curator_bench.causes.judged_history import RecordedDrift, RecordedStep
     from curator_bench.causes.what_changed import CommitRange, WhatChanged
-    from curator_bench.cli.findings import RecordedFinding
-    from curator_bench.cli.judged_history import RecordedDrift, RecordedStep
     from curator_bench.store.all_series import RunPlace
     from curator_bench.verdict.judgement import Drift, Step
 

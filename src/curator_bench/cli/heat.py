@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from curator_bench.cli.judged_history import JudgedSeries
+from curator_bench.causes.judged_history import JudgedSeries
 from curator_bench.verdict.cases import MIN_EFFECT
 from curator_bench.verdict.direction import Better
 from curator_bench.verdict.distributions import Floats

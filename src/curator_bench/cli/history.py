@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from curator_bench.cli import judgements, tables
-from curator_bench.cli.databases import db_option, reading
+from curator_bench.cli.databases import db_option, here, reading
 from curator_bench.cli.parameters import branch_option, machine_option, since_option
 from curator_bench.cli.show import run_document
 from curator_bench.errors import BenchError
@@ -138,13 +138,15 @@ def _find(
     from curator_bench.cli.newest import newest_judgements
     from curator_bench.store import queries
     from curator_bench.store.all_series import gate_limits, required_metrics
+    from curator_bench.store.dead_runs import gone_runs
 
     entries = queries.find_entries(connection, named, hunts=hunts)
+    gone = gone_runs(connection, here())
     required, limits = required_metrics(connection), gate_limits(connection)
     found = [
         _History(
             entry,
-            queries.history(connection, entry, last, metric, hunts=hunts, among=scope.shown),
+            queries.history(connection, entry, last, metric, hunts=hunts, among=scope.shown, gone=gone),
             {} if hunts else newest_judgements(connection, entry, scope.judged),
             required.get((entry.name, entry.path), ()),
             {
@@ -196,13 +198,17 @@ def _print(found: _History, metric: str | None) -> None:
 
 
 def _order(found: _History) -> Iterator[str]:
-    """Yield how many runs stand by time because the depth of their commit is not known; nothing if there are none."""
-    unknown = sum(run.commit_depth is None for run in found.runs)
-    why = "the depth of a commit is not known without a repository, or in a shallow one"
-    if unknown == len(found.runs):
-        yield f"in the order they began ({why})"
+    """Yield how many runs stand by time because the place of their commit is not known; nothing if there are none."""
+    unknown = [run for run in found.runs if run.commit_depth is None]
+    resumed = sum(run.committed_at is not None for run in unknown)
+    why = ["a session that was resumed at another commit has no commit of its own"] if resumed else []
+    if resumed < len(unknown):
+        why.append("the depth of a commit is not known without a repository, or in a shallow one")
+    if len(unknown) == len(found.runs):
+        yield f"in the order they began ({'; '.join(why)})"
     elif unknown:
-        yield f"in the order of their commits, except {tables.how_many(unknown, 'run')} by time ({why})"
+        runs = tables.how_many(len(unknown), "run")
+        yield f"in the order of their commits, except {runs} by time ({'; '.join(why)})"
 
 
 def _print_values(found: _History, metric: str) -> None:

@@ -16,7 +16,7 @@ from curator_bench.verdict.direction import Better
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from curator_bench.cli.judged_history import JudgedSeries
+    from curator_bench.causes.judged_history import JudgedSeries
     from curator_bench.store.queries import EntryKey
     from curator_bench.verdict.distributions import Bools, Floats
 
@@ -68,7 +68,7 @@ def _apart(places: Floats, is_model: Bools) -> float | None:
 
 def hints_of_entries(connection: Connection, entries: Collection[EntryKey]) -> list[str]:
     """Return the same lines, as far as the runs of these entries tell."""
-    from curator_bench.cli.judged_history import Query, judge_history
+    from curator_bench.causes.judged_history import Query, judge_history
     from curator_bench.store.all_series import groups_of
 
     groups = groups_of(connection, entries)

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 
 import click
 
+from curator_bench.causes.finding_names import series_name
 from curator_bench.cli import judgements, tables
 from curator_bench.cli.databases import db_option, reading
 from curator_bench.cli.exit_codes import QuestionCommand
 from curator_bench.cli.finding_blocks import print_finding
-from curator_bench.cli.finding_names import series_name
 from curator_bench.cli.parameters import Share, branch_option, machine_option, min_effect_option, since_option
 from curator_bench.files.codec import json_text
 
 if TYPE_CHECKING:
-    from curator_bench.cli.findings import RecordedFinding
-    from curator_bench.cli.judged_history import JudgedHistory, JudgedSeries, RecordedDrift
-    from curator_bench.cli.left_out import LeftOut
+    from curator_bench.causes.findings import RecordedFinding
+    from curator_bench.causes.judged_history import JudgedHistory, JudgedSeries, RecordedDrift
+    from curator_bench.causes.left_out import LeftOut
 
 _NAMED = 5
 
@@ -63,9 +63,9 @@ def command(
     runs are as good as before, or `curator-bench accept` closes it. Drift does not change the exit code; the gate
     `max_drift` fails for it.
     """
-    from curator_bench.cli.finding_changes import changes_of
+    from curator_bench.causes.finding_changes import changes_of
+    from curator_bench.causes.judged_history import Query, judge_history
     from curator_bench.cli.finding_documents import drift_document, step_documents
-    from curator_bench.cli.judged_history import Query, judge_history
     from curator_bench.cli.machine_hints import machine_hints
     from curator_bench.verdict.hunting import State
 

@@ -14,7 +14,7 @@ from curator_bench.cli.parameters import min_effect_option
 from curator_bench.errors import BenchError, MissingExtra
 
 if TYPE_CHECKING:
-    from curator_bench.cli.judged_history import Query
+    from curator_bench.causes.judged_history import Query
 
 _SITE = "site"
 
@@ -78,7 +78,7 @@ def command(
 
     With --format, write a report of one session for a pull request, a program or a CI system.
     """
-    from curator_bench.cli.judged_history import Query
+    from curator_bench.causes.judged_history import Query
 
     query = Query(better=better, min_effect=min_effect, repo=repo)
     if form != _SITE:
@@ -120,7 +120,7 @@ def _write_text(database: str, form: str, named: str | None, query: Query, out: 
             improvements=[one for one in steps if one.kind == "improvement" and one.is_new],
             drifts=history.drifts(),
             series=history.series(),
-            changes=changes_around(connection, history.everything(), query.repo),
+            changes=changes_around(connection, history.everything(), query.repo, history.step_facts),
             left_out=[one.text for one in history.everything().left_out],
         )
     text = as_text(form, found)

@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from curator_bench.causes import wording
+from curator_bench.causes.judged_history import Query, judge_history
 from curator_bench.causes.recorded import facts_of
 from curator_bench.causes.what_changed import WhatChanged, what_changed
 from curator_bench.cli import tables
 from curator_bench.cli.finding_changes import commit_log
-from curator_bench.cli.judged_history import Query, judge_history
 from curator_bench.verdict.judgement import Word
 from curator_bench.words import printable
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from curator_bench.cli.judged_history import RecordedStep
+    from curator_bench.causes.judged_history import RecordedStep
     from curator_bench.store.queries import MissedRequirement, PastRun
 
 _GATE = "max_regression"

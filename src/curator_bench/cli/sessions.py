@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from curator_bench.cli import tables
-from curator_bench.cli.databases import db_option, reading
+from curator_bench.cli.databases import db_option, here, reading
 from curator_bench.files.codec import json_text
 
 if TYPE_CHECKING:
@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 def command(database: str, last: int, hunts: bool, as_json: bool) -> None:
     """Print the newest sessions with their start, the verdicts of their entries, their runs, and their commit."""
     from curator_bench.store import queries
+    from curator_bench.store.dead_runs import gone_runs
 
     with reading(database) as opened, opened.reading() as connection:
-        found = queries.sessions(connection, last, hunts=hunts)
+        found = queries.sessions(connection, last, hunts=hunts, gone=gone_runs(connection, here()))
         apart = 0 if hunts else queries.count_hunts(connection)
     if as_json:
         document = {"schema_version": 1, "sessions": [as_document(session) for session in found]}

@@ -11,9 +11,11 @@ from datetime import datetime
 import click
 
 from curator_bench.values import Scalar, Verdict
-from curator_bench.words import multiple, printable_lines
+from curator_bench.words import NOTHING as NOTHING
+from curator_bench.words import change as change
+from curator_bench.words import how_many as how_many
+from curator_bench.words import printable_lines
 
-NOTHING = "-"
 _STYLES = {str(Verdict.PASSED): "green", str(Verdict.SKIPPED): "yellow", "running": "cyan"} | {
     str(verdict): "red" for verdict in (Verdict.FAILED, Verdict.CRASHED, Verdict.TIMEOUT, Verdict.ERROR)
 }
@@ -80,13 +82,6 @@ def commit(sha: str | None, *, dirty: bool | None = False) -> str:
     return f"{sha[:8]}{'+' if dirty else ''}" if sha else NOTHING
 
 
-def change(fraction: float | None) -> str:
-    """Return a change such as `+8.2%` or `×12`, or `from zero` if the value before was zero."""
-    if fraction is None or fraction != fraction:
-        return NOTHING
-    return (multiple(fraction) or f"{fraction:+.1%}") if abs(fraction) < float("inf") else "from zero"
-
-
 def share(fraction: float) -> str:
     """Return a share such as `3%` or `0.5%`."""
     return f"{100 * fraction:g}%"
@@ -102,10 +97,6 @@ def interval(fractions: tuple[float, float]) -> str:
 
 def counts(found: Iterable[tuple[str, int]]) -> str:
     return ", ".join(f"{count} {what}" for what, count in found)
-
-
-def how_many(count: int, what: str, whats: str | None = None) -> str:
-    return f"{count:,} {what if count == 1 else whats or what + 's'}"
 
 
 def sparkline(values: Sequence[float]) -> str:

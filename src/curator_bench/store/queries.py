@@ -19,11 +19,12 @@ from curator_bench.store.run_order import commit_places, earlier, in_order
 from curator_bench.store.scalars import scalar_of
 from curator_bench.store.series import CONTENT, SERIES
 from curator_bench.store.tables import INVOCATIONS, IS_HISTORY, METRICS, REQUIREMENTS, RUNS, SESSIONS, SUBJECTS
-from curator_bench.values import CommitPlace, Scalar, Subject
+from curator_bench.values import CommitPlace, Scalar, Subject, Verdict
 
 _NAMES_SHOWN = 3
 _SHORTEST_UID = 6
 MISSED_COLUMNS = ("metric", "bound", "limit", "actual", "met", "note")
+_NOBODY: Mapping[int, str] = {}
 _MEASURED_TIME = "exec_time_s"
 
 
@@ -71,6 +72,8 @@ class PastRun:
     branch: str | None
     commit_depth: int | None = None
     """Number of commits up to its commit by first parents, as far as known."""
+    committed_at: datetime | None = None
+    """Time of its commit, as far as known. Without a depth, its session was joined at another commit as well."""
     hunt: str | None = None
     """What it is recorded for, as in `values.Hunt`; None if it is history."""
     metrics: Mapping[str, Scalar] = field(default_factory=dict)
@@ -153,6 +156,7 @@ _RUN_COLUMNS = (
     SESSIONS.c.commit,
     SESSIONS.c.branch,
     SESSIONS.c.commit_depth,
+    SESSIONS.c.committed_at,
 )
 
 
@@ -214,6 +218,7 @@ def history(
     *,
     hunts: bool = False,
     among: ColumnElement[bool] | None = None,
+    gone: Mapping[int, str] = _NOBODY,
 ) -> list[PastRun]:
     """Read the last runs of an entry on any machine, in order, with all metrics or only one.
 
@@ -225,7 +230,7 @@ def history(
     wanted = select(RUNS.c.id).where(RUNS.c.id.in_(chosen) if last else asked)
     metrics = _metrics_by_run(connection, wanted, metric)
     rows = connection.execute(_runs().where(RUNS.c.id.in_(wanted.scalar_subquery()))).fetchall()
-    return [_past_run(row, metrics[row.id]) for row in sorted(rows, key=lambda row: chosen[row.id])]
+    return [_past_run(row, metrics[row.id], gone) for row in sorted(rows, key=lambda row: chosen[row.id])]
 
 
 def _metrics_by_run(
@@ -303,11 +308,16 @@ def metric_names(connection: Connection, entries: Iterable[EntryKey], *, hunts: 
     return sorted(found)
 
 
-def sessions(connection: Connection, last: int, *, hunts: bool = False) -> list[PastSession]:
-    """Read the newest sessions, oldest first; with `hunts`, those without a run that is history."""
+def sessions(
+    connection: Connection, last: int, *, hunts: bool = False, gone: Mapping[int, str] = _NOBODY
+) -> list[PastSession]:
+    """Read the newest sessions, oldest first; with `hunts`, those without a run that is history.
+
+    `gone` are running runs whose process is gone (`dead_runs.gone_runs`), which count as interrupted.
+    """
     chosen = _sessions().where(not_(HAS_HISTORY) if hunts else HAS_HISTORY)
     found = connection.execute(chosen.order_by(_STARTED.desc(), SESSIONS.c.id.desc()).limit(last)).fetchall()
-    return _with_verdicts(connection, found[::-1])
+    return _with_verdicts(connection, found[::-1], gone)
 
 
 def count_hunts(connection: Connection) -> int:
@@ -315,13 +325,13 @@ def count_hunts(connection: Connection) -> int:
     return connection.scalar(select(func.count()).select_from(SESSIONS).where(not_(HAS_HISTORY))) or 0
 
 
-def find_sessions(connection: Connection, named: str | None) -> list[PastSession]:
+def find_sessions(connection: Connection, named: str | None, gone: Mapping[int, str] = _NOBODY) -> list[PastSession]:
     """Find sessions by name or uid, newest last; without a name, the newest session.
 
     Raises BenchError with the nearest names if there is none.
     """
     if named is None:
-        found = sessions(connection, 1)
+        found = sessions(connection, 1, gone=gone)
         if not found:
             raise BenchError("no sessions are recorded; `pytest --benchmark` records one")
         return found
@@ -333,14 +343,14 @@ def find_sessions(connection: Connection, named: str | None) -> list[PastSession
         names = connection.scalars(select(SESSIONS.c.name).distinct())
         near = nearest(named, names)
         raise BenchError(f"no session {named!r} is recorded{near or '; `curator-bench sessions` lists them'}")
-    return _with_verdicts(connection, rows)
+    return _with_verdicts(connection, rows, gone)
 
 
-def runs_of(connection: Connection, session: PastSession) -> list[PastRun]:
+def runs_of(connection: Connection, session: PastSession, gone: Mapping[int, str] = _NOBODY) -> list[PastRun]:
     """Read the session's runs in the order they began, with all metrics."""
     chosen = _runs().where(RUNS.c.session == session.id).order_by(RUNS.c.start, RUNS.c.id)
     metrics = _metrics_by_run(connection, select(RUNS.c.id).where(RUNS.c.session == session.id))
-    return [_past_run(row, metrics[row.id]) for row in connection.execute(chosen)]
+    return [_past_run(row, metrics[row.id], gone) for row in connection.execute(chosen)]
 
 
 def missed_requirements(connection: Connection, session: PastSession) -> list[MissedRequirement]:
@@ -386,8 +396,10 @@ def _runs() -> Select[Any]:
     return select(*_RUN_COLUMNS).join(SESSIONS, SESSIONS.c.id == RUNS.c.session)
 
 
-def _past_run(row: Row[Any], metrics: Mapping[str, Scalar] | None = None) -> PastRun:
+def _past_run(row: Row[Any], metrics: Mapping[str, Scalar] | None = None, gone: Mapping[int, str] = _NOBODY) -> PastRun:
     values = dict(row._mapping)
+    if row.id in gone:
+        values |= {"verdict": str(Verdict.INTERRUPTED), "error": gone[row.id]}
     del values["id"]
     entry = EntryKey(values.pop("name"), values.pop("path"), values.pop("originalname"))
     return PastRun(entry=entry, session=values.pop("session_name"), metrics=metrics or {}, **values)
@@ -417,14 +429,15 @@ def _sessions() -> Select[Any]:
     )
 
 
-def _with_verdicts(connection: Connection, rows: Sequence[Row[Any]]) -> list[PastSession]:
+def _with_verdicts(connection: Connection, rows: Sequence[Row[Any]], gone: Mapping[int, str]) -> list[PastSession]:
     verdicts: dict[int, dict[str, int]] = defaultdict(dict)
     runs: dict[int, int] = defaultdict(int)
     apart = RUNS.c.session.in_([row.id for row in rows if row.hunt])
     entry = RUNS.c.session, RUNS.c.path, RUNS.c.name
     ranked = (
         select(
-            *(RUNS.c.session, RUNS.c.verdict),
+            RUNS.c.session,
+            case((RUNS.c.id.in_(list(gone)), str(Verdict.INTERRUPTED)), else_=RUNS.c.verdict).label("verdict"),
             func.row_number().over(partition_by=entry, order_by=(RUNS.c.start.desc(), RUNS.c.id.desc())).label("place"),
             func.count().over(partition_by=entry).label("runs"),
         )

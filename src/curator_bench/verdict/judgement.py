@@ -16,7 +16,7 @@ class Word(StrEnum):
 
 
 class Unjudged(StrEnum):
-    """The reason for the lack of a word."""
+    """Why there is no word."""
 
     NO_HISTORY = "no history"
     NOT_COMPARABLE = "not comparable"
@@ -32,25 +32,25 @@ class Judgement:
     unjudged: Unjudged | None = None
     """Set where `word` is not."""
     before: float | None = None
-    """The level the newest runs are held against."""
+    """The level that the newest runs are compared with."""
     after: float | None = None
-    """The level of the runs since `began`, else of those that were asked about."""
+    """The level of the runs since `began`; without `began`, of the newest runs in question."""
     change: float | None = None
     interval: tuple[float, float] | None = None
-    """The true change lies within, 95 times in 100."""
+    """95 % confidence interval of the change."""
     p_value: float = 1.0
-    """The chance that noise explains it; comparable between metrics, so fit for `false_discovery`."""
+    """The chance that noise explains the change. It is comparable between metrics, for use in `false_discovery`."""
     began: int | None = None
     """The first run of the new level: an index into the history followed by the newest. Set for regressions and
     improvements alone, and None where a baseline of its own was asked about and nothing tells."""
     history: int = 0
-    """The number of runs it was held against."""
+    """The number of runs before that it was compared with."""
     noise: float | None = None
     """The usual distance of one run from the level while nothing changes."""
     visible: float | None = None
     """The smallest change that would have been found 80 % of the time, with this history and noise."""
     decides: str = ""
-    """If it is inconclusive: what would decide it."""
+    """For an inconclusive metric: the measurements that would decide it."""
 
     @property
     def says(self) -> str:
@@ -58,7 +58,7 @@ class Judgement:
         return str(self.word or self.unjudged)
 
     def is_blind_to(self, limit: float) -> bool:
-        """A change as large as this limit would more likely than not have been missed."""
+        """True if a change as large as this limit would probably have been missed."""
         return self.word is not None and self.visible is not None and self.visible > limit
 
 
@@ -99,28 +99,28 @@ class Course:
     newest: Judgement
     """The judgement of the end of the history: the last step if it is recent, else the reason for none."""
     doubted: tuple[float, ...] = ()
-    """The p-values of steps that are not believed, since they may be among the false ones."""
+    """The p-values of steps that are not reported, because they may be false discoveries."""
     is_tested: bool = False
     """True if the history is long enough to look for steps."""
 
     @property
     def p_values(self) -> tuple[float, ...]:
-        """The p-values of all steps, believed or not."""
+        """The p-values of all steps, reported or not."""
         return (*(step.p_value for step in self.steps), *self.doubted)
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A fixed point of a history that its level now is held against: the level around the run at `index`."""
+    """A fixed point of a history, for comparison with its level now: the level around the run at `index`."""
 
     name: str
-    """As people read it after "since": `release 1.2`, `2026-05-01`, `30 days ago`."""
+    """Its name in a text after "since": `release 1.2`, `2026-05-01`, `30 days ago`."""
     index: int
 
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """A metric has become worse bit by bit, without a step that explains it."""
+    """A slow change for the worse that no step explains."""
 
     since: str
     """The name of the mark; `its best` for the best level."""

@@ -1,6 +1,4 @@
-"""Judges the newest runs of metrics, whole histories, and sets of runs against each other. The room's own docstring
-walks through it.
-"""
+"""Judge the newest runs of metrics, whole histories, and two sets of runs. The docstring of the room explains how."""
 
 from __future__ import annotations
 
@@ -28,22 +26,22 @@ from curator_bench.verdict.noise import BLOCK, rows_may_be_empty, table_of
 from curator_bench.words import multiple
 
 STEP_RATE = 0.01
-"""This share of all steps reported of a database is noise; when nothing changed, it is how often any is reported."""
+"""The share of noise among all steps reported of a database. If nothing changed, the chance that any is reported."""
 ROUNDS_RATE = 0.05
 GATE_RUNS = 150
-"""A gate looks back as far as this: the levels before tell nothing of the newest run."""
+"""The number of runs that a gate reads. Older levels do not help to judge the newest run."""
 _FOUND = 0.84
-"""In standard errors: a change as much larger than what is certain is found 80 % of the time."""
+"""In standard errors: a change is found 80 % of the time if it exceeds the least certain change by this much."""
 _MOST_RUNS = 30
 _LARGEST = 700.0
 _TOO_LITTLE_TO_SAY = 0.0005
 _SAME = 3
-"""A step of the newest runs within so many runs of an earlier step is that step."""
+"""A step of the newest runs is the same as an earlier step if it is at most this many runs away."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """The two sides of a comparison: the runs of A and of B, and those known beside B but not newer, for the noise."""
+    """The two sides of a comparison: the runs of A and of B, and older runs beside B, which tell the noise."""
 
     before: Floats
     after: Floats
@@ -61,7 +59,7 @@ class Rounds:
 
 
 def judge(questions: Sequence[Question]) -> list[Judgement]:
-    """Says of each question what its newest runs are, against the history or against its own baseline."""
+    """Judge the newest runs of each question, against the history or against its own baseline."""
     answers: list[Judgement | None] = [_why_unjudged(question) for question in questions]
     plain = [at for at, one in enumerate(questions) if answers[at] is None and one.baseline is None]
     own = [at for at, one in enumerate(questions) if answers[at] is None and one.baseline is not None]
@@ -146,7 +144,7 @@ def _effect(case: Case, end: End) -> float:
 
 
 def _reason(change: float, word: Word, count: int, limit: float) -> str:
-    """Say how large the change is and which limit it was judged by, as gates and reports have their own."""
+    """Say how large the change is, and which limit it was judged by: gates and reports have their own."""
     off = _in_words(change)
     runs = "1 run" if count == 1 else f"{count} runs"
     match word:
@@ -169,7 +167,7 @@ def _in_words(change: float) -> str:
 
 
 def _decides(noise: float, end: End, change: float) -> str:
-    """The number of further runs like these that would be enough."""
+    """Say how many more runs like these would decide."""
     if not math.isfinite(noise):
         return "measuring again decides"
     for more in range(1, _MOST_RUNS):
@@ -179,10 +177,10 @@ def _decides(noise: float, end: End, change: float) -> str:
 
 
 def visible_change(noise: float, history: int, newest: int = 1, *, least: float = MIN_EFFECT) -> float:
-    """The smallest change that is found 80 % of the time, as a fraction: with this noise, so many runs before and so
-    many at the new level, two of them at least. Ask with other numbers for what more runs would see.
+    """Return the smallest change, as a fraction, that is found 80 % of the time.
 
-    `least` is the smallest change that counts.
+    There are `history` runs before the change and `newest` after it, which count as two at least. `least` is the
+    smallest change that counts.
     """
     known, runs = min(max(history, 2), BLOCK), max(newest, 2)
     certain = CERTAIN_OF_FEW if known + runs < FEW else CERTAIN
@@ -194,7 +192,7 @@ def visible_change(noise: float, history: int, newest: int = 1, *, least: float 
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """Histories that were judged before: their steps count where it is decided which steps are believed."""
+    """Histories that were judged before. Their steps count in the control of false discoveries."""
 
     p_values: Sequence[float] = ()
     tests: int = 0
@@ -204,7 +202,7 @@ NOTHING_BESIDE = Beside()
 
 
 def largest_believed(p_values: Sequence[float], tests: int, *, rate: float = STEP_RATE) -> float:
-    """Return the largest p-value of a step that is believed; below 0 if none is."""
+    """Return the largest p-value of a reported step; below 0 if none is reported."""
     rates = adjusted(p_values, tests=tests).tolist()
     return max((one for one, own in zip(p_values, rates, strict=True) if own <= rate), default=-1.0)
 
@@ -216,9 +214,9 @@ def courses(
     beside: Beside = NOTHING_BESIDE,
     known: Sequence[Standing | None] | None = None,
 ) -> list[Course]:
-    """Levels and steps of each history; of all steps, also of those beside, only this share is noise.
+    """Return levels and steps of each history.
 
-    `known` are the standings of the histories.
+    Of all steps, including those of `beside`, only this share is noise. `known` are the standings of the histories.
     """
     cases = [case_of(np.asarray(one.values, dtype=np.float64), one.rules) for one in histories]
     ends = standings(histories) if known is None else known
@@ -275,7 +273,7 @@ def _step(case: Case, index: int, change: tuple[float, float], reach: float, p_v
 
 
 def _with_ranges(case: Case, steps: Sequence[Step]) -> list[Step]:
-    """The same steps with the runs between which each certainly lies."""
+    """Add to each step the runs between which it certainly lies."""
     ranges = located(case.places, np.searchsorted(case.indices, [step.began for step in steps]).tolist())
     return [
         replace(step, last_before=int(case.indices[before]), first_after=int(case.indices[after]))
@@ -286,7 +284,7 @@ def _with_ranges(case: Case, steps: Sequence[Step]) -> list[Step]:
 def _course(
     history: History, case: Case, steps: Sequence[Step], newest: Judgement, *, largest: float, is_tested: bool
 ) -> Course:
-    """The levels between the steps that are believed: those whose p-value is not larger than `largest`."""
+    """Return the levels between the reported steps: those with a p-value of at most `largest`."""
     believed = _with_ranges(case, [step for step in steps if step.p_value <= largest])
     doubted = tuple(step.p_value for step in steps if step.p_value > largest)
     bounds = [0, *(step.began for step in believed), len(history.values)]
@@ -302,7 +300,7 @@ def _level(values: Floats, start: int, end: int) -> Level:
 
 
 def compare(pairs: Sequence[Pair]) -> list[Judgement]:
-    """Judges the runs of B against those of A, all pairs at once: of all steps only a small share is noise."""
+    """Judge the runs of B against those of A, all pairs at once: of all steps only a small share is noise."""
     found = [_why_not_compared(pair) for pair in pairs]
     asked = [at for at, one in enumerate(found) if one is None]
     judged = dict(zip(asked, _of_pairs([pairs[at] for at in asked], is_gate=False), strict=True))
@@ -321,7 +319,7 @@ def _doubted(one: Judgement) -> Judgement:
 
 
 def _why_not_compared(pair: Pair) -> Judgement | None:
-    """The reason against comparing two sets. Two without a history are compared if they can tell their noise."""
+    """Return the reason against comparing two sets. Without a history, they need enough runs to tell their noise."""
     known = np.concatenate([pair.history, pair.before])
     question = Question(known, pair.after, pair.rules, pair.before)
     if unjudged := _why_unjudged(question):
@@ -354,7 +352,7 @@ def _case_of_pair(pair: Pair) -> Case:
 
 
 def _scatters(pairs: Sequence[Pair], cases: Sequence[Case]) -> list[Floats]:
-    """For each pair the distances of the runs of its history from their levels; without one, those of A and of B."""
+    """For each pair, return the distances of its history's runs from their levels; without a history, of A and B."""
     found: list[Floats] = [
         np.concatenate([own - np.median(own) for own in (case.to(pair.before), case.to(pair.after)) if len(own)])
         for pair, case in zip(pairs, cases, strict=True)
@@ -370,12 +368,12 @@ def _scatters(pairs: Sequence[Pair], cases: Sequence[Case]) -> list[Floats]:
 
 
 def _is_beyond(interval: tuple[float, float] | None, least: float) -> bool:
-    """The whole interval is farther away than what matters."""
+    """True if the whole interval lies beyond the smallest change that counts."""
     return interval is not None and (min(interval) >= least or max(interval) <= -least)
 
 
 def compare_rounds(asked: Sequence[Rounds], *, rate: float = ROUNDS_RATE) -> list[Judgement]:
-    """Judges what was measured in turns, round against round, so that what drifts meanwhile cancels out."""
+    """Judge environments measured in turns, round against round, so that a drift of the machine cancels out."""
     found = [paired_change(one.first, one.other) for one in asked]
     sure = iter(discoveries([change.p_value for change in found if change], rate=rate).tolist())
     return [

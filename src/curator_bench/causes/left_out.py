@@ -29,7 +29,7 @@ class LeftOut:
     def text(self) -> str:
         on = f" on {self.machine_id}" if self.machine_id else ""
         runs = "1 run" if self.runs == 1 else f"{self.runs} runs"
-        return f"{runs} of {self.entry}{on}: {self.why}"
+        return f"{runs} of {self.entry}{on}, because {self.why}"
 
 
 def left_out(connection: Connection, series: Sequence[Series]) -> list[LeftOut]:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from curator_bench.cli.findings import RecordedFinding, changed_subjects, recorded_findings
-from curator_bench.cli.left_out import LeftOut, left_out
+from curator_bench.causes.findings import RecordedFinding, changed_subjects, recorded_findings
+from curator_bench.causes.left_out import LeftOut, left_out
 from curator_bench.metric_names import is_secondary
 from curator_bench.provenance.git import tags
 from curator_bench.store.acceptances import Accepted, acceptances

@@ -14,7 +14,7 @@ from curator_bench.verdict.hunting import State
 from curator_bench.verdict.judgement import Word
 
 if TYPE_CHECKING:
-    from curator_bench.cli.judged_history import RecordedStep
+    from curator_bench.causes.judged_history import RecordedStep
 
 _DIGITS = 6
 
