@@ -100,9 +100,9 @@ def _look(task: Task, mark: object, say: Callable[[News], None]) -> object:
 
 
 def _refreshed(task: Task, mark: object, say: Callable[[News], None]) -> tuple[object, tuple[str, ...]]:
+    from curator_bench.causes.judged_history import Query
     from curator_bench.cli.dashboard import RecordedHistory
     from curator_bench.cli.databases import reading
-    from curator_bench.cli.judged_history import Query
     from curator_bench.report.site.build import write_site
     from curator_bench.store.queries import sessions
     from curator_bench.store.serving import mark_of_changes, results_directories
