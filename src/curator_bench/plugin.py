@@ -53,7 +53,9 @@ def pytest_configure(config: pytest.Config) -> None:
     from curator_bench import fixtures
 
     config.addinivalue_line("markers", "bench_matrix(file): run this benchmark once per entry of a matrix file")
-    config.addinivalue_line("markers", "ray_cluster(num_cpus=…, num_gpus=…, …): the size of the cluster fixtures give")
+    config.addinivalue_line(
+        "markers", "ray_cluster(num_cpus=…, num_gpus=…, …): the size of the cluster that fixtures start"
+    )
     config.pluginmanager.register(fixtures, "curator_bench_fixtures")
 
 

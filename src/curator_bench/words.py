@@ -69,7 +69,7 @@ def multiple(fraction: float) -> str:
 
 
 def multiple_at_least(fraction: float) -> str:
-    """Return the size below which changes cannot be seen as `×12`, at most `×1,000`; empty if it is smaller."""
+    """Return the least visible change as `×12`, at most as `×1,000`; empty if it is less than tenfold."""
     return multiple(min(fraction, _THOUSANDFOLD))
 
 

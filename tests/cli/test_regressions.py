@@ -99,7 +99,7 @@ def test_what_came_from_zero_is_open_until_it_is_zero_again(history: History) ->
         (("--metric", "tmie_s"), "no run has measured 'tmie_s'; did you mean 'time_s'?"),
         (("--branch", "main"), "no run of a branch 'main' is recorded"),
         (("--since", "99999999999d"), "found '99999999999d', which is too long ago"),
-        (("--since", "foo"), "found 'foo', expected a day"),
+        (("--since", "foo"), "--since: found 'foo', expected a day"),
         *(
             (("--min-effect", share), f"found '{share}', expected a share")
             for share in ("nan", "-3%", "1e999", "3%x", "")
@@ -189,7 +189,7 @@ def test_what_is_no_longer_measured_is_said(history: History) -> None:
     result = history.ask("regressions")
     assert (result.exit_code, result.output) == (
         0,
-        f"{NOTHING.format(2)}\nNot comparable, as the newest runs measured no number: load time_s (5 runs)\n",
+        f"{NOTHING.format(2)}\nNot comparable, because the newest runs measured no number: load time_s (5 runs)\n",
     )
 
 

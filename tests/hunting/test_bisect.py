@@ -185,7 +185,7 @@ def test_a_bisect_of_the_user_is_left_alone(repository: ScratchRepository) -> No
         (("--runs", "40"), "--runs 40 is more than --max-runs 30"),
         (("--metric", "level"), "add --better less or --better more"),
         (("--metric", "work_time"), "nearest: work_time_s"),
-        (("--entry", "works"), "--bench-entries: unknown: works; known: work"),
+        (("--entry", "works"), "--bench-entries: no entry works; there are: work"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 MUST_SEE = 0.10
 """The change that a metric without a gate should be able to show. A metric that would miss it is blind."""
 _LATER_NAMES = 10
-"""A finding was named after a run that is at most so much later than the first that is certainly after it."""
+"""A finding may have been named after a run that is at most this many runs later than the first certainly after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ class JudgedHistory:
 def judge_history(
     connection: Connection, query: Query, among: Collection[Group] | None = None, beside: Beside = NOTHING_BESIDE
 ) -> JudgedHistory:
-    """Judge every series of the database, or of these groups; `beside` is what the others were judged to be."""
+    """Judge every series of the database, or of these groups; `beside` is the judgement of the others."""
     asked, unknown = _asked(connection, query, among)
     histories = [History(one.values, rules) for one, rules, _ in asked]
     standing = standings(histories)

@@ -1,4 +1,4 @@
-"""Runs that are no longer part of their entry's history, because what makes it this benchmark changed."""
+"""Runs that belong to an earlier series of their entry, because its arguments, datasets or parameters changed."""
 
 from __future__ import annotations
 

@@ -37,7 +37,9 @@ _DO_NOT_DIFFER, _IN_DOUBT = 3, 4
 @click.option("--skip-build-failures", is_flag=True, help="skip commits that cannot be installed")
 @click.option("--runs", type=click.IntRange(3), default=5, show_default=True, help="fewest runs of a commit")
 @click.option("--max-runs", type=click.IntRange(5), default=30, show_default=True, help="most runs of a commit")
-@click.option("--fresh", is_flag=True, help="ignore what an earlier bisect of the same has measured")
+@click.option(
+    "--fresh", is_flag=True, help="measure again instead of continuing an earlier bisect with the same options"
+)
 @click.option("--json", "as_json", is_flag=True, help="print JSON instead of a table")
 @db_option
 def command(

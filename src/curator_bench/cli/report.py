@@ -107,11 +107,11 @@ def command(
 def _write_text(database: str, form: str, named: str | None, query: Query, out: Path | None) -> None:
     from curator_bench.cli.dashboard import RecordedHistory
     from curator_bench.cli.finding_changes import changes_around
+    from curator_bench.cli.names import past_sessions
     from curator_bench.report.formats import SessionReport, as_text
-    from curator_bench.store.queries import find_sessions
 
     with reading(database) as opened, opened.reading() as connection:
-        history = RecordedHistory(connection, query, find_sessions(connection, named)[-1:])
+        history = RecordedHistory(connection, query, past_sessions(connection, named)[-1:])
         steps = history.steps()[::-1]
         found = SessionReport(
             session=history.sessions()[-1],

@@ -21,7 +21,7 @@ def is_alive(cluster: Cluster) -> bool:
 def ended_under(whom: str, cluster: Cluster) -> str:
     """Error message of a run whose cluster ended too early. The run's result does not count."""
     lines = "\n".join(f"  {line}" for line in last_log_lines(cluster))
-    return f"the Ray cluster ended under {whom}. The end of its log:\n{lines}"
+    return f"the Ray cluster ended while {whom} ran. The end of its log:\n{lines}"
 
 
 def last_log_lines(cluster: Cluster) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from curator_bench.errors import BenchError
 from curator_bench.execution.keeper import Keeper
 from curator_bench.files import safe_files
 from curator_bench.measure.limit_marks import brand_of
-from curator_bench.measure.processes import RUN_VARIABLE, Mark, ProcessId, find_processes, identify
+from curator_bench.measure.processes import RUN_VARIABLE, Mark, ProcessId, find_processes, identify, patience
 
 EXECUTION_VARIABLE = "CURATOR_BENCH_EXECUTION"
 _TERM_GRACE_S = 5.0
@@ -93,7 +93,7 @@ class Child:
         """End what is left of it: with time to react if it was stopped, quickly if it ended itself and left processes
         behind."""
         if grace_s is None:
-            grace_s = _LEFTOVER_GRACE_S if self.has_ended else _TERM_GRACE_S
+            grace_s = patience(_LEFTOVER_GRACE_S if self.has_ended else _TERM_GRACE_S)
         try:
             with interrupts.held():
                 self._end(grace_s)

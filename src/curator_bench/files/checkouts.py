@@ -1,11 +1,11 @@
-"""Git checkouts, found by their `.git`. One that another user may have planted is not believed."""
+"""Git checkouts, found by their `.git`. One that another user may have planted is ignored."""
 
 from __future__ import annotations
 
-import os
-import stat
 from collections.abc import Iterable
 from pathlib import Path
+
+from curator_bench.files.planted import is_planted
 
 
 def first_checkout(folders: Iterable[Path]) -> Path | None:
@@ -14,10 +14,9 @@ def first_checkout(folders: Iterable[Path]) -> Path | None:
 
 
 def is_checkout(folder: Path) -> bool:
-    """True if there is a `.git` in the folder that is ours, the folder's owner's, or where not everybody can create
-    files. In /tmp, anybody could claim the files of all others."""
+    """True if there is a `.git` in the folder that nobody has planted. In /tmp, anybody could claim the files of all
+    others."""
     try:
-        git, around = (folder / ".git").stat(), folder.stat()
+        return (folder / ".git").exists() and not is_planted(folder / ".git")
     except OSError:
         return False
-    return not around.st_mode & stat.S_IWOTH or git.st_uid in (os.geteuid(), around.st_uid)

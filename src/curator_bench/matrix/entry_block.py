@@ -198,7 +198,7 @@ class EntriesReader:
         self._load.warnings.append(f"{place}: `{{session}}` is deprecated; write `{{session_entry_dir}}`")
 
     def _check_requirements(self, model: EntryBlock, block: Block, above: tuple[Step, ...]) -> None:
-        """Report a metric with the same kind of bound twice. It may have several requirements otherwise."""
+        """Report a metric that has the same kind of bound twice. Several requirements with other bounds are allowed."""
         first: dict[tuple[str, str], int] = {}
         for index, requirement in enumerate(model.requirements):
             for bound in _BOUNDS:

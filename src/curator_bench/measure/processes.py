@@ -30,7 +30,7 @@ _PROOF = 3
 Some machines are never quiet.
 """
 _BUSIEST = 3.0
-"""On a busy machine up to so many times as many empty looks are needed."""
+"""Largest factor by which a busy machine raises the number of empty looks, and the time to wait."""
 _NEWEST = 16
 """Number of processes whose mark is read before the table, because they may end while it is read."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.002, 0.1
@@ -109,10 +109,15 @@ def busyness() -> float:
     return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 
 
+def patience(seconds: float) -> float:
+    """Time to wait for processes that may need so many seconds on a quiet machine. It is longer on a busy one."""
+    return seconds * min(busyness(), _BUSIEST)
+
+
 def find_processes(
     mark: Mark | None, roots: Iterable[ProcessId | int] = (), *, settle: bool = True, under: ProcessId | None = None
 ) -> frozenset[ProcessId]:
-    """Find the living processes that carry the mark, `roots`, their descendants, and all in sessions they lead.
+    """Find the living processes that carry the mark, `roots`, the descendants of both, and the sessions they lead.
 
     The descendants of `under` are included, but not `under` itself. This process and its ancestors are never included.
     With `settle`, look until two looks agree, because a process that forks while the table is read can be missed.

@@ -92,7 +92,7 @@ def _markdown(report: SessionReport) -> str:
         lines += [
             "### Left out",
             "",
-            "Runs from before something changed that makes it another benchmark:",
+            "Runs that cannot be compared with newer ones:",
             "",
             *left_out,
             "",

@@ -111,7 +111,7 @@ class _Child:
         self._was_ended = False
         self._printed: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  closed by `end`
         self._process = subprocess.Popen(
-            [sys.executable, "-m", _PROGRAM],
+            [sys.executable, "-P", "-m", _PROGRAM],  # -P: not from the working folder
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._printed,

@@ -106,6 +106,8 @@ class _Merge:
                 with self._target.writing(_PATIENCE_S) as connection:
                     return work(connection, *given, **named)
             except DBAPIError as error:
+                if _is_of_the_source(error):
+                    raise
                 if tried == _TRIES or not _is_race(error):
                     raise BenchError(f"{self._target.shown}: {reason_of(error)}") from error
         raise AssertionError("unreachable")
@@ -248,6 +250,12 @@ def _in_lists(items: Iterable[Row[Any]], size: int) -> Iterator[list[Row[Any]]]:
     rest = iter(items)
     while some := list(islice(rest, size)):
         yield some
+
+
+def _is_of_the_source(error: DBAPIError) -> bool:
+    """True if a value was read that could not be converted. A database that fails gives a code."""
+    codes = (getattr(error.orig, name, None) for name in ("sqlite_errorcode", "sqlstate"))
+    return not error.connection_invalidated and not any(codes)
 
 
 def _is_race(error: DBAPIError) -> bool:

@@ -50,7 +50,7 @@ class Cause(StrEnum):
 
 
 class Hunt(StrEnum):
-    """What a run is recorded for that is no part of its entry's history."""
+    """Purpose of a run that is not part of its entry's history."""
 
     BISECT = "bisect"
     BISECT_STEP = "bisect-step"

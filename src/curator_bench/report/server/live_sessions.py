@@ -176,11 +176,16 @@ class LiveSessions:
 
 
 def _folders_in(results: Path) -> Iterator[Path]:
+    """Yield the folders of sessions that are ours: in a shared folder, others may have any name."""
     try:
         with os.scandir(results) as found:
-            yield from sorted(Path(one.path) for one in found if one.is_dir(follow_symlinks=False))
+            yield from sorted(Path(one.path) for one in found if one.is_dir(follow_symlinks=False) and _is_ours(one))
     except OSError:
         return
+
+
+def _is_ours(folder: os.DirEntry[str]) -> bool:
+    return folder.stat(follow_symlinks=False).st_uid == os.geteuid()
 
 
 def _uid(folder: Path) -> str:

@@ -46,7 +46,7 @@ class GroupMemory:
     """By metric: the word for the newest runs, and what could not have been seen."""
 
     def holds(self, largest: float) -> bool:
-        """Return True if the same steps are believed when the largest p-value that is believed is this one."""
+        """Return True if the same steps are reported when this is the largest p-value that is reported."""
         return all(one <= largest for one in self.believed) and all(one > largest for one in self.doubted)
 
 
