@@ -21,7 +21,8 @@ from curator_bench.report.progress_output import standing_in
 from curator_bench.report.server.log_reader import LogPlace, newest_log
 from curator_bench.report.session_runs import CLAIM, RESULTS, STATUS, entries_below, read_run
 from curator_bench.report.site.links import slug
-from curator_bench.words import readable_bytes, readable_seconds
+from curator_bench.values import RunRecord
+from curator_bench.words import check_line, readable_bytes, readable_seconds
 
 PROGRESS = "progress.json"
 GPU_COLUMNS = ("time", "gpu", "uuid", "utilization_percent", "memory_used_bytes")
@@ -168,9 +169,7 @@ class LiveSessions:
             if run is not None:
                 took = readable_seconds(run.duration_s)
                 entry = replace(entry, name=run.name, state=str(run.verdict), host=run.host or "", elapsed=took)
-                entry = replace(
-                    entry, attempt=run.attempt, since=_moment(run.started_at), last_line=plain(run.error or "")[:200]
-                )
+                entry = replace(entry, attempt=run.attempt, since=_moment(run.started_at), last_line=_why(run)[:200])
             known = self._finished[folder] = (mark, entry)
         return known[1]
 
@@ -182,6 +181,12 @@ def _folders_in(results: Path) -> Iterator[Path]:
             yield from sorted(Path(one.path) for one in found if one.is_dir(follow_symlinks=False) and _is_ours(one))
     except OSError:
         return
+
+
+def _why(run: RunRecord) -> str:
+    """Return why a run did not pass, on one line."""
+    missed = [check_line(one) for one in run.requirements if not one.met and not one.is_inconclusive]
+    return plain(run.error or "; ".join(missed))
 
 
 def _is_ours(folder: os.DirEntry[str]) -> bool:
