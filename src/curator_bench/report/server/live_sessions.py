@@ -185,8 +185,7 @@ def _folders_in(results: Path) -> Iterator[Path]:
 
 def _why(run: RunRecord) -> str:
     """Return why a run did not pass, on one line."""
-    missed = [check_line(one) for one in run.requirements if not one.met and not one.is_inconclusive]
-    return plain(run.error or "; ".join(missed))
+    return plain(run.error or "; ".join(map(check_line, run.unmet)))
 
 
 def _is_ours(folder: os.DirEntry[str]) -> bool:
