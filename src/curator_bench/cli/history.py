@@ -236,8 +236,7 @@ def _print_values(found: _History, metric: str) -> None:
             f"\n{metric}  {tables.sparkline(figures[-_LETTERS:])}  median {tables.number(statistics.median(figures))}"
         )
     if (judgement := found.judged.get(metric)) is not None:
-        sees = [judgements.sight(judgement)] if judgement.visible is not None else []
-        told = "; ".join(filter(None, [judgement.reason, judgement.decides, *sees]))
+        told = "; ".join(filter(None, [judgement.reason, judgement.decides, judgements.sight(judgement)]))
         tables.say(f"newest runs: {judgement.says}{f' ({told})' if told else ''}")
 
 

@@ -95,7 +95,8 @@ def _print(found: JudgedHistory, shown: Sequence[RecordedFinding], *, named: int
     for drift in found.drifts:
         tables.say(tables.printable(_drift_line(drift)))
     tables.say(f"{_counts(found, shown)} in {tables.how_many(len(found.series), 'series', 'series')}.")
-    for line in judgements.notes([(_name(one), one.newest) for one in found.series if one.newest.decides]):
+    in_doubt = sorted((one for one in found.series if one.newest.decides), key=lambda one: one.newest.p_value)
+    for line in judgements.notes([(_name(one), one.newest) for one in in_doubt]):
         tables.say(line)
     for line in _blind(found.series, named):
         tables.say(line)

@@ -15,7 +15,7 @@ from curator_bench.report.session_runs import CLAIM, RESULTS, STATUS
 from curator_bench.values import RunRecord
 
 _FINE = frozenset(["passed", "skipped"])
-_TOOK_ITS_TIME = frozenset(["passed", "failed", "timeout"])
+_OF_USUAL_LENGTH = frozenset(["passed", "failed", "timeout"])
 """Verdicts of runs that took as long as they usually would. Others ended early."""
 _HOUR_S = 3600.0
 
@@ -254,7 +254,7 @@ class _Times:
                 self._usual = self._ask()
 
     def note(self, nodeid: str, verdict: str, seconds: float) -> None:
-        if verdict in _TOOK_ITS_TIME:
+        if verdict in _OF_USUAL_LENGTH:
             for name in (_without_axes(nodeid), ""):
                 self._took[name][0] += seconds
                 self._took[name][1] += 1
