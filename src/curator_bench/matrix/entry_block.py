@@ -70,7 +70,7 @@ class EntriesReader:
         combinations = self._combinations(block, place, above)
         block = self._with_ray_defaults(block)
         if combinations is None:
-            self._tell_all_but_axes(block, place, above)
+            self._report_all_but_axes(block, place, above)
             return
         all_names = _names_of(combinations)
         model = None if _stands_inside(block, all_names) else self._model(block, place, above)
@@ -95,7 +95,7 @@ class EntriesReader:
         found = AxesReader(block, show_path(self._tree, above), place, self._load.mistakes).combinations()
         return found if len(self._load.mistakes) == known_mistakes else None
 
-    def _tell_all_but_axes(self, block: Block, place: Place, above: tuple[Step, ...]) -> None:
+    def _report_all_but_axes(self, block: Block, place: Place, above: tuple[Step, ...]) -> None:
         """Report the mistakes of an entry whose axes are invalid. Values that contain axes cannot be checked."""
         named = block.get("matrix")
         if not _stands_inside(block, set(named) if isinstance(named, Block) else set()):
