@@ -282,7 +282,7 @@ def _course(
 
 
 def _is_among(newest: Judgement, believed: Sequence[Step], case: Case) -> bool:
-    """True if the change that the newest runs show is one of the steps that are believed."""
+    """True if the change that the newest runs show is one of the reported steps."""
     if newest.began is None:
         return True
     began, *places = np.searchsorted(case.indices, [newest.began, *(step.began for step in believed)]).tolist()
