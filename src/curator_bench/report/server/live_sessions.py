@@ -49,7 +49,7 @@ class LiveEntry:
     state: str
     """`running`, a verdict, or `ended` if nothing is known of its end."""
     doing: str = ""
-    """What a run does now, such as `starting Ray`."""
+    """The present state of a run, such as `starting Ray`."""
     host: str = ""
     attempt: int = 1
     since: datetime | None = None
@@ -241,7 +241,7 @@ def _running(folder: Path, session_dir: Path) -> LiveEntry:
 
 
 def _since(folder: Path, session_dir: Path, elapsed_s: Any) -> datetime | None:
-    """Return when a run began: its status was written so many seconds later."""
+    """Return the start of a run, from the time of its status and the seconds it had run by then."""
     if not isinstance(elapsed_s, int | float) or not 0 <= elapsed_s < _LONGEST_S:
         return None
     try:
