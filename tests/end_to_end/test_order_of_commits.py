@@ -109,7 +109,7 @@ def test_after_a_rebase_and_without_a_known_depth_time_decides(repository: Scrat
     with closing(sqlite3.connect(shallow.folder / "benchmark.db")) as database:
         found = database.execute('SELECT "commit" IS NULL, commit_depth, committed_at FROM bench_session').fetchall()
     assert found == [(0, None, None)]
-    assert "in the order they began" in run("curator-bench", shallow, "history", "work").stdout
+    assert "ordered by time" in run("curator-bench", shallow, "history", "work").stdout
 
 
 def test_a_session_that_was_resumed_at_another_commit_is_what_history_names(tmp_path: Path) -> None:
@@ -124,6 +124,6 @@ def test_a_session_that_was_resumed_at_another_commit_is_what_history_names(tmp_
     assert run("pytest", repository, *words).returncode == 0
     last = run("curator-bench", repository, "history", "work").stdout.splitlines()[-1]
     assert last == (
-        "in the order of their commits, except 2 runs by time "
-        "(a session that was resumed at another commit has no commit of its own)"
+        "ordered by commit, except 2 runs by time: "
+        "a session that was resumed at another commit has no commit of its own"
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -107,6 +108,9 @@ def test_a_hunt_that_was_killed_leaves_no_process_and_goes_on_where_it_was(
     code, output, errors = bisect(repository, bad="c2")
     assert (code, repository.stands()) == (3, before)
     assert "There is nothing to bisect" in output
+    first, second = re.findall(r"^\w{12}  Change \d +\d+ .*$", output, re.MULTILINE)
+    assert re.search(r" -  given as good$", first), output
+    assert re.search(r"[+-][\d.]+%  -   given as bad$", re.sub(r" +- +", "  -   ", second)), output
     assert f"measuring {repository.git('rev-parse', 'c1')[:12]} Change 1: run 1 " not in errors
     assert not [folder for folder in left if folder.exists()]
 

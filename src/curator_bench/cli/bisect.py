@@ -155,7 +155,7 @@ def _row(one: Tried, good: Tried) -> tuple[str, ...]:
         str(len(one.runs.values)),
         level,
         shown if one is not good else "",
-        str(one.judgement),
+        str(one.judgement or ""),
         one.why,
     )
 
@@ -187,7 +187,7 @@ def _said(outcome: Outcome, tried: Sequence[Tried], bench: Bench, hunt: Hunt, re
     else:
         what = {
             Word.IMPROVEMENT: "the bad commit is better than the good one",
-            Word.NO_CHANGE: f"good and bad do not differ by {tables.share(hunt.min_effect)} or more",
+            Word.NO_CHANGE: f"the measured difference is below {tables.share(hunt.min_effect)}",
         }.get(outcome.difference, f"{hunt.most} runs of each do not decide it; raise --max-runs")
         ends = f"{tables.change(outcome.ends.change)}, interval {tables.interval(outcome.ends.interval)}"
         yield f"{outcome.difference}: {what} ({bench.metric} {ends})"
@@ -215,7 +215,7 @@ def _document(outcome: Outcome, tried: Sequence[Tried], bench: Bench) -> dict[st
             {
                 "commit": one.commit.sha,
                 "subject": one.commit.subject,
-                "judgement": str(one.judgement),
+                "judgement": one.judgement and str(one.judgement),
                 "why": one.why,
                 "values": list(one.runs.values),
             }

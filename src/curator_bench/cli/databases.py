@@ -46,9 +46,14 @@ def absolute(named: str) -> str:
     return named if "://" in named else os.path.abspath(os.path.expanduser(named))
 
 
+_OPENED = "curator_bench.databases"
+"""Key in a click context of the databases that the command opened."""
+
+
 def reading(named: str) -> AbstractContextManager[Database]:
     from curator_bench.store.opening import to_read
 
+    _note(named)
     return to_read(named)
 
 
@@ -56,6 +61,7 @@ def writing(named: str) -> AbstractContextManager[Database]:
     """Open a database for writing, which also marks killed runs as interrupted."""
     from curator_bench.store.opening import to_write
 
+    _note(named)
     return to_write(named, here())
 
 
@@ -67,6 +73,22 @@ def here() -> Here:
     from curator_bench.store.dead_runs import Here
 
     return Here(socket.gethostname(), boot_id(), _process_start)
+
+
+def _note(named: str) -> None:
+    context = click.get_current_context(silent=True)
+    if context is not None:
+        context.meta.setdefault(_OPENED, []).append(named)
+
+
+def explanation(context: click.Context) -> str:
+    """Explain a failed command by values that another program wrote into a database it opened; empty if there are none.
+
+    A value may be read well and fail only when it is shown.
+    """
+    from curator_bench.store.opening import damage_of
+
+    return next(filter(None, map(damage_of, context.meta.get(_OPENED, ()))), "")
 
 
 def _process_start(pid: int) -> float | None:

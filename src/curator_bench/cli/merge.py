@@ -15,7 +15,7 @@ from curator_bench.cli.databases import reading, writing
 from curator_bench.cli.progress import progress
 from curator_bench.cli.remote_files import Stored, find, is_store
 from curator_bench.cli.tables import say
-from curator_bench.errors import Mistake
+from curator_bench.errors import BenchError, Mistake
 
 if TYPE_CHECKING:
     from curator_bench.importing.found_runs import Found
@@ -62,8 +62,11 @@ def _open(named: str, opened: ExitStack) -> tuple[str, Merging]:
 
 
 def _of_database(source: Database, into: Database, mistakes: list[Mistake]) -> Merged:
+    from curator_bench.store.damage import damage_in
     from curator_bench.store.merge import merge
 
+    if damage := damage_in(source):  # or it would spread
+        raise BenchError(damage)
     with progress(source.shown) as tell:
         return merge(source, into, tell)
 

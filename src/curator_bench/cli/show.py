@@ -12,6 +12,7 @@ import click
 
 from curator_bench.cli import tables
 from curator_bench.cli.databases import db_option, here, reading
+from curator_bench.cli.names import past_sessions
 from curator_bench.cli.sessions import as_document
 from curator_bench.files.codec import json_text
 from curator_bench.values import Hunt, Subject
@@ -56,7 +57,7 @@ def command(session: str | None, database: str, as_json: bool) -> None:
 
     with reading(database) as opened, opened.reading() as connection:
         gone = gone_runs(connection, here())
-        *others, chosen = queries.find_sessions(connection, session, gone)
+        *others, chosen = past_sessions(connection, session, gone)
         missed = defaultdict(list)
         for requirement in queries.missed_requirements(connection, chosen):
             missed[requirement.run_uid].append(requirement)

@@ -16,6 +16,7 @@ from curator_bench.errors import BenchError, ClusterError, DatasetError, GpuErro
 from curator_bench.execution import data_setups, datasets
 from curator_bench.execution.child import run_child
 from curator_bench.execution.directories import (
+    BY_US_ALONE,
     Directories,
     attempt_top,
     directories_of,
@@ -64,6 +65,13 @@ class _FolderGone(BenchError):
         super().__init__(f"the run's folder was removed or replaced while it ran, and its files are lost: {folder}")
 
 
+class _FileReplaced(BenchError):
+    """A folder is in the place of a file that only we write."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__(f"the script replaced a file of the run by a folder: {file}")
+
+
 class Attempt:
     """One attempt. `run` returns its result; `interrupted` returns the result of a run that was stopped."""
 
@@ -110,6 +118,9 @@ class Attempt:
     def _check_folder(self) -> None:
         if self._folder is not None and not self._folder.is_in_place:
             raise _FolderGone(self._top)
+        for file in (Path(self._plan.entry_dir, name) for name in BY_US_ALONE):
+            if safe_files.kind_of(file, below=Path(self._plan.session_dir)) == "folder":
+                raise _FileReplaced(file)
 
     def _run_in(self, directories: Directories) -> None:
         plan = self._plan
@@ -283,7 +294,13 @@ class Attempt:
 
 
 def _cause(error: BenchError) -> Cause:
-    kinds = {_FolderGone: Cause.DISK, ClusterError: Cause.CLUSTER, DatasetError: Cause.DATASET, GpuError: Cause.GPU}
+    kinds = {
+        _FolderGone: Cause.DISK,
+        _FileReplaced: Cause.DISK,
+        ClusterError: Cause.CLUSTER,
+        DatasetError: Cause.DATASET,
+        GpuError: Cause.GPU,
+    }
     return next((cause for kind, cause in kinds.items() if isinstance(error, kind)), Cause.CONFIGURATION)
 
 

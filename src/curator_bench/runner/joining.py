@@ -80,8 +80,8 @@ def join_session(config: pytest.Config) -> None:
 
 def _check_results(config: pytest.Config, session_dir: Path) -> None:
     """Raise BenchError if the session's folder, or the folder of its results, cannot be written."""
-    folder = session_dir if session_dir.exists() else session_dir.parent
-    made = [one for one in (folder, *folder.parents) if not one.exists()]
+    folder = session_dir if os.path.exists(session_dir) else session_dir.parent
+    made = [one for one in (folder, *folder.parents) if not os.path.exists(one)]  # false for a name that is too long
     config.add_cleanup(lambda: remove_empty(made))
     try:
         folder.mkdir(parents=True, exist_ok=True)

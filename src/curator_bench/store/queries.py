@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from difflib import get_close_matches
@@ -26,6 +26,10 @@ _SHORTEST_UID = 6
 MISSED_COLUMNS = ("metric", "bound", "limit", "actual", "met", "note")
 _NOBODY: Mapping[int, str] = {}
 _MEASURED_TIME = "exec_time_s"
+
+
+class NotRecorded(BenchError):
+    """Nothing is recorded under a name."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -67,7 +71,7 @@ class PastRun:
     series_hash: str | None
     """Runs of an entry with equal ones, on one kind of machine, are one history (`store.series`)."""
     content_hash: str | None
-    """Where it differs from that of the run before, the definition changed."""
+    """If it differs from that of the run before, the definition changed."""
     commit: str | None
     branch: str | None
     commit_depth: int | None = None
@@ -75,7 +79,7 @@ class PastRun:
     committed_at: datetime | None = None
     """Time of its commit, as far as known. Without a depth, its session was joined at another commit as well."""
     hunt: str | None = None
-    """What it is recorded for, as in `values.Hunt`; None if it is history."""
+    """Purpose of the run, as in `values.Hunt`; None if it is history."""
     metrics: Mapping[str, Scalar] = field(default_factory=dict)
 
     @property
@@ -120,7 +124,7 @@ class PastSession:
     sink_urls: Mapping[str, str] | None = None
     """Links to the session in sinks, by name of the sink."""
     hunt: str | None = None
-    """What it is recorded for, as in `values.Hunt`; None if a run of it is history."""
+    """Purpose of its runs, as in `values.Hunt`; None if a run of it is history."""
     verdicts: Mapping[str, int] = field(default_factory=dict)
     """The number of entries by verdict: that of the last run of each."""
     runs: int = 0
@@ -309,15 +313,23 @@ def metric_names(connection: Connection, entries: Iterable[EntryKey], *, hunts: 
 
 
 def sessions(
-    connection: Connection, last: int, *, hunts: bool = False, gone: Mapping[int, str] = _NOBODY
+    connection: Connection,
+    last: int,
+    *,
+    hunts: bool = False,
+    gone: Mapping[int, str] = _NOBODY,
+    among: ColumnElement[bool] | None = None,
 ) -> list[PastSession]:
     """Read the newest sessions, oldest first; with `hunts`, those without a run that is history.
 
-    `gone` are running runs whose process is gone (`dead_runs.gone_runs`), which count as interrupted.
+    `gone` are running runs whose process is gone (`dead_runs.gone_runs`), which count as interrupted. With `among`,
+    only runs that meet it count, and sessions that have one.
     """
     chosen = _sessions().where(not_(HAS_HISTORY) if hunts else HAS_HISTORY)
+    if among is not None:
+        chosen = chosen.where(SESSIONS.c.id.in_(select(RUNS.c.session).where(among)))
     found = connection.execute(chosen.order_by(_STARTED.desc(), SESSIONS.c.id.desc()).limit(last)).fetchall()
-    return _with_verdicts(connection, found[::-1], gone)
+    return _with_verdicts(connection, found[::-1], gone, among)
 
 
 def count_hunts(connection: Connection) -> int:
@@ -326,23 +338,28 @@ def count_hunts(connection: Connection) -> int:
 
 
 def find_sessions(connection: Connection, named: str | None, gone: Mapping[int, str] = _NOBODY) -> list[PastSession]:
-    """Find sessions by name or uid, newest last; without a name, the newest session.
+    """Find sessions by name, uid or commit, newest last; without a name, the newest session.
 
-    Raises BenchError with the nearest names if there is none.
+    Raises NotRecorded with the nearest names if there is none.
     """
     if named is None:
         found = sessions(connection, 1, gone=gone)
         if not found:
             raise BenchError("no sessions are recorded; `pytest --benchmark` records one")
         return found
-    meant = [SESSIONS.c.name == named, SESSIONS.c.uid == named]
+    columns = SESSIONS.c.uid, SESSIONS.c.commit
+    meant = [SESSIONS.c.name == named, or_(*(column == named for column in columns))]
     if len(named) >= _SHORTEST_UID:
-        meant.append(SESSIONS.c.uid.startswith(named, autoescape=True))
-    rows = connection.execute(_sessions().where(or_(*meant)).order_by(_STARTED, SESSIONS.c.id)).fetchall()
+        meant.append(or_(*(column.startswith(named, autoescape=True) for column in columns)))
+    rows: Sequence[Row[Any]] = ()
+    for condition in meant:
+        rows = rows or connection.execute(_sessions().where(condition).order_by(_STARTED, SESSIONS.c.id)).fetchall()
     if not rows:
         names = connection.scalars(select(SESSIONS.c.name).distinct())
         near = nearest(named, names)
-        raise BenchError(f"no session {named!r} is recorded{near or '; `curator-bench sessions` lists them'}")
+        raise NotRecorded(
+            f"no session or commit {named!r} is recorded{near or '; `curator-bench sessions` lists them'}"
+        )
     return _with_verdicts(connection, rows, gone)
 
 
@@ -362,6 +379,18 @@ def missed_requirements(connection: Connection, session: PastSession) -> list[Mi
         .order_by(RUNS.c.start, RUNS.c.id, REQUIREMENTS.c.position)
     )
     return [MissedRequirement(*row) for row in connection.execute(missed)]
+
+
+def measured_commits(connection: Connection) -> set[str]:
+    """Return the commits of the sessions that are history."""
+    found = connection.scalars(select(SESSIONS.c.commit).where(SESSIONS.c.commit.is_not(None), HAS_HISTORY))
+    return {commit for commit in found if commit}
+
+
+def first_start(connection: Connection, sessions: Collection[int]) -> datetime | None:
+    """Return the start of the first run of these sessions."""
+    found: datetime | None = connection.scalar(select(func.min(RUNS.c.start)).where(RUNS.c.session.in_(sessions)))
+    return found
 
 
 def subjects_of(connection: Connection, session: PastSession) -> list[Subject]:
@@ -429,7 +458,12 @@ def _sessions() -> Select[Any]:
     )
 
 
-def _with_verdicts(connection: Connection, rows: Sequence[Row[Any]], gone: Mapping[int, str]) -> list[PastSession]:
+def _with_verdicts(
+    connection: Connection,
+    rows: Sequence[Row[Any]],
+    gone: Mapping[int, str],
+    among: ColumnElement[bool] | None = None,
+) -> list[PastSession]:
     verdicts: dict[int, dict[str, int]] = defaultdict(dict)
     runs: dict[int, int] = defaultdict(int)
     apart = RUNS.c.session.in_([row.id for row in rows if row.hunt])
@@ -441,7 +475,7 @@ def _with_verdicts(connection: Connection, rows: Sequence[Row[Any]], gone: Mappi
             func.row_number().over(partition_by=entry, order_by=(RUNS.c.start.desc(), RUNS.c.id.desc())).label("place"),
             func.count().over(partition_by=entry).label("runs"),
         )
-        .where(RUNS.c.session.in_([row.id for row in rows]), or_(IS_HISTORY, apart))
+        .where(RUNS.c.session.in_([row.id for row in rows]), or_(IS_HISTORY, apart), true() if among is None else among)
         .subquery()
     )
     last = ranked.c.session, ranked.c.verdict

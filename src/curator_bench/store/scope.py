@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime
 
 from sqlalchemy import ColumnElement, Connection, and_, select, true
@@ -21,6 +22,11 @@ def in_scope(
     """
     began = true() if since is None else RUNS.c.start >= since
     return and_(_of_branch(connection, branch), _on_machine(connection, machine), began)
+
+
+def sessions_in(connection: Connection, sessions: Collection[int], scope: ColumnElement[bool]) -> set[int]:
+    """Return those of these sessions that have a run in scope."""
+    return set(connection.scalars(select(RUNS.c.session).where(RUNS.c.session.in_(sessions), scope).distinct()))
 
 
 def _of_branch(connection: Connection, branch: str | None) -> ColumnElement[bool]:

@@ -10,21 +10,24 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from curator_bench import words
 from curator_bench.metric_names import is_secondary
 from curator_bench.values import Check, Requirement, Scalar
 from curator_bench.verdict.cases import Rules
-from curator_bench.verdict.direction import better_of
+from curator_bench.verdict.direction import Better, better_of
 from curator_bench.verdict.failure_table import percent
 from curator_bench.verdict.false_discovery import RATE
 from curator_bench.verdict.judgement import Drift, Judgement, Unjudged, Word
 from curator_bench.verdict.judging import visible_change
-from curator_bench.words import multiple, multiple_at_least
+from curator_bench.words import multiple
 
 BOUND = "max_regression"
 DRIFT_BOUND = "max_drift"
 PREVIOUS = "previous"
 _INDENT = "    "
 _MORE_REPEATS = (3, 5, 9, 15)
+_USEFUL = 0.5
+"""Repeats that would only see larger changes are no advice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,18 +87,12 @@ def _rules(requirement: Requirement, effect: float) -> Rules:
     return Rules(better_of(requirement.metric, requirement.better), effect, requirement.min_history)
 
 
-def word_of(decision: Judgement, *, bar: float = 1.0) -> str:
-    """Return the word a gate shows.
-
-    A regression is inconclusive if its p-value exceeds `bar`: as one test of many, it may be chance.
-    """
-    is_doubtful = decision.word is Word.REGRESSION and decision.p_value > bar
-    return str(Word.INCONCLUSIVE) if is_doubtful else decision.says
-
-
-def is_met(word: str) -> bool | None:
-    """Return false for a regression, None if inconclusive, else true."""
-    return {str(Word.REGRESSION): False, str(Word.INCONCLUSIVE): None}.get(word, True)
+def is_met(one: Wanted, decision: Judgement) -> bool | None:
+    """Return false for a regression, None for what may be one: a gate only limits how much worse a metric is."""
+    is_better = (decision.change or 0.0) * (1 if one.rules.better is Better.LESS else -1) < 0
+    if decision.word is Word.INCONCLUSIVE and not is_better:
+        return None
+    return decision.word is not Word.REGRESSION
 
 
 def bar_of(tests: int, found: int) -> float:
@@ -107,9 +104,9 @@ def bar_of(tests: int, found: int) -> float:
     return RATE * (found + 1) / max(tests, 1)
 
 
-def check_of(one: Wanted, value: Scalar, decision: Judgement, *, word: str, note: str) -> Check:
+def check_of(one: Wanted, value: Scalar, decision: Judgement, *, note: str) -> Check:
     """Return the gate as a check, like those of other bounds."""
-    met, change = is_met(word), decision.change
+    met, change = is_met(one, decision), decision.change
     return Check(
         metric=one.metric,
         bound=BOUND,
@@ -119,7 +116,7 @@ def check_of(one: Wanted, value: Scalar, decision: Judgement, *, word: str, note
         off_by_fraction=abs(change) if not met and change is not None and math.isfinite(change) else None,
         note=note,
         better=str(one.rules.better) if one.rules.better else None,
-        says=word,
+        says=decision.says,
     )
 
 
@@ -130,23 +127,20 @@ def sight(decision: Judgement, limit: float, *, repeats: int = 1) -> str:
     """
     if not decision.is_blind_to(limit) or decision.visible is None:
         return ""
-    noise = "" if decision.noise is None else f"noise of {percent(decision.noise)} and "
-    runs = f"{decision.history} run{'' if decision.history == 1 else 's'}"
-    least = multiple_at_least(decision.visible) or percent(decision.visible)
-    text = f"{noise}{runs}: changes below {least} cannot be seen"
+    text = words.sight(decision.noise, decision.history, decision.visible, percent)
     more = _more_repeats(decision, limit, repeats)
     return f"{text}; {more}" if more else text
 
 
 def _more_repeats(decision: Judgement, limit: float, repeats: int) -> str:
-    """Return the fewest repeats that would detect a change of the limit, or else the most that are worth their time."""
+    """Return the fewest repeats that would see the limit, or else the most worth their time; empty if none helps."""
     if decision.noise is None:
         return ""
     for repeat in _MORE_REPEATS:
         seen = visible_change(decision.noise / math.sqrt(repeat), decision.history)
         if seen <= limit:
             break
-    return f"`repeat: {repeat * repeats}` would see {multiple_at_least(seen) or percent(seen)}"
+    return f"`repeat: {repeat * repeats}` would see {percent(seen)}" if seen <= max(limit, _USEFUL) else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,18 +196,17 @@ def failure_text(one: Wanted, decision: Judgement, *, value: float, runs: int, c
 
     `runs` is the number of runs at the new level, with this one.
     """
+    is_open = decision.word is Word.INCONCLUSIVE
     level = f" (the level of the {runs} runs since it began is {decision.after:,.4g})" if runs > 1 else ""
     rows = [
         ("value", f"{value:,.4g}{level}"),
         ("baseline", _baseline(one, decision)),
         ("change", _change(one, decision)),
         ("trend", course),
-        ("first seen", _first_seen(seen)),
+        ("decides", decision.decides) if is_open else ("first seen", _first_seen(seen)),
     ]
-    if decision.word is Word.INCONCLUSIVE:
-        rows.append(("decides", decision.decides))
     lines = [f"{_INDENT}{name:<11}{text}" for name, text in rows if text]
-    may = "may be" if decision.word is Word.INCONCLUSIVE else "is"
+    may = "may be" if is_open else "is"
     return "\n".join([f"{one.metric} {may} worse than before: {decision.says}", *lines])
 
 

@@ -27,6 +27,8 @@ class Change:
     interval: tuple[float, float]
     p_value: float
     """The chance that noise alone makes two levels differ as much, in either direction."""
+    error: float = 0.0
+    """Standard error of the change."""
 
 
 def change_between(
@@ -74,4 +76,5 @@ def _change(scale: Scale, found: tuple[float, float], error: float, freedom: flo
         change=scale.change(level, level + shift),
         interval=(scale.change(level, level + shift - reach), scale.change(level, level + shift + reach)),
         p_value=min(1.0, 2 * math.exp(-score)),
+        error=scale.fraction(error, scale.back(level)),
     )

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+
+_ROUNDED = 1 - 1e-9
+"""A change of exactly the limit is not within it, however it was rounded."""
 
 
 class Word(StrEnum):
@@ -13,6 +16,18 @@ class Word(StrEnum):
     IMPROVEMENT = "improvement"
     NO_CHANGE = "no change"
     INCONCLUSIVE = "inconclusive"
+
+
+def word_by(change: float, limit: float, *, is_worse: bool, is_certain: bool) -> Word:
+    """Return the word of a change: the one rule of all comparisons. Both are fractions, as people read them.
+
+    Within the limit is no change; at the limit or beyond it is inconclusive, unless it is certain.
+    """
+    if abs(change) < limit * _ROUNDED:
+        return Word.NO_CHANGE
+    if not is_certain:
+        return Word.INCONCLUSIVE
+    return Word.REGRESSION if is_worse else Word.IMPROVEMENT
 
 
 class Unjudged(StrEnum):
@@ -57,6 +72,13 @@ class Judgement:
         """The text that is printed as the verdict."""
         return str(self.word or self.unjudged)
 
+    def doubted(self) -> Judgement:
+        """Return the same as one test of many, where as much differs by chance: a change that was certain is not."""
+        if self.word not in (Word.REGRESSION, Word.IMPROVEMENT):
+            return self
+        decides = "measuring again decides: of so many metrics some differ as much by chance"
+        return replace(self, word=Word.INCONCLUSIVE, began=None, decides=decides)
+
     def is_blind_to(self, limit: float) -> bool:
         """True if a change as large as this limit would probably have been missed."""
         return self.word is not None and self.visible is not None and self.visible > limit
@@ -74,7 +96,10 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A regression or an improvement within a history: another level begins with the run at `began`."""
+    """Within a history another level begins with the run at `began`: a regression or an improvement.
+
+    A fall that undoes a rise of the limit is a little smaller than the limit: it is `no change`, but ends the rise.
+    """
 
     word: Word
     began: int

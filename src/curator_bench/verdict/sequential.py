@@ -15,7 +15,7 @@ import numpy as np
 from curator_bench.verdict.direction import Better
 from curator_bench.verdict.distributions import Floats
 from curator_bench.verdict.intervals import Change, change_between
-from curator_bench.verdict.judgement import Word
+from curator_bench.verdict.judgement import Word, word_by
 from curator_bench.verdict.noise import BLOCK
 from curator_bench.verdict.scale import scale_of
 
@@ -63,15 +63,16 @@ class Hunt:
 
 
 def difference_of(good: Floats, bad: Floats, hunt: Hunt) -> tuple[Word, Change]:
-    """Judge whether the bad end is worse than the good one by a difference that counts."""
+    """Return the change from the good end to the bad one, and its word."""
     change = change_between(good[-BLOCK:], bad[-BLOCK:], confidence=1 - 2 * hunt.end_chance)
-    worse = _worse(change, hunt)
-    low, high = sorted(_worse_by(bound, hunt) for bound in change.interval)
-    if change.p_value / 2 <= hunt.end_chance and abs(worse) >= hunt.min_effect:
-        return (Word.REGRESSION if worse > 0 else Word.IMPROVEMENT), change
-    if -hunt.min_effect < low and high < hunt.min_effect:
-        return Word.NO_CHANGE, change
-    return Word.INCONCLUSIVE, change
+    is_certain = change.p_value / 2 <= hunt.end_chance
+    return word_by(change.change, hunt.min_effect, is_worse=_worse(change, hunt) > 0, is_certain=is_certain), change
+
+
+def is_settled(word: Word, change: Change, hunt: Hunt) -> bool:
+    """True if more runs would hardly say otherwise: the change is certain, or all of its interval within the limit."""
+    is_within = max(map(abs, change.interval)) < hunt.min_effect
+    return is_within if word is Word.NO_CHANGE else word is not Word.INCONCLUSIVE
 
 
 def side_of(runs: Floats, good: Floats, bad: Floats, hunt: Hunt, *, is_last: bool = False) -> Side:
@@ -109,11 +110,7 @@ def _middle(good: Floats, bad: Floats) -> Floats:
 
 
 def _worse(change: Change, hunt: Hunt) -> float:
-    return _worse_by(change.change, hunt)
-
-
-def _worse_by(fraction: float, hunt: Hunt) -> float:
-    return -fraction if hunt.better is Better.MORE else fraction
+    return -change.change if hunt.better is Better.MORE else change.change
 
 
 def steps_between(commits: int) -> int:
