@@ -18,6 +18,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import psutil
 import pytest
 
 from curator_bench.measure.processes import busyness
@@ -76,10 +77,11 @@ out = Path(sys.argv[-1])
 names = {"CPU": "cpus", "memory": "memory", "object_store_memory": "store"}
 (out / "metrics.json").write_text(json.dumps({names[n]: there[n] for n in names}))
 """
-# Is told to end in good order, takes its time, and notes it; leaves a daemon.
+# Is told to end in good order, notes it, takes its time, and notes that it came to its end; leaves a daemon.
 LISTENS = """
 import pathlib, signal, subprocess, sys, time
 def told(*_):
+    pathlib.Path("asked", sys.argv[1]).touch()
     time.sleep(2.5)
     pathlib.Path(sys.argv[1]).touch()
     sys.exit(1)
@@ -298,8 +300,14 @@ def test_ctrl_c_once_records_what_ran_as_interrupted_and_leaves_nothing(project:
     entries = ({"name": f"long{number}", "script": "listens.py", "args": f"told{number}"} for number in range(3))
     project.matrix(*entries, default_timeout_s=600)
     process = project.start(*TWO_CPUS, "--benchmark", "--benchmark-db", "runs.db")
+    (project.folder / "asked").mkdir()
     under_way(project, process, "long0", "long1")
+    workers = [worker_of(project, f"told{number}") for number in range(2)]
     process.send_signal(signal.SIGINT)
+    while len([*project.folder.glob("asked/*")]) < 2 and process.poll() is None:
+        time.sleep(0.01)
+    for worker in workers:  # both Ray and our own thread interrupt a run, and the second may be late
+        worker.send_signal(signal.SIGINT)
     outcome = project.outcome(process, within_s=120 * busyness())
     assert outcome.code == 2, outcome.output
     assert "\nTo continue: the same command with --bench-resume --bench-session s\n" in outcome.output
@@ -308,6 +316,12 @@ def test_ctrl_c_once_records_what_ran_as_interrupted_and_leaves_nothing(project:
     assert rows == [("long0", "interrupted"), ("long1", "interrupted")]
     assert sorted(file.name for file in project.folder.glob("told*")) == ["told0", "told1"]
     assert gone(project)
+
+
+def worker_of(project: Project, word: str) -> psutil.Process:
+    """The worker of the fleet that runs the script with this argument."""
+    script = next(one.pid for one in project.processes() if word.encode() in command_line(one.pid).split(b"\0"))
+    return next(one for one in psutil.Process(script).parents() if one.cmdline()[0].startswith("ray::"))
 
 
 def gone(project: Project) -> bool:
