@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from curator_bench.values import Check, Scalar
+from curator_bench.values import GATES, Check, Scalar
 
 NOTHING = "-"
 """Shown for what is not known."""
@@ -149,12 +149,9 @@ def code_block(lines: Sequence[str], language: str = "") -> list[str]:
     return [f"{fence}{language}", *map(printable, lines), fence]
 
 
-_GATES = ("max_regression", "max_drift")
-
-
 def bound_of(check: Check) -> str:
     """Return the bound of a requirement, such as `max_value 60 s` or `max_regression 10 %`."""
-    is_share = check.bound in _GATES and isinstance(check.limit, int | float)
+    is_share = check.bound in GATES and isinstance(check.limit, int | float)
     limit = f"{100 * float(check.limit or 0):.3g} %" if is_share else readable(check.metric, check.limit)
     return f"{check.bound} {limit}"
 

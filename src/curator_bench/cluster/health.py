@@ -6,15 +6,15 @@ import socket
 
 from curator_bench.cluster.logs import last_lines
 from curator_bench.cluster.model import Cluster
-from curator_bench.measure.processes import is_running
+from curator_bench.measure.processes import is_ending
 
 _CONNECT_TIMEOUT_S = 3.0
 
 
 def is_alive(cluster: Cluster) -> bool:
-    """True if its processes live, or the address of the user's cluster accepts connections. Takes microseconds."""
+    """True if its processes live and none was killed, or the address of the user's cluster accepts connections."""
     if cluster.processes:
-        return all(is_running(process) for process in cluster.processes)
+        return not any(map(is_ending, cluster.processes))
     return takes_connections(cluster.address)
 
 

@@ -17,7 +17,9 @@ from typing import BinaryIO
 from curator_bench.execution.keeper_program import IN_GOOD_ORDER
 from curator_bench.measure.processes import ProcessId, end_processes, identify, resume
 
-_PROGRAM = Path(__file__).with_name("keeper_program.py")
+_PROGRAM = "import sys; sys.path.append(sys.argv.pop(1)); import keeper_program; keeper_program.main()"
+"""Imported from its folder, it is compiled once. Run as a file, it would be compiled at every start."""
+_FOLDER = Path(__file__).parent
 _ENDS_WITHIN_S = 12.0
 _LOOKS_UP_EVERY_S = 1.0
 """A signal that comes just before a wait, or that the system hands to another thread, takes effect only after it."""
@@ -52,7 +54,7 @@ class Keeper:
         os.set_blocking(self._life, False)  # the program may have filled the pipe and stopped its reader
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(_PROGRAM), str(life), str(answers), str(os.getpid()), str(brand)],
+                [sys.executable, "-IBSc", _PROGRAM, str(_FOLDER), *map(str, (life, answers, os.getpid(), brand))],
                 stdin=subprocess.PIPE,
                 stdout=output or subprocess.DEVNULL,
                 stderr=subprocess.STDOUT,

@@ -292,7 +292,3 @@ def _empty(descriptor: int) -> None:
     with suppress(BlockingIOError):
         while os.read(descriptor, 4096):
             pass
-
-
-if __name__ == "__main__":
-    main()

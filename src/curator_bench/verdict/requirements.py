@@ -12,10 +12,18 @@ from difflib import get_close_matches
 from fractions import Fraction
 from typing import TypeGuard
 
-from curator_bench.values import SUCCESS_METRIC, Check, Requirement, RunResult, Scalar, Verdict, means_success
+from curator_bench.values import (
+    BOUNDS,
+    GATES,
+    SUCCESS_METRIC,
+    Check,
+    Requirement,
+    RunResult,
+    Scalar,
+    Verdict,
+    means_success,
+)
 
-_BOUNDS = ("min_value", "max_value", "exact_value")
-_GATES = ("max_regression", "max_drift")
 _MEMORY = ("peak_memory_bytes", "average_memory_bytes")
 _TOO_SHORT_BELOW_S = 1.0
 _NAMES_SHOWN = 3
@@ -33,7 +41,7 @@ def check(requirements: Sequence[Requirement], metrics: Mapping[str, Scalar]) ->
         _check_gateable(requirement, gate, metrics)
         for requirement in requirements
         if not _is_comparable(metrics.get(requirement.metric))
-        for gate in _GATES
+        for gate in GATES
         if getattr(requirement, gate) is not None
     ]
     is_known = any(done.metric == SUCCESS_METRIC and done.is_unmet for done in checks)
@@ -75,7 +83,7 @@ def _script_says_it_failed(metrics: Mapping[str, Scalar]) -> bool:
 
 
 def _bounds_of(requirement: Requirement) -> Iterator[tuple[str, str | int | float]]:
-    for bound in _BOUNDS:
+    for bound in BOUNDS:
         limit = getattr(requirement, bound)
         if limit is not None:
             yield bound, limit
