@@ -24,12 +24,12 @@ from curator_bench.report.site.build import Settings
 _NICE = 10
 _TOLD_EVERY_S = 0.3
 _LAST_SESSIONS = 50
-"""So many newest sessions tell in which results directories others may run."""
+"""The number of newest sessions whose results directories are searched for running sessions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What the server asks for, once and for all."""
+    """The request of the server, which does not change."""
 
     database: str
     site: str
@@ -47,7 +47,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """What the worker says: while it builds, and at the end of each look."""
+    """A message of the worker: while it builds, and at the end of each look."""
 
     doing: str = ""
     problem: str = ""

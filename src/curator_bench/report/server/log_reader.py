@@ -29,10 +29,10 @@ class LogPlace:
 
 @dataclass(frozen=True, slots=True)
 class LogPiece:
-    """What a log has beyond a position."""
+    """The part of a log after a position."""
 
     position: str
-    """Where the next piece begins; it names the file, too."""
+    """The position of the next piece, which also names the file."""
     lines: tuple[str, ...]
     """Whole lines."""
     open_line: str

@@ -33,12 +33,12 @@ _MOST_SHOWN = 300
 
 @dataclass(frozen=True, slots=True)
 class Building:
-    """How far the dashboard is."""
+    """The progress of building the dashboard."""
 
     is_there: bool = False
     """True once it was built."""
     doing: str = ""
-    """What is done now, in words; empty if nothing."""
+    """The present step in words; empty if nothing is being built."""
     as_of: float = -math.inf
     """When the database was read that is shown, by the monotonic clock."""
     problem: str = ""

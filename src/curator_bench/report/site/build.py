@@ -127,7 +127,7 @@ class _Builder:
         return Built(len(self._entries), runs, len(self._sessions), self._site.written)
 
     def _judged(self) -> Mapping[Group, GroupFacts]:
-        """Judge the groups that changed, and those of which other steps are believed now."""
+        """Judge the groups that changed, and those for which other steps are reported now."""
         changed: set[Group] = set()
         kept: dict[Group, GroupMemory] = {}
         for entry in self._state.entries:
@@ -302,7 +302,7 @@ class _Builder:
 
 
 _FEW = 2
-"""So many pairs are judged one by one; for more, the whole history is read at once."""
+"""Up to this number, pairs are judged one by one; for more, the whole history is read at once."""
 
 
 def _mark_of(pair: tuple[SessionFacts, SessionFacts], marks: Mapping[str, str]) -> str:
