@@ -87,3 +87,22 @@ def test_sessions_that_do_not_run_are_not_shown(tmp_path: Path, entry: Path) -> 
     (tmp_path / "results" / "link").symlink_to(entry.parents[1])
     (entry.parents[1] / "alive").touch()
     assert [one.name for one in live(tmp_path / "results").now()] == ["tonight"]
+
+
+def test_a_look_that_takes_long_is_not_taken_often(tmp_path: Path, entry: Path) -> None:
+    now = [100.0]
+
+    def looking_takes_2_s(folder: Path) -> bool:
+        now[0] += 2
+        return True
+
+    sessions = LiveSessions(looking_takes_2_s, lambda: [tmp_path / "results"], lambda: now[0])
+    sessions.now()
+    looked_at = now[0]
+    for _ in range(19):
+        now[0] += 1
+        sessions.now()
+    assert now[0] == looked_at + 19
+    now[0] += 1
+    sessions.now()
+    assert now[0] == looked_at + 22

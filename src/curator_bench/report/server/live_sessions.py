@@ -29,6 +29,8 @@ GPU_COLUMNS = ("time", "gpu", "uuid", "utilization_percent", "memory_used_bytes"
 """The first columns of gpustats.csv."""
 _UID = ".session-uid"
 _LOOKED_AT_EVERY_S = 1.0
+_SHARE_OF_A_CORE = 0.1
+"""Looking at a session of thousands of entries takes a while, on a machine that may be measuring."""
 _LOOKED_FOR_EVERY_S = 3.0
 _LARGEST_STATUS = 1 << 16
 _LONGEST_S = 1e8
@@ -92,26 +94,33 @@ class LiveSession:
 class LiveSessions:
     """Looks for sessions that run, at most once in a while and only when somebody asks."""
 
-    def __init__(self, is_under_way: Callable[[Path], bool], results: Callable[[], Iterable[Path]]) -> None:
+    def __init__(
+        self,
+        is_under_way: Callable[[Path], bool],
+        results: Callable[[], Iterable[Path]],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         """`is_under_way` tells it of a session's folder; `results` are the results directories."""
-        self._is_under_way, self._results = is_under_way, results
+        self._is_under_way, self._results, self._clock = is_under_way, results, clock
         self._lock = threading.Lock()
         self._running: list[Path] = []
         self._ended: dict[Path, float] = {}
         """When the end of each session was seen."""
-        self._looked_for = self._looked_at = -1e9
+        self._looked_for = -math.inf
+        self._next_look = -math.inf
         self._found: tuple[LiveSession, ...] = ()
         self._finished: dict[Path, tuple[tuple[int, int], LiveEntry]] = {}
 
     def now(self) -> tuple[LiveSession, ...]:
         """Return the sessions that run, then those that ended meanwhile."""
         with self._lock:
-            if time.monotonic() - self._looked_at > _LOOKED_AT_EVERY_S:
+            if (began := self._clock()) >= self._next_look:
                 self._look_for()
                 running = [self._session(folder, math.inf) for folder in self._running]
-                ended = [self._session(folder, ended_at) for folder, ended_at in self._ended.items()]
+                ended = [self._session(folder, at) for folder, at in self._ended.items()]
                 self._found = (*running, *reversed(ended))
-                self._looked_at = time.monotonic()
+                done = self._clock()
+                self._next_look = done + max(_LOOKED_AT_EVERY_S, (done - began) / _SHARE_OF_A_CORE)
             return self._found
 
     def find(self, key: str) -> LiveSession | None:
@@ -122,15 +131,15 @@ class LiveSessions:
 
     def _look_for(self) -> None:
         before = self._running
-        if time.monotonic() - self._looked_for > _LOOKED_FOR_EVERY_S:
+        if self._clock() - self._looked_for > _LOOKED_FOR_EVERY_S:
             folders = dict.fromkeys(folder for results in self._results() for folder in _folders_in(results))
-            self._looked_for = time.monotonic()
+            self._looked_for = self._clock()
         else:
             folders = dict.fromkeys(before)
         self._running = [folder for folder in folders if self._is_under_way(folder)]
         gone = [folder for folder in before if folder not in self._running]
         kept = {folder: at for folder, at in self._ended.items() if folder not in self._running and folder.is_dir()}
-        self._ended = kept | dict.fromkeys(gone, time.monotonic())
+        self._ended = kept | dict.fromkeys(gone, self._clock())
 
     def _session(self, folder: Path, ended_at: float) -> LiveSession:
         is_running = ended_at == math.inf
