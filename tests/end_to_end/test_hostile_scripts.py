@@ -422,6 +422,17 @@ os.execv(sys.argv[1], sys.argv[1:])
 """
 
 
+def test_what_a_checkout_configures_does_not_command_the_terminal(project: Project) -> None:
+    project.matrix(project.entry("a"))
+    project.write("pytest.ini", "[pytest]\nbenchmark_db = \x1b[31mred\x07.db\n")
+    output = project.run("--benchmark", "--bench-results", "\x1b[2Jresults").output
+    assert f"Database: {project.folder}/\\x1b[31mred\\x07.db" in output
+    assert f"Session: {project.folder}/\\x1b[2Jresults/s" in output
+    refused = project.run("--benchmark", "--bench-results", f"{project.folder}/pytest.ini/\x1b[2J").output
+    assert "results cannot be written to" in refused
+    assert not {"\x1b", "\x07"} & set(output + refused + _command(project, "sessions").stderr)
+
+
 def test_a_guard_that_a_script_stopped_still_clears_up_after_a_kill(project: Project) -> None:
     project.write(
         "stops.py",
