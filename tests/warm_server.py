@@ -95,6 +95,7 @@ def become(words: list[str], cwd: str, env: dict[str, str], fds: list[int]) -> N
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.clear()
     os.environ.update(env)
+    tempfile.tempdir = None  # as TMPDIR says now
     os.chdir(cwd)
     for standard, fd in enumerate(fds):
         os.dup2(fd, standard)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import pty
+import select
 import sqlite3
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -368,6 +371,66 @@ def test_what_a_script_prints_does_not_command_the_terminal(project: Project) ->
     refused = _command(project, "show", "s\x1b]0;title\x07\x08").stderr
     assert "\\x08" in refused
     assert not {"\x1b", "\x07", "\x08", "\u202e"} & set(output + shown + refused)
+
+
+def test_a_terminal_whose_output_a_script_stops_goes_on(project: Project) -> None:
+    """It opens the device by its name, changes the modes and stops the output."""
+    project.write(
+        "stops.py",
+        """
+        import os, sys, termios, tty
+        from pathlib import Path
+
+        terminal = os.open(sys.argv[1], os.O_RDWR | os.O_NOCTTY)
+        tty.setraw(terminal)
+        termios.tcflow(terminal, termios.TCOOFF)
+        Path(sys.argv[-1], "params.json").write_text("{}")
+        Path(sys.argv[-1], "metrics.json").write_text("{}")
+        """,
+    )
+    ours, theirs = pty.openpty()
+    before = termios.tcgetattr(theirs)
+    project.matrix({"name": "stops", "script": "stops.py", "args": os.ttyname(theirs)}, project.entry("next"))
+    process = subprocess.Popen(
+        [sys.executable, "-c", IN_THE_FOREGROUND, *project.command("--benchmark")],
+        cwd=project.folder,
+        env=project.environment(),
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+    )
+    try:
+        deadline = time.monotonic() + 90
+        while process.poll() is None and time.monotonic() < deadline:
+            if select.select([ours], [], [], 0.1)[0]:
+                os.read(ours, 65536)
+        assert process.poll() == 0
+        assert termios.tcgetattr(theirs) == before
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+        os.close(theirs)
+
+
+IN_THE_FOREGROUND = """
+import fcntl, os, sys, termios
+
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+def test_what_a_checkout_configures_does_not_command_the_terminal(project: Project) -> None:
+    project.matrix(project.entry("a"))
+    project.write("pytest.ini", "[pytest]\nbenchmark_db = \x1b[31mred\x07.db\n")
+    output = project.run("--benchmark", "--bench-results", "\x1b[2Jresults").output
+    assert f"Database: {project.folder}/\\x1b[31mred\\x07.db" in output
+    assert f"Session: {project.folder}/\\x1b[2Jresults/s" in output
+    refused = project.run("--benchmark", "--bench-results", f"{project.folder}/pytest.ini/\x1b[2J").output
+    assert "results cannot be written to" in refused
+    assert not {"\x1b", "\x07"} & set(output + refused + _command(project, "sessions").stderr)
 
 
 def test_a_guard_that_a_script_stopped_still_clears_up_after_a_kill(project: Project) -> None:

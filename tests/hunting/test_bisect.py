@@ -109,8 +109,8 @@ def test_a_hunt_that_was_killed_leaves_no_process_and_goes_on_where_it_was(
     assert (code, repository.stands()) == (3, before)
     assert "There is nothing to bisect" in output
     first, second = re.findall(r"^\w{12}  Change \d +\d+ .*$", output, re.MULTILINE)
-    assert re.search(r" -  given as good$", first), output
-    assert re.search(r"[+-][\d.]+%  -   given as bad$", re.sub(r" +- +", "  -   ", second)), output
+    assert first.split()[-5:] == ["-", "-", "given", "as", "good"], output
+    assert second.split()[-4:] == ["-", "given", "as", "bad"], output
     assert f"measuring {repository.git('rev-parse', 'c1')[:12]} Change 1: run 1 " not in errors
     assert not [folder for folder in left if folder.exists()]
 

@@ -31,6 +31,7 @@ _GROUPS = {
         "history": "print the recorded runs of an entry",
         "pivot": "print a metric of a session as a table over its axes",
         "report": "write the dashboard, or a session as Markdown, JSON or JUnit XML",
+        "serve": "show the dashboard and the sessions that run, in a browser",
         "resend": "deliver the messages that sinks could not deliver",
     },
     "Regressions": {

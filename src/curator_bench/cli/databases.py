@@ -25,9 +25,10 @@ def _default() -> str:
 def _named(context: click.Context, parameter: click.Parameter, value: str) -> str:
     """Show which database is used, unless the user named it."""
     if context.get_parameter_source(str(parameter.name)) is ParameterSource.DEFAULT and not context.resilient_parsing:
+        from curator_bench.cli import tables
         from curator_bench.masking import Mask
 
-        click.echo(f"Database: {Mask().hide(value)}", err=True)
+        tables.say(f"Database: {Mask().hide(value)}", err=True)
     return value
 
 

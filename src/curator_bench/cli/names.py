@@ -1,4 +1,4 @@
-"""What a user's name for a session or a commit means: as recorded, else as git in this folder calls it."""
+"""The meaning of a user's name for a session or a commit: a recorded name, else one that git in this folder knows."""
 
 from __future__ import annotations
 

@@ -33,18 +33,22 @@ def _commit_address(context: click.Context, option: click.Parameter, url: str | 
     return _address(context, option, url)
 
 
+title_option = click.option("--title", default="Benchmarks", show_default=True, help="heading of every page")
+commit_url_option = click.option(
+    "--commit-url",
+    callback=_commit_address,
+    help="address of a commit: https://github.com/ORG/REPO/commit/{commit}",
+)
+
+
 @click.command("report")
 @db_option
 @click.option("--out", type=click.Path(path_type=Path), help="folder for the site, or file for another format")
 @click.option("--format", "form", type=click.Choice([_SITE, "markdown", "json", "junit"]), default=_SITE)
 @click.option("--session", help="for other formats: name or uid of the session (default: the newest)")
-@click.option("--title", default="Benchmarks", show_default=True, help="heading of every page")
+@title_option
 @click.option("--sessions", "last", type=click.IntRange(1), default=1000, show_default=True, help="how many get a page")
-@click.option(
-    "--commit-url",
-    callback=_commit_address,
-    help="address of a commit: https://github.com/ORG/REPO/commit/{commit}",
-)
+@commit_url_option
 @click.option(
     "--log-url",
     callback=_address,

@@ -12,6 +12,7 @@ from curator_bench import interrupts
 from curator_bench.cluster.shared_memory import Segments
 from curator_bench.errors import BenchError
 from curator_bench.execution.keeper import Keeper
+from curator_bench.execution.terminal import Terminal
 from curator_bench.files import safe_files
 from curator_bench.measure.limit_marks import brand_of
 from curator_bench.measure.processes import RUN_VARIABLE, Mark, ProcessId, find_processes, identify, patience
@@ -52,6 +53,7 @@ class Child:
         """
         self.mark = Mark(secrets.token_hex(8), EXECUTION_VARIABLE)
         self._segments = Segments()
+        self._terminal = Terminal()
         environment = {**env, **self.mark.environment()}
         with nullcontext() if log is None else safe_files.create_file(log, below=below) as output:
             try:
@@ -104,6 +106,7 @@ class Child:
     def _end(self, grace_s: float) -> None:
         self._segments.end(self.mark, self._seen, grace_s=grace_s, under=self._keeper.process)
         self._keeper.end()
+        self._terminal.restore()
 
 
 def run_child(

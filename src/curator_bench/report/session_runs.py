@@ -13,6 +13,10 @@ from curator_bench.values import RunRecord
 
 SUMMARY = "summary.json"
 RESULTS = "results.json"
+STATUS = "status.json"
+CLAIM = "claim.json"
+"""A file in the folder of an entry while it runs."""
+_OF_AN_ENTRY = frozenset([RESULTS, STATUS, CLAIM])
 _NO_ENTRIES_IN = frozenset(["env", "data_setup", "standing_clusters", "undelivered"])
 _OF_ONE_RUN = frozenset(["logs", "scratch", "ray_cluster", "artifacts", "benchmark_results"])
 _NUMBERED = ("repeat_", "warmup_", "attempt_")
@@ -53,12 +57,19 @@ def broken_below(session_dir: Path) -> list[str]:
 
 
 def _files_below(session_dir: Path) -> Iterator[Path]:
+    for folder, names in entries_below(session_dir):
+        if RESULTS in names:
+            yield folder / RESULTS
+
+
+def entries_below(session_dir: Path) -> Iterator[tuple[Path, frozenset[str]]]:
+    """Yield the folder of each entry that was begun, with the names of its files."""
     for folder, folders, names in os.walk(session_dir):
         top = Path(folder) == session_dir
-        is_entry = RESULTS in names
+        is_entry = not _OF_AN_ENTRY.isdisjoint(names)
         folders[:] = sorted(name for name in folders if not _holds_no_entry(name, top=top, in_entry=is_entry))
         if is_entry:
-            yield Path(folder, RESULTS)
+            yield Path(folder), frozenset(names)
 
 
 def _holds_no_entry(name: str, *, top: bool, in_entry: bool) -> bool:

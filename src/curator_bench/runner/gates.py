@@ -62,7 +62,7 @@ from curator_bench.verdict.marks import Release, marks_of
 _LAST = 2 * GATE_RUNS
 _LAST_OF_DRIFT = 1000
 """The number of earlier runs read for a gate on drift, which is slow."""
-_BLIND = "cannot be held to"
+_BLIND = "would miss a change of"
 _SHOWN = 40
 _SHORTEST_COMMIT = 6
 _FEW = 5
@@ -283,7 +283,7 @@ class Gates:
             value, newest = measured[-1].get(one.metric), _newest(measured, one.metric)
             past = self._past(one.metric)
             if len(newest) and len(past) < one.rules.min_history:
-                lacks = f"not enough history: {len(past)} of the {one.rules.min_history} runs it takes"
+                lacks = f"not enough history: {len(past)} of at least {one.rules.min_history} runs"
                 yield drift_check(one, value, None, lacks=lacks)
             elif len(newest):
                 (found,) = drifts([self._drift_question(one, past, newest)], least=one.limit)

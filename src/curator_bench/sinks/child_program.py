@@ -9,6 +9,7 @@ import importlib
 import json
 import os
 import queue
+import shutil
 import sys
 import threading
 from collections.abc import Callable
@@ -67,6 +68,7 @@ def _take_standard_output() -> IO[bytes]:
 def _read(lines: queue.Queue[bytes]) -> None:
     for line in sys.stdin.buffer:
         lines.put(line)
+    shutil.rmtree(sys.argv[1], ignore_errors=True)  # the parent may have been killed
     os._exit(0)
 
 

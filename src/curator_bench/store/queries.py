@@ -71,7 +71,7 @@ class PastRun:
     series_hash: str | None
     """Runs of an entry with equal ones, on one kind of machine, are one history (`store.series`)."""
     content_hash: str | None
-    """Where it differs from that of the run before, the definition changed."""
+    """If it differs from that of the run before, the definition changed."""
     commit: str | None
     branch: str | None
     commit_depth: int | None = None
@@ -79,7 +79,7 @@ class PastRun:
     committed_at: datetime | None = None
     """Time of its commit, as far as known. Without a depth, its session was joined at another commit as well."""
     hunt: str | None = None
-    """What it is recorded for, as in `values.Hunt`; None if it is history."""
+    """Purpose of the run, as in `values.Hunt`; None if it is history."""
     metrics: Mapping[str, Scalar] = field(default_factory=dict)
 
     @property
@@ -124,7 +124,7 @@ class PastSession:
     sink_urls: Mapping[str, str] | None = None
     """Links to the session in sinks, by name of the sink."""
     hunt: str | None = None
-    """What it is recorded for, as in `values.Hunt`; None if a run of it is history."""
+    """Purpose of its runs, as in `values.Hunt`; None if a run of it is history."""
     verdicts: Mapping[str, int] = field(default_factory=dict)
     """The number of entries by verdict: that of the last run of each."""
     runs: int = 0

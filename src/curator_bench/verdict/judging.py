@@ -85,7 +85,7 @@ def _why_unjudged(question: Question) -> Judgement | None:
         of_baseline = int(np.isfinite(baseline).sum())
         known = max(known, of_baseline) if of_baseline else 0
     if known < max(rules.min_history, 1):
-        reason = f"not enough history: {known} of the {rules.min_history} runs it takes"
+        reason = f"not enough history: {known} of at least {rules.min_history} runs"
         return Judgement(None, reason, Unjudged.NO_HISTORY, history=known)
     return None
 
@@ -282,7 +282,7 @@ def _course(
 
 
 def _is_among(newest: Judgement, believed: Sequence[Step], case: Case) -> bool:
-    """True if the change that the newest runs show is one of the steps that are believed."""
+    """True if the change that the newest runs show is one of the reported steps."""
     if newest.began is None:
         return True
     began, *places = np.searchsorted(case.indices, [newest.began, *(step.began for step in believed)]).tolist()

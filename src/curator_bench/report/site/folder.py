@@ -45,7 +45,7 @@ class SiteFolder:
         self._now: dict[str, str] = {}
         self._existing: set[str] = set()
         self.memory: Mapping[str, Any] = {}
-        """What the last build wanted to know again; empty for a new or an unfinished site."""
+        """The memory of the last build; empty for a new or an unfinished site."""
 
     def __enter__(self) -> SiteFolder:
         self.path.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""What a build of the dashboard remembers for the next one, so that only what changed is read and judged again."""
+"""The memory of a build of the dashboard, so that the next one reads and judges only what changed."""
 
 from __future__ import annotations
 
@@ -137,6 +137,6 @@ def of_group(mark: str, file: str, facts: GroupFacts) -> GroupMemory:
 
 
 def beside(groups: list[GroupMemory]) -> Beside:
-    """Return what these groups contribute to the choice of steps that are believed."""
+    """Return the p-values and tests of these groups, for the choice of the steps that are reported."""
     p_values = [value for one in groups for value in (*one.believed, *one.doubted)]
     return Beside(p_values, sum(one.tests for one in groups))
