@@ -52,6 +52,11 @@ def page_of(site: Path, kind: str, beginning: str) -> str:
     return found.relative_to(site).as_posix()
 
 
+def unfold(page: Page) -> None:
+    """Opens every part that is folded. Clicks would change which ones are, one after the other."""
+    page.locator("details:not([open])").evaluate_all("all => all.forEach(one => { one.open = true; })")
+
+
 def assert_accessible(page: Page, size: ViewportSize) -> None:
     """Asserts that axe finds nothing, and that the page is no wider than the screen."""
     found = Axe().run(page, options={"preload": False})  # it would fetch the style sheets, which no page may

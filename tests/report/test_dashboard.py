@@ -13,7 +13,7 @@ import nightly_history as nights
 import pytest
 import warm
 from playwright.sync_api import Browser, ViewportSize, expect
-from real_browser import DESK, PHONE, Open, assert_accessible, page_of, report
+from real_browser import DESK, PHONE, Open, assert_accessible, page_of, report, unfold
 
 pytest_plugins = ("browser_pages",)
 pytestmark = pytest.mark.slow
@@ -262,8 +262,7 @@ def test_every_page_is_accessible_and_fits_the_screen(
         page.get_by_role("button", name="Values as a table").first.click()
     if kind.startswith("compare"):
         expect(page.locator("#compared details").first).to_be_visible()
-        for part in page.locator("#compared details:not([open]) summary").all():
-            part.click()
+        unfold(page)
     assert_accessible(page, size)
 
 
