@@ -270,7 +270,9 @@ class FileReader:
             problems = self._load.unset(item, place, ("sinks", index), self._tree)
             if problems:
                 self._load.warnings.append(f"the sink {name} is off: {'; '.join(problems)}")
-            yield SinkSettings(name, settings, place, problems, dict(item.places))
+            unset = {str(path[0]) for path, *_ in self._load.undefined(item, place)}
+            kept = {key: value for key, value in settings.items() if key not in unset}
+            yield SinkSettings(name, kept, place, problems, dict(item.places), frozenset(unset))
 
 
 def _without_anchor_holders(tree: Block) -> Block:

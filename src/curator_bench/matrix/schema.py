@@ -17,7 +17,7 @@ from pydantic import (
     model_validator,
 )
 
-from curator_bench.matrix import placeholders
+from curator_bench.matrix import placeholders, viewer
 from curator_bench.matrix.scalars import resolve_plain
 from curator_bench.matrix.tree import Filled
 
@@ -375,4 +375,6 @@ class FileBlock(_Model):
     def _one_viewer(cls, value: str | None, info: ValidationInfo) -> str | None:
         if value is not None and info.data.get("viewer_url") is not None:
             raise ValueError("conflicts with viewer_url; expected only one of the two")
+        if value is not None and (wrong := viewer.wrong_with(value)):
+            raise ValueError(f"has an {wrong}")
         return value

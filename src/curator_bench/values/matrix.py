@@ -113,6 +113,8 @@ class SinkSettings:
     problems: tuple[str, ...] = ()
     places: Mapping[str, Place] = field(default_factory=dict, compare=False)
     """Place of each setting."""
+    unset: frozenset[str] = frozenset()
+    """Settings that name undefined variables. They are missing in `settings`."""
 
 
 @dataclass(frozen=True, slots=True)

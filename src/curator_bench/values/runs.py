@@ -228,6 +228,8 @@ class Session:
     started_at: str = ""
     """Start of this invocation: UTC, ISO 8601."""
     runs_expected: int = 0
+    entries: tuple[str, ...] = field(default=(), metadata=WHERE_SAID)
+    """Names of the entries this invocation was asked to run, each with its axis values."""
     reason: str = ""
     commit: str = ""
     branch: str = ""
@@ -276,6 +278,8 @@ class Run:
     hunt: str = field(default="", metadata=WHERE_SAID)
     """What it is recorded for, as in `Hunt`; empty if it is history."""
     gpus: tuple[str, ...] = ()
+    sink_data: Mapping[str, Any] = field(default_factory=dict, metadata=WHERE_SAID)
+    """The entry's `sink_data` for the sink it is reported to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -317,8 +321,6 @@ class RunRecord(Run):
     """For a Python benchmark, the outcome of its set-up, call and teardown in pytest."""
     columns: Mapping[str, Scalar] = field(default_factory=dict, metadata=WHERE_SAID)
     """For a Python benchmark, the columns it set on its row of the database."""
-    sink_data: Mapping[str, Any] = field(default_factory=dict, metadata=WHERE_SAID)
-    """The entry's `sink_data` for the sink that receives the record."""
     earlier: tuple[RunRecord, ...] = field(default=(), metadata=WHERE_SAID)
     """Earlier runs of this entry in this invocation."""
 
