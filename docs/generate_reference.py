@@ -1,4 +1,4 @@
-"""Writes the tables of docs/matrix.md from the models that validate a matrix, so that the page cannot be out of date.
+"""Write the tables of docs/matrix-keys.md from the models that validate a matrix, so that they are never out of date.
 
 `python docs/generate_reference.py` writes them; with `--check` it only says, by exit code 1, that they are out of date.
 """
@@ -19,7 +19,7 @@ from pydantic.fields import FieldInfo
 
 from curator_bench.matrix import schema
 
-PAGE = Path(__file__).with_name("matrix.md")
+PAGE = Path(__file__).with_name("matrix-keys.md")
 BEGIN = "<!-- The tables from here on are written by docs/generate_reference.py. -->"
 END = "<!-- The tables end here. -->"
 
@@ -39,7 +39,7 @@ BLOCKS: dict[type[BaseModel], str] = {
 # What these take is read by hand, so their types in the models say nothing.
 READ_BY_HAND = {
     (schema.FileBlock, "entries"): "list of [entries](#keys-of-entries)",
-    (schema.EntryBlock, "matrix"): "mapping of names to [axes](#axes)",
+    (schema.EntryBlock, "matrix"): "mapping of names to [axes](matrix.md#axes)",
     (schema.EntryBlock, "exclude"): "list of mappings",
     (schema.EntryBlock, "include"): "list of mappings",
 }
@@ -104,13 +104,13 @@ def rows(model: type[BaseModel]) -> Iterator[str]:
         if name == "enabled":  # any block may have it; the page says so once
             continue
         if not field.description:
-            raise SystemExit(f"{model.__name__}.{name} has no description for its row in docs/matrix.md")
+            raise SystemExit(f"{model.__name__}.{name} has no description for its row in docs/matrix-keys.md")
         takes = READ_BY_HAND.get((model, name)) or in_words(hints[name])
         yield f"| `{name}` | {takes} | {default_of(field)} | {field.description} |"
 
 
 def table(model: type[BaseModel]) -> str:
-    lines = [f"### Keys of {BLOCKS[model]}", "", inspect.cleandoc(model.__doc__ or ""), ""]
+    lines = [f"## Keys of {BLOCKS[model]}", "", inspect.cleandoc(model.__doc__ or ""), ""]
     return "\n".join([*lines, "| key | takes | default | meaning |", "|---|---|---|---|", *rows(model)])
 
 

@@ -1,4 +1,4 @@
-"""What all tests share: the pytest processes they start come up quickly."""
+"""What all tests share: the pytest processes they start come up quickly, and keep nothing in the tester's home."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ ADDOPTS = ("PYTEST_ADDOPTS", " ".join(WITHOUT_OTHERS))
 
 
 @pytest.fixture(scope="session", autouse=True)
-def without_plugins_of_others() -> Iterator[None]:
+def environment_of_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(*ADDOPTS)
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         yield
 
 

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +145,31 @@ def test_ctrl_c_is_handed_on_and_nothing_is_left_running(folder: Path) -> None:
     assert "KeyboardInterrupt" in child.communicate(timeout=60)[1]
     run = json.loads((folder / "results" / "stopped" / "sweep" / "16" / "slow" / "results.json").read_text())
     assert run["verdict"] == "interrupted"
+
+
+HEARS_CTRL_C_IN_ANOTHER_THREAD = """\
+import pathlib, signal, threading, time
+import curator_bench
+
+def hear():
+    while not pathlib.Path("begun").exists():
+        time.sleep(0.05)
+    time.sleep(0.2)
+    signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+
+threading.Thread(target=hear, daemon=True).start()
+"""
+
+
+def test_ctrl_c_that_another_thread_receives_takes_effect_at_once(folder: Path) -> None:
+    """As in a notebook, whose process has many threads. Nothing waits until pytest prints its next line."""
+    program = f"{HEARS_CTRL_C_IN_ANOTHER_THREAD}curator_bench.run_matrix({matrix('slow')!r}, session='stopped')"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100, check=False)
+    assert "KeyboardInterrupt" in done.stderr
+    run = json.loads((folder / "results" / "stopped" / "sweep" / "16" / "slow" / "results.json").read_text())
+    assert run["verdict"] == "interrupted"
+    lasted = datetime.fromisoformat(run["ended_at"]) - datetime.fromisoformat(run["started_at"])
+    assert lasted.total_seconds() < 20, "pytest prints a line after 30 s at the latest"
 
 
 def test_options_of_the_fleet_are_those_of_pytest() -> None:

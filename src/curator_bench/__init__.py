@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from curator_bench.measure.sampler import SampledRun, Sampler
     from curator_bench.sinks.sink import Sink, SinkConfig
     from curator_bench.study import MatrixResults, run_matrix
-    from curator_bench.values import Check, Plan, Run, RunRecord, Session, Subject, Summary, Verdict
+    from curator_bench.values import Check, OpenFinding, Plan, Run, RunRecord, Session, Subject, Summary, Verdict
 
 __version__ = VERSION
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "ClusterProvider",
     "ClusterRequest",
     "MatrixResults",
+    "OpenFinding",
     "Plan",
     "Run",
     "RunRecord",

@@ -5,9 +5,12 @@ pytest does the work in a child process and leaves the same files, from which th
 
 from __future__ import annotations
 
+import codecs
 import json
+import locale
 import os
 import secrets
+import select
 import signal
 import subprocess
 import sys
@@ -33,6 +36,9 @@ _RAN = (_ALL_PASSED, _SOME_FAILED)
 _OPENED_TO_HOLD = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _FOR_US_ALONE = 0o600
 """Readable by the owner only, because the file may hold secrets, and whoever can open it could lock it for ever."""
+
+_LOOKS_UP_EVERY_S = 0.5
+"""A Ctrl-C that comes just before a wait, or that the system hands to another thread, takes effect only after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,31 +182,48 @@ def _run_pytest(words: Sequence[str], *, quiet: bool) -> tuple[int, str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         stdin=subprocess.DEVNULL,
-        text=True,
-        errors="replace",
         start_new_session=True,
     )
-    assert child.stdout is not None
-    lines: list[str] = []
+    texts: list[str] = []
     with child:
         try:
-            for line in child.stdout:
-                lines.append(line)
+            for text in _output(child):
+                texts.append(text)
                 if not quiet:
-                    sys.stdout.write(line)
+                    sys.stdout.write(text)
                     sys.stdout.flush()
-            return child.wait(), "".join(lines)
+            return child.wait(), "".join(texts)
         except BaseException:
             _stop(child)
             raise
 
 
-def _stop(child: subprocess.Popen[str]) -> None:
-    """Interrupt pytest, which records interrupted runs and ends what it started."""
-    child.send_signal(signal.SIGINT)
+def _output(child: subprocess.Popen[bytes]) -> Iterator[str]:
+    """Yield the output in pieces, until its end. Between waits Python handles a Ctrl-C that ended none of them."""
     assert child.stdout is not None
-    child.stdout.read()
-    child.wait()
+    decoder = codecs.getincrementaldecoder(locale.getencoding())("replace")
+    poll = select.poll()
+    poll.register(child.stdout, select.POLLIN | select.POLLHUP)
+    while True:
+        if not poll.poll(_LOOKS_UP_EVERY_S * 1000):
+            continue
+        piece = os.read(child.stdout.fileno(), 1 << 16)
+        if not piece:
+            return
+        yield decoder.decode(piece)
+
+
+def _stop(child: subprocess.Popen[bytes]) -> None:
+    """Interrupt pytest, which records interrupted runs and ends what it started. A second Ctrl-C hurries it."""
+    while True:
+        child.send_signal(signal.SIGINT)
+        try:
+            for _ in _output(child):
+                pass
+            child.wait()
+            return
+        except KeyboardInterrupt:
+            continue
 
 
 def _raise_for(exit_code: int, output: str, *, may_be_empty: bool) -> None:

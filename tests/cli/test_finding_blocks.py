@@ -48,7 +48,7 @@ def test_what_became_slower_between_the_same_commits_is_one_finding(history: His
     assert first.startswith(f"regression {names['join', 'time_s']} (open) since 2026-01-21")
     assert sorted([second.split()[0], third.split()[0]]) == ["improvement", "regression"]
     (both,) = (head for head in (second, third) if head.startswith("regression"))
-    assert re.search(r"sort time_s \+\d+\.\d%, and 2 more changes$", both)
+    assert re.search(r"sort time_s \+\d+\.\d%, with 1 other entry and 1 other metric$", both)
     assert output.count("commits 39cccccccccc..40cccccccccc") == 2
     assert "2 regressions, 1 improvement, 0 drifts in 5 series." in output
 

@@ -38,7 +38,7 @@ STORIES = (
 """Pages whose commands build upon each other, in one folder; those of the others stand alone."""
 IN_A_CLONE = {"docs/docker.md": "ci", "docs/suites.md": "benchmarks"}
 """What of this repository the commands of a page are about."""
-PAGES = ("docs/matrix.md", "docs/fixtures.md", "README.md", *STORIES)
+PAGES = ("docs/matrix.md", "docs/matrix-keys.md", "docs/fixtures.md", "README.md", *STORIES)
 FENCE = re.compile(r"^(<!-- not run: [^\n]+ -->\n)?```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 TITLE = re.compile(r"# (?P<name>[\w.-]+)(?:, laid over (?P<base>[\w.-]+))?\n")
 # What differs from machine to machine and from run to run, and what is compared instead.

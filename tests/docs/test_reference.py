@@ -1,4 +1,4 @@
-"""The tables of docs/matrix.md are those of the models."""
+"""The tables of docs/matrix-keys.md are those of the models."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def generate(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 def copy_of_docs(folder: Path, old: str = "", new: str = "") -> Path:
     (folder / GENERATOR.name).write_text(GENERATOR.read_text())
-    page = GENERATOR.with_name("matrix.md").read_text()
+    page = GENERATOR.with_name("matrix-keys.md").read_text()
     assert old in page
-    (folder / "matrix.md").write_text(page.replace(old, new, 1))
+    (folder / "matrix-keys.md").write_text(page.replace(old, new, 1))
     return folder
 
 
@@ -33,7 +33,7 @@ def test_the_tables_in_the_docs_say_what_the_models_say() -> None:
 
 
 def test_every_key_has_a_row(tmp_path: Path) -> None:
-    page = GENERATOR.with_name("matrix.md").read_text()
+    page = GENERATOR.with_name("matrix-keys.md").read_text()
     known = [model for model in vars(schema).values() if isinstance(model, type) and issubclass(model, BaseModel)]
     models = [model for model in known if model.__name__.endswith("Block")]
     missing = [
@@ -51,4 +51,4 @@ def test_a_page_that_is_out_of_date_is_found_and_put_right(tmp_path: Path) -> No
     assert stale.returncode == 1
     assert "out of date; run: python docs/generate_reference.py" in stale.stderr
     assert generate(docs).returncode == 0
-    assert (docs / "matrix.md").read_text() == GENERATOR.with_name("matrix.md").read_text()
+    assert (docs / "matrix-keys.md").read_text() == GENERATOR.with_name("matrix-keys.md").read_text()

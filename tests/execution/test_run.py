@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from curator_bench.execution import attempt, session_environment
+from curator_bench.execution import attempt
 from curator_bench.execution.installing import install_command
 from curator_bench.execution.run import run_entry
 from curator_bench.execution.workbench import Workbench
 from curator_bench.measure.processes import Mark, find_processes
+from curator_bench.provenance import host_files
 from curator_bench.values import DatasetNeed, RunResult, Verdict
 
 if TYPE_CHECKING:
@@ -244,8 +245,8 @@ def test_the_environment_is_recorded_once_before_the_first_run(desk: Desk) -> No
 
 def test_subjects_of_a_second_matrix_join_those_of_the_first(desk: Desk) -> None:
     plan = desk.plan("write({})", subjects=("pytest",))
-    session_environment.ensure(plan)
-    session_environment.ensure(replace(plan, subjects=("psutil",)))
+    host_files.ensure(plan)
+    host_files.ensure(replace(plan, subjects=("psutil",)))
     facts = json.loads(next((desk.session_dir / "env").glob("*.json")).read_text())
     assert set(facts["subjects"]) == {"pytest", "psutil"}
 
@@ -257,10 +258,10 @@ def test_a_capture_that_was_interrupted_is_made_again(desk: Desk, monkeypatch: p
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(session_environment, "write", interrupt)
+        patch.setattr(host_files, "write", interrupt)
         with pytest.raises(KeyboardInterrupt):
-            session_environment.ensure(plan)
-    session_environment.ensure(plan)
+            host_files.ensure(plan)
+    host_files.ensure(plan)
     assert list((desk.session_dir / "env").glob("*.json"))
 
 

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from curator_bench.matrix import command_of, placeholders
-from curator_bench.matrix.environment import Environment
 from curator_bench.matrix.file_block import split
+from curator_bench.matrix.variables import Variables
 
 if TYPE_CHECKING:
     from matrix.conftest import Folder
@@ -54,7 +54,7 @@ NAMES = {"data": "/my data", "executor": "ray_data", "attention.window": "128", 
 )
 def test_what_a_text_becomes(text: str, filled: str) -> None:
     paths = {("cc", "jsonl"): "/cc/jsonl"}
-    variables = Environment({"SET": "{data}"})
+    variables = Variables({"SET": "{data}"})
     assert placeholders.fill(text, names=NAMES, dataset=paths.get, variables=variables) == filled
 
 

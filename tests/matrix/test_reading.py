@@ -17,11 +17,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from curator_bench.errors import Mistake
-from curator_bench.matrix.environment import Environment
 from curator_bench.matrix.reading import read
 from curator_bench.matrix.scalars import resolve_plain
 from curator_bench.matrix.tree import Block, Filled, Undefined, leaves
 from curator_bench.matrix.validation import plain
+from curator_bench.matrix.variables import Variables
 from curator_bench.values import Place
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def read_text(file: Path, text: str, variables: Mapping[str, str] | None = None)
     """The documents of a text that has no mistakes."""
     file.write_text(text, encoding="utf-8", newline="")
     mistakes: list[Mistake] = []
-    found = read(file, Environment(variables or {}), mistakes, shown="matrix.yaml")
+    found = read(file, Variables(variables or {}), mistakes, shown="matrix.yaml")
     assert mistakes == []
     return found
 

@@ -10,7 +10,7 @@ import pytest
 from curator_bench.errors import MatrixError
 from curator_bench.matrix import command_of
 from curator_bench.matrix.definition import definition_hash
-from curator_bench.matrix.environment import Environment
+from curator_bench.matrix.variables import Variables
 
 if TYPE_CHECKING:
     from matrix.conftest import Folder
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     ],
 )
 def test_what_a_text_becomes_and_what_it_misses(text: str, filled: str, missing: tuple[str, ...]) -> None:
-    environment = Environment({"A": "one", "EMPTY": "", "BRACES": "{name} ${A}"})
-    assert environment.fill(text) == (filled, missing)
+    variables = Variables({"A": "one", "EMPTY": "", "BRACES": "{name} ${A}"})
+    assert variables.fill(text) == (filled, missing)
 
 
 def test_a_disabled_block_is_not_looked_at(folder: Folder) -> None:

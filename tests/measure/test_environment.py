@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from curator_bench.files.names import safe_name
 from curator_bench.measure.cgroup import CgroupLimits, count_cpus, read_limits
-from curator_bench.provenance import environment
+from curator_bench.provenance import environment, host_files
 from curator_bench.provenance.environment import Provenance
 from curator_bench.provenance.machine import Machine, cpu_model_in, machine_id, rounded_up
 from curator_bench.provenance.packages import SubjectState, conda_text, packages_text, subject_state
@@ -92,18 +92,19 @@ print(json.dumps(len(names)))
 def test_what_was_captured_is_written_beside_the_lists_of_packages(tmp_path: Path) -> None:
     prefix = conda_prefix(tmp_path, {"url": "https://channel/linux-64/zlib-1.tar.bz2", "md5": "ab"})
     facts = Provenance(tmp_path).environment([])
-    environment.write(facts, tmp_path / "env", {"CONDA_PREFIX": str(prefix)})
+    (tmp_path / "env").mkdir()
+    host_files.write(facts, tmp_path / "env", {"CONDA_PREFIX": str(prefix)})
     assert json.loads((tmp_path / "env" / f"{facts['host']}.json").read_text()) == facts
     assert "pytest==" in (tmp_path / "env" / "packages.txt").read_text()
     assert "zlib" in (tmp_path / "env" / "conda-explicit.txt").read_text()
     assert len(os.listdir(tmp_path / "env")) == 3
-    environment.write(facts, tmp_path / "env", {})
+    host_files.write(facts, tmp_path / "env", {})
     assert len(os.listdir(tmp_path / "env")) == 3
 
 
 def test_a_machine_with_other_packages_writes_its_own_list(tmp_path: Path) -> None:
     (tmp_path / "packages.txt").write_text("pytest==1.0\n")
-    environment.write({"host": "../other host"}, tmp_path, {})
+    host_files.write({"host": "../other host"}, tmp_path, {})
     name = safe_name("../other host")
     assert sorted(os.listdir(tmp_path)) == [f"{name}.json", f"{name}.packages.txt", "packages.txt"]
     assert (tmp_path / "packages.txt").read_text() == "pytest==1.0\n"

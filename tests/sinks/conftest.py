@@ -12,14 +12,26 @@ import threading
 import time
 import urllib.error
 import urllib.request
+import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from end_to_end.conftest import Project
+
+from curator_bench.causes.judged_history import Query, judge_history
+from curator_bench.importing.found_runs import FoundRun
+from curator_bench.importing.importer import Importer
+from curator_bench.matrix import LoadRequest, definition_hash, load
+from curator_bench.provenance.environment import machine_id
+from curator_bench.store.database import database_url, open_for_writing
+from curator_bench.store.records import RunEnd, RunStart, SessionRecord, StoredRun
+from curator_bench.values import Place, Verdict
 
 RECORDING_SINK = """
     import json, os, threading, time
@@ -81,6 +93,32 @@ def tried_twice(project: Project, *entries: dict[str, Any], args: str = "", **ke
     corpus = {"name": "corpus", "formats": [{"type": "jsonl", "path": "corpus"}], "generate": made}
     again = project.entry("again", f"--say {{dataset:corpus,jsonl}} {args}", retries=1)
     project.matrix(again, *entries, datasets=[corpus], **keys)
+
+
+def slowed(project: Project, measured_s: float = 1.3, **keys: Any) -> str:
+    """A matrix of two entries that one commit made slower some time ago; their gates are used to it by now.
+
+    Returns the name of the finding.
+    """
+    gate = {"metric": "work_s", "max_regression": "10%"}
+    metrics = json.dumps({"work_s": measured_s})
+    entries = [project.entry(name, f"--metrics '{metrics}'", requirements=[gate]) for name in ("a", "b")]
+    project.matrix(*entries, **keys)
+    file = project.folder / "matrix.yaml"
+    loaded = load(LoadRequest(files=(file,), working_dir=project.folder)).entries
+    now, noise, found = datetime.now(UTC), np.random.default_rng(7), []
+    for night, level in enumerate([1.0] * 30 + [1.3] * 12):
+        session = SessionRecord(f"night_{night}", "r", uuid.uuid4().hex, commit=f"{night:040x}", branch="main")
+        for entry in loaded:
+            about: dict[str, Any] = {"machine_id": machine_id(), "definition_hash": definition_hash(entry)}
+            start = RunStart(entry.name, "matrix.yaml", now - timedelta(days=42 - night), **about)
+            end = RunEnd(Verdict.PASSED, start.start, metrics={"work_s": level * (1 + 0.01 * noise.standard_normal())})
+            found.append(FoundRun(StoredRun(session, None, start, end), Place("", 0)))
+    with open_for_writing(database_url(str(project.folder / "benchmark.db"))) as database:
+        Importer(database).add(found)
+        with database.reading() as connection:
+            (finding,) = judge_history(connection, Query()).findings
+    return finding.name
 
 
 def told(project: Project, file: str = "told.jsonl") -> list[list[Any]]:

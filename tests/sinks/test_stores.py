@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 import warm
 from end_to_end.conftest import Project
+from sinks.conftest import slowed
 from sinks.test_seam import resend, undelivered
 from stand_ins.object_store import KEYS, open_store
 
@@ -152,6 +153,19 @@ def test_wandb_works_offline(project: Project) -> None:
     assert (b"***\n" in kept, any(b"planted" in content for content in kept)) == (True, False)
 
 
+def test_wandb_has_one_more_run_with_the_open_finding(project: Project) -> None:
+    pytest.importorskip("wandb")
+    name = slowed(project, sinks=[{"name": "wandb", "mode": "offline", "project": "tried"}])
+    outcome = project.run("--benchmark", "--bench-sink-grace", "60")
+    assert (outcome.code, undelivered(project)) == (0, []), outcome.output
+    files = (project.session_dir / "wandb").glob("offline-run-*/run-*.wandb")
+    runs = {run["name"]: run for run in map(wandb_run, files)}
+    assert set(runs) == {"a", "b", "open regressions"}
+    (told,) = runs["open regressions"]["config"]["curator_bench"]["open_regressions"]
+    assert (told["name"], sorted(told["entries"]), told["metrics"]) == (name, ["a", "b"], ["work_s"])
+    assert runs["open regressions"]["summary"]["open_regressions"] == 1
+
+
 class Drive:
     """Google's token endpoint and resumable uploads; the connection breaks after as many bytes as wanted."""
 
@@ -260,6 +274,17 @@ def test_the_session_is_uploaded_and_an_interrupted_upload_goes_on(project: Proj
     with tarfile.open(fileobj=io.BytesIO(kept.content)) as archive:
         assert {"s/a/results.json", "s/a/noise", "s/summary.json"} <= set(archive.getnames())
     assert not list((project.session_dir / "sinks").glob("*.tar.gz"))
+
+
+def test_the_upload_says_which_findings_are_open(project: Project, drive: tuple[Drive, str]) -> None:
+    pytest.importorskip("googleapiclient")
+    kept, url = drive
+    name = slowed(project, sinks=[service_account(project, url)])
+    assert project.run("--benchmark", "--bench-sink-grace", "60").code == 0
+    (line,) = kept.metadata["description"].splitlines()
+    assert line.startswith("open regression: ")
+    assert ", with 1 other entry since " in line
+    assert line.endswith(f"({name})")
 
 
 def test_an_upload_that_was_refused_is_made_by_resend(project: Project, drive: tuple[Drive, str]) -> None:

@@ -11,11 +11,22 @@ if TYPE_CHECKING:
 
 
 def what(finding: RecordedFinding) -> str:
-    """Return the most important change of a finding, and how many others it explains."""
+    """Return the most important change of a finding, and how much else it explains."""
     one = finding.largest
-    others = len(finding.steps) - 1
-    more = f", and {how_many(others, 'more change')}" if others else ""
-    return f"{series_name(one.entry.name, one.metric, one.machine_id)} {change(one.step.change)}{more}"
+    name = series_name(one.entry.name, one.metric, one.machine_id)
+    return f"{name} {change(one.step.change)}{_besides(finding)}"
+
+
+def _besides(finding: RecordedFinding) -> str:
+    """Count the other entries, metrics and machines, where there are any."""
+    steps = finding.steps
+    counts = (
+        (len({one.entry for one in steps}) - 1, "other entry", "other entries"),
+        (len({one.metric for one in steps}) - 1, "other metric", "other metrics"),
+        (len({one.machine_id for one in steps}) - 1, "other machine", "other machines"),
+    )
+    *first, last = [how_many(*count) for count in counts if count[0]] or [""]
+    return f", with {' and '.join(filter(None, [', '.join(first), last]))}" if last else ""
 
 
 def series_name(entry: str, metric: str, machine: str | None) -> str:

@@ -13,7 +13,7 @@ from curator_bench.cli.loading import load_files, overlay_option
 from curator_bench.cli.tables import columns, print_table
 from curator_bench.collection.matrix_files import matrices_in
 from curator_bench.errors import BenchError
-from curator_bench.matrix.environment import PATTERN
+from curator_bench.matrix.variables import PATTERN
 from curator_bench.values import Matrix
 
 _REFERENCE = re.compile(PATTERN)

@@ -13,7 +13,7 @@ from pathlib import Path
 from curator_bench.cluster.model import Cluster, ClusterRequest
 from curator_bench.cluster.shared_memory import Segments
 from curator_bench.errors import BenchError, ClusterError, DatasetError, GpuError
-from curator_bench.execution import data_setups, datasets, session_environment
+from curator_bench.execution import data_setups, datasets
 from curator_bench.execution.child import run_child
 from curator_bench.execution.directories import (
     Directories,
@@ -32,6 +32,7 @@ from curator_bench.files import safe_files
 from curator_bench.files.folder_handles import HeldFolder
 from curator_bench.files.json_files import log_tail
 from curator_bench.measure.gpu import GpuInUse, busy_gpus
+from curator_bench.provenance import host_files
 from curator_bench.repeats import combine
 from curator_bench.values import Cause, Plan, Repeat, RunResult, Verdict
 
@@ -113,7 +114,7 @@ class Attempt:
         plan = self._plan
         if plan.problems:
             raise BenchError("; ".join(plan.problems))
-        session_environment.ensure(plan, self._bench.provenance)
+        host_files.ensure(plan, self._bench.provenance)
         self._status = Status(Path(plan.entry_dir), directories, plan.name, plan.mask, self._bench.schedule)
         self._status.now("preparing", attempt=plan.attempt)
         self._status.start()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from curator_bench.masking import is_secret_option
 from curator_bench.matrix import placeholders
 from curator_bench.matrix.entry_block import axis_names
-from curator_bench.matrix.environment import Environment
+from curator_bench.matrix.variables import Variables
 from curator_bench.values import Dataset, DatasetNeed, DataSetup, Entry, Generate, MatrixFile, SetupNeed
 
 
@@ -32,7 +32,7 @@ class Command:
 
 def command_of(entry: Entry, variables: Mapping[str, str]) -> Command:
     """Build the command of one entry in this environment. `problems` lists what keeps it from running."""
-    filler = _Filler(entry.file, Environment(variables, entry.secrets), axis_names(entry.axes))
+    filler = _Filler(entry.file, Variables(variables, entry.secrets), axis_names(entry.axes))
     script, missing = find_script(filler.fill_names(entry.script), entry.script_base_dir, entry.file.directory)
     gpu_check: str | None = None
     no_check: tuple[str, ...] = ()
@@ -46,7 +46,7 @@ def command_of(entry: Entry, variables: Mapping[str, str]) -> Command:
     args = tuple(filler.fill(word) for word in entry.args)
     datasets = tuple(_need(dataset, entry.file, filler) for dataset in needs)
     commands = (args, *(need.command for need in datasets), *(need.command for need in setups))
-    is_secret = filler.environment.is_secret
+    is_secret = filler.variables.is_secret
     by_name = {value for e in (env, *(s.env for s in setups)) for name, value in e.items() if is_secret(name)}
     by_option = {value for words in commands for value in _secrets_in(words)}
     return Command(
@@ -56,7 +56,7 @@ def command_of(entry: Entry, variables: Mapping[str, str]) -> Command:
         env=env,
         datasets=datasets,
         data_setups=setups,
-        secrets=frozenset(filler.environment.secrets | by_name | by_option),
+        secrets=frozenset(filler.variables.secrets | by_name | by_option),
         problems=(*entry.problems, *missing, *no_check),
         gpu_check=gpu_check,
     )
@@ -72,14 +72,14 @@ def _secrets_in(words: Sequence[str]) -> Iterator[str]:
 
 def dataset_need(dataset: Dataset, file: MatrixFile, variables: Mapping[str, str]) -> DatasetNeed:
     """Describe how to provide one dataset, for callers without an entry."""
-    return _need(dataset, file, _Filler(file, Environment(variables), {}))
+    return _need(dataset, file, _Filler(file, Variables(variables), {}))
 
 
 class _Filler:
     """Fill in everything that is known before a run has a folder."""
 
-    def __init__(self, file: MatrixFile, environment: Environment, own: Mapping[str, str]) -> None:
-        self.environment = environment
+    def __init__(self, file: MatrixFile, variables: Variables, own: Mapping[str, str]) -> None:
+        self.variables = variables
         self._names = {**file.paths, placeholders.REPO_DIR: file.curator_repo_dir, **own}
         self._datasets = file.datasets
 
@@ -89,7 +89,7 @@ class _Filler:
 
     def fill(self, text: str, **also: str) -> str:
         names = {**self._names, **also} if also else self._names
-        return placeholders.fill(text, names=names, dataset=self._path_of, variables=self.environment)
+        return placeholders.fill(text, names=names, dataset=self._path_of, variables=self.variables)
 
     def _path_of(self, dataset: placeholders.Dataset) -> str | None:
         found = self._datasets.get(dataset)

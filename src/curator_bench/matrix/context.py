@@ -1,4 +1,4 @@
-"""State of one load: the request, the environment, and the mistakes and warnings found so far."""
+"""State of one load: the request, the variables, and the mistakes and warnings found so far."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 
 from curator_bench.errors import Mistake
 from curator_bench.masking import Mask
-from curator_bench.matrix.environment import Environment, unset_message
 from curator_bench.matrix.tree import Filled, Step, Undefined, leaves, one_line, show_path
+from curator_bench.matrix.variables import Variables, unset_message
 from curator_bench.values import Place
 
 
@@ -35,7 +35,7 @@ class Load:
     """State of one load."""
 
     request: LoadRequest
-    environment: Environment
+    variables: Variables
     mistakes: list[Mistake] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     declared: set[str] = field(default_factory=set)
@@ -45,7 +45,7 @@ class Load:
 
     def mask(self) -> Mask:
         declared = (value for name, value in self.request.variables.items() if name in self.declared)
-        return Mask(frozenset([*declared, *self.environment.secrets]))
+        return Mask(frozenset([*declared, *self.variables.secrets]))
 
     def masked(self, mistakes: list[Mistake]) -> list[Mistake]:
         mask = self.mask()
@@ -74,7 +74,7 @@ class Load:
             if isinstance(value, Undefined):
                 yield path, place, value.variables
             elif isinstance(value, str) and "${" in value and not isinstance(value, Filled):
-                missing = self.environment.missing(value)
+                missing = self.variables.missing(value)
                 if missing:
                     yield path, place, missing
 

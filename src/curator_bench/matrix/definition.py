@@ -19,7 +19,7 @@ from curator_bench.matrix import placeholders
 from curator_bench.matrix.code import code_hash
 from curator_bench.matrix.command import find_script, is_named
 from curator_bench.matrix.entry_block import axis_names
-from curator_bench.matrix.environment import Environment
+from curator_bench.matrix.variables import Variables
 from curator_bench.values import Dataset, Entry, RaySettings
 
 _LENGTH = 32
@@ -116,14 +116,14 @@ class Definitions:
 def _parts(entry: Entry, content: Callable[[str], str | None]) -> dict[str, Any]:
     names = axis_names(entry.axes)
     script, _ = find_script(_filled(entry.script, entry, names), entry.script_base_dir, entry.file.directory)
-    environment = Environment({}, entry.secrets)
+    variables = Variables({}, entry.secrets)
     return {
         "args": [placeholders.fill(word, names=names) for word in entry.args],
         "script": content(script),
         "datasets": sorted(_dataset(dataset, entry, content) for dataset in _used(entry)),
         "ray": _ray(entry.ray),
         "env": {
-            name: None if environment.is_secret(name) else placeholders.fill(value, names=names)
+            name: None if variables.is_secret(name) else placeholders.fill(value, names=names)
             for name, value in entry.env.items()
         },
     }

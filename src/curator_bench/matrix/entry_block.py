@@ -134,7 +134,7 @@ class EntriesReader:
     ) -> Entry:
         base, base_problems = self._script_base_dir(block, above)
         self._check_requirements(model, block, above)
-        unset = self._load.unset(block, place, above, self._tree) if self._load.environment.is_named else ()
+        unset = self._load.unset(block, place, above, self._tree) if self._load.variables.is_named else ()
         return Entry(
             name=model.name,
             place=place,

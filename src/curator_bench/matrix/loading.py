@@ -12,7 +12,6 @@ from curator_bench.masking import Mask
 from curator_bench.matrix import axes, old_spellings
 from curator_bench.matrix.context import Load, LoadRequest
 from curator_bench.matrix.entry_block import EntriesReader, name_is_taken
-from curator_bench.matrix.environment import Environment
 from curator_bench.matrix.file_block import FileReader
 from curator_bench.matrix.merging import append_entry, merge_document
 from curator_bench.matrix.placeholders import nearest
@@ -20,6 +19,7 @@ from curator_bench.matrix.pruning import Pruner
 from curator_bench.matrix.reading import read
 from curator_bench.matrix.scalars import describe
 from curator_bench.matrix.tree import Block, Filled, Items, Undefined, one_line
+from curator_bench.matrix.variables import Variables
 from curator_bench.values import AxisValue, Entry, Matrix, MatrixFile, Place
 
 __all__ = ["LoadRequest", "load"]
@@ -59,11 +59,11 @@ def load(request: LoadRequest) -> Matrix:
 
 def _read_all(request: LoadRequest) -> tuple[Load, list[tuple[Path, Block]]]:
     """Read the merged trees. If a file lists `secrets`, all files are read again with these known from the start."""
-    state = Load(request, Environment(request.variables))
+    state = Load(request, Variables(request.variables))
     trees = _merged_trees(state)
     if not state.declared:
         return state, trees
-    again = Load(request, Environment(request.variables, state.declared))
+    again = Load(request, Variables(request.variables, state.declared))
     return again, _merged_trees(again)
 
 
@@ -97,7 +97,7 @@ def _declared_secrets(document: Block) -> Iterator[str]:
 
 
 def _read(path: Path, state: Load) -> list[Block]:
-    documents = read(path, state.environment, state.mistakes, shown=state.shown(path))
+    documents = read(path, state.variables, state.mistakes, shown=state.shown(path))
     state.everything_read = state.everything_read and bool(documents)
     return documents
 
@@ -163,7 +163,7 @@ def _expand(path: Path, tree: Block, state: Load) -> tuple[Block, MatrixFile, li
     pruner = Pruner(tree)
     pruned = pruner.prune()
     state.mistakes.extend(pruner.mistakes)
-    _note_secrets(pruned, False, state.environment)
+    _note_secrets(pruned, False, state.variables)
     reader = FileReader(path, pruned, state, records_gpus=not _is_disabled(tree.get("gpu_stats_recorder")))
     file = reader.read()
     return pruned, file, list(EntriesReader(pruned, file, reader, state).read())
@@ -178,24 +178,24 @@ def _is_disabled(block: object) -> bool:
     return isinstance(block, Block) and block.get("enabled") is False
 
 
-def _note_secrets(node: Any, kept: bool, environment: Environment) -> None:
+def _note_secrets(node: Any, kept: bool, variables: Variables) -> None:
     """Remember the values of keys with secret names, in blocks whose keys are the user's own."""
     if isinstance(node, Block):
         for key, value in node.items():
             if isinstance(value, Block | Items):
-                _note_secrets(value, kept or key in _SECRET_KEEPERS, environment)
-            elif kept and isinstance(value, str) and environment.is_secret(key):
-                environment.secrets |= _texts_to_hide(value, environment)
+                _note_secrets(value, kept or key in _SECRET_KEEPERS, variables)
+            elif kept and isinstance(value, str) and variables.is_secret(key):
+                variables.secrets |= _texts_to_hide(value, variables)
     elif isinstance(node, Items):
         for item in node:
-            _note_secrets(item, kept, environment)
+            _note_secrets(item, kept, variables)
 
 
-def _texts_to_hide(value: str, environment: Environment) -> set[str]:
+def _texts_to_hide(value: str, variables: Variables) -> set[str]:
     """Values of a secret key to mask. A variable's value is a secret, its name is not."""
     if isinstance(value, Undefined):
         return set()
-    filled, missing = (value, ()) if isinstance(value, Filled) else environment.fill(value)
+    filled, missing = (value, ()) if isinstance(value, Filled) else variables.fill(value)
     return set() if missing else {str(filled)}
 
 
@@ -215,7 +215,7 @@ def _check_secrets(entries: list[Entry], state: Load) -> None:
         file = entry.file
         named = [entry.name, *entry.marks, *(value.text for value in entry.axes if value.named)]
         named += [setup.name for setup in file.data_setups] + [name for key in file.datasets for name in key]
-        if state.environment.is_in(named):
+        if state.variables.is_in(named):
             problem = "a secret names a test, a mark or a folder; use it in args or env only"
             state.mistakes.append(Mistake(entry.place, f"entries[{entry.name}]", problem))
 

@@ -6,12 +6,11 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 
-from curator_bench.matrix import environment
-from curator_bench.matrix.environment import Environment
+from curator_bench.matrix.variables import PATTERN, Variables
 
 # `{{name}}` is a literal {name}. A brace outside these patterns is literal too, as in JSON.
 _PLACEHOLDER = re.compile(
-    environment.PATTERN
+    PATTERN
     + r"|\{\{(?P<literal>[A-Za-z_][\w.-]*)\}\}"
     + r"|\{dataset:(?P<dataset>[^{},]+),(?P<format>[^{},]+)\}"
     + r"|\{(?P<name>[A-Za-z_][\w-]*(?:\.[\w-]+)*)\}"
@@ -78,7 +77,7 @@ def fill(
     *,
     names: Mapping[str, str],
     dataset: Callable[[Dataset], str | None] = lambda _: None,
-    variables: Environment | None = None,
+    variables: Variables | None = None,
 ) -> str:
     """Fill in everything that is known; unknown placeholders stay as they are.
 
@@ -96,7 +95,7 @@ def fill(
             return "{" + match["literal"] + "}"
         return match[0] if variables is None else variable(match, variables)
 
-    def variable(match: re.Match[str], known: Environment) -> str:
+    def variable(match: re.Match[str], known: Variables) -> str:
         if match["variable"] is None:
             return "${"
         found = known.lookup(match["variable"])

@@ -14,10 +14,10 @@ import yaml
 
 from curator_bench.errors import Mistake
 from curator_bench.matrix import files
-from curator_bench.matrix.environment import Environment
 from curator_bench.matrix.files import EMPTY, NOT_A_MAPPING, Refused
 from curator_bench.matrix.scalars import describe, resolve_plain
 from curator_bench.matrix.tree import Block, Filled, Items, Undefined
+from curator_bench.matrix.variables import Variables
 from curator_bench.values import Place
 
 MAX_NODES = 10_000_000
@@ -77,14 +77,14 @@ class _Frame:
         return not self.at_once and (self.later or self.key in (_FILLED_IN_LATER, _NEVER_FILLED_IN))
 
 
-def read(path: Path, environment: Environment, mistakes: list[Mistake], *, shown: str) -> list[Block]:
+def read(path: Path, variables: Variables, mistakes: list[Mistake], *, shown: str) -> list[Block]:
     """Read the documents of a file as trees.
 
     Mistakes are added to `mistakes`; `shown` is the file's name in messages.
     """
     try:
         with files.open_text(path) as file:
-            return _Builder(shown, environment).documents(file)
+            return _Builder(shown, variables).documents(file)
     except Refused as refused:
         mistakes.append(Mistake(Place(shown, refused.line), "", refused.problem))
     except yaml.YAMLError as error:
@@ -120,9 +120,9 @@ def _hint(problem: str, line: bytes) -> str:
 class _Builder:
     """Builder of the trees of one file from its events, without recursion."""
 
-    def __init__(self, file: str, environment: Environment) -> None:
+    def __init__(self, file: str, variables: Variables) -> None:
         self._file = file
-        self._environment = environment
+        self._variables = variables
         self._plain_values: dict[str, Any] = {}
         self._place = Place(file, 0)
         self._start_over()
@@ -185,7 +185,7 @@ class _Builder:
         text: str = event.value
         plain = event.implicit[0]
         if "${" in text:
-            self._environment.is_named = True
+            self._variables.is_named = True
             if not raw:
                 return self._filled(event)
         if event.tag is not None and not plain:
@@ -197,14 +197,14 @@ class _Builder:
 
         An unquoted text becomes the value it reads as, unless that would lose characters.
         """
-        text, missing = self._environment.fill(event.value)
+        text, missing = self._variables.fill(event.value)
         if missing:
             return Undefined.of(event.value, missing)
         if event.tag is not None and not event.implicit[0]:
             return self._tagged(event, text)
         value = resolve_plain(text) if event.implicit[0] else text
         if isinstance(value, str) or (type(value) in (int, float) and str(value) != text):
-            return Filled.of(text, secret=self._environment.holds_secret(text))
+            return Filled.of(text, secret=self._variables.holds_secret(text))
         return value
 
     def _resolve(self, text: str) -> Any:

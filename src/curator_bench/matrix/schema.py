@@ -1,4 +1,4 @@
-"""The models that validate every block of a matrix. Their field descriptions are the reference in docs/matrix.md."""
+"""The models that validate every block of a matrix. docs/matrix-keys.md is made from their field descriptions."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _MARKS_WITH_ARGUMENTS = frozenset(["bench_matrix", "filterwarnings", "parametriz
 
 
 def as_text(value: Any) -> Any:
-    """Convert a scalar to text: YAML reads 3 and true where a person meant the text."""
+    """Convert a number or truth value of YAML to the text that was meant."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value) if isinstance(value, str | int | float) else value
@@ -194,7 +194,7 @@ class _Model(BaseModel):
 class RequirementBlock(_Model):
     """A condition on one metric."""
 
-    metric: Name = Field(description="The metric, as the script or the bench names it.")
+    metric: Name = Field(description="The name of the metric.")
     min_value: float | None = Field(None, description="At least this.", allow_inf_nan=False)
     max_value: float | None = Field(None, description="At most this.", allow_inf_nan=False)
     exact_value: ExactValue | None = Field(None, description="Exactly this.")
@@ -204,13 +204,17 @@ class RequirementBlock(_Model):
     max_regression: Fraction | None = Field(None, description="At most this much worse than its history: `10%` or 0.1.")
     max_drift: Fraction | None = Field(
         None,
-        description="At most this much worse by drift, without a step: `15%`.",
+        description="At most this much worse by drift, a slow change: `15%`.",
     )
     baseline: Text = Field(
         "previous", description="The runs to compare with: `previous`, a branch, a session or a commit."
     )
-    min_history: Annotated[int, Field(ge=1)] = Field(5, description="The fewest earlier runs for a judgement.")
-    better: Literal["less", "more"] | None = Field(None, description="Which direction is better; known for many names.")
+    min_history: Annotated[int, Field(ge=1)] = Field(
+        5, description="With fewer earlier runs, the gate is inconclusive."
+    )
+    better: Literal["less", "more"] | None = Field(
+        None, description="Whether less or more is better; known for many metric names."
+    )
     min_effect: Fraction = Field(0.03, description="A change smaller than this is no regression.")
 
     @model_validator(mode="after")
@@ -231,17 +235,21 @@ class RequirementBlock(_Model):
 class RayBlock(_Model):
     """The Ray cluster a run gets; `ray: false` means none."""
 
-    num_cpus: Amount | None = Field(None, description="CPUs the cluster announces; the machine's by default.")
-    num_gpus: Gpus | None = Field(None, description="GPUs the cluster announces; the machine's by default.")
+    num_cpus: Amount | None = Field(None, description="CPUs the cluster reports; by default those of the machine.")
+    num_gpus: Gpus | None = Field(None, description="GPUs the cluster reports; by default those of the machine.")
     memory: Bytes | None = Field(None, description="Memory for tasks, in bytes or as a size (`8GiB`).")
     resources: dict[ResourceName, Amount] = Field(
         default_factory=dict, description="Custom resources and their amounts."
     )
-    object_store_size: StoreSize | None = Field(None, description="As on the entry; this one wins.")
+    object_store_size: StoreSize | None = Field(
+        None, description="The same key as on the entry; this value takes precedence."
+    )
     enable_object_spilling: bool = Field(True, description="Allow a full object store to spill to disk.")
-    include_dashboard: bool = Field(False, description="Start Ray's dashboard, on loopback.")
+    include_dashboard: bool | None = Field(
+        None, description="Start Ray's dashboard, on loopback; by default only for scripts that run on Xenna."
+    )
     include_log_monitor: bool = Field(False, description="Start Ray's log monitor.")
-    reuse: bool = Field(False, description="One cluster for all entries with an equal `ray` block.")
+    reuse: bool = Field(False, description="Share one cluster among all entries with the same `ray` block.")
     address: Text | None = Field(None, description="Use this cluster instead of starting one.")
     start_retries: Count = Field(2, description="Further tries when the cluster does not start.")
 
@@ -264,7 +272,7 @@ class FormatBlock(_Model):
 class GenerateBlock(_Model):
     """The generator of a missing dataset."""
 
-    script: Text = Field(description="The script, found as an entry's is.")
+    script: Text = Field(description="The script; it is searched for like the script of an entry.")
     args: Text = Field("", description="Its arguments; `{dataset_dir}` is the folder to fill.")
     timeout_s: Seconds = Field(3600, description="Seconds it may take.")
 
@@ -278,10 +286,12 @@ class DatasetBlock(_Model):
 
 
 class DataSetupBlock(_Model):
-    """A script that runs once a session before the first entry."""
+    """A script that runs once per session, before the first entry."""
 
     name: Name = Field(description="The name of its folder below `data_setup/`.")
-    script: Text = Field(description="The script, found as an entry's is, or in `data_prep/` beside the file.")
+    script: Text = Field(
+        description="The script; it is searched for like the script of an entry, and in `data_prep/` beside the file."
+    )
     script_base_dir: Text | None = Field(None, description="Where to look for the script first.")
     args: Text = Field("", description="Its arguments.")
     env: Environment = Field(default_factory=dict, description="Environment variables for it (or `environment`).")
@@ -307,13 +317,13 @@ class EntryBlock(_Model):
     name: Name = Field(description="The entry's name, unique in the session.")
     script: Text = Field(description="The program: absolute, in script_base_dir, beside this file, or in `scripts/`.")
     script_base_dir: Text | None = Field(None, description="Where to look for the script first.")
-    args: Text = Field("", description="Arguments, split by shell rules, then filled in word by word.")
+    args: Text = Field("", description="Arguments: split by shell rules, then placeholders are replaced in each word.")
     python: Text | None = Field(None, description="The interpreter; pytest's own by default.")
     enabled: bool = Field(True, description="false removes the entry.")
     marks: Marks = Field(default_factory=list, description="pytest marks, beside those of the file.")
     matrix: Any = Field(None, description="Axes: names and their values.")
     exclude: Any = Field(None, description="Combinations of axis values to leave out.")
-    include: Any = Field(None, description="Combinations, or extra values for some, to add.")
+    include: Any = Field(None, description="Combinations to add, or extra values for some combinations.")
     env: Environment = Field(default_factory=dict, description="Environment variables (or `environment`).")
     secrets: Secrets = Field(default_factory=list, description="Further variables whose values are masked everywhere.")
     timeout_s: Seconds | None = Field(None, description="The longest time one execution of the script may take.")
@@ -326,7 +336,7 @@ class EntryBlock(_Model):
     )
     delete_scratch: bool | None = Field(None, description="Remove `scratch/` afterwards.")
     gpu_mem_use_warning_threshold: Fraction | None = Field(
-        None, description="Warn when more of a GPU's memory is in use before or after."
+        None, description="Warn if a larger share of a GPU's memory is in use before or after the run."
     )
     requires: Texts = Field(
         default_factory=list, description="Modules the script needs; without them the entry is skipped."
@@ -339,35 +349,41 @@ class EntryBlock(_Model):
 class FileBlock(_Model):
     """A matrix file as a whole."""
 
-    results_dir: Text | None = Field(None, description="The folder for sessions; `--bench-results` wins.")
+    results_dir: Text | None = Field(None, description="The folder for sessions; `--bench-results` takes precedence.")
     artifacts_dir: Text | None = Field(
-        None, description="The folder for logs, scratch and artifacts of runs; linked from their folders."
+        None, description="Another folder for logs, scratch and artifacts; the folders of runs link to it."
     )
     script_base_dir: Text | None = Field(None, description="Where to look for scripts first, for every entry.")
     marks: Marks = Field(default_factory=list, description="pytest marks on every entry.")
     env: Environment = Field(default_factory=dict, description="Environment variables for every script.")
     secrets: Secrets = Field(
         default_factory=list,
-        description="Variables whose values are masked everywhere; names such as `HF_TOKEN` need not be listed.",
+        description="Variables whose values are masked everywhere; needless for names such as `HF_TOKEN`.",
     )
-    default_timeout_s: Seconds | None = Field(None, description="`timeout_s` of entries that have none.")
+    default_timeout_s: Seconds | None = Field(None, description="Default for `timeout_s` of the entries.")
     timeout_s: Seconds | None = Field(None, description="The same as `default_timeout_s`.")
     max_timeout_s: Seconds | None = Field(None, description="No entry's `timeout_s` may be above this.")
-    cleanup_timeout_s: SecondsOrNone | None = Field(None, description="Kept for job generators.")
-    min_timeout_s: SecondsOrNone | None = Field(None, description="Kept for job generators.")
+    cleanup_timeout_s: SecondsOrNone | None = Field(
+        None, description="No effect here; for programs that generate jobs."
+    )
+    min_timeout_s: SecondsOrNone | None = Field(None, description="No effect here; for programs that generate jobs.")
     delete_scratch: bool | None = Field(None, description="Default for the entries.")
     object_store_size: StoreSize | None = Field(None, description="Default for the entries.")
     gpu_mem_use_warning_threshold: Fraction | None = Field(None, description="Default for the entries.")
     gpu_stats_recorder: GpuStatsBlock = Field(GpuStatsBlock(), description="The recorder of `gpustats.csv`.")
-    run_reason: Text | None = Field(None, description="The reason for the session; `--bench-reason` wins.")
-    viewer_url: Text | None = Field(None, description="Where results can be looked at.")
-    viewer_url_template: Text | None = Field(None, description="The same, with placeholders such as `{session_name}`.")
+    run_reason: Text | None = Field(None, description="The reason for the session; `--bench-reason` takes precedence.")
+    viewer_url: Text | None = Field(None, description="URL at which the session can be viewed.")
+    viewer_url_template: Text | None = Field(
+        None, description="The same URL with placeholders such as `{session_name}`."
+    )
     subjects: list[Name | SubjectBlock] = Field(default_factory=list, description="Packages under test.")
     ray: RayBlock | bool | None = Field(None, description="Defaults for the entries' `ray`.")
     paths: list[PathBlock] = Field(default_factory=list, description="Named directories.")
     datasets: list[DatasetBlock] = Field(default_factory=list, description="Datasets and their paths.")
-    data_setups: list[DataSetupBlock] = Field(default_factory=list, description="Scripts run once a session.")
-    sinks: list[dict[str, Any]] = Field(default_factory=list, description="Where results are reported to, by `name`.")
+    data_setups: list[DataSetupBlock] = Field(default_factory=list, description="Scripts that run once per session.")
+    sinks: list[dict[str, Any]] = Field(
+        default_factory=list, description="Places that results are reported to, by `name`."
+    )
     entries: list[Any] = Field(default_factory=list, description="The benchmarks.")
 
     @field_validator("viewer_url_template")

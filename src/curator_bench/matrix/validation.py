@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from curator_bench.errors import Mistake
-from curator_bench.matrix.environment import unset_message
 from curator_bench.matrix.placeholders import nearest
 from curator_bench.matrix.scalars import describe, resolve_plain
 from curator_bench.matrix.tree import Block, Filled, Items, Step, Undefined, leaves, place_of, show_path
+from curator_bench.matrix.variables import unset_message
 from curator_bench.values import Place
 
 Model = TypeVar("Model", bound=BaseModel)

@@ -1,4 +1,4 @@
-"""Facts that a run's metrics depend on: machine, limits, versions, commits. Written once per session."""
+"""Facts that a run's metrics depend on: machine, limits, versions, commits. Looked up once per invocation."""
 
 from __future__ import annotations
 
@@ -6,25 +6,21 @@ import os
 import platform
 import socket
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from curator_bench.files import safe_files
-from curator_bench.files.codec import json_text
-from curator_bench.files.names import safe_name
 from curator_bench.measure.cgroup import read_limits
 from curator_bench.measure.gpu_health import gpu_inventory
 from curator_bench.provenance import circumstances, git
 from curator_bench.provenance.machine import machine_id, online_cores, this_machine, total_memory_bytes
-from curator_bench.provenance.packages import SubjectState, conda_text, package_version, packages_text, subject_state
+from curator_bench.provenance.packages import SubjectState, package_version, subject_state
 from curator_bench.values import CommitPlace
 from curator_bench.values.machines import MACHINE_VARIABLE
 
-__all__ = ["SCHEMA_VERSION", "Provenance", "boot_id", "machine_id", "write"]
+__all__ = ["SCHEMA_VERSION", "Provenance", "boot_id", "machine_id"]
 
 SCHEMA_VERSION = 1
 
@@ -100,16 +96,6 @@ class Provenance:
         }
 
 
-def write(facts: Mapping[str, Any], env_dir: Path, environ: Mapping[str, str] | None = None) -> None:
-    """Write HOST.json, packages.txt and, inside conda, conda-explicit.txt."""
-    host = safe_name(str(facts["host"]) or "unknown")
-    _replace(env_dir / f"{host}.json", json_text(facts))
-    _write_list(env_dir, "packages.txt", host, packages_text())
-    explicit = conda_text(os.environ if environ is None else environ)
-    if explicit is not None:
-        _write_list(env_dir, "conda-explicit.txt", host, explicit)
-
-
 def _machine_facts() -> dict[str, Any]:
     limits, gpus = read_limits(), gpu_inventory()
     machine = this_machine(limits, gpus)
@@ -161,23 +147,3 @@ def _load_average() -> list[float] | None:
         return [round(load, 2) for load in os.getloadavg()]
     except OSError:
         return None
-
-
-def _write_list(env_dir: Path, name: str, host: str, text: str) -> None:
-    """Write a list of packages.
-
-    The session's first machine writes the shared file; a machine that differs writes its own.
-    """
-    shared = env_dir / name
-    before = ""
-    with suppress(OSError, ValueError):  # missing, or replaced by a script
-        before = safe_files.read_text(shared, below=env_dir.parent)
-    _replace(env_dir / f"{host}.{name}" if before not in ("", text) else shared, text)
-
-
-def _replace(file: Path, text: str) -> None:
-    """Replace a file in the session's `env` folder in one step."""
-    session_dir = file.parents[1]
-    session_dir.mkdir(parents=True, exist_ok=True)
-    safe_files.make_folder(file.parent, below=session_dir)
-    safe_files.write_text(file, text, below=session_dir)

@@ -14,7 +14,7 @@ from curator_bench.files.codec import json_text, strict
 from curator_bench.metric_names import in_order
 from curator_bench.report.pivot import axes_of
 from curator_bench.report.session_runs import RESULTS, SUMMARY, merged, read_run, runs_of
-from curator_bench.values import RunRecord, Scalar, Verdict
+from curator_bench.values import OpenFinding, RunRecord, Scalar, Verdict
 from curator_bench.words import printable, readable_seconds
 
 SCHEMA_VERSION = 1
@@ -116,15 +116,23 @@ def _short(value: Scalar) -> str:
     return f"{value:,.0f}" if 10_000 <= abs(value) < _HUGE else f"{value:,.4g}"
 
 
-def write_summary(session_dir: Path, runs: Sequence[RunRecord]) -> None:
+def finding_lines(findings: Sequence[OpenFinding]) -> list[str]:
+    """Return a line for each open finding, the newest first, which a gate of this invocation may not see any more."""
+    lines = [f"open regression: {one.line}" for one in findings[:_MOST_NAMED]]
+    more = len(findings) - len(lines)
+    beside = f"… and {more} more; " if more > 0 else ""
+    return [*map(printable, lines), f"{beside}`curator-bench regressions` says more"] if lines else []
+
+
+def write_summary(session_dir: Path, runs: Sequence[RunRecord], findings: Sequence[OpenFinding] = ()) -> None:
     """Write summary.json: this invocation's runs, merged with those of earlier ones of the session."""
     path = session_dir / SUMMARY
-    document = summary_of(session_dir.name, merged([*runs_of(session_dir), *runs]))
+    document = summary_of(session_dir.name, merged([*runs_of(session_dir), *runs]), findings)
     safe_files.write_text(path, json_text(document))
 
 
-def summary_of(session: str, runs: Sequence[RunRecord]) -> dict[str, Any]:
-    """Return counts and times of all runs, per entry and per axis value, with the failures and every run."""
+def summary_of(session: str, runs: Sequence[RunRecord], findings: Sequence[OpenFinding] = ()) -> dict[str, Any]:
+    """Return counts and times of all runs, per entry and per axis value, with open findings, failures and every run."""
     failed = _failures(runs)
     return {
         "schema_version": SCHEMA_VERSION,
@@ -135,6 +143,7 @@ def summary_of(session: str, runs: Sequence[RunRecord]) -> dict[str, Any]:
         "axes": {axis: {value: _total(group) for value, group in _by(axis, runs).items()} for axis in axes_of(runs)},
         "failures_by_category": dict(Counter(failure["category"] for failure in failed)),
         "failures": failed,
+        "findings": list(findings),
         "runs": list(runs),
     }
 

@@ -6,7 +6,7 @@ import os
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from curator_bench.report.live import LiveLines
     from curator_bench.report.progress_output import ProgressOutput
-    from curator_bench.values import RunRecord
+    from curator_bench.values import OpenFinding, RunRecord
 
 _MARKS = {"passed": "✅", "skipped": "⏭ "}
 _LOST = "???"
@@ -42,12 +42,14 @@ class TerminalReport:
         named: Mapping[str, Sequence[str]],
         database: str | None = None,
         apart: str = "",
+        findings: Callable[[], Sequence[OpenFinding]] = tuple,
     ) -> None:
         """`entry_dirs` holds the folder of each item that runs an entry, by node id; its status is there.
 
         `named` are metrics that sinks name, which are shown first. `database` is shown at the end, and why
-        its runs are no history (`apart`).
+        its runs are no history (`apart`). `findings` looks up the open findings of what ran.
         """
+        self._findings = findings
         self._named = named
         self._database = database
         self._apart = apart
@@ -140,7 +142,7 @@ class TerminalReport:
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter, exitstatus: int) -> None:
         if not self._runs and not self.done_before and not self._elsewhere:
             return
-        from curator_bench.report.summary import lost_lines, warning_lines
+        from curator_bench.report.summary import finding_lines, lost_lines, warning_lines
 
         self._pause()
         if terminalreporter.verbosity >= 0:
@@ -150,6 +152,8 @@ class TerminalReport:
             terminalreporter.write_line(line)
         for line in lost_lines(self._runs):
             terminalreporter.write_line(line, red=True)
+        for line in finding_lines(self._findings()):
+            terminalreporter.write_line(line, yellow=True)
         for line in self._places():
             terminalreporter.write_line(line)
         if exitstatus == pytest.ExitCode.INTERRUPTED and self._entry_dirs:
@@ -190,7 +194,7 @@ class TerminalReport:
             from curator_bench.report.summary import write_summary
 
             try:
-                write_summary(self._session_dir, [*self.done_before, *self._runs])
+                write_summary(self._session_dir, [*self.done_before, *self._runs], self._findings())
             except OSError as error:
                 self._terminal.write_line(f"summary.json could not be written: {error}", red=True)
 

@@ -72,6 +72,7 @@ def _show_runs_from(config: pytest.Config, nodeid: str) -> TerminalReport:
 
 def _show_runs(config: pytest.Config) -> TerminalReport:
     from curator_bench.report.terminal import TerminalReport
+    from curator_bench.runner.open_findings import open_findings_of
 
     benchmarks = config.stash[BENCHMARKS]
     terminal = config.pluginmanager.getplugin("terminalreporter")
@@ -80,7 +81,8 @@ def _show_runs(config: pytest.Config) -> TerminalReport:
     database = benchmarks.mask.hide(benchmarks.settings.database) if benchmarks.settings.benchmark else None
     apart = _why_apart(config) if database else ""
     told = _progress(benchmarks, folders)
-    report = TerminalReport(terminal, benchmarks.session_dir, folders, told, named, database, apart)
+    findings = functools.partial(open_findings_of, config)
+    report = TerminalReport(terminal, benchmarks.session_dir, folders, told, named, database, apart, findings)
     config.pluginmanager.register(report, REPORT)
     config.pluginmanager.register(SummaryHook(config, report), "curator_bench_summary_hook")
     return report

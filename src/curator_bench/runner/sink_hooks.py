@@ -21,11 +21,12 @@ from curator_bench.measure.processes import identify
 from curator_bench.report.session_runs import run_on
 from curator_bench.runner import recording
 from curator_bench.runner.controller import entry_dirs, warn
+from curator_bench.runner.open_findings import open_findings_of
 from curator_bench.runner.session import provenance_of, session_of, shown_path, subjects_of
 from curator_bench.runner.sinks import choose
 from curator_bench.sinks.copying import CopyConfig
 from curator_bench.sinks.dispatcher import Chosen, Dispatcher
-from curator_bench.values import Entry, Run, RunRecord, Session, Summary
+from curator_bench.values import Entry, OpenFinding, Run, RunRecord, Session, Summary
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
@@ -145,9 +146,16 @@ class SinkHooks:
             ended_at=now.isoformat(timespec="milliseconds"),
             duration_s=(now - self._began).total_seconds(),
             exit_status=exit_status,
+            findings=self._findings(),
         )
         dispatcher.finish(summary, self._benchmarks.settings.sink_grace_s, self._say_now)
         recording.note_links(self._config, dispatcher.links())
+
+    def _findings(self) -> tuple[OpenFinding, ...]:
+        """Return the open findings of what ran, with secrets masked."""
+        mask = self._benchmarks.mask
+        found = open_findings_of(self._config)
+        return tuple(from_document(OpenFinding, masked(to_document(one), mask)) for one in found)
 
     def _say_now(self, line: str) -> None:
         terminal = self._config.pluginmanager.get_plugin("terminalreporter")

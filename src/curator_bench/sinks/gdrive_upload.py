@@ -21,6 +21,8 @@ _SCOPES = ["https://www.googleapis.com/auth/drive"]
 _LEFT_OUT = ("scratch", "ray_cluster")
 _PAUSES_S = (1.0, 2.0, 4.0, 8.0)
 _SIGN_OF_LIFE_S = 5.0
+_MOST_FINDINGS = 20
+"""The most findings that the description of the upload names."""
 _GRANULE = 256 * 1024
 """The size of each piece of an upload is a multiple of this."""
 
@@ -74,7 +76,12 @@ class GdriveUpload(Sink[GdriveConfig]):
         size = max(1, round(self.config.chunk_mb * 2**20 / _GRANULE)) * _GRANULE
         media = MediaFileUpload(str(archive), "application/gzip", chunksize=size, resumable=True)
         stamp = summary.ended_at.replace(":", "-")[:19]
-        body = {"name": f"{self._session.name}__{stamp}.tar.gz", "parents": [self.config.drive_folder_id]}
+        body: dict[str, Any] = {
+            "name": f"{self._session.name}__{stamp}.tar.gz",
+            "parents": [self.config.drive_folder_id],
+        }
+        if summary.findings:
+            body["description"] = "\n".join(f"open regression: {one.line}" for one in summary.findings[:_MOST_FINDINGS])
         request = (
             self._drive().files().create(body=body, media_body=media, fields="id,webViewLink", supportsAllDrives=True)
         )

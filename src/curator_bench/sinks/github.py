@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 
 from pydantic import Field
@@ -16,6 +17,7 @@ from curator_bench.words import check_line, code_block, markdown_cell, readable,
 _MARKS = {Verdict.PASSED: "✅", Verdict.SKIPPED: "⏭"}
 _MOST_ROWS = 500
 _MOST_METRICS = 4
+_MOST_FINDINGS = 20
 _LARGEST = 1_000_000
 """The longest summary in bytes: GitHub takes at most a mebibyte."""
 
@@ -89,8 +91,9 @@ def markdown(session: Session, results: list[RunRecord], summary: Summary, metri
     lines += [_row(result, metrics) for result in results[:_MOST_ROWS]]
     if len(results) > _MOST_ROWS:
         lines += ["", f"… and {len(results) - _MOST_ROWS} more"]
-    for result in results[:_MOST_ROWS]:
-        lines += _changes(result)
+    lines += _findings(summary)
+    for changed, names in _by_change(results[:_MOST_ROWS]).items():
+        lines += _folded(f"What changed: {', '.join(names)}", changed)
     return "\n".join([*lines, "", ""])
 
 
@@ -109,12 +112,28 @@ def _row(result: RunRecord, metrics: list[str]) -> str:
     return "| " + " | ".join(_cell(cell) for cell in cells) + " |"
 
 
-def _changes(result: RunRecord) -> list[str]:
-    """Return what changed where the run got worse, folded."""
-    if not result.changed:
-        return []
-    head = f"<details><summary>What changed: {markdown_cell(result.name)}</summary>"
-    return ["", head, "", *code_block(result.changed), "", "</details>"]
+def _findings(summary: Summary) -> list[str]:
+    """Return the open findings, each with what changed, folded."""
+    found = summary.findings[:_MOST_FINDINGS]
+    lines = ["", "### Open regressions"] if found else []
+    for one in found:
+        lines += _folded(one.line, one.changed)
+    more = len(summary.findings) - len(found)
+    return [*lines, *(["", f"… and {more} more"] if more else [])]
+
+
+def _by_change(results: list[RunRecord]) -> dict[tuple[str, ...], list[str]]:
+    """Return the entries that got worse by what changed there, which is the same for all of one cause."""
+    found: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for result in results:
+        if result.changed:
+            found[result.changed].append(result.name)
+    return found
+
+
+def _folded(title: str, lines: Sequence[str]) -> list[str]:
+    head = f"<details><summary>{markdown_cell(title)}</summary>"
+    return ["", head, "", *code_block(lines), "", "</details>"]
 
 
 def _why(result: RunRecord) -> str:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
 from curator_bench.files import safe_files
+from curator_bench.files.codec import to_document
 from curator_bench.sinks.masked_files import copy_masked
 from curator_bench.sinks.mlflow import MlflowConfig
 from curator_bench.sinks.mlflow_values import (
@@ -50,6 +51,8 @@ _TAGS_AT_ONCE = 90
 _AT_ONCE = 8
 _FINAL = (400, 401, 403, 404)
 _MEBIBYTE = 2**20
+_MOST_FINDINGS = 20
+"""The most findings that get a tag of the session; its artifact has all."""
 
 
 class MlflowLogging(Sink[MlflowConfig]):
@@ -107,7 +110,11 @@ class MlflowLogging(Sink[MlflowConfig]):
             found = Logged(tags={f"runs.{verdict}": str(count) for verdict, count in counts.items()})
             found.metrics = [Point(f"runs_{verdict}", count, now) for verdict, count in counts.items()]
             found.metrics.append(Point("duration_s", summary.duration_s, now))
+            found.metrics.append(Point("open_regressions", len(summary.findings), now))
+            found.tags |= {f"open_regression.{one.name}": one.line for one in summary.findings[:_MOST_FINDINGS]}
             self._log(run, found, ())
+            if summary.findings:
+                self.client.log_dict(run, {"findings": to_document(summary)["findings"]}, "open_regressions.json")
             with ThreadPoolExecutor(_AT_ONCE) as together:
                 list(together.map(lambda path: self._upload(run, path), self._session_files()))
             self._remove_what_was_made_twice()

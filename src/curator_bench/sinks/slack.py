@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import re
@@ -28,6 +29,8 @@ _TIMEOUT_S = 20.0
 _HEAD_START_S = 0.25
 """The pause between replies that are sent together, so that they arrive in order."""
 _LATER = ("ratelimited", "rate_limited", "service_unavailable", "internal_error", "fatal_error", "request_timeout")
+_MOST_FINDINGS = 10
+"""The most findings of a session that get a message of their own."""
 _MESSAGE_GONE = ("message_not_found", "cant_update_message", "edit_window_closed")
 
 
@@ -135,7 +138,7 @@ class SlackSink(Sink[SlackConfig]):
     def _tell_of(self, result: RunRecord) -> None:
         if self._wants_reply(result) and not any(result is done for done in self._replied):
             thread = self.context.state.read().get("ts")
-            self._post(blocks.reply(result, self._metrics_of(result), self._pinged(result)), thread)
+            self._post(blocks.reply(self._told_once(result), self._metrics_of(result), self._pinged(result)), thread)
             self._replied.append(result)
         if not result.is_last:
             return
@@ -154,6 +157,21 @@ class SlackSink(Sink[SlackConfig]):
             if summary.exit_status is None:  # the invocation was killed, and others may have gone on since
                 _expect_no_more(state, set(state["expected"]) if len(state["expected"]) == 1 else set())
         self._update(summary)
+        told = self.context.state.read().get("findings", ())
+        for one in summary.findings[:_MOST_FINDINGS]:
+            if one.name not in told:
+                self._post(blocks.finding(one), self.context.state.read().get("ts"))
+                with self.context.state.changing() as state:
+                    state.setdefault("findings", []).append(one.name)
+
+    def _told_once(self, result: RunRecord) -> RunRecord:
+        """Leave out what changed where another run has told it: one cause is told once, not for each entry."""
+        if not result.changed:
+            return result
+        key = hashlib.sha256("\n".join(result.changed).encode()).hexdigest()
+        with self.context.state.changing() as state:
+            teller = state.setdefault("changed", {}).setdefault(key, result.uid or result.nodeid)
+        return result if teller == (result.uid or result.nodeid) else replace(result, changed=())
 
     def _update(self, summary: Summary | None) -> None:
         """Update the session's message. A webhook cannot change a message, so a new one is sent."""

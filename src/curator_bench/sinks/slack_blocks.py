@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from curator_bench.values import Check, RunRecord, Session, Summary, Verdict
+from curator_bench.values import Check, OpenFinding, RunRecord, Session, Summary, Verdict
 from curator_bench.words import bound_of, readable, readable_seconds
 
 MOST_BLOCKS = 50
@@ -16,6 +16,7 @@ LONGEST_HEADER = 150
 LONGEST_TEXT = 3000
 _MOST_RUNNING = 5
 _MOST_FAILED = 15
+_MOST_FINDINGS = 10
 _MARKS = {Verdict.PASSED: "✅", Verdict.SKIPPED: "⏭", Verdict.INTERRUPTED: "✋"}
 _WIDEST_NAME = 40
 _WIDEST_VALUE = 60
@@ -45,8 +46,28 @@ def parent(session: Session, state: Mapping[str, Any], summary: Summary | None =
     lines += [escaped(one) for one in failed[:_MOST_FAILED]]
     if len(failed) > _MOST_FAILED:
         lines.append(f"… and {len(failed) - _MOST_FAILED} more")
-    found = [_header(title), _section("\n".join(lines)), *_context(_about(session))]
+    found = [_header(title), _section("\n".join(lines)), *_open(summary), *_context(_about(session))]
     return _message(escaped(f"{title}: {line}"), found)
+
+
+def _open(summary: Summary | None) -> list[dict[str, Any]]:
+    """Return the open findings, one line each."""
+    findings = summary.findings if summary else ()
+    if not findings:
+        return []
+    lines = [f"🔴 {escaped(one.line)}" for one in findings[:_MOST_FINDINGS]]
+    more = [f"… and {len(findings) - _MOST_FINDINGS} more"] if len(findings) > _MOST_FINDINGS else []
+    return [_section("\n".join(["*open regressions*", *lines, *more]))]
+
+
+def finding(one: OpenFinding) -> dict[str, Any]:
+    """Return the message of an open finding: all that it explains, and what changed there."""
+    title = escaped(f"🔴 open regression: {one.line}")
+    found = [_section(f"*{title}*"), *_changed(one.changed)]
+    if len(one.entries) > 1 or len(one.metrics) > 1:
+        explained = (("entries", one.entries), ("metrics", one.metrics))
+        found += _context([escaped(f"{what}: {', '.join(names)}") for what, names in explained])
+    return _message(title, found)
 
 
 def reply(result: RunRecord, metrics: Iterable[str], pinged: Iterable[str]) -> dict[str, Any]:
@@ -64,9 +85,7 @@ def reply(result: RunRecord, metrics: Iterable[str], pinged: Iterable[str]) -> d
     if result.inconclusive:
         rows = [(f"{one.metric} {_bound(one)}", f"{_actual(one)}; {one.note}") for one in result.inconclusive]
         found.append(_section("*inconclusive*\n" + _table(rows)))
-    if result.changed:
-        changed = _cut(escaped("\n".join(result.changed)), LONGEST_SECTION - 100)
-        found.append(_section(f"*what changed*\n```{changed}```"))
+    found += _changed(result.changed)
     if result.error and not result.unmet:
         found.append(_section(f"```{_cut(escaped(result.error), 1000)}```"))
     if result.warnings:
@@ -74,6 +93,11 @@ def reply(result: RunRecord, metrics: Iterable[str], pinged: Iterable[str]) -> d
     if path := result.shown_log_path or result.log_path:
         found += _context([f"log: `{escaped(path)}`"])
     return _message(f"{escaped(title)} {users}".strip(), found)
+
+
+def _changed(lines: Sequence[str]) -> list[dict[str, Any]]:
+    changed = _cut(escaped("\n".join(lines)), LONGEST_SECTION - 100)
+    return [_section(f"*what changed*\n```{changed}```")] if lines else []
 
 
 def escaped(text: str) -> str:

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from curator_bench.files import safe_files
+from curator_bench.files.codec import to_document
 from curator_bench.sinks.masked_files import copy_masked
 from curator_bench.sinks.sink import Refused, Sink
 from curator_bench.sinks.wandb import WandbConfig
-from curator_bench.values import RunRecord, Session, Verdict
+from curator_bench.values import RunRecord, Session, Summary, Verdict
 from curator_bench.words import check_line
 
 _MEBIBYTE = 2**20
@@ -42,28 +43,53 @@ class WandbLogging(Sink[WandbConfig]):
         finally:
             run.finish(0 if result.verdict in (Verdict.PASSED, Verdict.SKIPPED) else 1)
 
+    def end_session(self, summary: Summary) -> None:
+        """Log the open findings, if there are any, as one more run of the group."""
+        if not summary.findings:
+            return
+        told = [to_document(one) for one in summary.findings]
+        run = self._init(
+            summary.started_at,
+            id=f"{self._session.invocation}-open",
+            name="open regressions",
+            job_type="open_regressions",
+            notes="\n".join(one.line for one in summary.findings),
+            tags=list(self.config.tags),
+            config={"curator_bench": {"session": self._session.name, "open_regressions": told}},
+            resume="allow",
+        )
+        run.summary.update({"open_regressions": len(told)})
+        run.finish(0)
+
     def _open(self, result: RunRecord) -> Any:
         """Open the W&B run of a result. A result that is delivered twice goes to the same run, by its id."""
+        return self._init(
+            result.started_at,
+            id=result.uid or None,
+            name=result.title[:_LONGEST_NAME],
+            job_type=result.entry[:_LONGEST_TAG],
+            tags=[tag[:_LONGEST_TAG] for tag in (*result.marks, *self.config.tags)],
+            config={**result.axes, **dict(result.params), "curator_bench": self._about(result)},
+            resume="allow" if result.uid else None,
+        )
+
+    def _init(self, started_at: str, **more: Any) -> Any:
+        """Open a run in the group of the session."""
         import wandb
 
         # Set the mode even where it is the default: without one, W&B goes on without a server after a slow login.
         mode: Any = self.config.mode or os.environ.get("WANDB_MODE") or "online"
-        settings = wandb.Settings(x_start_time=datetime.fromisoformat(result.started_at).timestamp(), init_timeout=30)
+        settings = wandb.Settings(x_start_time=datetime.fromisoformat(started_at).timestamp(), init_timeout=30)
         try:
             return wandb.init(
                 project=self.config.project,
                 entity=self.config.entity,
                 dir=self.context.session_dir,
-                id=result.uid or None,
-                name=result.title[:_LONGEST_NAME],
                 group=self._session.name[:_LONGEST_NAME],
-                job_type=result.entry[:_LONGEST_TAG],
-                tags=[tag[:_LONGEST_TAG] for tag in (*result.marks, *self.config.tags)],
-                config={**result.axes, **dict(result.params), "curator_bench": self._about(result)},
                 mode=mode,
-                resume="allow" if result.uid else None,
                 reinit="create_new",
                 settings=settings,
+                **more,
             )
         except wandb.errors.UsageError as error:
             raise Refused(f"W&B refuses: {error}") from error

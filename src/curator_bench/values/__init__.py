@@ -18,6 +18,7 @@ from curator_bench.values.matrix import (
     SinkSettings,
     Subject,
 )
+from curator_bench.values.open_finding import OpenFinding
 from curator_bench.values.runs import (
     SUCCESS_METRIC,
     WHERE_SAID,
@@ -55,6 +56,7 @@ __all__ = [
     "Hunt",
     "Matrix",
     "MatrixFile",
+    "OpenFinding",
     "Place",
     "Plan",
     "Progressed",

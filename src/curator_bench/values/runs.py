@@ -11,6 +11,7 @@ from typing import Any
 from curator_bench.masking import Mask
 from curator_bench.values.failure_category import failure_category
 from curator_bench.values.matrix import RaySettings, Scalar, Subject
+from curator_bench.values.open_finding import OpenFinding
 
 _INTERRUPTED = 2
 """Exit status of pytest when it was interrupted."""
@@ -150,6 +151,7 @@ class Plan:
     data_setups: tuple[SetupNeed, ...] = ()
     subjects: tuple[str, ...] = ()
     gpu_stats_interval_s: float = 1.0
+    gpu_stats_asked: bool = False
     gpu_mem_use_warning_threshold: float | None = None
     gpu_check: str | None = None
     samplers: tuple[str, ...] = ()
@@ -371,6 +373,8 @@ class Summary:
     duration_s: float
     exit_status: int | None = None
     """Exit status of pytest; None if it was killed."""
+    findings: tuple[OpenFinding, ...] = ()
+    """Open regressions of the entries that its gates judged, the newest first."""
 
     @property
     def interrupted(self) -> bool:

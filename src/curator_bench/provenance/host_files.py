@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from curator_bench.files import safe_files
+from curator_bench.files.codec import json_text
 from curator_bench.files.locking import locked
 from curator_bench.files.names import safe_name
-from curator_bench.provenance.environment import Provenance, write
+from curator_bench.provenance.environment import Provenance
+from curator_bench.provenance.packages import conda_text, packages_text
 from curator_bench.values import Plan
 
 _CAPTURED = "captured:"
@@ -39,3 +44,26 @@ def _captured(note_path: Path, session_dir: Path) -> list[str]:
         return safe_files.read_text(note_path, below=session_dir, most_bytes=_LARGEST_NOTE).split()
     except (OSError, ValueError):
         return []
+
+
+def write(facts: Mapping[str, Any], env_dir: Path, environ: Mapping[str, str] | None = None) -> None:
+    """Write HOST.json, packages.txt and, inside conda, conda-explicit.txt into the folder."""
+    host = safe_name(str(facts["host"]) or "unknown")
+    safe_files.write_text(env_dir / f"{host}.json", json_text(facts), below=env_dir.parent)
+    _write_list(env_dir, "packages.txt", host, packages_text())
+    explicit = conda_text(os.environ if environ is None else environ)
+    if explicit is not None:
+        _write_list(env_dir, "conda-explicit.txt", host, explicit)
+
+
+def _write_list(env_dir: Path, name: str, host: str, text: str) -> None:
+    """Write a list of packages.
+
+    The session's first machine writes the shared file; a machine that differs writes its own.
+    """
+    shared = env_dir / name
+    before = ""
+    with suppress(OSError, ValueError):  # missing, or replaced by a script
+        before = safe_files.read_text(shared, below=env_dir.parent)
+    file = env_dir / f"{host}.{name}" if before not in ("", text) else shared
+    safe_files.write_text(file, text, below=env_dir.parent)

@@ -22,7 +22,7 @@ _LONG = 8
 _VARIABLE = re.compile(PATTERN)
 
 
-class Environment:
+class Variables:
     """Variables a matrix may name. An empty variable counts as not set, as in a shell's `:-`.
 
     `declared` holds the variables that the matrix lists in `secrets:`.
