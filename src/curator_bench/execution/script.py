@@ -30,8 +30,6 @@ from curator_bench.measure.sampler import CustomSampler, SampledRun, Sampler
 from curator_bench.values import Cause, Plan, Scalar, Verdict
 
 RESULTS_OPTION = "--benchmark-results-path"
-_FOR_NEMO_CURATOR = {"NEMO_CURATOR_RAY_DATA_DIAGNOSTICS": "1"}
-"""Its own runner sets this for every script; then Ray Data's operators are among the metrics of its tasks."""
 _FULL_DISK_BYTES = 1 << 20
 _KILLED_FOR_MEMORY = "; meanwhile the kernel killed a process of this machine because memory ran out"
 
@@ -95,10 +93,7 @@ def execute(plan: Plan, directories: Directories, stage: Stage) -> Execution:
     shown = shlex.join(map(mask.hide, words)) + "\n"
     safe_files.write_text(directories.top / "command.txt", shown, below=directories.below)
     clear_results(results, directories.below_of(results))
-    own_env = {
-        **_FOR_NEMO_CURATOR,
-        **{name: with_entry_dir(value, directories.top) for name, value in plan.env.items()},
-    }
+    own_env = {name: with_entry_dir(value, directories.top) for name, value in plan.env.items()}
     env = script_environment(own_env, cluster.env if cluster else {}, stage.bench.marker, stage.bench.environ)
     measured = _Measured(plan, directories, stage, env)
     kills_before = memory_kills()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import zip_longest
 from pathlib import Path
 
 from curator_bench.values import Plan
@@ -32,9 +32,13 @@ def with_xennas_needs(plan: Plan) -> Plan:
 
 def runs_on_xenna(script: str, words: Sequence[str]) -> bool:
     """True if the arguments name Xenna; without an executor in them, if the script's own default is Xenna."""
-    said = [word.partition("=")[2] for word in words if word.startswith(f"{_OPTION}=")]
-    said += [value for option, value in pairwise(words) if option == _OPTION]
-    return said[-1] == _NAME if said else _is_default_of(script)
+    said = None
+    for word, following in zip_longest(words, words[1:], fillvalue=""):
+        if word == _OPTION:
+            said = following
+        elif word.startswith(f"{_OPTION}="):
+            said = word.partition("=")[2]
+    return _is_default_of(script) if said is None else said == _NAME
 
 
 def _is_default_of(script: str) -> bool:
