@@ -20,7 +20,7 @@ results = pathlib.Path(sys.argv[-1])
 results.joinpath("params.json").write_text("{}")
 results.joinpath("metrics.json").write_text("{}")
 """
-LEFT_OUT = "2 benchmarks were left out; to run: `pytest benchmarks`, or pytest --benchmark"
+LEFT_OUT = "2 benchmarks were not run; to run them: `pytest benchmarks` or `pytest --benchmark`"
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_whoever_asks_for_benchmarks_gets_them(
 ) -> None:
     result = project.runpytest(*arguments)
     assert result.parseoutcomes()["passed"] == passed
-    assert "left out" not in result.stdout.str()
+    assert "not run" not in result.stdout.str()
     assert list(project.path.glob("**/results/*/session.json"))
 
 
@@ -134,7 +134,7 @@ def test_mistakes_in_a_matrix_that_nobody_asked_for_do_not_stop_unit_tests(proje
     result = project.runpytest("-q")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
-        ["Benchmarks were left out: 2 mistakes in the benchmark matrix: benchmarks/matrix.yaml:2:*"]
+        ["Benchmarks were not run: 2 mistakes in the benchmark matrix: benchmarks/matrix.yaml:2:*"]
     )
     assert project.runpytest(".").ret == pytest.ExitCode.USAGE_ERROR
     assert project.runpytest("--benchmark").ret == pytest.ExitCode.USAGE_ERROR

@@ -55,7 +55,6 @@ def import_all() -> None:
 
 def serve(listener: socket.socket, folder: str) -> socket.socket:
     """Returns a connection in a process forked for it; the server itself ends here."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while True:
         readable, _, _ = select.select([listener.fileno(), 0], [], [])
@@ -96,6 +95,7 @@ def become(words: list[str], cwd: str, env: dict[str, str], fds: list[int]) -> N
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.clear()
     os.environ.update(env)
+    tempfile.tempdir = None  # as TMPDIR says now
     os.chdir(cwd)
     for standard, fd in enumerate(fds):
         os.dup2(fd, standard)
@@ -106,6 +106,8 @@ def become(words: list[str], cwd: str, env: dict[str, str], fds: list[int]) -> N
 
 
 def main() -> None:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # who ends a whole group leaves the folder to us
+        signal.signal(number, signal.SIG_IGN)
     listener = socket.socket(fileno=int(sys.argv[1]))
     import_all()
     connection = serve(listener, sys.argv[2])

@@ -53,7 +53,9 @@ def pytest_configure(config: pytest.Config) -> None:
     from curator_bench import fixtures
 
     config.addinivalue_line("markers", "bench_matrix(file): run this benchmark once per entry of a matrix file")
-    config.addinivalue_line("markers", "ray_cluster(num_cpus=…, num_gpus=…, …): the size of the cluster fixtures give")
+    config.addinivalue_line(
+        "markers", "ray_cluster(num_cpus=…, num_gpus=…, …): the size of the cluster that fixtures start"
+    )
     config.pluginmanager.register(fixtures, "curator_bench_fixtures")
 
 
@@ -81,7 +83,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
         begin(session.config)
     except BenchError as error:
-        raise pytest.UsageError(str(error)) from None
+        raise _usage_error(error) from None
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -124,7 +126,14 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     try:
         check_scripts(config, session.items)
     except BenchError as error:
-        raise pytest.UsageError(str(error)) from None
+        raise _usage_error(error) from None
+
+
+def _usage_error(error: BenchError) -> pytest.UsageError:
+    """Return what pytest prints as it is. Names of files and values of options may command a terminal."""
+    from curator_bench.words import printable_lines
+
+    return pytest.UsageError(printable_lines(str(error)))
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

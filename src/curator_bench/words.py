@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from curator_bench.values import Check, Scalar
+from curator_bench.values import GATES, Check, Scalar
 
 NOTHING = "-"
 """Shown for what is not known."""
@@ -15,8 +15,8 @@ _SECONDS = ("_s", "_seconds")
 _BYTES = ("_bytes",)
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _LONGEST_TEXT = 200
-_TENFOLD, _THOUSANDFOLD = 9, 999
-"""The changes, as fractions, to ten times and to a thousand times as much."""
+_DOUBLED, _TENFOLD, _THOUSANDFOLD = 1, 9, 999
+"""The changes, as fractions, to twice, ten times and a thousand times as much."""
 _BEGINS_A_FORMULA = ("=", "+", "-", "@", "\t", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 _ESCAPE_SEQUENCE = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|[ -/]*[0-~])")
 _MARKUP = re.compile(r"[\\|`*\[\]~]|(?<![^\W_])_|_(?![^\W_])")  # an underscore within a word is no markup
@@ -68,9 +68,17 @@ def multiple(fraction: float) -> str:
     return f"×{1 + fraction:,.0f}" if fraction <= _THOUSANDFOLD else "over ×1,000"
 
 
-def multiple_at_least(fraction: float) -> str:
-    """Return the size below which changes cannot be seen as `×12`, at most `×1,000`; empty if it is smaller."""
-    return multiple(min(fraction, _THOUSANDFOLD))
+def visible(fraction: float, share: Callable[[float], str]) -> str:
+    """Return the smallest change that can be seen; from tenfold on its size is of no use to anybody."""
+    return share(fraction) if fraction < _TENFOLD else "over ×10"
+
+
+def sight(noise: float | None, runs: int, fraction: float, share: Callable[[float], str]) -> str:
+    """Return what a judgement could not have seen: `noise of 9 % and 6 runs: changes below 34 % cannot be seen`."""
+    by = f"{'' if noise is None else f'noise of {share(noise)} and '}{runs} run{'' if runs == 1 else 's'}"
+    if fraction > _DOUBLED:
+        return f"too noisy to judge: with {by}, even twice as much may be missed"
+    return f"{by}: changes below {share(fraction)} cannot be seen"
 
 
 def change(fraction: float | None) -> str:
@@ -141,12 +149,9 @@ def code_block(lines: Sequence[str], language: str = "") -> list[str]:
     return [f"{fence}{language}", *map(printable, lines), fence]
 
 
-_GATES = ("max_regression", "max_drift")
-
-
 def bound_of(check: Check) -> str:
     """Return the bound of a requirement, such as `max_value 60 s` or `max_regression 10 %`."""
-    is_share = check.bound in _GATES and isinstance(check.limit, int | float)
+    is_share = check.bound in GATES and isinstance(check.limit, int | float)
     limit = f"{100 * float(check.limit or 0):.3g} %" if is_share else readable(check.metric, check.limit)
     return f"{check.bound} {limit}"
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import gzip
-import json
 import os
 import pickle
 import subprocess
 import sys
 import threading
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -21,11 +19,10 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 from made_data import contents, make
+from scripts_on_ray import metrics_of, small_cluster
 
 from curator_bench.cluster.environment import without_ray
-from curator_bench.cluster.local import LocalCluster
-from curator_bench.cluster.model import Cluster, ClusterRequest
-from curator_bench.values import RaySettings
+from curator_bench.cluster.model import Cluster
 
 ROOT = Path(__file__).parents[2]
 SUITE = ROOT / "benchmarks" / "common_crawl"
@@ -234,31 +231,14 @@ def test_what_is_written_is_whole_or_not_there(crawl: Path, tmp_path: Path) -> N
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    folder = tmp_path_factory.mktemp("cluster")
-    provider = LocalCluster()
-    request = ClusterRequest(
-        settings=RaySettings(num_cpus=2, object_store_size=200_000_000),
-        marker=uuid.uuid4().hex,
-        env=os.environ,
-        log_path=folder / "ray_startup.log",
-    )
-    yield provider.start(request)
-    provider.close()
+    with small_cluster(tmp_path_factory.mktemp("cluster")) as cluster:
+        yield cluster
 
 
 def run_script(cluster: Cluster, folder: Path, *options: str | Path) -> dict[str, Any]:
-    places = ("--download-path", folder / "downloads", "--benchmark-results-path", folder / "results")
-    outcome = subprocess.run(
-        [sys.executable, SUITE / "common_crawl.py", *options, *places],
-        env={**without_ray(os.environ), **cluster.env, "http_proxy": "http://127.0.0.1:9"},
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
-    metrics: dict[str, Any] = json.loads((folder / "results" / "metrics.json").read_text())
-    return metrics
+    places = ("--download-path", folder / "downloads")
+    nowhere = "http://127.0.0.1:9"
+    return metrics_of(cluster, SUITE / "common_crawl.py", folder / "results", *options, *places, http_proxy=nowhere)
 
 
 def required_metrics() -> set[str]:

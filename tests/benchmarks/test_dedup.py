@@ -24,11 +24,10 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from made_data import contents, make
+from scripts_on_ray import metrics_of, small_cluster
 
 from curator_bench.cluster.environment import without_ray
-from curator_bench.cluster.local import LocalCluster
-from curator_bench.cluster.model import Cluster, ClusterRequest
-from curator_bench.values import RaySettings
+from curator_bench.cluster.model import Cluster
 
 ROOT = Path(__file__).parents[2]
 SUITE = ROOT / "benchmarks" / "dedup"
@@ -310,32 +309,12 @@ def test_just_the_documents_with_these_ids_are_removed(corpus: Path, tmp_path: P
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    folder = tmp_path_factory.mktemp("cluster")
-    provider = LocalCluster()
-    request = ClusterRequest(
-        settings=RaySettings(num_cpus=2, object_store_size=200_000_000),
-        marker=uuid.uuid4().hex,
-        env=os.environ,
-        log_path=folder / "ray_startup.log",
-    )
-    yield provider.start(request)
-    provider.close()
+    with small_cluster(tmp_path_factory.mktemp("cluster")) as cluster:
+        yield cluster
 
 
 def run_script(cluster: Cluster, folder: Path, script: str, *options: str | Path) -> dict[str, Any]:
-    """The metrics of a script that found the cluster by its environment."""
-    places = ("--output-path", folder / "out", "--benchmark-results-path", folder / "results")
-    outcome = subprocess.run(
-        [sys.executable, SUITE / script, *options, *places],
-        env={**without_ray(os.environ), **cluster.env},
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
-    metrics: dict[str, Any] = json.loads((folder / "results" / "metrics.json").read_text())
-    return metrics
+    return metrics_of(cluster, SUITE / script, folder / "results", *options, "--output-path", folder / "out")
 
 
 def stages_of(folder: Path) -> set[str]:

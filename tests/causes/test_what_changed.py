@@ -57,7 +57,7 @@ def test_each_kind_of_fact_is_told() -> None:
 
 def test_where_nothing_differs_it_says_what_was_looked_at() -> None:
     assert wording.text(what_changed(KNOWN, KNOWN)) == [
-        "nothing changed that was recorded: commits, definition, parameters, packages, configuration, machine,"
+        "nothing that was recorded changed: commits, definition, parameters, packages, configuration, machine,"
         " environment are the same"
     ]
 
@@ -65,7 +65,7 @@ def test_where_nothing_differs_it_says_what_was_looked_at() -> None:
 def test_what_was_not_recorded_is_said() -> None:
     older = replace(KNOWN, packages=None, environment=None)
     assert wording.text(what_changed(older, KNOWN)) == [
-        "nothing changed that was recorded: commits, definition, parameters, configuration, machine are the same",
+        "nothing that was recorded changed: commits, definition, parameters, configuration, machine are the same",
         "not recorded, so not compared: packages, environment",
     ]
 

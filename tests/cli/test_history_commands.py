@@ -67,7 +67,7 @@ def test_sessions_and_show_for_programs(folder: Path) -> None:
     [
         (("history", "b[1]"), "no runs of 'b[1]' are recorded; did you mean 'a[1]'?"),
         (("history", "a[1]", "--metric", "rat"), "a[1] has no metric 'rat'; did you mean 'rate'?"),
-        (("show", "imported__2026-01-20"), "no session 'imported__2026-01-20' is recorded; did you mean"),
+        (("show", "imported__2026-01-20"), "no session or commit 'imported__2026-01-20' is recorded; did you mean"),
         (
             ("sessions", "--db", "none.db"),
             "pytest --benchmark --benchmark-db",

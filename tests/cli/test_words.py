@@ -167,6 +167,56 @@ def test_an_interval_beyond_what_matters_never_stands_beside_no_change(recorded:
             assert max(row["interval"]) > -0.03, row
 
 
+@pytest.fixture
+def many(recorded: Recorded) -> Recorded:
+    """Entries of every size of change and of noise, whose last session is the one that is looked at."""
+    for place, factor in enumerate((0.5, 0.88, 0.96, 1.0, 1.02, 1.04, 1.12, 1.25, 3.0)):
+        for number, spread in enumerate((0.004, 0.02, 0.08, 0.3)):
+            values = noisy((1.0, 20), (factor, 1), seed=10 * place + number, spread=spread)
+            recorded.add(f"e{place}{number}", [abs(value) for value in values], ("time_s", "rows_per_s")[place % 2])
+    return recorded
+
+
+LINE = re.compile(
+    r"^(?P<entry>e\d\d) +(?P<metric>\w+) .*?(?P<change>[+-][\d.]+)% +(?P<low>[+-][\d.]+)% to (?P<high>[+-][\d.]+)%"
+    r" .*(?P<word>regression|improvement|no change|inconclusive)$",
+    re.MULTILINE,
+)
+
+
+def test_a_reader_can_check_each_word_of_compare_by_its_line(many: Recorded) -> None:
+    found = list(LINE.finditer(many.ask("compare", "n19", "n20").output))
+    assert len(found) >= 30
+    assert {line["word"] for line in found} == {"regression", "improvement", "no change", "inconclusive"}
+    for line in found:
+        change, low, high = (float(line[name]) for name in ("change", "low", "high"))
+        is_worse = (change > 0) == (line["metric"] == "time_s")
+        is_certain = line["word"] != "inconclusive"
+        if abs(change) < 3:
+            assert line["word"] == "no change", line[0]
+        else:
+            assert line["word"] in ("inconclusive", "regression" if is_worse else "improvement"), line[0]
+            assert not is_certain or low > 0 or high < 0, line[0]
+
+
+def test_history_regressions_the_report_and_the_dashboard_say_the_same_word(many: Recorded) -> None:
+    assert verdicts(many.ask("history", "e12").output)["rows_per_s"] == "inconclusive"
+    notes = many.ask("regressions", "--all").output
+    named, more = (
+        re.findall(r"^inconclusive: e", notes, re.MULTILINE),
+        re.search(r"(\d+) more with inconclusive", notes),
+    )
+    assert more
+    report = many.ask("report", "--format", "markdown").output
+    assert re.search(r"\| e12 \| rows_per_s \| – \| [\d.]+% less in 1 run, limit 3%: noise may explain it", report)
+    section = report.partition("### Inconclusive")[2].partition("###")[0]
+    assert len(re.findall(r"^\| e\d\d \|", section, re.MULTILINE)) == len(named) + int(more[1])
+    site = many.folder / "site"
+    assert many.ask("report", "--out", site).exit_code == 0
+    (page,) = (site / "entries").glob("e12-*.html")
+    assert '<span class="word w-inconclusive">inconclusive</span>' in page.read_text()
+
+
 @pytest.mark.parametrize("slow", range(1, 10))
 def test_compare_finds_twice_as_slow_however_many_slow_runs_are_known(recorded: Recorded, slow: int) -> None:
     recorded.add("sort", noisy((1.0, 20), (2.0, slow), seed=slow))

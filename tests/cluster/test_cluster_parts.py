@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from other_user import needs_a_second_user, run
 
 from curator_bench.cluster.environment import head_environment, without_ray
 from curator_bench.cluster.interpreters import interpreter_with_ray
@@ -90,8 +91,8 @@ def test_what_is_missing_is_named() -> None:
     assert asked == {"CPU": 4, "memory": 1000, "disk": 1}
     assert missing_resources(asked, {"CPU": 4.0, "memory": 1000.0, "disk": 1.0}) == []
     assert missing_resources(asked, {"CPU": 2.0, "memory": 999.5}) == [
-        "CPU: 4 asked for, 2 there",
-        "disk: 1 asked for, 0 there",
+        "CPU: 4 asked for, 2 found",
+        "disk: 1 asked for, 0 found",
     ]
 
 
@@ -319,3 +320,18 @@ def test_an_empty_directory_that_nobody_claims_is_removed_in_time() -> None:
     there = (fresh.exists(), old.exists())
     fresh.rmdir()
     assert there == (True, False)
+
+
+@needs_a_second_user
+def test_files_of_another_user_in_shared_memory_stay(tmp_path: Path) -> None:
+    """A script may hold them, for instance those of a service that it uses."""
+    name = Path("/dev/shm", uuid.uuid4().hex)
+    segments = Segments()
+    run("os.close(os.open(sys.argv[1], os.O_CREAT | os.O_EXCL | os.O_RDWR))", name)
+    try:
+        with name.open("rb"):
+            assert segments.note([os.getpid()]) == {name}
+        segments.remove()
+        assert name.exists()
+    finally:
+        name.unlink()

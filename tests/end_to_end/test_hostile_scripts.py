@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import pty
+import select
 import sqlite3
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -74,6 +77,8 @@ elif act == "leaves pipes":
 elif act == "leaves sockets":
     for name in OF_THE_RUN:
         put(entry / name, lambda path: (os.chdir(path.parent), socket.socket(socket.AF_UNIX).bind(path.name)))
+elif act == "leaves a folder":
+    put(entry / "results.json", os.mkdir)
 elif act == "leaves endless files":
     for name in OF_THE_RUN:
         put(entry / name, lambda path: path.touch() or os.truncate(path, 1 << 42))
@@ -114,7 +119,14 @@ HARMLESS = (
     *("leaves endless files", "leaves odd names", "leaves a deep tree"),
     *("spoils notes", "nests files deeply", "claims for a pipe", "comes next"),
 )
-ACTS = (*HARMLESS, "links its folder", "links its results", "leaves a pipe as metrics", "leaves pipes for all")
+ACTS = (
+    *HARMLESS,
+    "links its folder",
+    "links its results",
+    "leaves a pipe as metrics",
+    "leaves a folder",
+    "leaves pipes for all",
+)
 
 
 class Attacked:
@@ -185,6 +197,13 @@ def test_a_folder_that_was_replaced_is_named_at_its_run(attacked: Attacked) -> N
     assert "the run's folder was removed or replaced while it ran" in run["error"]
 
 
+def test_a_folder_in_the_place_of_a_file_of_ours_is_named_at_its_run(attacked: Attacked) -> None:
+    name = attacked.project.session_dir / "leaves_a_folder" / "results.json"
+    run = next(run for run in attacked.outcome.json("summary.json")["runs"] if run["entry"] == "leaves a folder")
+    assert (run["verdict"], run["cause"]) == ("error", "disk")
+    assert run["error"] == f"the script replaced a file of the run by a folder: {name}"
+
+
 def test_no_pipe_keeps_anybody_waiting(attacked: Attacked) -> None:
     """Neither in the invocation that found them nor in one that joins the session."""
     assert attacked.took_s < 60
@@ -229,6 +248,15 @@ def test_names_in_a_matrix_lead_nowhere_outside_the_session(new_project: Callabl
     assert len(list(project.session_dir.rglob("results.json"))) == 2
 
 
+def test_a_results_folder_whose_name_is_too_long_is_one_message(project: Project) -> None:
+    project.matrix(project.entry("a"))
+    outcome = project.run("--bench-results", "/".join(["a" * 200] * 30))
+    assert outcome.code == 4, outcome.output
+    assert "INTERNALERROR" not in outcome.output
+    assert "results cannot be written to" in outcome.output
+    assert "File name too long" in outcome.output
+
+
 def test_a_session_that_is_removed_while_it_runs_is_said_at_the_run_and_of_those_before(
     new_project: Callable[[], Project],
 ) -> None:
@@ -247,8 +275,15 @@ def test_no_command_waits_for_what_a_script_left_in_a_session(attacked: Attacked
     for file in (project.session_dir / "summary.json", project.session_dir / "leaves_pipes" / "results.json"):
         file.unlink()
         os.mkfifo(file)
+    lines = project.session_dir / "leaves_sockets" / "results.jsonl"
+    lines.unlink()
+    os.mkfifo(lines)
+    endless = project.session_dir / "leaves_pipes" / "results.jsonl"
+    os.truncate(endless, 1 << 42)
     for words in (["resend", "results/s"], ["pivot", "results/s", "--metric", "exec_time_s"], ["import", "results/s"]):
         assert "Traceback" not in _command(project, *words).stderr
+    assert f"{lines} cannot be read: is a pipe, not a file" in _command(project, "import", str(lines)).stderr
+    assert f"{endless} cannot be read: has a line that is too long" in _command(project, "import", str(endless)).stderr
 
 
 LOOP = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) FROM n"
@@ -338,6 +373,66 @@ def test_what_a_script_prints_does_not_command_the_terminal(project: Project) ->
     assert not {"\x1b", "\x07", "\x08", "\u202e"} & set(output + shown + refused)
 
 
+def test_a_terminal_whose_output_a_script_stops_goes_on(project: Project) -> None:
+    """It opens the device by its name, changes the modes and stops the output."""
+    project.write(
+        "stops.py",
+        """
+        import os, sys, termios, tty
+        from pathlib import Path
+
+        terminal = os.open(sys.argv[1], os.O_RDWR | os.O_NOCTTY)
+        tty.setraw(terminal)
+        termios.tcflow(terminal, termios.TCOOFF)
+        Path(sys.argv[-1], "params.json").write_text("{}")
+        Path(sys.argv[-1], "metrics.json").write_text("{}")
+        """,
+    )
+    ours, theirs = pty.openpty()
+    before = termios.tcgetattr(theirs)
+    project.matrix({"name": "stops", "script": "stops.py", "args": os.ttyname(theirs)}, project.entry("next"))
+    process = subprocess.Popen(
+        [sys.executable, "-c", IN_THE_FOREGROUND, *project.command("--benchmark")],
+        cwd=project.folder,
+        env=project.environment(),
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+    )
+    try:
+        deadline = time.monotonic() + 90
+        while process.poll() is None and time.monotonic() < deadline:
+            if select.select([ours], [], [], 0.1)[0]:
+                os.read(ours, 65536)
+        assert process.poll() == 0
+        assert termios.tcgetattr(theirs) == before
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+        os.close(theirs)
+
+
+IN_THE_FOREGROUND = """
+import fcntl, os, sys, termios
+
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+def test_what_a_checkout_configures_does_not_command_the_terminal(project: Project) -> None:
+    project.matrix(project.entry("a"))
+    project.write("pytest.ini", "[pytest]\nbenchmark_db = \x1b[31mred\x07.db\n")
+    output = project.run("--benchmark", "--bench-results", "\x1b[2Jresults").output
+    assert f"Database: {project.folder}/\\x1b[31mred\\x07.db" in output
+    assert f"Session: {project.folder}/\\x1b[2Jresults/s" in output
+    refused = project.run("--benchmark", "--bench-results", f"{project.folder}/pytest.ini/\x1b[2J").output
+    assert "results cannot be written to" in refused
+    assert not {"\x1b", "\x07"} & set(output + refused + _command(project, "sessions").stderr)
+
+
 def test_a_guard_that_a_script_stopped_still_clears_up_after_a_kill(project: Project) -> None:
     project.write(
         "stops.py",
@@ -365,6 +460,64 @@ def test_a_guard_that_a_script_stopped_still_clears_up_after_a_kill(project: Pro
     process.kill()
     process.wait()
     wait_for(lambda: not project.processes())
+
+
+FLOODS = """
+import os, signal, sys, time
+from pathlib import Path
+
+def content(pid, name):
+    try:
+        return Path(f"/proc/{pid}/{name}").read_bytes()
+    except OSError:
+        return b""
+
+def flood(pid):
+    for descriptor in os.listdir(f"/proc/{pid}/fd"):
+        path = f"/proc/{pid}/fd/{descriptor}"
+        if os.readlink(path).startswith("pipe:"):
+            pipe = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+            try:
+                while os.write(pipe, b"ended 1 2 3\\nstarted x\\n" * 50 + b"x" * 5000):
+                    pass
+            except BlockingIOError:
+                pass
+
+act, program, mark = sys.argv[1], sys.argv[2].encode(), os.environ["CURATOR_BENCH_TEST"].encode()
+for pid in filter(str.isdigit, os.listdir("/proc")):
+    if mark in content(pid, "environ") and program in content(pid, "cmdline") and int(pid) != os.getpid():
+        if act == "stops":
+            os.kill(int(pid), signal.SIGSTOP)
+        flood(pid)
+results = Path(sys.argv[-1])
+(results / "params.json").write_text("{}")
+(results / "metrics.json").write_text('{"is_success": true}')
+if act == "stops":
+    os._exit(0)
+while True:
+    time.sleep(1)
+"""
+
+
+def test_pipes_of_ours_that_a_script_floods_keep_nobody_waiting(project: Project) -> None:
+    """It finds them in /proc. Those who read them are also stopped, or else what it writes reaches the bench."""
+    project.write("floods.py", FLOODS)
+    flood = {"script": "floods.py", "timeout_s": 1}
+    project.matrix(
+        {"name": "keeper", "args": "stops keeper_program", **flood},
+        {"name": "guard", "args": "stops guard_program", **flood},
+        {"name": "lies", "args": "lies keeper_program", **flood},
+        project.entry("comes next"),
+    )
+    began = time.monotonic()
+    outcome = project.run("--benchmark")
+    assert time.monotonic() - began < 60
+    verdicts = {run["name"]: run["verdict"] for run in outcome.json("summary.json")["runs"]}
+    assert verdicts["keeper"] == "timeout"  # its end is not heard of
+    assert verdicts["guard"] == verdicts["comes next"] == "passed"
+    assert verdicts["lies"] in ("timeout", "crashed")
+    assert "Traceback" not in outcome.output
+    assert not project.processes()
 
 
 def wait_for(condition: Callable[[], bool], within_s: float = 30) -> None:

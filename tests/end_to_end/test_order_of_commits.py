@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sqlite3
 import subprocess
 from contextlib import closing
@@ -108,4 +109,21 @@ def test_after_a_rebase_and_without_a_known_depth_time_decides(repository: Scrat
     with closing(sqlite3.connect(shallow.folder / "benchmark.db")) as database:
         found = database.execute('SELECT "commit" IS NULL, commit_depth, committed_at FROM bench_session').fetchall()
     assert found == [(0, None, None)]
-    assert "in the order they began" in run("curator-bench", shallow, "history", "work").stdout
+    assert "ordered by time" in run("curator-bench", shallow, "history", "work").stdout
+
+
+def test_a_session_that_was_resumed_at_another_commit_is_what_history_names(tmp_path: Path) -> None:
+    repository = make_repository(tmp_path / "project", seed=1, slower_at=2, by=0.5, commits=3)
+    words = ("benchmarks", "--benchmark", "--bench-session", "one", "--bench-resume")
+    repository.git("checkout", "--quiet", "--detach", "c1")
+    assert run("pytest", repository, "benchmarks", "--benchmark", "--bench-session", "before").returncode == 0
+    assert run("pytest", repository, *words).returncode == 0
+    (folder,) = repository.folder.rglob("one/work")
+    shutil.rmtree(folder)
+    repository.git("checkout", "--quiet", "--detach", "c2")
+    assert run("pytest", repository, *words).returncode == 0
+    last = run("curator-bench", repository, "history", "work").stdout.splitlines()[-1]
+    assert last == (
+        "ordered by commit, except 2 runs by time: "
+        "a session that was resumed at another commit has no commit of its own"
+    )

@@ -158,6 +158,10 @@ def test_a_killed_run_is_interrupted_when_the_database_is_next_opened(project: P
             time.sleep(0.1)
         process.send_signal(signal.SIGKILL)
     assert rows(database, "select count(*) from test_run where verdict = 'running'") == [(1,)]
+    for words in (["sessions"], ["show"], ["history", "slow"]):
+        shown = warm.run("curator-bench", *words, cwd=project).stdout
+        assert ("running" in shown, "interrupted" in shown) == (False, True), shown
+    assert rows(database, "select count(*) from test_run where verdict = 'running'") == [(1,)]  # nothing was written
     assert run(project, "--benchmark", "-k", "quick").returncode == 0
     found = rows(database, "select verdict, count(*) from test_run group by verdict order by verdict")
     assert found == [("interrupted", 1), ("passed", 4)]

@@ -91,7 +91,7 @@ def test_a_misspelt_session_is_not_begun_and_one_of_a_series_is(counting: Projec
     assert not (counting.folder / "results" / "nigthly_1").exists()
     following = counting.run("--bench-session", "nightly_2", "--bench-resume")
     assert following.code == 0
-    assert "nightly_2 begins now" in following.output
+    assert "nightly_2 is a new session" in following.output
 
 
 def test_finished_keeps_every_verdict_of_its_own_and_fails_for_those_that_did_not_pass(counting: Project) -> None:
@@ -143,7 +143,7 @@ def test_what_was_measured_is_held_against_the_requirements_there_are_now(counti
     assert started_by(counting, "--bench-resume=finished") == []
     demand(good=False, bad=True)
     assert started_by(counting, "--bench-resume=finished") == ["good", "bad", "often", "often"]
-    missed = "its requirements changed, and the recorded metrics miss that of is_success"
+    missed = "its requirements changed, and the recorded metrics do not meet that on is_success"
     assert f"good runs again: {missed}" in said(counting)
     assert "bad runs again: its requirements changed, and the recorded metrics meet them" in said(counting)
     assert "often runs again: it was measured 1 of 2 times" in said(counting)

@@ -53,7 +53,7 @@ def test_an_ini_file_that_pytest_overlooks_is_a_mistake_that_says_how_to_write_i
     project.command = lambda *options: [*command, *options]  # type: ignore[method-assign]  # pytest finds the matrix itself
     refused = project.run("--bench-results", str(elsewhere))
     assert refused.code == 4
-    assert refused.has(f"Write it as one word: --bench-results={elsewhere}")
+    assert refused.has(f"Write option and value as one word: --bench-results={elsewhere}")
     assert refused.has(f"pytest has not read {project.folder / 'pytest.ini'}")
     assert project.run(f"--bench-results={elsewhere}").code == 0
 
@@ -137,6 +137,14 @@ def test_a_checkout_that_another_user_plants_in_tmp_is_not_the_project_of_all() 
         assert (folder / ".git").is_dir()
         assert database_from(folder / "work", {}) == str(folder / "work" / "benchmark.db")
         assert describe(folder / "work") is None
+
+
+def test_a_checkout_of_ours_that_another_user_links_to_is_not_the_project_of_all_either(project: Project) -> None:
+    (project.folder / ".git").mkdir()
+    with shared_folder() as folder:
+        run("os.symlink(*sys.argv[1:])", project.folder / ".git", folder / ".git")
+        (folder / "work").mkdir()
+        assert database_from(folder / "work", {}) == str(folder / "work" / "benchmark.db")
 
 
 def test_a_branch_and_a_folder_whose_names_are_not_utf_8_are_recorded(tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ def test_failures_are_told_in_words_without_a_traceback(ran: Callable[..., Outco
         "times_out: timeout: stopped at timeout_s = 1 s",
         "  at work",
         "lacks_a_variable: error: matrix.yaml:1: entries[lacks_a_variable].args: environment variable NOWHERE_SET",
-        "lacks_data: error: the dataset corpus,jsonl is not there: /nowhere/corpus (put it there, or use `generate`)",
+        "lacks_data: error: dataset corpus,jsonl not found: /nowhere/corpus (create it, or add `generate`)",
     )
     assert "Traceback" not in outcome.output
     assert "site-packages" not in outcome.output

@@ -156,20 +156,20 @@ def test_changed_arguments_begin_a_new_series_and_what_was_open_stays_open(suite
     suite.entry("--size 2")
     outcome = suite.run()
     assert outcome.code == 0
-    assert outcome.has("24 runs: its arguments were --size 1, not --size 2")
+    assert outcome.has("24 runs, because the arguments were --size 1, not --size 2")
     code, output = suite.regressions()
     assert code == 1
     assert suite.is_open()
     assert "Left out: 24 runs" in output
-    assert "its arguments were --size 1, not --size 2" in output
+    assert "the arguments were --size 1, not --size 2" in output
     compared = warm.run("curator-bench", "compare", "run_1", "run_2", cwd=suite.project.folder).stdout
-    assert "its arguments were --size 1, not --size 2" in compared
+    assert "the arguments were --size 1, not --size 2" in compared
     report = warm.run("curator-bench", "report", "--format", "json", cwd=suite.project.folder).stdout
     (left_out,) = json.loads(report)["left_out"]
-    assert left_out.endswith("its arguments were --size 1, not --size 2")
+    assert left_out.endswith("the arguments were --size 1, not --size 2")
     assert warm.run("curator-bench", "report", "--out", "site", cwd=suite.project.folder).returncode == 0
     overview = suite.project.folder.joinpath("site", "index.html").read_text()
-    assert "its arguments were --size 1, not --size 2" in overview
+    assert "the arguments were --size 1, not --size 2" in overview
     data = suite.project.folder.joinpath("site", "data")
     assert any('"package pytest"' in file.read_text() for file in data.rglob("*.js"))  # for two sessions side by side
 
@@ -222,7 +222,7 @@ def test_what_changed_is_told_where_it_got_slower(project: Project) -> None:
     document = json.loads(warm.run("curator-bench", "show", "run_2", "--json", cwd=project.folder).stdout)
     assert [(one["metric"], one["since"]) for one in document["changes"]] == [("sort_time_s", "run_2")]
     report = warm.run("curator-bench", "report", "--format", "markdown", cwd=project.folder).stdout
-    assert "What changed before sort sort_time_s" in report
+    assert "**sort sort_time_s on " in report
     assert "- parameters: scale 100 → 1000" in report
 
 

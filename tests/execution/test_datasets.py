@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from other_user import needs_a_second_user, run, shared_folder
 
 from curator_bench.errors import DatasetError
 from curator_bench.execution.datasets import ensure
@@ -99,7 +100,7 @@ def test_a_dataset_that_is_there_is_used_as_it_is(corpus: Corpus) -> None:
 
 
 def test_a_dataset_that_is_not_there_and_cannot_be_made_is_an_error_that_names_it(corpus: Corpus) -> None:
-    with pytest.raises(DatasetError, match="the dataset own,jsonl is not there: /nowhere/own"):
+    with pytest.raises(DatasetError, match="dataset own,jsonl not found: /nowhere/own"):
         corpus.ensure(DatasetNeed("own", "jsonl", "/nowhere/own"))
 
 
@@ -261,3 +262,33 @@ def test_a_script_that_is_not_there_is_an_error(corpus: Corpus) -> None:
     corpus.script.unlink()
     with pytest.raises(DatasetError, match="the script that generates the dataset corpus,jsonl cannot be read"):
         corpus.ensure(need)
+
+
+PLANTS = """
+manifest, folder, target = sys.argv[1:]
+with open(manifest, "w") as file:
+    json.dump({"state": "making", "definition": "another", "not_ours": []}, file)
+if target:
+    os.symlink(target, folder)
+"""
+
+
+@needs_a_second_user
+@pytest.mark.parametrize("is_linked", [True, False])
+def test_a_manifest_or_link_of_another_user_removes_nothing_of_ours(tmp_path: Path, is_linked: bool) -> None:
+    """As on a disk for data that all users share: the manifest says that all files in the folder are to be replaced."""
+    home = tmp_path / "home"
+    with shared_folder() as shared:
+        corpus = Corpus(shared)
+        corpus.folder.parent.mkdir()
+        corpus.folder.parent.chmod(0o1777)
+        kept = (home if is_linked else corpus.folder) / "file"
+        kept.parent.mkdir()
+        kept.write_text("precious")
+        run(PLANTS, corpus.manifest, corpus.folder, home if is_linked else "")
+        with pytest.raises(
+            DatasetError, match=r"cannot be generated: .*corpus.* belongs to another user \(uid 65534\)"
+        ):
+            corpus.ensure(corpus.need())
+        assert kept.read_text() == "precious"
+        assert corpus.manifest.exists()

@@ -119,7 +119,7 @@ def test_an_attempt_after_another_has_a_folder_of_its_own(desk: Desk) -> None:
     second = desk.run(code, "{session_entry_dir}", datasets=needs, attempt=2)
     assert (first.verdict, first.attempt, second.verdict, second.attempt) == (Verdict.ERROR, 1, Verdict.PASSED, 2)
     assert second.metrics["where"] == f"{desk.entry_dir}/attempt_2"
-    assert "the dataset late,jsonl is not there" in first.error
+    assert "dataset late,jsonl not found" in first.error
     desk.run("write({})")
     assert not list(desk.entry_dir.glob("attempt_*"))
 

@@ -102,7 +102,7 @@ def test_a_script_whose_ray_dies_is_an_error_with_the_end_of_its_log(desk: Desk,
     code = f"WHO = {who.encode()!r}\n{KILLS_ITS_CLUSTER}\n{then}"
     result = desk.run(code, ray=SMALL, timeout_s=6.0)
     assert result.verdict is Verdict.ERROR
-    assert result.error.startswith("the Ray cluster ended under the script. The end of its log:\n  --- ")
+    assert result.error.startswith("the Ray cluster ended while the script ran. The end of its log:\n  --- ")
     assert result.metrics["half_way"] == 1
     assert "\n  --- raylet.out\n" in result.error
     assert "killed\n" in desk.log.read_text()

@@ -87,10 +87,11 @@ def test_messages_tell_memory_in_gib() -> None:
 
 
 @pytest.mark.skipif(Path("/dev/nvidiactl").exists(), reason="there is a driver")
-def test_a_gpu_that_nobody_could_look_at_is_a_warning() -> None:
+def test_a_gpu_that_nobody_could_look_at_is_a_warning(tmp_path: Path) -> None:
+    here = replace(plan(), session_dir=str(tmp_path), entry_dir=str(tmp_path / "e"))
     watch = GpuWatch({"CUDA_VISIBLE_DEVICES": "0"}, is_shared=False, threshold=None)
     watch.check()
-    assert "no NVIDIA driver answers" in watch.with_gpus(failed_before_it_began(plan(), "", Cause.GPU)).warnings[0]
+    assert "no NVIDIA driver answers" in watch.with_gpus(failed_before_it_began(here, "", Cause.GPU)).warnings[0]
 
 
 @pytest.mark.parametrize("count", [1, 2, 8])

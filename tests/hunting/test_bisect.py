@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -107,6 +108,9 @@ def test_a_hunt_that_was_killed_leaves_no_process_and_goes_on_where_it_was(
     code, output, errors = bisect(repository, bad="c2")
     assert (code, repository.stands()) == (3, before)
     assert "There is nothing to bisect" in output
+    first, second = re.findall(r"^\w{12}  Change \d +\d+ .*$", output, re.MULTILINE)
+    assert first.split()[-5:] == ["-", "-", "given", "as", "good"], output
+    assert second.split()[-4:] == ["-", "given", "as", "bad"], output
     assert f"measuring {repository.git('rev-parse', 'c1')[:12]} Change 1: run 1 " not in errors
     assert not [folder for folder in left if folder.exists()]
 
@@ -185,7 +189,7 @@ def test_a_bisect_of_the_user_is_left_alone(repository: ScratchRepository) -> No
         (("--runs", "40"), "--runs 40 is more than --max-runs 30"),
         (("--metric", "level"), "add --better less or --better more"),
         (("--metric", "work_time"), "nearest: work_time_s"),
-        (("--entry", "works"), "--bench-entries: unknown: works; known: work"),
+        (("--entry", "works"), "--bench-entries: no entry works; there are: work"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,6 +57,19 @@ def test_all_mistakes_of_all_files_are_told_at_once(folder: Folder) -> None:
         "overlay.yaml:1: entries[c]: an entry without a script must name an existing entry, "
         "but there is no entry 'c'; known: a, b",
     ]
+
+
+def test_many_mistakes_take_time_in_proportion_to_their_number(folder: Folder) -> None:
+    """As in a file that was made to keep pytest busy. Thirty times the mistakes took two hundred times as long."""
+
+    def seconds(count: int) -> float:
+        text = "".join(f"k{number}: 1\n" for number in range(count)) + "entries: [{name: a, script: run.py}]\n"
+        began = time.process_time()
+        assert len(folder.mistakes(text)) == count
+        return time.process_time() - began
+
+    seconds(10)
+    assert seconds(6000) < 90 * seconds(200)
 
 
 def test_the_headline_counts_the_mistakes_and_repeats_none(folder: Folder) -> None:

@@ -22,6 +22,7 @@ from curator_bench.measure.processes import (
     end_processes,
     find_processes,
     identify,
+    is_ending,
     is_running,
 )
 
@@ -343,3 +344,14 @@ def test_a_process_of_another_user_with_the_brand_of_a_run_is_none_of_it(run: Ru
         found = pids(run)
         theirs.kill()
     assert found == {own}
+
+
+def test_a_process_that_was_killed_counts_as_ending_at_once() -> None:
+    """Also where it has not had the processor since, as on a busy machine."""
+    for _ in range(20):
+        with subprocess.Popen(["sleep", "600"]) as process:
+            identity = identify(process.pid)
+            assert identity is not None
+            assert not is_ending(identity)
+            process.kill()
+            assert is_ending(identity)

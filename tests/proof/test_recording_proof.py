@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import random
 import subprocess
@@ -10,15 +9,13 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from sqlalchemy import URL
+from store.postgres_server import PostgresServer, start_server
 
 from curator_bench.store.database import database_url, open_for_writing
-
-if TYPE_CHECKING:
-    from store.postgres_server import PostgresServer
 
 FULL = os.environ.get("CURATOR_BENCH_PROOF") == "full"
 PROCESSES = 8
@@ -50,13 +47,7 @@ database.close()
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[PostgresServer]:
-    path = Path(__file__).parents[1] / "store" / "postgres_server.py"
-    spec = importlib.util.spec_from_file_location("proof_postgres_server", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    started: PostgresServer = module.start_server()
+    started = start_server()
     yield started
     started.close()
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, Page, ViewportSize
+from playwright.sync_api import Browser, FloatRect, Page, ViewportSize
 from real_browser import chromium
 
 TOP = Path(__file__).parents[2]
@@ -53,9 +53,60 @@ def make_site(folder: Path) -> Path:
     return folder / "site"
 
 
+TRAINING = """
+import json, sys, time
+from pathlib import Path
+model, out = sys.argv[1], Path(sys.argv[-1])
+weights = bytearray(400_000_000 if model == "large" else 40_000_000)
+for step in range(30 if model == "small" else 100_000):
+    print(f"\x1b[2mstep {step:5}\x1b[0m  loss {9 / (step + 3):.4f}  {1_210 + step % 7} tokens/s", flush=True)
+    time.sleep(0.1)
+out.joinpath("params.json").write_text("{}")
+out.joinpath("metrics.json").write_text(json.dumps({"tokens_per_s": 1_210}))
+"""
+RUNNING = """
+ray: false
+entries:
+  - {name: training, script: train.py, args: "{model}", matrix: {model: [small, medium, large]}, timeout_s: 600}
+"""
+
+
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder, chromium() as browser:
         take_all(browser, make_site(Path(folder)))
+        take_running(browser, Path(folder))
+
+
+def take_running(browser: Browser, folder: Path) -> None:
+    """Take pictures of a session that runs, in this folder with a history."""
+    programs = Path(sys.executable).parent
+    (folder / "matrix.yaml").write_text(RUNNING)
+    (folder / "train.py").write_text(TRAINING)
+    words = ["--benchmark", "--bench-session", "nightly_2026-05-02", "-n2", "-q"]
+    session = subprocess.Popen([programs / "pytest", "matrix.yaml", *words], cwd=folder)
+    server = subprocess.Popen([programs / "curator-bench", "serve"], cwd=folder, stdout=subprocess.PIPE, text=True)
+    try:
+        assert server.stdout
+        address = server.stdout.readline().split()[0]
+        themes: dict[str, dict[str, Any]] = {"": {}, "-dark": {"color_scheme": "dark"}}
+        for name, how in themes.items():
+            with browser.new_context(viewport=DESK, **how) as context:
+                page = context.new_page()
+                page.goto(f"{address}now.html")
+                page.get_by_text("1 of 3 done, 2 running").wait_for(timeout=60_000)
+                page.wait_for_timeout(3000)  # memory was measured
+                page.screenshot(path=IMAGES / f"dashboard-running{name}.png", clip=_upper(420))
+                page.get_by_role("link", name="training[large]").click()
+                page.wait_for_timeout(2000)
+                page.screenshot(path=IMAGES / f"dashboard-log{name}.png", clip=_upper(640))
+    finally:
+        for process in (session, server):
+            process.terminate()
+            process.wait()
+
+
+def _upper(height: int) -> FloatRect:
+    return FloatRect(x=0, y=0, width=DESK["width"], height=height)
 
 
 def take_all(browser: Browser, site: Path) -> None:

@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 import nightly_history as nights
 import pytest
 import warm
+from cli.nights import noisy
 
 from curator_bench.report.site.data_files import as_json, numbers
 from curator_bench.report.site.links import commit_address, slug, web_address
@@ -77,7 +78,32 @@ def test_junit_has_a_case_per_run_and_per_open_regression(project: Path) -> None
     assert [runs.get(name) for name in ("tests", "failures", "errors")] == ["5", "0", "1"]
     assert [case.get("name") for case in runs if case.find("error") is not None] == [nights.BROKEN]
     assert [case.get("name") for case in runs][-1] == nights.EVIL
-    assert [case.get("name") for case in regressions] == [nights.METRIC]
+    (case,) = regressions
+    assert (case.get("name"), case.get("classname")) == (nights.METRIC, nights.SLOWED)
+    told = {one.get("name"): one.get("value") for one in case.iter("property")}
+    assert told["explains"] == f"{nights.SLOWED} {nights.METRIC}"
+    (failure,) = case.iter("failure")
+    assert str(failure.get("message")).endswith(f"({told['finding']})")
+    assert "commits " in str(failure.text)
+
+
+def test_every_report_takes_a_cause_with_several_metrics_as_one(tmp_path: Path) -> None:
+    lines = [
+        {"name": name, "metric": "time_s", "value": value, "time": f"2026-01-{night:02d}", "commit": f"{night:040x}"}
+        for seed, name in enumerate(("sort", "merge"))
+        for night, value in enumerate(noisy((1.0, 15), (1.3, 15), seed=seed), 1)
+    ]
+    (tmp_path / "lines.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    warm.run("curator-bench", "import", "lines.jsonl", "--db", "benchmark.db", cwd=tmp_path).check_returncode()
+    (change,) = json.loads(report(tmp_path, "--format", "json"))["changes"]
+    assert {one["entry"] for one in change["explains"]} == {"sort", "merge"}
+    text = report(tmp_path, "--format", "markdown")
+    (head,) = [line for line in text.splitlines() if line.startswith("**")]
+    assert ", with 1 other entry** since " in head
+    assert f"({change['finding']})" in head
+    assert text.count("commits ") == 1 + text.count("commits |")
+    _, regressions = ElementTree.fromstring(report(tmp_path, "--format", "junit").encode())
+    assert len(regressions) == 1
 
 
 @pytest.mark.parametrize(

@@ -135,9 +135,12 @@ def test_wandb_works_offline(project: Project) -> None:
         project.entry("b", "--exit 2 --say ${LOUD_TOKEN}"),
         sinks=[{"name": "wandb", "mode": "offline", "project": "tried"}],
     )
-    outcome = project.run("--benchmark", "--bench-sink-grace", "60", LOUD_TOKEN="planted-in-a-log")
+    (temporary := project.folder / "tmp").mkdir()
+    variables = {"LOUD_TOKEN": "planted-in-a-log", "TMPDIR": str(temporary)}
+    outcome = project.run("--benchmark", "--bench-sink-grace", "60", **variables)
     assert outcome.code == 1
     assert not undelivered(project), outcome.output
+    assert not [*temporary.iterdir()]
     files = sorted((project.session_dir / "wandb").glob("offline-run-*/run-*.wandb"))
     runs = {run["name"]: run for run in map(wandb_run, files)}
     assert {name: (run["summary"]["verdict"], run["exit_code"]) for name, run in runs.items()} == {

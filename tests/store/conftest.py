@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
 from sqlalchemy import URL
+from store.postgres_server import PostgresServer, start_server
 
 from curator_bench.store.database import Database, database_url, open_for_writing
 from curator_bench.store.migrations import shipped_folder
@@ -19,9 +19,6 @@ from curator_bench.store.recorder import Recorder
 from curator_bench.store.records import InvocationRecord, RunEnd, RunStart, SessionRecord
 from curator_bench.store.schema import Base
 from curator_bench.values import Verdict
-
-if TYPE_CHECKING:
-    from store.postgres_server import PostgresServer
 
 
 class Bench:
@@ -84,20 +81,10 @@ def _told(row: dict[str, Any], uids: dict[str, dict[int, str]]) -> str:
     return repr(sorted(shown.items()))
 
 
-def _load(name: str) -> Any:
-    """A module that stands beside this one."""
-    spec = importlib.util.spec_from_file_location(f"store_{name}", Path(__file__).with_name(f"{name}.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresServer]:
     """One for all tests of this process; they take a database each."""
-    server: PostgresServer = _load("postgres_server").start_server()
+    server = start_server()
     yield server
     server.close()
 
@@ -105,7 +92,7 @@ def postgres_server() -> Iterator[PostgresServer]:
 @pytest.fixture
 def own_server() -> Iterator[PostgresServer]:
     """One that a test may stop and start."""
-    server: PostgresServer = _load("postgres_server").start_server()
+    server = start_server()
     yield server
     server.close()
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import sqlite3
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import sqlalchemy as sa
+from other_user import needs_a_second_user, run, shared_folder
 
 from curator_bench.errors import BenchError
 from curator_bench.store.database import Database, migrating, open_for_reading, open_for_writing
@@ -325,6 +327,23 @@ def test_before_data_is_migrated_a_copy_is_made(sqlite_bench: Bench, alembic_fol
     path_of(sqlite_bench).with_name(f"benchmark.db.before-{NEXT}").replace(path_of(sqlite_bench))
     with open_for_writing(sqlite_bench.url) as database:
         assert all_rows(database) == before
+
+
+@needs_a_second_user
+def test_the_copy_is_not_written_through_a_link_of_another_user(sqlite_bench: Bench, alembic_folder: Path) -> None:
+    fill(sqlite_bench)
+    with shared_folder() as shared:
+        path = shared / "benchmark.db"
+        shutil.copy(path_of(sqlite_bench), path)
+        precious = path_of(sqlite_bench).with_name("precious")
+        precious.touch()
+        guessed = shared / f"benchmark.db.before-{NEXT}.unfinished-{os.getpid()}"
+        run("os.symlink(*sys.argv[1:])", precious, guessed)
+        url = sqlite_bench.url.set(database=str(path))
+        open_for_writing(url, migrations=add_revision(alembic_folder, ADD_COLUMN)).close()
+        assert (shared / f"benchmark.db.before-{NEXT}").stat().st_size > 0
+        assert not [one for one in shared.iterdir() if one.name.startswith(".")]
+    assert precious.stat().st_size == 0
 
 
 def test_a_database_without_data_is_migrated_without_a_copy(sqlite_bench: Bench, alembic_folder: Path) -> None:

@@ -147,7 +147,7 @@ def test_a_misspelt_name_is_said_with_the_nearest_that_exist(bench: Bench) -> No
             BenchError, match=r"^no runs of 'zzz' are recorded; `curator-bench history` lists all entries$"
         ):
             queries.find_entries(connection, "zzz")
-        with pytest.raises(BenchError, match=r"^no session 'nigthly' is recorded; did you mean 'nightly'\?$"):
+        with pytest.raises(BenchError, match=r"^no session or commit 'nigthly' is recorded; did you mean 'nightly'\?$"):
             queries.find_sessions(connection, "nigthly")
         assert queries.metric_names(connection, [REMOVAL]) == ["rate"]
 

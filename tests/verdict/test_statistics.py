@@ -95,15 +95,15 @@ def test_only_like_is_compared_and_the_rest_named() -> None:
     others = [mine, Origin("a", "e" * 64, "m1"), Origin("a", "d" * 64, "m2"), Origin("b"), mine]
     found = comparable_with(mine, others)
     assert found.indices == (0, 4)
-    assert "1 run: its definition was another one (eeeeeeee, not dddddddd)" in found.reason
-    assert "1 run: it ran on machine m2, not m1" in found.reason
+    assert "1 run, because the definition was another one (eeeeeeee, not dddddddd)" in found.reason
+    assert "1 run, because the machine was m2, not m1" in found.reason
     assert comparable_with(mine, [mine]).reason == ""
 
 
 def test_another_series_is_told_by_what_differs() -> None:
     mine = Origin("a", "d" * 64, identity={"arguments": "--n 2", "CPUs": "2"})
     other = Origin("a", "e" * 64, identity={"arguments": "--n 1", "CPUs": "2", "GPUs": "1"})
-    assert difference(mine, other) == "its arguments were --n 1, not --n 2 and its GPUs were 1, not none"
+    assert difference(mine, other) == "the arguments were --n 1, not --n 2 and the GPUs were 1, not none"
 
 
 def test_what_is_not_known_is_the_same_as_any_other_unknown() -> None:

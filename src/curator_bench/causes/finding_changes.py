@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 def changes_of(connection: Connection, findings: Sequence[RecordedFinding]) -> dict[str, WhatChanged]:
     """Return what changed around each finding, by its name.
 
-    The commits are those of the finding, which all that it explains have in common. All else is compared between the
-    last run certainly before its most important change and the first certainly after it.
+    The commits are those of the finding, which are common to all its steps. Other facts are compared around its most
+    important change: between the last run certainly before it and the first certainly after it.
     """
     wanted = {place.run for one in findings for place in (one.before, one.after)}
     wanted |= {place.run for one in findings for place in (one.largest.last_before, one.largest.first_after)}

@@ -23,9 +23,9 @@ _DIGITS = 6
 class RecordedFinding:
     """One cause: the steps it explains, and the runs between which it came.
 
-    Its name is made of the word and of the first run that is certainly after it: of its commit, or of its start if the
-    last run before was of the same commit. Later runs may show that it came earlier. So it answers to all names that it
-    may have had.
+    Its name consists of the word (such as `regression`) and the commit of the first run certainly after it, or the
+    start of that run if the last run before has the same commit. Later runs may narrow the range, which changes the
+    name. So `names` holds every name that it may have had.
     """
 
     name: str

@@ -34,7 +34,7 @@ from curator_bench.verdict.cases import MIN_EFFECT, Rules
 from curator_bench.verdict.direction import Better, better_of
 from curator_bench.verdict.drifting import History, Standing, drifts, standings
 from curator_bench.verdict.hunting import State, state_of
-from curator_bench.verdict.judgement import Course, Drift, Judgement, Mark, Step
+from curator_bench.verdict.judgement import Course, Drift, Judgement, Mark, Step, Word
 from curator_bench.verdict.judging import NOTHING_BESIDE, Beside, courses
 from curator_bench.verdict.marks import Release, day_of, marks_of
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 MUST_SEE = 0.10
 """The change that a metric without a gate should be able to show. A metric that would miss it is blind."""
 _LATER_NAMES = 10
-"""A finding was named after a run that is at most so much later than the first that is certainly after it."""
+"""A finding may have been named after a run that is at most this many runs later than the first certainly after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ class JudgedHistory:
 def judge_history(
     connection: Connection, query: Query, among: Collection[Group] | None = None, beside: Beside = NOTHING_BESIDE
 ) -> JudgedHistory:
-    """Judge every series of the database, or of these groups; `beside` is what the others were judged to be."""
+    """Judge every series of the database, or of these groups; `beside` is the judgement of the others."""
     asked, unknown = _asked(connection, query, among)
     histories = [History(one.values, rules) for one, rules, _ in asked]
     standing = standings(histories)
@@ -299,7 +299,7 @@ def _recorded_steps(one: Series, rules: Rules, steps: Sequence[Step], known: _Kn
         before, first, last_before, first_after = (known.place(one, at) for at in _around(step))
         is_accepted = any(first.start <= accepted.until for accepted in known.closed.get(_key(one), ()))
         state = state_of(step, steps[number + 1 :], rules, accepted=is_accepted)
-        if not one.is_newest and state is not State.OPEN:
+        if step.word is Word.NO_CHANGE or (not one.is_newest and state is not State.OPEN):
             continue
         yield RecordedStep(
             entry=one.entry,

@@ -1,4 +1,4 @@
-"""Runs that are no longer part of their entry's history, because what makes it this benchmark changed."""
+"""Runs that belong to an earlier series of their entry, because its arguments, datasets or parameters changed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class LeftOut:
     def text(self) -> str:
         on = f" on {self.machine_id}" if self.machine_id else ""
         runs = "1 run" if self.runs == 1 else f"{self.runs} runs"
-        return f"{runs} of {self.entry}{on}: {self.why}"
+        return f"{runs} of {self.entry}{on}, because {self.why}"
 
 
 def left_out(connection: Connection, series: Sequence[Series]) -> list[LeftOut]:

@@ -30,7 +30,7 @@ def open_findings(connection: Connection, among: Collection[Group], repo: Path, 
 
 
 def told(finding: RecordedFinding, changed: list[str]) -> OpenFinding:
-    """Return a finding as reports tell of it. `changed` words what changed there."""
+    """Return a finding in the form that reports show. `changed` words what changed there."""
     one = finding.largest
     return OpenFinding(
         name=finding.name,

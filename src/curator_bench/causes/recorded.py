@@ -1,4 +1,4 @@
-"""The facts of runs as the database holds them, also of runs recorded before circumstances were."""
+"""The recorded facts of runs, also of runs of older releases, which recorded no circumstances."""
 
 from __future__ import annotations
 

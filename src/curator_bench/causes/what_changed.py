@@ -43,7 +43,7 @@ class Facts:
     sources: Values = field(default_factory=dict)
     """Text of each script of the definition."""
     content_hash: str | None = None
-    """Equal ones are equal definitions, whatever their comments and formatting."""
+    """Equal hashes mean equal definitions, apart from comments and formatting."""
     parameters: Values | None = None
     packages: Values | None = None
     configuration: Values | None = None

@@ -24,7 +24,7 @@ _COMMIT = re.compile("[0-9a-f]{7,64}")
 
 
 def no_log(of: str, before: str, after: str) -> None:
-    """Know no commits, where no repository is at hand."""
+    """Return no commits, for use without a repository."""
 
 
 def text(changed: WhatChanged, log: Log = no_log) -> list[str]:
@@ -78,7 +78,7 @@ def _blocks(changed: WhatChanged, log: Log) -> Iterator[tuple[str, Sequence[str]
         if kind == Kind.DEFINITION and changed.code:
             yield _CODE, [*changed.code[:_CODE_SHOWN], *filter(None, [_more(len(changed.code), _CODE_SHOWN).strip()])]
     if changed.is_nothing:
-        yield f"nothing changed that was recorded: {_listed(changed.same)} are the same", ()
+        yield f"nothing that was recorded changed: {_listed(changed.same)} are the same", ()
     if changed.unknown:
         yield f"not recorded, so not compared: {_listed(changed.unknown)}", ()
 

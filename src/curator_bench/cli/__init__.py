@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import keyword
 import sys
+from typing import Any
 
 import click
 
@@ -26,6 +27,7 @@ _GROUPS = {
         "history": "print the recorded runs of an entry",
         "pivot": "print a metric of a session as a table over its axes",
         "report": "write the dashboard, or a session as Markdown, JSON or JUnit XML",
+        "serve": "show the dashboard and the sessions that run, in a browser",
         "resend": "deliver the messages that sinks could not deliver",
     },
     "Regressions": {
@@ -58,6 +60,18 @@ class _Lazy(click.Group):
         module = f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name.replace("-", "_")
         found: click.Command = importlib.import_module(f"curator_bench.cli.{module}").command
         return found
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (BenchError, click.exceptions.Exit, click.Abort, click.ClickException):
+            raise
+        except Exception as error:
+            from curator_bench.cli.databases import explanation
+
+            if why := explanation(ctx):
+                raise BenchError(why) from error
+            raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         widest = max(map(len, _SUBCOMMANDS))

@@ -11,7 +11,8 @@ import click
 
 from curator_bench.cli import tables
 from curator_bench.cli.databases import db_option, reading, writing
-from curator_bench.cli.parameters import branch_option, min_effect_option
+from curator_bench.cli.names import moment_of
+from curator_bench.cli.parameters import min_effect_option, scope_options
 from curator_bench.errors import BenchError
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def _said(_context: click.Context, _option: click.Parameter, why: str) -> str:
 @click.argument("metric", required=False)
 @click.option("--why", required=True, callback=_said, help="reason, which is recorded")
 @click.option("--better", type=click.Choice(["less", "more"]), help="as for `curator-bench regressions`")
-@branch_option
+@scope_options
 @min_effect_option("changes")
 @db_option
 def command(
@@ -51,6 +52,8 @@ def command(
     why: str,
     better: str | None,
     branch: str | None,
+    machine: str | None,
+    since: datetime | str | None,
     min_effect: float,
     database: str,
 ) -> None:
@@ -62,8 +65,8 @@ def command(
     from curator_bench.causes.judged_history import Query
     from curator_bench.store.acceptances import Accepted, accept
 
-    query = Query(metric, None, better, min_effect, branch)
     with reading(database) as opened, opened.reading() as connection:
+        query = Query(metric, moment_of(connection, since), better, min_effect, branch, machine=machine)
         steps, drifts, levels = (
             _of_metric(connection, named, query) if metric else _of_finding(connection, named, query)
         )

@@ -37,7 +37,9 @@ _DO_NOT_DIFFER, _IN_DOUBT = 3, 4
 @click.option("--skip-build-failures", is_flag=True, help="skip commits that cannot be installed")
 @click.option("--runs", type=click.IntRange(3), default=5, show_default=True, help="fewest runs of a commit")
 @click.option("--max-runs", type=click.IntRange(5), default=30, show_default=True, help="most runs of a commit")
-@click.option("--fresh", is_flag=True, help="ignore what an earlier bisect of the same has measured")
+@click.option(
+    "--fresh", is_flag=True, help="measure again instead of continuing an earlier bisect with the same options"
+)
 @click.option("--json", "as_json", is_flag=True, help="print JSON instead of a table")
 @db_option
 def command(
@@ -153,7 +155,7 @@ def _row(one: Tried, good: Tried) -> tuple[str, ...]:
         str(len(one.runs.values)),
         level,
         shown if one is not good else "",
-        str(one.judgement),
+        str(one.judgement or ""),
         one.why,
     )
 
@@ -185,7 +187,7 @@ def _said(outcome: Outcome, tried: Sequence[Tried], bench: Bench, hunt: Hunt, re
     else:
         what = {
             Word.IMPROVEMENT: "the bad commit is better than the good one",
-            Word.NO_CHANGE: f"good and bad do not differ by {tables.share(hunt.min_effect)} or more",
+            Word.NO_CHANGE: f"the measured difference is below {tables.share(hunt.min_effect)}",
         }.get(outcome.difference, f"{hunt.most} runs of each do not decide it; raise --max-runs")
         ends = f"{tables.change(outcome.ends.change)}, interval {tables.interval(outcome.ends.interval)}"
         yield f"{outcome.difference}: {what} ({bench.metric} {ends})"
@@ -213,7 +215,7 @@ def _document(outcome: Outcome, tried: Sequence[Tried], bench: Bench) -> dict[st
             {
                 "commit": one.commit.sha,
                 "subject": one.commit.subject,
-                "judgement": str(one.judgement),
+                "judgement": one.judgement and str(one.judgement),
                 "why": one.why,
                 "values": list(one.runs.values),
             }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,7 +13,8 @@ import click
 from curator_bench.cli import judgements, tables
 from curator_bench.cli.databases import db_option, reading
 from curator_bench.cli.exit_codes import QuestionCommand
-from curator_bench.cli.parameters import min_effect_option
+from curator_bench.cli.names import moment_of, sessions_named
+from curator_bench.cli.parameters import min_effect_option, scope_options
 from curator_bench.errors import BenchError
 from curator_bench.files.codec import json_text
 from curator_bench.words import markdown_cell
@@ -38,6 +40,7 @@ _MARKS = {"regression": "🔴", "improvement": "🟢", "inconclusive": "🟡"}
     "--better", type=click.Choice(["less", "more"]), help="better direction of metrics whose name does not tell"
 )
 @min_effect_option("changes")
+@scope_options
 @click.option("--fail", is_flag=True, help="exit with 1 if there is a regression")
 @click.option("--markdown", "as_markdown", is_flag=True, help="print a table for a pull request")
 @click.option("--json", "as_json", is_flag=True, help="print JSON instead of a table")
@@ -48,21 +51,24 @@ def command(
     metric: str | None,
     better: str | None,
     min_effect: float,
+    branch: str | None,
+    machine: str | None,
+    since: datetime | str | None,
     fail: bool,
     as_markdown: bool,
     as_json: bool,
 ) -> None:
     """Compare the measurements of A with those of B.
 
-    Each is the name or uid of a session, a commit, a branch, or a database file or URL. The noise of a metric comes
-    from all its runs.
+    Each is the name or uid of a session, a commit, a branch, a name of git for a commit (HEAD~1, a tag), or a database
+    file or URL. The noise of a metric comes from all its runs, or those of a branch or a kind of machine.
 
     The exit code is 2 if nothing could be compared. With --fail it is 1 if there is a regression.
     """
     from curator_bench.cli.comparison import compare_sides
     from curator_bench.cli.comparison_changes import changes_between
 
-    sides = _sides(a, b, database, metric)
+    sides = _sides(a, b, database, metric, _Scope(branch, machine, since))
     rows = compare_sides(sides, better, min_effect)
     left_out = [_only_of(name, found) for name, found in zip((a, b), sides.only_in_one(better), strict=True) if found]
     if not rows:
@@ -91,18 +97,39 @@ def _only_of(name: str, found: Sequence[str]) -> str:
     return f"only {name} measured {', '.join(found[:_NAMED])}{more}"
 
 
-def _sides(a: str, b: str, database: str, metric: str | None) -> Sides:
+class _Scope(NamedTuple):
+    """The runs that are compared. Those before `since` only show the noise."""
+
+    branch: str | None
+    machine: str | None
+    since: datetime | str | None
+
+    def sessions(self, connection: Connection, named: str) -> set[int]:
+        """Return the sessions of this name that have a run in scope. Raises BenchError if there is none."""
+        from curator_bench.store.scope import in_scope, sessions_in
+
+        found = sessions_named(connection, named)
+        if not any(self):
+            return set(found)
+        scope = in_scope(connection, self.branch, self.machine, moment_of(connection, self.since))
+        chosen = sessions_in(connection, found, scope)
+        if not chosen:
+            raise BenchError(f"no run of {named} is of this branch, this machine and this time")
+        return chosen
+
+
+def _sides(a: str, b: str, database: str, metric: str | None, scope: _Scope) -> Sides:
     from curator_bench.cli.comparison import Sides
-    from curator_bench.store.measured import of_other_sessions, only, sessions_meant
+    from curator_bench.store.measured import of_other_sessions, only
 
     if _is_database(a) or _is_database(b):
-        before, known = _side(a, database, metric)
-        after, there = _side(b, database, metric)
+        before, known = _side(a, database, metric, scope)
+        after, there = _side(b, database, metric, scope)
         declared, required = {**known.declared, **there.declared}, {**known.required, **there.required}
         return Sides(before, after, known.measured, declared, required, {**known.identities, **there.identities})
     with reading(database) as opened, opened.reading() as connection:
-        in_a, in_b = (set(sessions_meant(connection, named)) for named in (a, b))
-        known = _known(connection, metric, in_a | in_b)
+        in_a, in_b = (scope.sessions(connection, named) for named in (a, b))
+        known = _known(connection, metric, in_a | in_b, scope)
     if in_a <= in_b:
         raise BenchError(f"every session of {a} is also one of {b}: there is nothing to compare")
     before, after = only(known.measured, in_a - in_b), only(known.measured, in_b)
@@ -110,14 +137,17 @@ def _sides(a: str, b: str, database: str, metric: str | None) -> Sides:
     return Sides(before, after, others, known.declared, known.required, known.identities)
 
 
-def _side(named: str, database: str, metric: str | None) -> tuple[Measured, _Known]:
+def _side(named: str, database: str, metric: str | None, scope: _Scope) -> tuple[Measured, _Known]:
     """Return the measurements of one side, and what is known of all of its database."""
-    from curator_bench.store.measured import only, sessions_meant
+    from curator_bench.store.measured import only
 
     with reading(_database_of(named, database)) as opened, opened.reading() as connection:
-        chosen = set[int]() if _is_database(named) else set(sessions_meant(connection, named))
-        known = _known(connection, metric, chosen)
-        return only(known.measured, chosen) if chosen else known.measured, known
+        if _is_database(named):
+            known = _known(connection, metric, set(), scope, since=moment_of(connection, scope.since))
+            return known.measured, known
+        chosen = scope.sessions(connection, named)
+        known = _known(connection, metric, chosen, scope)
+        return only(known.measured, chosen), known
 
 
 class _Known(NamedTuple):
@@ -130,13 +160,16 @@ class _Known(NamedTuple):
     """Arguments, datasets and the like of each series, for messages."""
 
 
-def _known(connection: Connection, metric: str | None, chosen: set[int]) -> _Known:
+def _known(
+    connection: Connection, metric: str | None, chosen: set[int], scope: _Scope, since: datetime | None = None
+) -> _Known:
     from curator_bench.store.all_series import declared_directions, required_metrics
     from curator_bench.store.measured import measured, without_history
+    from curator_bench.store.scope import in_scope
     from curator_bench.store.series import identities
 
     also = without_history(connection, chosen)
-    found = measured(connection, metric, also)
+    found = measured(connection, metric, also, in_scope(connection, scope.branch, scope.machine, since))
     declared, required = declared_directions(connection, also), required_metrics(connection, also)
     series = {kind.series_hash for kinds in found.values() for kind in kinds}
     return _Known(found, declared, required, identities(connection, series))

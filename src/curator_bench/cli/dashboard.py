@@ -171,7 +171,7 @@ class RecordedHistory:
 
     def steps(self) -> Sequence[StepFacts]:
         """Return the steps of all entries, oldest first."""
-        return [self._step(one) for one in self._judged.steps]
+        return [self.step_facts(one) for one in self._judged.steps]
 
     def drifts(self) -> Sequence[DriftFacts]:
         """Return the drifts of all entries."""
@@ -192,7 +192,7 @@ class RecordedHistory:
         for one, course in found.courses:
             grouped[_group(one)].courses.append(course)
         for step in found.steps:
-            grouped[_group(step)].steps.append(self._step(step))
+            grouped[_group(step)].steps.append(self.step_facts(step))
             grouped[_group(step)].recorded.append(to_document(step))
         for drift in found.drifts:
             grouped[_group(drift)].drifts.append(_drift(drift))
@@ -212,7 +212,7 @@ class RecordedHistory:
         steps = [from_document(RecordedStep, one) for one in recorded]
         found = findings_of(self._connection, steps)
         found.sort(key=lambda one: one.state is not State.OPEN)
-        return FindingReader(self._connection, self._query.repo, self._step, self._point).describe(found, detailed)
+        return FindingReader(self._connection, self._query.repo, self.step_facts, self._point).describe(found, detailed)
 
     def compared(self, a: SessionFacts, b: SessionFacts, *, is_one_of_many: bool) -> Sequence[ComparedFacts]:
         """Compare two sessions in the same way as `curator-bench compare`."""
@@ -269,7 +269,8 @@ class RecordedHistory:
             for run in runs
         ]
 
-    def _step(self, one: RecordedStep) -> StepFacts:
+    def step_facts(self, one: RecordedStep) -> StepFacts:
+        """Describe a step for people."""
         return StepFacts(
             entry=SiteEntry(one.entry.name, one.entry.path),
             metric=one.metric,

@@ -12,6 +12,7 @@ from click.core import ParameterSource
 
 if TYPE_CHECKING:
     from curator_bench.store.database import Database
+    from curator_bench.store.dead_runs import Here
 
 
 def _default() -> str:
@@ -24,9 +25,10 @@ def _default() -> str:
 def _named(context: click.Context, parameter: click.Parameter, value: str) -> str:
     """Show which database is used, unless the user named it."""
     if context.get_parameter_source(str(parameter.name)) is ParameterSource.DEFAULT and not context.resilient_parsing:
+        from curator_bench.cli import tables
         from curator_bench.masking import Mask
 
-        click.echo(f"Database: {Mask().hide(value)}", err=True)
+        tables.say(f"Database: {Mask().hide(value)}", err=True)
     return value
 
 
@@ -45,21 +47,49 @@ def absolute(named: str) -> str:
     return named if "://" in named else os.path.abspath(os.path.expanduser(named))
 
 
+_OPENED = "curator_bench.databases"
+"""Key in a click context of the databases that the command opened."""
+
+
 def reading(named: str) -> AbstractContextManager[Database]:
     from curator_bench.store.opening import to_read
 
+    _note(named)
     return to_read(named)
 
 
 def writing(named: str) -> AbstractContextManager[Database]:
     """Open a database for writing, which also marks killed runs as interrupted."""
+    from curator_bench.store.opening import to_write
+
+    _note(named)
+    return to_write(named, here())
+
+
+def here() -> Here:
+    """Return this machine, and how to look up its processes."""
     import socket
 
     from curator_bench.provenance.environment import boot_id
     from curator_bench.store.dead_runs import Here
-    from curator_bench.store.opening import to_write
 
-    return to_write(named, Here(socket.gethostname(), boot_id(), _process_start))
+    return Here(socket.gethostname(), boot_id(), _process_start)
+
+
+def _note(named: str) -> None:
+    context = click.get_current_context(silent=True)
+    if context is not None:
+        context.meta.setdefault(_OPENED, []).append(named)
+
+
+def explanation(context: click.Context) -> str:
+    """Explain a failed command by values that another program wrote into a database it opened; empty if there are none.
+
+    A value may be read well and fail only when it is shown.
+    """
+    from curator_bench.store.opening import damage_of
+
+    return next(filter(None, map(damage_of, context.meta.get(_OPENED, ()))), "")
 
 
 def _process_start(pid: int) -> float | None:

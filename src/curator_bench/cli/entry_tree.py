@@ -120,7 +120,7 @@ def _draw_values(entries: Sequence[tuple[tuple[str, ...], Entry]], mark: Mark) -
 
 
 def product(variants: Sequence[Entry]) -> str:
-    """Return a text such as `12 entries = 2 models × 2 configs × 3 subsets`, and how many were left out."""
+    """Return a text such as `12 entries = 2 models × 2 configs × 3 subsets`, and how many were excluded."""
     values: dict[str, set[str]] = {}
     for entry in variants:
         for value in entry.axes:
@@ -128,7 +128,7 @@ def product(variants: Sequence[Entry]) -> str:
                 values.setdefault(value.axis, set()).add(value.text)
     sizes = " × ".join(tables.how_many(len(texts), axis, _plural(axis)) for axis, texts in values.items())
     left_out = prod(len(texts) for texts in values.values()) - len(variants)
-    return f"{_count(len(variants))} = {sizes}" + (f", less {left_out} left out" if left_out > 0 else "")
+    return f"{_count(len(variants))} = {sizes}" + (f", minus {left_out} excluded" if left_out > 0 else "")
 
 
 def _plural(axis: str) -> str:

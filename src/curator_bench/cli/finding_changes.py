@@ -1,8 +1,9 @@
-"""What changed around findings: for all that shows them."""
+"""What changed around findings, for all commands and reports that show them."""
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,16 +18,28 @@ from curator_bench.verdict.hunting import State
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from curator_bench.causes.judged_history import JudgedHistory
+    from curator_bench.causes.judged_history import JudgedHistory, RecordedStep
+    from curator_bench.report.site.model import StepFacts
 
 
-def changes_around(connection: Connection, judged: JudgedHistory, repo: Path | None) -> list[ChangeFacts]:
-    """Return what changed around each open regression, the newest first, for reports."""
+def changes_around(
+    connection: Connection, judged: JudgedHistory, repo: Path | None, step_facts: Callable[[RecordedStep], StepFacts]
+) -> list[ChangeFacts]:
+    """Return the open findings with what changed there, the newest first, for reports."""
     found = [one for one in judged.findings if one.state is State.OPEN][::-1]
     changes = changes_of(connection, found)
     log = commit_log(repo)
     return [
-        ChangeFacts(one.name, what(one), wording.markdown(changes[one.name], log), wording.document(changes[one.name]))
+        ChangeFacts(
+            finding=one.name,
+            title=what(one),
+            since=one.after.start,
+            session=one.after.session,
+            steps=tuple(map(step_facts, one.steps)),
+            text=wording.text(changes[one.name], log),
+            markdown=wording.markdown(changes[one.name], log),
+            document=wording.document(changes[one.name]),
+        )
         for one in found
     ]
 

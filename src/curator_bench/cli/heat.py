@@ -1,4 +1,4 @@
-"""Says of each run how far it was from the level of then, for the dashboard's map of entries and sessions."""
+"""Tell how far each run was from the level at its time, for the dashboard's map of entries and sessions."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from curator_bench.verdict.distributions import Floats
 RUNS = 40
 """The number of newest runs of each series that are looked at."""
 _SETTLED = 3
-"""The first runs of a level are held against the level before it, so a step is seen where it began."""
+"""The first runs of a level are compared with the level before, so a step is seen where it began."""
 _STANDS_OUT = 3.0
-"""In noises: nearer to the level is as good as on it."""
+"""In units of noise: a run nearer to the level does not stand out."""
 _LEAST_NOISE = 0.003
 
 

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from curator_bench.cli import judgements, tables
-from curator_bench.cli.databases import db_option, reading
-from curator_bench.cli.parameters import branch_option, machine_option, since_option
+from curator_bench.cli.databases import db_option, here, reading
+from curator_bench.cli.names import moment_of
+from curator_bench.cli.parameters import scope_options
 from curator_bench.cli.show import run_document
 from curator_bench.errors import BenchError
 from curator_bench.files.codec import json_text
@@ -83,9 +84,7 @@ class _History:
 @db_option
 @click.option("--metric", help="only this metric, with each value")
 @click.option("--last", type=click.IntRange(1), help=f"number of runs (default: {_SHOWN} in tables, else all)")
-@since_option
-@branch_option
-@machine_option
+@scope_options
 @click.option("--hunts", is_flag=True, help="the runs of bisects and A/B comparisons, which are no history")
 @click.option("--json", "as_json", is_flag=True, help="print JSON instead of tables")
 @click.option("--csv", "as_csv", is_flag=True, help="print CSV with a line per value")
@@ -94,9 +93,9 @@ def command(
     database: str,
     metric: str | None,
     last: int | None,
-    since: datetime | None,
     branch: str | None,
     machine: str | None,
+    since: datetime | str | None,
     hunts: bool,
     as_json: bool,
     as_csv: bool,
@@ -115,7 +114,8 @@ def command(
             _print_entries(connection, last or _SHOWN, hunts=hunts, as_json=as_json)
             return
         most = None if (as_json or as_csv) and last is None else last or _SHOWN
-        scope = _Scope(in_scope(connection, branch, machine), in_scope(connection, branch, machine, since))
+        moment = moment_of(connection, since)
+        scope = _Scope(in_scope(connection, branch, machine), in_scope(connection, branch, machine, moment))
         found = _find(connection, entry, metric, most, scope, hunts=hunts)
         hints = [] if as_json or as_csv or hunts else hints_of_entries(connection, [one.entry for one in found])
     if as_json:
@@ -138,13 +138,15 @@ def _find(
     from curator_bench.cli.newest import newest_judgements
     from curator_bench.store import queries
     from curator_bench.store.all_series import gate_limits, required_metrics
+    from curator_bench.store.dead_runs import gone_runs
 
     entries = queries.find_entries(connection, named, hunts=hunts)
+    gone = gone_runs(connection, here())
     required, limits = required_metrics(connection), gate_limits(connection)
     found = [
         _History(
             entry,
-            queries.history(connection, entry, last, metric, hunts=hunts, among=scope.shown),
+            queries.history(connection, entry, last, metric, hunts=hunts, among=scope.shown, gone=gone),
             {} if hunts else newest_judgements(connection, entry, scope.judged),
             required.get((entry.name, entry.path), ()),
             {
@@ -196,13 +198,17 @@ def _print(found: _History, metric: str | None) -> None:
 
 
 def _order(found: _History) -> Iterator[str]:
-    """Yield how many runs stand by time because the depth of their commit is not known; nothing if there are none."""
-    unknown = sum(run.commit_depth is None for run in found.runs)
-    why = "the depth of a commit is not known without a repository, or in a shallow one"
-    if unknown == len(found.runs):
-        yield f"in the order they began ({why})"
+    """Yield a line that says how many runs are ordered by time, and why; nothing if all are ordered by commit."""
+    unknown = [run for run in found.runs if run.commit_depth is None]
+    resumed = sum(run.committed_at is not None for run in unknown)
+    why = ["a session that was resumed at another commit has no commit of its own"] if resumed else []
+    if resumed < len(unknown):
+        why.append("the order of commits is not known outside of a git repository, or in a shallow clone")
+    if len(unknown) == len(found.runs):
+        yield f"ordered by time: {'; '.join(why)}"
     elif unknown:
-        yield f"in the order of their commits, except {tables.how_many(unknown, 'run')} by time ({why})"
+        runs = tables.how_many(len(unknown), "run")
+        yield f"ordered by commit, except {runs} by time: {'; '.join(why)}"
 
 
 def _print_values(found: _History, metric: str) -> None:
@@ -230,8 +236,7 @@ def _print_values(found: _History, metric: str) -> None:
             f"\n{metric}  {tables.sparkline(figures[-_LETTERS:])}  median {tables.number(statistics.median(figures))}"
         )
     if (judgement := found.judged.get(metric)) is not None:
-        sees = [judgements.sight(judgement)] if judgement.visible is not None else []
-        told = "; ".join(filter(None, [judgement.reason, judgement.decides, *sees]))
+        told = "; ".join(filter(None, [judgement.reason, judgement.decides, judgements.sight(judgement)]))
         tables.say(f"newest runs: {judgement.says}{f' ({told})' if told else ''}")
 
 

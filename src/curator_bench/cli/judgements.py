@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from curator_bench import words
 from curator_bench.cli import tables
-from curator_bench.words import multiple_at_least
 
 if TYPE_CHECKING:
     from curator_bench.verdict.judgement import Judgement
@@ -25,14 +25,16 @@ def visible(one: Judgement) -> str:
     """Return the smallest change that would have been detected, as a table cell."""
     if one.visible is None:
         return tables.NOTHING
-    return multiple_at_least(one.visible) or tables.share(float(f"{one.visible:.2g}"))
+    return words.visible(one.visible, _share)
 
 
 def sight(one: Judgement) -> str:
-    """Return text such as `noise of 9% and 6 runs: changes below 34% cannot be seen`, or `…below ×12 cannot…`."""
-    runs = tables.how_many(one.history, "run")
-    noise = "" if one.noise is None else f"noise of {tables.share(float(f'{one.noise:.2g}'))} and "
-    return f"{noise}{runs}: changes below {visible(one)} cannot be seen"
+    """Return text such as `noise of 9% and 6 runs: changes below 34% cannot be seen`; empty if that is unknown."""
+    return "" if one.visible is None else words.sight(one.noise, one.history, one.visible, _share)
+
+
+def _share(fraction: float) -> str:
+    return tables.share(float(f"{fraction:.2g}"))
 
 
 def limit_line(limit: float) -> str:

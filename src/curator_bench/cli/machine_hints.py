@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _MUCH = 0.10
 _FEWEST = 3
-"""So many runs on each side, within one level, are enough to compare a model with the rest."""
+"""The fewest runs on each side, within one level, to compare a model with the rest."""
 
 
 def machine_hints(connection: Connection, series: Sequence[JudgedSeries]) -> Iterator[str]:
@@ -61,7 +61,7 @@ def _ratios(one: JudgedSeries, models: Mapping[int, str]) -> Iterator[tuple[str,
 
 
 def _apart(places: Floats, is_model: Bools) -> float | None:
-    """Distance of the runs of a model from the others of its level; None where there are too few of either."""
+    """Return the distance of a model's runs from the other runs of its level; None if either are too few."""
     own, others = (side[np.isfinite(side)] for side in (places[is_model], places[~is_model]))
     return float(np.median(own) - np.median(others)) if min(len(own), len(others)) >= _FEWEST else None
 

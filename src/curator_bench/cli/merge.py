@@ -15,7 +15,7 @@ from curator_bench.cli.databases import reading, writing
 from curator_bench.cli.progress import progress
 from curator_bench.cli.remote_files import Stored, find, is_store
 from curator_bench.cli.tables import say
-from curator_bench.errors import Mistake
+from curator_bench.errors import BenchError, Mistake
 
 if TYPE_CHECKING:
     from curator_bench.importing.found_runs import Found
@@ -30,7 +30,7 @@ Merging: TypeAlias = "Callable[[Database, list[Mistake]], Merged]"
 @click.argument("databases", nargs=-1, required=True, metavar="A B …")
 @click.option("--into", "target", required=True, metavar="PATH|URL", help="the target database; created if missing")
 def command(databases: tuple[str, ...], target: str) -> None:
-    """Add the runs of databases A, B, … to the database --into. Runs that it has are left out.
+    """Add the runs of databases A, B, … to the database --into. Runs that it already has are skipped.
 
     Sources are files or URLs, also of older versions. A source may also be a file that ends in .jsonl, as for `import`,
     or a store: s3://bucket/history/ for all .jsonl files in that folder, or s3://bucket/record.db. Sources are not
@@ -62,8 +62,11 @@ def _open(named: str, opened: ExitStack) -> tuple[str, Merging]:
 
 
 def _of_database(source: Database, into: Database, mistakes: list[Mistake]) -> Merged:
+    from curator_bench.store.damage import damage_in
     from curator_bench.store.merge import merge
 
+    if damage := damage_in(source):  # or it would spread
+        raise BenchError(damage)
     with progress(source.shown) as tell:
         return merge(source, into, tell)
 

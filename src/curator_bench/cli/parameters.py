@@ -14,12 +14,12 @@ import click
 _DAYS = re.compile(r"(\d+) ?d(ays?)?")
 
 
-class Moment(click.ParamType[datetime]):
-    """A day, a time, or a number of days ago."""
+class Moment(click.ParamType["datetime | str"]):
+    """A day, a time, or a number of days ago; any other text may name a commit or a session (`cli.names`)."""
 
     name = "DAY"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime | str:
         if isinstance(value, datetime):
             return value
         if days := _DAYS.fullmatch(value):
@@ -29,7 +29,7 @@ class Moment(click.ParamType[datetime]):
         try:
             moment = datetime.fromisoformat(value)
         except ValueError:
-            self.fail(f"found {value!r}, expected a day (2026-01-23), a time, or days (30d)", param, ctx)
+            return str(value)
         return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
@@ -57,14 +57,14 @@ def min_effect_option(what: str) -> Callable[[Any], Any]:
     return click.option("--min-effect", type=Share(), default="3%", show_default=True, help=said)
 
 
-def since_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    said = "only what began since a day (2026-01-23) or in the last days (30d)"
-    return click.option("--since", type=Moment(), help=said)(command)
-
-
-def branch_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    return click.option("--branch", help="only runs of this branch (default: all runs)")(command)
-
-
-def machine_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    return click.option("--machine", help="only runs on this kind of machine, by its id or name")(command)
+def scope_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--branch`, `--machine` and `--since`, which mean the same in every command that has them (`store.scope`)."""
+    since = "only what began since a day (2026-01-23), in the last days (30d), or since a commit or a session"
+    options = (
+        click.option("--branch", help="only runs of this branch (default: all runs)"),
+        click.option("--machine", help="only runs on this kind of machine, by its id or name"),
+        click.option("--since", type=Moment(), metavar="DAY|COMMIT", help=since),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command

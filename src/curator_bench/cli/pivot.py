@@ -81,9 +81,9 @@ def find_session(said: str, results: Path, database: str) -> Path:
 
 
 def _recorded_folder(session: str, database: str) -> Path | None:
-    from curator_bench.store import queries
+    from curator_bench.cli.names import past_sessions
 
     with suppress(BenchError), reading(database) as opened, opened.reading() as connection:
-        chosen = queries.find_sessions(connection, session)[-1]
+        chosen = past_sessions(connection, session)[-1]
         return Path(chosen.results_directory, chosen.name) if chosen.results_directory else None
     return None

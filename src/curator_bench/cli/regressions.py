@@ -15,7 +15,8 @@ from curator_bench.cli import judgements, tables
 from curator_bench.cli.databases import db_option, reading
 from curator_bench.cli.exit_codes import QuestionCommand
 from curator_bench.cli.finding_blocks import print_finding
-from curator_bench.cli.parameters import Share, branch_option, machine_option, min_effect_option, since_option
+from curator_bench.cli.names import moment_of
+from curator_bench.cli.parameters import Share, min_effect_option, scope_options
 from curator_bench.files.codec import json_text
 
 if TYPE_CHECKING:
@@ -28,10 +29,8 @@ _NAMED = 5
 
 @click.command("regressions", cls=QuestionCommand)
 @db_option
-@since_option
 @click.option("--metric", help="only this metric")
-@branch_option
-@machine_option
+@scope_options
 @click.option(
     "--better", type=click.Choice(["less", "more"]), help="better direction of metrics whose name does not tell"
 )
@@ -45,10 +44,10 @@ _NAMED = 5
 @click.option("--drift", "with_drift", is_flag=True, help="add drift to the JSON (tables always show it)")
 def command(
     database: str,
-    since: datetime | None,
     metric: str | None,
     branch: str | None,
     machine: str | None,
+    since: datetime | str | None,
     better: str | None,
     min_effect: float,
     must_see: float,
@@ -69,8 +68,9 @@ def command(
     from curator_bench.cli.machine_hints import machine_hints
     from curator_bench.verdict.hunting import State
 
-    query = Query(metric, since, better, min_effect, branch, must_see, repo, machine)
     with reading(database) as opened, opened.reading() as connection:
+        moment = moment_of(connection, since)
+        query = Query(metric, moment, better, min_effect, branch, must_see, repo, machine)
         found = judge_history(connection, query)
         shown = [one for one in found.findings if everything or one.state is not State.ACCEPTED]
         changes = changes_of(connection, shown)
@@ -95,18 +95,21 @@ def _print(found: JudgedHistory, shown: Sequence[RecordedFinding], *, named: int
     for drift in found.drifts:
         tables.say(tables.printable(_drift_line(drift)))
     tables.say(f"{_counts(found, shown)} in {tables.how_many(len(found.series), 'series', 'series')}.")
-    for line in judgements.notes([(_name(one), one.newest) for one in found.series if one.newest.decides]):
+    in_doubt = sorted((one for one in found.series if one.newest.decides), key=lambda one: one.newest.p_value)
+    for line in judgements.notes([(_name(one), one.newest) for one in in_doubt]):
         tables.say(line)
     for line in _blind(found.series, named):
         tables.say(line)
     if found.ended:
         ended = [f"{one.entry.name} {one.metric} ({tables.how_many(one.runs_without, 'run')})" for one in found.ended]
-        tables.say(f"Not comparable, as the newest runs measured no number: {_first_of(ended)}")
+        tables.say(f"Not comparable, because the newest runs measured no number: {_first_of(ended)}")
     for line in _left_out(found.left_out, named):
         tables.say(line)
     if found.without_direction:
         names = sorted(found.without_direction)
-        tables.say(f"Not judged, as no name or `better` says which direction is good: {_first_of(names)}")
+        tables.say(
+            f"Not judged, because it is not known whether less or more is better (declare `better`): {_first_of(names)}"
+        )
 
 
 def _counts(found: JudgedHistory, shown: Sequence[RecordedFinding]) -> str:
@@ -148,7 +151,7 @@ def _left_out(found: Sequence[LeftOut], named: int | None) -> Iterator[str]:
     """Yield the runs of series that have ended, and why."""
     if found:
         runs = tables.how_many(sum(one.runs for one in found), "run")
-        yield f"Left out: {runs} from before something changed that makes it another benchmark."
+        yield f"Left out: {runs} that cannot be compared with newer ones."
     for one in found[:named]:
         yield f"    {tables.printable(one.text)}"
     if named is not None and len(found) > named:

@@ -33,18 +33,22 @@ def _commit_address(context: click.Context, option: click.Parameter, url: str | 
     return _address(context, option, url)
 
 
+title_option = click.option("--title", default="Benchmarks", show_default=True, help="heading of every page")
+commit_url_option = click.option(
+    "--commit-url",
+    callback=_commit_address,
+    help="address of a commit: https://github.com/ORG/REPO/commit/{commit}",
+)
+
+
 @click.command("report")
 @db_option
 @click.option("--out", type=click.Path(path_type=Path), help="folder for the site, or file for another format")
 @click.option("--format", "form", type=click.Choice([_SITE, "markdown", "json", "junit"]), default=_SITE)
 @click.option("--session", help="for other formats: name or uid of the session (default: the newest)")
-@click.option("--title", default="Benchmarks", show_default=True, help="heading of every page")
+@title_option
 @click.option("--sessions", "last", type=click.IntRange(1), default=1000, show_default=True, help="how many get a page")
-@click.option(
-    "--commit-url",
-    callback=_commit_address,
-    help="address of a commit: https://github.com/ORG/REPO/commit/{commit}",
-)
+@commit_url_option
 @click.option(
     "--log-url",
     callback=_address,
@@ -103,11 +107,11 @@ def command(
 def _write_text(database: str, form: str, named: str | None, query: Query, out: Path | None) -> None:
     from curator_bench.cli.dashboard import RecordedHistory
     from curator_bench.cli.finding_changes import changes_around
+    from curator_bench.cli.names import past_sessions
     from curator_bench.report.formats import SessionReport, as_text
-    from curator_bench.store.queries import find_sessions
 
     with reading(database) as opened, opened.reading() as connection:
-        history = RecordedHistory(connection, query, find_sessions(connection, named)[-1:])
+        history = RecordedHistory(connection, query, past_sessions(connection, named)[-1:])
         steps = history.steps()[::-1]
         found = SessionReport(
             session=history.sessions()[-1],
@@ -116,7 +120,7 @@ def _write_text(database: str, form: str, named: str | None, query: Query, out: 
             improvements=[one for one in steps if one.kind == "improvement" and one.is_new],
             drifts=history.drifts(),
             series=history.series(),
-            changes=changes_around(connection, history.everything(), query.repo),
+            changes=changes_around(connection, history.everything(), query.repo, history.step_facts),
             left_out=[one.text for one in history.everything().left_out],
         )
     text = as_text(form, found)

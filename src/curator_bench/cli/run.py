@@ -32,7 +32,7 @@ def command(configs: tuple[str, ...], matrix: str | None, pytest_args: tuple[str
     words = ["-m", "pytest", *_translated(files, options), *pytest_args]
     click.echo(shlex.join(["python", *words]), err=True)
     sys.stderr.flush()
-    os.execv(sys.executable, [sys.executable, *words])
+    os.execv(sys.executable, [sys.executable, "-P", *words])  # -P: as `pytest`, not from the working folder
 
 
 def _translated(files: list[str], options: dict[str, object]) -> list[str]:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from curator_bench.cli import tables
-from curator_bench.cli.databases import db_option, reading
+from curator_bench.cli.databases import db_option, here, reading
+from curator_bench.cli.names import past_sessions
 from curator_bench.cli.sessions import as_document
 from curator_bench.files.codec import json_text
 from curator_bench.values import Hunt, Subject
@@ -52,13 +53,15 @@ def command(session: str | None, database: str, as_json: bool) -> None:
     """Print the runs of SESSION (its name or uid; by default the newest) and their verdicts."""
     from curator_bench.cli.session_changes import changes_of_session
     from curator_bench.store import queries
+    from curator_bench.store.dead_runs import gone_runs
 
     with reading(database) as opened, opened.reading() as connection:
-        *others, chosen = queries.find_sessions(connection, session)
+        gone = gone_runs(connection, here())
+        *others, chosen = past_sessions(connection, session, gone)
         missed = defaultdict(list)
         for requirement in queries.missed_requirements(connection, chosen):
             missed[requirement.run_uid].append(requirement)
-        runs = queries.runs_of(connection, chosen)
+        runs = queries.runs_of(connection, chosen, gone)
         found = _Found(
             chosen,
             queries.invocations_of(connection, chosen),

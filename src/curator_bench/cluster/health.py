@@ -6,22 +6,22 @@ import socket
 
 from curator_bench.cluster.logs import last_lines
 from curator_bench.cluster.model import Cluster
-from curator_bench.measure.processes import is_running
+from curator_bench.measure.processes import is_ending
 
 _CONNECT_TIMEOUT_S = 3.0
 
 
 def is_alive(cluster: Cluster) -> bool:
-    """True if its processes live, or the address of the user's cluster accepts connections. Takes microseconds."""
+    """True if its processes live and none was killed, or the address of the user's cluster accepts connections."""
     if cluster.processes:
-        return all(is_running(process) for process in cluster.processes)
+        return not any(map(is_ending, cluster.processes))
     return takes_connections(cluster.address)
 
 
 def ended_under(whom: str, cluster: Cluster) -> str:
     """Error message of a run whose cluster ended too early. The run's result does not count."""
     lines = "\n".join(f"  {line}" for line in last_log_lines(cluster))
-    return f"the Ray cluster ended under {whom}. The end of its log:\n{lines}"
+    return f"the Ray cluster ended while {whom} ran. The end of its log:\n{lines}"
 
 
 def last_log_lines(cluster: Cluster) -> tuple[str, ...]:

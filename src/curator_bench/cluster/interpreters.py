@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping
 
 from curator_bench.errors import ClusterError
+from curator_bench.measure.programs import question
 
 _HAS_RAY = "import importlib.util, sys; sys.exit(importlib.util.find_spec('ray') is None)"
 _TIMEOUT_S = 30
@@ -26,7 +27,7 @@ def interpreter_with_ray(python: str, env: Mapping[str, str]) -> str:
 def _has_ray(python: str, env: Mapping[str, str]) -> bool:
     try:
         outcome = subprocess.run(
-            [python, "-c", _HAS_RAY], env=dict(env), capture_output=True, timeout=_TIMEOUT_S, check=False
+            question(python, _HAS_RAY), env=dict(env), capture_output=True, timeout=_TIMEOUT_S, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return False

@@ -49,13 +49,13 @@ class Cluster:
 
     address: str
     env: Mapping[str, str] = field(repr=False)
-    """Variables for a child's environment, with which `ray.init()` finds this cluster and is admitted."""
+    """Environment variables with which `ray.init()` in a child process finds this cluster and may connect."""
     resources: Mapping[str, float]
     """All its resources, as Ray reports them: CPU, GPU, memory, object_store_memory, custom ones."""
     mark: Mark | None = None
     """The mark of all its processes, and of no others; None if we did not start it."""
     processes: tuple[ProcessId, ...] = ()
-    """The processes it cannot live without, the head first; empty if we did not start it."""
+    """Its main processes, without which it ends, the head first; empty if we did not start it."""
     temp_dir: Path | None = None
     session_dir: Path | None = None
     """The folder of Ray's logs while the cluster lives."""
@@ -95,7 +95,7 @@ class ClusterProvider(Protocol):
         """Return a ready cluster with the requested resources. Raises ClusterError."""
 
     def stop(self, cluster: Cluster) -> None:
-        """Clean up after a run. Nothing of the run stays on the cluster, or nothing of the cluster on the machine."""
+        """Clean up after a run. Remove everything of the run from a cluster that stays, or the whole cluster."""
 
     def close(self) -> None:
         """End all clusters that still run."""

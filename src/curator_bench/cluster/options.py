@@ -46,7 +46,7 @@ def requested_resources(settings: RaySettings) -> dict[str, float]:
 
 def missing_resources(asked: Mapping[str, float], there: Mapping[str, float]) -> list[str]:
     return [
-        f"{name}: {amount:g} asked for, {there.get(name, 0.0):g} there"
+        f"{name}: {amount:g} asked for, {there.get(name, 0.0):g} found"
         for name, amount in asked.items()
         if there.get(name, 0.0) < amount * _CLOSE_ENOUGH
     ]

@@ -31,7 +31,7 @@ class Clusters:
         return self._providers[key]
 
     def _new(self, name: str, folder: str) -> ClusterProvider:
-        """Make a provider. Those that no run asks for are not even imported."""
+        """Make a provider. A provider is imported only when a run asks for it."""
         if name == _ATTACHED:
             from curator_bench.cluster.attached import AttachedCluster
 

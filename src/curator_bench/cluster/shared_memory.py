@@ -68,12 +68,19 @@ def files_held_by(pids: Iterable[int]) -> frozenset[Path]:
 
 def remove_unused(files: frozenset[Path]) -> None:
     """Remove the files that no process holds."""
-    left = {path for path in files if path.exists()}
+    left = {path for path in files if _is_ours(path)}
     if left:
         left -= files_held_by(int(name) for name in os.listdir("/proc") if name.isdigit())
     for path in left:
         with suppress(OSError, ValueError):  # another user's, behind a link, or not in shared memory
             safe_files.unlink(path, below=Path(_FOLDER))
+
+
+def _is_ours(path: Path) -> bool:
+    """True for a file of ours. A script may hold those of another user, whose service it uses."""
+    with suppress(OSError):
+        return path.lstat().st_uid == os.geteuid()
+    return False
 
 
 def _top(file: Path) -> Path:

@@ -17,7 +17,7 @@ class Sweeper:
     """Asks for a sweep when a run has ended, and reads the answer before the next run."""
 
     def __init__(self, python: str, env: dict[str, str], log_path: Path) -> None:
-        """`env` has the cluster's address and token, but not its mark, so that no run is measured with the sweeper."""
+        """`env` has the cluster's address and token, but not its mark: the sweeper is part of no measurement."""
         program = Path(__file__).with_name("sweeper_program.py")
         command = Command(python, program, env, (str(_PATIENCE_S),), log_path, own_mark=env.get(CLUSTER_VARIABLE, ""))
         self._child = Program(command)

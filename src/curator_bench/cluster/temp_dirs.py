@@ -123,7 +123,7 @@ def _removed(directory: Path) -> bool:
 
 
 def _is_own_link(path: Path) -> bool:
-    """True for a link of ours: a script put it into the place of a folder."""
+    """True for a link that belongs to our user, which a script put into the place of a folder."""
     with suppress(OSError):
         found = path.lstat()
         return stat.S_ISLNK(found.st_mode) and found.st_uid == os.geteuid()

@@ -1,1 +1,1 @@
-"""Collects matrices: which files they are, the benchmarks of a process, and entries as pytest items."""
+"""Collection of matrices: find their files, load them once per process, and turn entries into pytest items."""

@@ -241,12 +241,12 @@ def _check_names(wanted: tuple[str, ...], entries: tuple[Entry, ...]) -> None:
     unknown = [name for name in wanted if name not in known]
     if unknown:
         names = ", ".join(sorted({entry.name for entry in entries})) or "none"
-        raise BenchError(f"--bench-entries: unknown: {', '.join(unknown)}; known: {names}")
+        raise BenchError(f"--bench-entries: no entry {', '.join(unknown)}; there are: {names}")
 
 
 @contextmanager
 def garbage_may_wait() -> Iterator[None]:
-    """Switch the garbage collector off. It would search more and more objects again and again, for nothing."""
+    """Switch the garbage collector off. It would search ever more objects, and find no garbage."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

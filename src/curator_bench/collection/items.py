@@ -159,7 +159,7 @@ def _parametrize(metafunc: pytest.Metafunc, entries: list[Entry], ids: list[str]
 
 
 def _note_problem(metafunc: pytest.Metafunc, problem: str) -> None:
-    """Note a usage error. In a worker it would be a crash, so there it fails the collection of this file."""
+    """Note a usage error. A worker would crash on it, so in a worker it fails the collection of this file."""
     if hasattr(metafunc.config, "workerinput"):
         pytest.fail(problem, pytrace=False)
     metafunc.config.stash[BENCHMARKS].problems.append(problem)

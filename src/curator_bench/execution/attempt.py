@@ -16,6 +16,7 @@ from curator_bench.errors import BenchError, ClusterError, DatasetError, GpuErro
 from curator_bench.execution import data_setups, datasets
 from curator_bench.execution.child import run_child
 from curator_bench.execution.directories import (
+    BY_US_ALONE,
     Directories,
     attempt_top,
     directories_of,
@@ -32,6 +33,7 @@ from curator_bench.files import safe_files
 from curator_bench.files.folder_handles import HeldFolder
 from curator_bench.files.json_files import log_tail
 from curator_bench.measure.gpu import GpuInUse, busy_gpus
+from curator_bench.measure.programs import question
 from curator_bench.provenance import host_files
 from curator_bench.repeats import combine
 from curator_bench.values import Cause, Plan, Repeat, RunResult, Verdict
@@ -61,6 +63,13 @@ class _FolderGone(BenchError):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(f"the run's folder was removed or replaced while it ran, and its files are lost: {folder}")
+
+
+class _FileReplaced(BenchError):
+    """A folder is in the place of a file that only we write."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__(f"the script replaced a file of the run by a folder: {file}")
 
 
 class Attempt:
@@ -109,6 +118,9 @@ class Attempt:
     def _check_folder(self) -> None:
         if self._folder is not None and not self._folder.is_in_place:
             raise _FolderGone(self._top)
+        for file in (Path(self._plan.entry_dir, name) for name in BY_US_ALONE):
+            if safe_files.kind_of(file, below=Path(self._plan.session_dir)) == "folder":
+                raise _FileReplaced(file)
 
     def _run_in(self, directories: Directories) -> None:
         plan = self._plan
@@ -136,7 +148,7 @@ class Attempt:
         """Check `requires` with the script's own interpreter."""
         if not self._plan.requires:
             return
-        words = [self._plan.python, "-c", _CHECK_IMPORTS, *self._plan.requires]
+        words = question(self._plan.python, _CHECK_IMPORTS, *self._plan.requires)
         try:
             answer = subprocess.run(
                 words, env=dict(env), capture_output=True, text=True, timeout=_CHECK_PATIENCE_S, check=True
@@ -282,7 +294,13 @@ class Attempt:
 
 
 def _cause(error: BenchError) -> Cause:
-    kinds = {_FolderGone: Cause.DISK, ClusterError: Cause.CLUSTER, DatasetError: Cause.DATASET, GpuError: Cause.GPU}
+    kinds = {
+        _FolderGone: Cause.DISK,
+        _FileReplaced: Cause.DISK,
+        ClusterError: Cause.CLUSTER,
+        DatasetError: Cause.DATASET,
+        GpuError: Cause.GPU,
+    }
     return next((cause for kind, cause in kinds.items() if isinstance(error, kind)), Cause.CONFIGURATION)
 
 

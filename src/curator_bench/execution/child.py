@@ -12,9 +12,10 @@ from curator_bench import interrupts
 from curator_bench.cluster.shared_memory import Segments
 from curator_bench.errors import BenchError
 from curator_bench.execution.keeper import Keeper
+from curator_bench.execution.terminal import Terminal
 from curator_bench.files import safe_files
 from curator_bench.measure.limit_marks import brand_of
-from curator_bench.measure.processes import RUN_VARIABLE, Mark, ProcessId, find_processes, identify
+from curator_bench.measure.processes import RUN_VARIABLE, Mark, ProcessId, find_processes, identify, patience
 
 EXECUTION_VARIABLE = "CURATOR_BENCH_EXECUTION"
 _TERM_GRACE_S = 5.0
@@ -52,6 +53,7 @@ class Child:
         """
         self.mark = Mark(secrets.token_hex(8), EXECUTION_VARIABLE)
         self._segments = Segments()
+        self._terminal = Terminal()
         environment = {**env, **self.mark.environment()}
         with nullcontext() if log is None else safe_files.create_file(log, below=below) as output:
             try:
@@ -93,7 +95,7 @@ class Child:
         """End what is left of it: with time to react if it was stopped, quickly if it ended itself and left processes
         behind."""
         if grace_s is None:
-            grace_s = _LEFTOVER_GRACE_S if self.has_ended else _TERM_GRACE_S
+            grace_s = patience(_LEFTOVER_GRACE_S if self.has_ended else _TERM_GRACE_S)
         try:
             with interrupts.held():
                 self._end(grace_s)
@@ -104,6 +106,7 @@ class Child:
     def _end(self, grace_s: float) -> None:
         self._segments.end(self.mark, self._seen, grace_s=grace_s, under=self._keeper.process)
         self._keeper.end()
+        self._terminal.restore()
 
 
 def run_child(

@@ -24,30 +24,13 @@ from curator_bench.files import safe_files
 from curator_bench.files.codec import from_document, parsed
 from curator_bench.files.locking import locked
 from curator_bench.measure.processes import identify
+from curator_bench.provenance.claimants import INVOCATIONS, SILENCE_S, Claimant
 from curator_bench.provenance.environment import boot_id
-from curator_bench.words import printable
 
 CLAIM = "claim.json"
-_INVOCATIONS = ".invocations"
 _LOCK = ".lock"
 _EVERY_S = 30.0
-_SILENCE_S = 300.0
 _LARGEST_CLAIM = 1 << 16
-
-
-@dataclass(frozen=True, slots=True)
-class Claimant:
-    """A process that runs entries, as written in its claims."""
-
-    invocation: str
-    host: str
-    boot_id: str
-    pid: int
-    process_start: float
-    since: str
-
-    def __str__(self) -> str:
-        return printable(f"process {self.pid} on {self.host}, since {self.since}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +107,7 @@ class Claims:
             return None
         if self._first_seen.setdefault(claim, seen) != seen:
             return None
-        return Silence(found, max(0.0, _SILENCE_S - self._age_s(claim)))
+        return Silence(found, max(0.0, SILENCE_S - self._age_s(claim)))
 
     def release(self, directory: Path) -> None:
         """Release the claim. Call it after the run's results are written."""
@@ -162,12 +145,11 @@ class Claims:
 
     def _lives(self, claimant: Claimant, file: Path) -> bool:
         if claimant.host == self._own.host:
-            process = identify(claimant.pid) if claimant.boot_id == self._own.boot_id else None
-            return process is not None and process.started == claimant.process_start
-        return self._age_s(file) < _SILENCE_S
+            return claimant.is_running
+        return self._age_s(file) < SILENCE_S
 
     def _begin(self) -> None:
-        folder = self._session_dir / _INVOCATIONS
+        folder = self._session_dir / INVOCATIONS
         self._session_dir.mkdir(parents=True, exist_ok=True)
         make_own_folder(folder, self._session_dir)
         own = folder / f"{self._own.invocation}-{self._own.pid}.json"
@@ -232,5 +214,5 @@ def _alone(session_dir: Path) -> Iterator[None]:
     """Hold the session's lock, if the file system supports locks."""
     with ExitStack() as held:
         with suppress(OSError):
-            held.enter_context(locked(session_dir / _INVOCATIONS / _LOCK, below=session_dir))
+            held.enter_context(locked(session_dir / INVOCATIONS / _LOCK, below=session_dir))
         yield

@@ -17,6 +17,7 @@ from curator_bench.files import safe_files
 from curator_bench.files.json_files import log_tail, read_object, write_json
 from curator_bench.files.locking import locked
 from curator_bench.files.names import safe_name
+from curator_bench.files.planted import belongs_to_another
 from curator_bench.masking import Mask
 from curator_bench.values import DatasetNeed
 
@@ -29,9 +30,7 @@ def ensure(need: DatasetNeed, *, env: Mapping[str, str], session_dir: Path, mask
     if need.command:
         _Generated(need, mask or Mask()).ensure(env, session_dir)
     elif "://" not in need.path and not os.path.exists(need.path):
-        raise DatasetError(
-            f"the dataset {need.name},{need.format} is not there: {need.path} (put it there, or use `generate`)"
-        )
+        raise DatasetError(f"dataset {need.name},{need.format} not found: {need.path} (create it, or add `generate`)")
 
 
 class _Generated:
@@ -99,7 +98,16 @@ class _Generated:
         not_ours = self._not_ours()
         return sorted(path for path in self._folder.glob("*") if path.name not in not_ours)
 
+    def _refuse_others(self) -> None:
+        """Raise DatasetError if the folder or the manifest is another user's: it would decide what is removed here."""
+        for path in (self._folder, self._manifest):
+            if os.path.lexists(path) and belongs_to_another(path):
+                raise DatasetError(
+                    f"{self._name} cannot be generated: {path} belongs to another user (uid {path.lstat().st_uid})"
+                )
+
     def _make(self, env: Mapping[str, str], session_dir: Path, lock: int) -> None:
+        self._refuse_others()
         note: dict[str, Any] = {
             "state": _MAKING,
             "definition": self._definition,

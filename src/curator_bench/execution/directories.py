@@ -17,6 +17,8 @@ _RESULT_FILES = ("params.json", "metrics.json", "tasks.pkl")
 _SAMPLES = ("gpustats.csv", "memory.csv")
 PENDING = ".results.json.pending"
 """results.json before it is renamed into place."""
+BY_US_ALONE = ("results.json", PENDING, "results.jsonl", "claim.json", "status.json")
+"""Files of a run's folder that only we write."""
 _FROM_EARLIER = ("benchmark_results", *LARGE, "command.txt", "results.json", PENDING, "status.json", *_SAMPLES)
 _NUMBERED = ("repeat_*", "warmup_*", "attempt_*")
 

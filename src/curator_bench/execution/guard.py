@@ -33,6 +33,7 @@ class Guard:
         `detached` the guard is not our child, because Ray kills the children of its workers in any session.
         """
         read_end, self._write_end = os.pipe()
+        os.set_blocking(self._write_end, False)  # a script may have filled the pipe and stopped its reader
         source = str(SOURCE)
         env = without_ray({name: value for name, value in os.environ.items() if name != CLUSTER_VARIABLE})
         env[GUARD_VARIABLE] = "1"
@@ -95,5 +96,5 @@ class Guard:
             self._process.kill()
 
     def _tell(self, *messages: bytes) -> None:
-        with suppress(OSError):  # the guard is gone
+        with suppress(OSError):  # the guard is gone or stopped
             os.write(self._write_end, b"".join(message + b"\0" for message in messages))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import signal
 import subprocess
@@ -16,11 +17,17 @@ from typing import BinaryIO
 from curator_bench.execution.keeper_program import IN_GOOD_ORDER
 from curator_bench.measure.processes import ProcessId, end_processes, identify, resume
 
-_PROGRAM = Path(__file__).with_name("keeper_program.py")
+_PROGRAM = "import sys; sys.path.append(sys.argv.pop(1)); import keeper_program; keeper_program.main()"
+"""Imported from its folder, it is compiled once. Run as a file, it would be compiled at every start."""
+_FOLDER = Path(__file__).parent
 _ENDS_WITHIN_S = 12.0
 _LOOKS_UP_EVERY_S = 1.0
 """A signal that comes just before a wait, or that the system hands to another thread, takes effect only after it."""
 _KILLED = -9
+_LONGEST_ANSWER = 4096
+_START = re.compile(rb"started (\d{1,18}) (\d{1,18}\.\d{1,18}) (\d{1,18})")
+_PROBLEM = re.compile(rb"problem (\d{1,9}) ([01])")
+_END = re.compile(rb"ended (-?\d{1,9}) (\d{1,18}\.\d{1,18})")
 
 
 class Keeper:
@@ -44,9 +51,10 @@ class Keeper:
         self._unread = b""
         life, self._life = os.pipe()
         self._answers, answers = os.pipe()
+        os.set_blocking(self._life, False)  # the program may have filled the pipe and stopped its reader
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(_PROGRAM), str(life), str(answers), str(os.getpid()), str(brand)],
+                [sys.executable, "-IBSc", _PROGRAM, str(_FOLDER), *map(str, (life, answers, os.getpid(), brand))],
                 stdin=subprocess.PIPE,
                 stdout=output or subprocess.DEVNULL,
                 stderr=subprocess.STDOUT,
@@ -76,8 +84,10 @@ class Keeper:
             line = self._answer(until)
             if line is None:
                 return False
-            _, exit_code, ended_at = line.split() if line else (b"", str(_KILLED).encode(), repr(time.monotonic()))
-            self.exit_code, self._ended_at = int(exit_code), float(ended_at)
+            if not line:
+                self.exit_code, self._ended_at = _KILLED, time.monotonic()
+            elif said := _END.fullmatch(line):
+                self.exit_code, self._ended_at = int(said[1]), float(said[2])
         return True
 
     @property
@@ -92,6 +102,7 @@ class Keeper:
         with suppress(OSError):
             os.write(self._life, IN_GOOD_ORDER)
         os.close(self._life)
+        os.close(self._answers)
         self._life = -1
         self._process.send_signal(signal.SIGCONT)  # the program may have stopped its keepers
         if self.process:
@@ -102,7 +113,6 @@ class Keeper:
             end_processes(None, [self.process] if self.process else [], grace_s=0)
             self._process.kill()
             self._process.wait()
-        os.close(self._answers)
 
     def _tell(self, command: bytes) -> None:
         assert self._process.stdin
@@ -110,31 +120,34 @@ class Keeper:
             told.write(command)
 
     def _hear_of_start(self, program: str, cwd: str) -> tuple[int, float, int]:
-        line = self._answer(float("inf"))
-        kind, *facts = line.split() if line else [b""]
-        if kind == b"started":
-            return int(facts[0]), float(facts[1]), int(facts[2])
-        if kind == b"problem":
-            number = int(facts[0])
-            raise OSError(number, os.strerror(number), cwd if facts[1] == b"1" else program)
+        while line := self._answer(float("inf")):
+            if said := _START.fullmatch(line):
+                return int(said[1]), float(said[2]), int(said[3])
+            if said := _PROBLEM.fullmatch(line):
+                number = int(said[1])
+                raise OSError(number, os.strerror(number), cwd if said[2] == b"1" else program)
         raise OSError(0, "the process that starts it was ended", program)
 
     def _answer(self, until: float) -> bytes | None:
-        """Read one line; empty if the keeper ended, None if none came in time."""
+        """Read one line; empty if the keeper ended, None if none came in time.
+
+        The program may find the pipe in /proc and write into it, also without end.
+        """
         poll = select.poll()
         poll.register(self._answers, select.POLLIN | select.POLLHUP)
         while b"\n" not in self._unread:
             left_s = max(0.0, until - time.monotonic())
-            if not poll.poll(min(left_s, _LOOKS_UP_EVERY_S) * 1000):
-                if left_s <= _LOOKS_UP_EVERY_S:
-                    return None
-                continue
-            piece = os.read(self._answers, 4096)
-            if not piece:
-                return b""
-            self._unread += piece
-        line, _, self._unread = self._unread.partition(b"\n")
-        return line
+            if poll.poll(min(left_s, _LOOKS_UP_EVERY_S) * 1000):
+                piece = os.read(self._answers, _LONGEST_ANSWER)
+                if not piece:
+                    return b""
+                self._unread = (self._unread + piece)[-_LONGEST_ANSWER:]
+            elif left_s <= _LOOKS_UP_EVERY_S:
+                return None
+            if not left_s:
+                break
+        line, is_whole, self._unread = self._unread.partition(b"\n")
+        return line or b"?" if is_whole else None
 
 
 def _encoded(words: Sequence[str], env: Mapping[str, str], cwd: str) -> bytes:

@@ -91,8 +91,8 @@ def _stand_by(inner: int, life: int, brand: int) -> None:
 def _end_children(life: int, brand: int, has_children: Callable[[], bool]) -> None:
     """End all children.
 
-    Children without their marks are killed at once. For the others the bench or its guard has its turn first: it
-    removes their shared memory while they live.
+    Children without their marks are killed at once. The bench or its guard first gets time to end the others, because
+    it removes their shared memory while they live.
     """
     turn_s = GUARDS_TURN_S * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
     began, pause_s = time.monotonic(), 0.0005
@@ -292,7 +292,3 @@ def _empty(descriptor: int) -> None:
     with suppress(BlockingIOError):
         while os.read(descriptor, 4096):
             pass
-
-
-if __name__ == "__main__":
-    main()

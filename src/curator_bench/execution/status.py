@@ -19,7 +19,10 @@ _EVERY_S = 1.0
 _SHARE_OF_A_CORE = 0.002
 _LONGEST_LINE = 200
 _LINES = 100
-"""Lines to mask. More than is shown, because a secret of several lines is recognised only as a whole."""
+"""The number of lines to mask.
+
+It exceeds what is shown, because a secret of several lines is recognised only as a whole.
+"""
 
 
 class Status:

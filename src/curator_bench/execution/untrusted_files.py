@@ -28,7 +28,7 @@ class Unusable(Exception):
 
 
 class Absent(Unusable):
-    """The file is not there at all."""
+    """The file does not exist."""
 
     def __init__(self) -> None:
         super().__init__("was not written")

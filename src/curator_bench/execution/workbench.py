@@ -26,8 +26,9 @@ class Workbench:
         in_ray_worker: bool = False,
         provenance: Provenance | None = None,
     ) -> None:
-        """Set up the workbench. `controller` is the process this one works for, as an xdist worker does, and does not
-        outlive.
+        """Set up the workbench.
+
+        `controller` is the process that this one works for, as an xdist worker does. This process ends with it.
 
         `provenance` holds facts the invocation has looked up already; otherwise each run looks them up itself.
         """

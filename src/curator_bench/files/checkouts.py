@@ -1,16 +1,16 @@
-"""Git checkouts, found by their `.git`. One that another user may have planted is not believed."""
+"""The top of a source tree: of a git checkout, or of an unpacked archive. What another user may have planted is ignored."""
 
 from __future__ import annotations
 
-import os
-import stat
 from collections.abc import Iterable
 from pathlib import Path
 
+from curator_bench.files.planted import is_planted
+
 
 def first_source(folders: Iterable[Path]) -> Path | None:
-    """Return the first of the folders that is the top of a checkout; else the first that holds a Python project, as
-    an unpacked archive of its source does."""
+    """Return the first of the folders that is the top of a checkout; else the first that holds a Python project, as an
+    unpacked archive of its source does."""
     tried = list(folders)
     return first_checkout(tried) or next((folder for folder in tried if _holds(folder, "pyproject.toml")), None)
 
@@ -25,12 +25,8 @@ def is_checkout(folder: Path) -> bool:
 
 
 def _holds(folder: Path, name: str) -> bool:
-    """True if the folder has such a file that is ours, the folder's owner's, or where not everybody can create files.
-
-    In /tmp, anybody could claim the files of all others.
-    """
+    """True if the folder has such a file, and nobody planted it. In /tmp, anybody could claim the files of all others."""
     try:
-        found, around = (folder / name).stat(), folder.stat()
+        return (folder / name).exists() and not is_planted(folder / name)
     except OSError:
         return False
-    return not around.st_mode & stat.S_IWOTH or found.st_uid in (os.geteuid(), around.st_uid)

@@ -25,6 +25,8 @@ _Reader = Callable[[Any], Any]
 NOT_FINITE: Mapping[str, float] = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 """Numbers that JSON lacks, by the texts that stand for them."""
 _LONGEST_SHOWN = 60
+_MOST_VALUES = 10_000_000
+"""Each value costs up to 80 bytes of memory, and may need only two in the file."""
 _NAMES: Mapping[type, str] = {
     str: "a text",
     int: "a whole number",
@@ -72,7 +74,10 @@ def number_of(value: Any) -> Any:
 
 
 def parsed(text: str | bytes) -> Any:
-    """Parse JSON of any origin. Raises ValueError, also if it is nested too deeply."""
+    """Parse JSON of any origin. Raises ValueError, also if it is nested too deeply or holds too many values."""
+    marks: Any = (",", "[", "{") if isinstance(text, str) else (b",", b"[", b"{")
+    if len(text) > _MOST_VALUES and sum(map(text.count, marks)) > _MOST_VALUES:
+        raise ValueError(f"more than {_MOST_VALUES:,} values")
     try:
         return json.loads(text)
     except RecursionError:

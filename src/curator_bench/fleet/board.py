@@ -1,4 +1,4 @@
-"""The actor between runs and driver: runs bring news and files, the driver takes them and says which run is to stop."""
+"""The actor between runs and driver: runs deliver reports and files; the driver takes them, and stops runs."""
 
 from __future__ import annotations
 

@@ -40,10 +40,10 @@ _LONGEST_TOKEN = 1000
 
 @dataclass(frozen=True, slots=True)
 class Shipment:
-    """The description of the files. The pytest process makes it, each run uses it where it is."""
+    """The description of the files. The pytest process makes it, and each run uses it on its machine."""
 
     folders: tuple[str, ...] = ()
-    """The folders of the matrices; none of them stands in another."""
+    """The folders of the matrices; none is inside another."""
     named: frozenset[str] = frozenset()
     """The files that the matrices name, in these folders or elsewhere."""
     fingerprints: tuple[tuple[str, str], ...] = ()
@@ -57,7 +57,7 @@ class Shipment:
     """The nodes that had the files when they were asked. They keep using them, also after a script wrote there."""
 
     def as_sent(self, is_sent: bool, present_on: frozenset[str] = frozenset()) -> Shipment:
-        """The description that runs get. If the files are not sent, every node has them."""
+        """The description that runs get. It names no files if they are not sent, because every node has them."""
         if is_sent:
             return dataclasses.replace(self, present_on=present_on)
         return dataclasses.replace(self, folders=(), named=frozenset(), fingerprints=())
@@ -70,7 +70,7 @@ class Shipment:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The state of one machine, compared with a shipment."""
+    """The differences between one machine and a shipment."""
 
     has_bench: bool
     differences: Mapping[str, str]
@@ -80,7 +80,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """The decision what Ray sends, and the lines that tell the user."""
+    """What Ray sends, and lines about it for the user."""
 
     code: bool = False
     files: bool = False
@@ -121,7 +121,7 @@ def _outermost(folders: Iterable[str]) -> tuple[str, ...]:
 
 
 def compare_here(shipment: Shipment, version: str) -> tuple[bool, dict[str, str], bool]:
-    """Compare the machine this runs on. Sent by value, since our code may be missing there; hence only plain types."""
+    """Compare the machine this runs on. The function is sent by value, because our code may be missing there."""
     import importlib
 
     try:
@@ -235,7 +235,7 @@ def _size(path: str) -> int:
 
 @contextmanager
 def runtime_env(shipment: Shipment, sending: Sending) -> Iterator[dict[str, Any]]:
-    """Ray's `runtime_env`, for connecting a driver inside the context. The files are copied for that long."""
+    """Yield Ray's `runtime_env` for connecting a driver. The copies of the files exist until the block ends."""
     env: dict[str, Any] = {"py_modules": [str(Path(__file__).parents[1])]} if sending.code else {}
     with private_folder(os.environ.get(RUN_VARIABLE) or secrets.token_hex(8)) as folder:
         if sending.files:
@@ -257,7 +257,7 @@ def _copy_files(shipment: Shipment, folder: str) -> None:
 
 @dataclass(slots=True)
 class Unpacked:
-    """The plan with the paths of this machine; `back` gives a result with the paths at home."""
+    """The plan with the paths of this machine; `back` converts a result to the paths of pytest's machine (home)."""
 
     plan: Plan
     moved: dict[str, str] = field(default_factory=dict)

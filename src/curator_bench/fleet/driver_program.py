@@ -57,6 +57,7 @@ class _Task:
 
 
 def main() -> None:
+    os.chdir(os.sep)  # Ray lets workers import from a driver's folder, where others may have planted modules
     connection: Connection[Event, Command | Request] = Connection(int(sys.argv[1]))
     request = connection.recv()
     assert isinstance(request, Request)
@@ -102,7 +103,7 @@ class Driver:
         self._ask_for_parcels({})
 
     def _beside_us(self) -> dict[str, Any]:
-        """Options that put the board on our node (for a client: on the head), so that it survives other nodes.
+        """Return options that put the board on our node (for a client: on the head), so that it survives other nodes.
 
         If it dies itself, Ray restarts it, and a few reports are lost.
         """

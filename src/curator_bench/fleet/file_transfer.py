@@ -41,7 +41,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A part of a file, a folder, or a link."""
+    """Part of a file; or a folder; or a link."""
 
     name: str
     """The path below the entry's folder."""

@@ -188,7 +188,7 @@ class Fleet:
         env = {**without_ray(os.environ), **cluster.env, **Mark(self._bench.marker).environment()}
         env["RAY_OVERRIDE_RUNTIME_ENV_DEFAULT_EXCLUDES"] = ""  # what is sent is chosen by us (code_shipping.py)
         env["PYTHONPATH"] = os.pathsep.join(filter(None, [source, env.get("PYTHONPATH", "")]))
-        program = [sys.executable, "-m", "curator_bench.fleet.driver_program", str(theirs.fileno())]
+        program = [sys.executable, "-P", "-m", "curator_bench.fleet.driver_program", str(theirs.fileno())]
         self._log_dir.mkdir(parents=True, exist_ok=True)
         with theirs, safe_files.open_to_append(self._log_dir / "driver.log") as log:
             process = subprocess.Popen(

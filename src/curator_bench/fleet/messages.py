@@ -38,7 +38,7 @@ def name_of_node(host: str, node: str, others: Collection[str]) -> str:
 
 
 class NodeNames:
-    """The names of a fleet's nodes for the user, told apart also from those that have died."""
+    """The names of a fleet's nodes for the user; different also from those of nodes that have died."""
 
     def __init__(self) -> None:
         self._of_host: dict[str, set[str]] = {}

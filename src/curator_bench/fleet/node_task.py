@@ -12,8 +12,8 @@ import socket
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,33 @@ def run_on_node(order: Order, board: Any, shipment: Shipment | None) -> tuple[Ru
     """Run an order. There is no result if Ray gave the task a quarantined GPU: it has to be queued again."""
     # Ray starts its processes deaf to Ctrl-C, and a script would be, too.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    with _interrupted_once():
+        return _run_order(order, board, shipment)
+
+
+@contextmanager
+def _interrupted_once() -> Iterator[None]:
+    """Ignore all interrupts but the first: both Ray and the messenger interrupt a run that is to stop.
+
+    The second one would take the script the time to answer SIGTERM.
+    """
+    is_interrupted = False
+
+    def interrupt(*_: object) -> None:
+        nonlocal is_interrupted
+        if not is_interrupted:
+            is_interrupted = True
+            raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGINT, before)
+
+
+def _run_order(order: Order, board: Any, shipment: Shipment | None) -> tuple[RunResult | None, Where]:
     where = _where()
     if not _may_run(order, where, board):
         return None, where

@@ -1,4 +1,4 @@
-"""Nodes and GPUs that are not used any more in this session, since two different entries had errors there."""
+"""Nodes and GPUs that are not used any more in this session, because two different entries had errors there."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ENTRIES_WITH_ERRORS = 2
 
 
 class Quarantine:
-    """Counts errors by node and GPU. The last node is never quarantined: it may not be its fault."""
+    """Counts errors by node and GPU. The last node is never quarantined, because the fault may be elsewhere."""
 
     def __init__(self) -> None:
         self._errors: dict[tuple[str, str], dict[str, None]] = {}

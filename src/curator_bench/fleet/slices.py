@@ -18,7 +18,7 @@ _SMALLEST_OBJECT_STORE = 80 << 20
 
 
 def slice_of(ray: RaySettings | None, runs_per_gpu: int = 1) -> Slice:
-    """The request of a `ray` block; by default one CPU and no GPU, as for any Ray task."""
+    """Return the slice for a `ray` block; by default one CPU and no GPU, as for any Ray task."""
     if ray is None or ray.address:
         return Slice()
     gpus = ray.num_gpus or 0.0
@@ -31,12 +31,12 @@ def slice_of(ray: RaySettings | None, runs_per_gpu: int = 1) -> Slice:
 
 
 def fits(wanted: Slice, node: Node) -> bool:
-    """True if the node, with nothing else on it, has as much."""
+    """True if the slice fits on the node when the node is otherwise empty."""
     return all(node.resources.get(name, 0.0) >= amount * _CLOSE_ENOUGH for name, amount in wanted.amounts().items())
 
 
 def capacity(wanted: Slice, nodes: Iterable[Node]) -> int:
-    """The number of such slices that the nodes hold together, with nothing else on them."""
+    """Return how many such slices fit on all nodes together when they are otherwise empty."""
     return sum(_capacity_of(wanted, node) for node in nodes)
 
 
@@ -53,9 +53,10 @@ def largest(nodes: Collection[Node]) -> Node | None:
 
 
 def within(plan: Plan, wanted: Slice, node_cpus: float, node_memory: int, shm_bytes: int | None) -> Plan:
-    """Size the run's own cluster as its slice, however many runs share the node.
+    """Give the run's own cluster the size of its slice, however many runs share the node.
 
-    A fraction as object store size refers to the memory the entry asks for; else to the node's, in proportion to CPUs.
+    A fraction as object store size is of the memory the entry asks for, else of the node's memory in proportion to
+    CPUs.
     """
     if plan.ray is None or plan.ray.address:
         return plan

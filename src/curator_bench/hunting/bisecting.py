@@ -51,7 +51,8 @@ class Tried:
 
     commit: Commit
     runs: Runs
-    judgement: Judgement
+    judgement: Judgement | None
+    """None for the two ends if they do not differ as they should."""
     why: str = ""
 
 
@@ -99,9 +100,9 @@ class Bisection:
 
         difference, change, ends = self._ends(good, bad)
         good_runs, bad_runs = ends
-        self._tried = [Tried(good, good_runs, Judgement.GOOD), Tried(bad, bad_runs, Judgement.BAD)]
         if difference is not Word.REGRESSION:
-            return Outcome(difference, change, tuple(self._tried))
+            return Outcome(difference, change, _not_judged((good, good_runs), (bad, bad_runs)))
+        self._tried = [Tried(good, good_runs, Judgement.GOOD), Tried(bad, bad_runs, Judgement.BAD)]
         self._tell(f"good and bad differ by {change.change:+.1%}; bisecting")
         self._repository.bisect("bad", bad.sha)
         self._repository.bisect("good", good.sha)
@@ -119,8 +120,7 @@ class Bisection:
         """
         import numpy as np
 
-        from curator_bench.verdict.judgement import Word
-        from curator_bench.verdict.sequential import difference_of
+        from curator_bench.verdict.sequential import difference_of, is_settled
 
         for look in self._hunt.end_looks():
             for commit, target in ((good, (look + 1) // 2), (bad, look), (good, look)):
@@ -130,7 +130,7 @@ class Bisection:
             values = [np.array(runs.values[:look]) for runs in ends]
             found, change = difference_of(values[0], values[1], self._hunt)
             self._tell(f"{look} runs each: bad is {change.change:+.1%}, {found}")
-            if found is not Word.INCONCLUSIVE:
+            if is_settled(found, change, self._hunt):
                 break
         return found, change, ends
 
@@ -224,6 +224,11 @@ class Bisection:
             self._install(self._wish.install, sha)
         except BuildFailure as failure:
             self._tell(f"the checkout is restored, but the installation is not: {failure}")
+
+
+def _not_judged(good: tuple[Commit, Runs], bad: tuple[Commit, Runs]) -> tuple[Tried, ...]:
+    """Return the two ends where nothing says that one is good and the other is bad, but the user."""
+    return Tried(*good, None, "given as good"), Tried(*bad, None, "given as bad")
 
 
 def _unlike(runs: Runs, good: Runs) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 from curator_bench.errors import BenchError
 from curator_bench.files.names import is_safe_name
 from curator_bench.hunting.children import environment, run, tail_of
+from curator_bench.measure.programs import question
 from curator_bench.values import Scalar
 from curator_bench.verdict.requirements import nearest_names
 
@@ -190,7 +191,7 @@ def _logged(words: list[str], log: Path, problem: str) -> None:
 
 def _asked(python: str, program: str, env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [python, "-c", program],
+        question(python, program),
         env=environment(env, python),
         stdin=subprocess.DEVNULL,
         capture_output=True,

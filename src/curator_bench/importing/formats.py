@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from curator_bench.errors import BenchError
+from curator_bench.files import safe_files
 from curator_bench.files.codec import parsed
 from curator_bench.importing import coiled, exported_runs, plain, pytest_benchmark, results
-from curator_bench.importing.found_runs import Found
+from curator_bench.importing.found_runs import Found, lines_of, named_file, whole_text
 from curator_bench.importing.results import Combine
 
 _SQLITE = b"SQLite format 3\0"
@@ -35,7 +36,7 @@ def format_of(path: Path, combine: Combine) -> Format:
     """Recognise the format of a file. Raises BenchError if it is unknown."""
     if path.is_dir():
         raise BenchError(f"{path} is a folder: name the files in it")
-    with path.open("rb") as file:
+    with safe_files.open_file(named_file(path)) as file:
         start = file.read(len(_SQLITE))
     if start == _SQLITE:
         if coiled.recognizes(path):
@@ -45,7 +46,7 @@ def format_of(path: Path, combine: Combine) -> Format:
     for form, recognizes in _formats(combine):
         if recognizes(document):
             return form
-    if not document and not path.read_bytes().strip():
+    if not document and not whole_text(path).strip():
         return Format("empty file", lambda path: iter(()))
     raise BenchError(f"{path} has an unknown format: {_EXPECTED}")
 
@@ -59,13 +60,12 @@ def _formats(combine: Combine) -> Iterator[tuple[Format, Callable[[Mapping[str, 
 
 def _first_object(path: Path) -> Mapping[str, Any]:
     """Find a JSON object in the first lines, or in the whole file; empty if there is none."""
-    with path.open(encoding="utf-8-sig", errors="replace") as file:
-        for line in islice(file, _LINES_LOOKED_AT):
-            if found := _object(line):
-                return found
-        file.seek(0)
-        text = file.read()
-    return _object(text) if text.lstrip().startswith("{") else {}
+    start = ""
+    for line in islice(lines_of(path), _LINES_LOOKED_AT):
+        if found := _object(line):
+            return found
+        start = start or line.strip()[:1]
+    return _object(whole_text(path)) if start == "{" else {}
 
 
 def _object(text: str) -> Mapping[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -11,10 +12,12 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from curator_bench.errors import Mistake
+from curator_bench.files import safe_files
 from curator_bench.files.codec import parsed
 from curator_bench.store.records import StoredRun
 from curator_bench.values import Place
 
+_BYTE_ORDER_MARK = "\ufeff"
 _YEARS = range(1990, 2200)
 _OF_OUR_AGE = f"expected a time in the years {_YEARS[0]} to {_YEARS[-1]}, in seconds since 1970 or ISO 8601"
 
@@ -47,20 +50,35 @@ def stable_uid(*said: Any) -> str:
 
 def documents(path: Path) -> Iterator[tuple[Place, Mapping[str, Any]] | Mistake]:
     """Yield the objects of a file of JSON lines."""
-    with path.open(encoding="utf-8-sig", errors="replace") as lines:
-        for number, line in enumerate(lines, 1):
-            if not line.strip():
-                continue
-            place = Place(str(path), number)
-            try:
-                document = parsed(line.strip())
-            except json.JSONDecodeError as error:
-                yield Mistake(place, "", f"no JSON: {error.msg} (column {error.colno})")
-                continue
-            except ValueError as error:
-                yield Mistake(place, "", f"no JSON: {error}")
-                continue
-            yield (place, document) if isinstance(document, dict) else Mistake(place, "", "expected an object {…}")
+    for number, line in enumerate(lines_of(path), 1):
+        if not line.strip():
+            continue
+        place = Place(str(path), number)
+        try:
+            document = parsed(line.strip())
+        except json.JSONDecodeError as error:
+            yield Mistake(place, "", f"no JSON: {error.msg} (column {error.colno})")
+            continue
+        except ValueError as error:
+            yield Mistake(place, "", f"no JSON: {error}")
+            continue
+        yield (place, document) if isinstance(document, dict) else Mistake(place, "", "expected an object {…}")
+
+
+def lines_of(path: Path) -> Iterator[str]:
+    """Yield the lines of a file the user named, which must be a regular file."""
+    for line in safe_files.read_lines(named_file(path)):
+        yield line.decode("utf-8", "replace").removeprefix(_BYTE_ORDER_MARK)
+
+
+def whole_text(path: Path) -> str:
+    """Read a file the user named, which must be a regular file."""
+    return safe_files.read_bytes(named_file(path)).decode("utf-8", "replace").removeprefix(_BYTE_ORDER_MARK)
+
+
+def named_file(path: Path) -> Path:
+    """Return the target of a link that the user named."""
+    return Path(os.path.realpath(path))
 
 
 def moment_of(said: object) -> datetime:

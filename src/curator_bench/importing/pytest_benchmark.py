@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from curator_bench.errors import Mistake
-from curator_bench.importing.found_runs import Found, FoundRun, moment_of, stable_uid
+from curator_bench.files.codec import parsed
+from curator_bench.importing.found_runs import Found, FoundRun, moment_of, stable_uid, whole_text
 from curator_bench.store.records import InvocationRecord, RunEnd, RunStart, SessionRecord, StoredRun
 from curator_bench.values import Place, Scalar, Verdict
 
@@ -33,7 +34,7 @@ def recognizes(document: Mapping[str, Any]) -> bool:
 def read(path: Path) -> Iterator[Found]:
     place = Place(str(path), 0)
     try:
-        document = json.loads(path.read_text(encoding="utf-8-sig", errors="replace"))
+        document = parsed(whole_text(path))
     except json.JSONDecodeError as error:
         yield Mistake(Place(str(path), error.lineno), "", f"no JSON: {error.msg}")
         return

@@ -26,7 +26,6 @@ Combine: TypeAlias = Callable[[Sequence[Repeat]], Mapping[str, Scalar]]
 
 _NEEDED = ("name", "session", "attempt", "repeat", "ended_at", "verdict")
 _SHOWN = 60
-_LARGEST = 2**30
 _KINDS: Mapping[str, tuple[type, ...]] = {
     **dict.fromkeys(("name", "session", "verdict"), (str,)),
     "attempt": (int,),
@@ -195,6 +194,6 @@ def _run_in(path: Path) -> Run | None:
 
 def _object(path: Path) -> Mapping[str, Any]:
     with suppress(OSError, ValueError):
-        found = parsed(safe_files.read_text(path, most_bytes=_LARGEST))
+        found = parsed(safe_files.read_text(path))
         return found if isinstance(found, dict) else {}
     return {}

@@ -1,4 +1,4 @@
-"""What code says, without how it is written: comments, formatting and docstrings of Python are left out."""
+"""Hashes of code that ignore comments, formatting and docstrings of Python."""
 
 from __future__ import annotations
 

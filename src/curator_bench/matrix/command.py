@@ -1,4 +1,4 @@
-"""The command of an entry: its script is found, and all placeholders but the repeat's folder are filled in."""
+"""The command of an entry: find its script, and fill in all placeholders except the folder of the repeat."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The definition of a benchmark and its hashes, the same on every machine and in every clone.
 
-The definition hash decides which runs `--bench-resume` keeps, the series hash which runs are one history. Nothing is
-hashed that may differ for the same benchmark: no path, no secret, no timeout.
+The definition hash decides which runs `--bench-resume` keeps, the series hash which runs are one history. Paths,
+secrets and timeouts are not hashed, because they may differ for the same benchmark.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ class Definition:
 
     hash: str
     series: str
-    """Runs with equal ones are one history."""
+    """The series hash: runs with the same one are one history."""
     content_hash: str
-    """Hash of the content. It stays where only comments or the formatting of code change."""
+    """Hash of the content. Comments and formatting of code do not change it."""
     content: Mapping[str, Any]
     """The definition for people: arguments, datasets, Ray's settings and environment, or parameters."""
     sources: Mapping[str, str]
@@ -130,7 +130,7 @@ def _parts(entry: Entry, content: Callable[[str], str | None]) -> dict[str, Any]
 
 
 def _series_parts(entry: Entry, content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what makes it this benchmark. All else may change within a history, where it is a suspect."""
+    """Return the parts that define a series. Other parts may change within a history, and are then suspects."""
     asked = entry.ray
     return {
         "args": content["args"],

@@ -16,12 +16,11 @@ from curator_bench.matrix.scalars import describe
 from curator_bench.matrix.schema import EntryBlock, FileBlock, RayBlock, RequirementBlock, as_text
 from curator_bench.matrix.tree import Block, Items, Step, Undefined, leaves, place_of, show_path
 from curator_bench.matrix.validation import plain, validated
-from curator_bench.values import Entry, MatrixFile, Place, RaySettings, Requirement, Scalar
+from curator_bench.values import BOUNDS, GATES, Entry, MatrixFile, Place, RaySettings, Requirement, Scalar
 
 # These keys are filled in when the run is planned. In all other keys, axes are filled in before validation.
 _FILLED_LATER = frozenset(["name", "args", "script", "python", "env", "matrix", "exclude", "include"])
 _WHOLE = re.compile(r"\s*\{([^{}]+)\}\s*")
-_BOUNDS = ("min_value", "max_value", "exact_value", "max_regression", "max_drift")
 
 
 class EntriesReader:
@@ -71,7 +70,7 @@ class EntriesReader:
         combinations = self._combinations(block, place, above)
         block = self._with_ray_defaults(block)
         if combinations is None:
-            self._tell_all_but_axes(block, place, above)
+            self._report_all_but_axes(block, place, above)
             return
         all_names = _names_of(combinations)
         model = None if _stands_inside(block, all_names) else self._model(block, place, above)
@@ -96,7 +95,7 @@ class EntriesReader:
         found = AxesReader(block, show_path(self._tree, above), place, self._load.mistakes).combinations()
         return found if len(self._load.mistakes) == known_mistakes else None
 
-    def _tell_all_but_axes(self, block: Block, place: Place, above: tuple[Step, ...]) -> None:
+    def _report_all_but_axes(self, block: Block, place: Place, above: tuple[Step, ...]) -> None:
         """Report the mistakes of an entry whose axes are invalid. Values that contain axes cannot be checked."""
         named = block.get("matrix")
         if not _stands_inside(block, set(named) if isinstance(named, Block) else set()):
@@ -198,10 +197,10 @@ class EntriesReader:
         self._load.warnings.append(f"{place}: `{{session}}` is deprecated; write `{{session_entry_dir}}`")
 
     def _check_requirements(self, model: EntryBlock, block: Block, above: tuple[Step, ...]) -> None:
-        """Report a metric with the same kind of bound twice. It may have several requirements otherwise."""
+        """Report a metric that has the same kind of bound twice. Several requirements with other bounds are allowed."""
         first: dict[tuple[str, str], int] = {}
         for index, requirement in enumerate(model.requirements):
-            for bound in _BOUNDS:
+            for bound in (*BOUNDS, *GATES):
                 if getattr(requirement, bound) is None:
                     continue
                 known = first.setdefault((requirement.metric, bound), index)

@@ -95,7 +95,7 @@ class FileReader:
     def _tell_undefined(self) -> None:
         """Report undefined variables.
 
-        With `strict` each is a mistake; otherwise only the keys and entries that need it suffer.
+        With `strict` each is a mistake; otherwise it affects only the keys and entries that use it.
         """
         if self._load.request.strict:
             for path, place, variables in self._load.undefined(self._tree, self._here):

@@ -179,7 +179,7 @@ def _is_disabled(block: object) -> bool:
 
 
 def _note_secrets(node: Any, kept: bool, variables: Variables) -> None:
-    """Remember the values of keys with secret names, in blocks whose keys are the user's own."""
+    """Remember the values of keys with secret names, in blocks where users choose the keys (such as `env`)."""
     if isinstance(node, Block):
         for key, value in node.items():
             if isinstance(value, Block | Items):

@@ -100,9 +100,9 @@ def _positions(items: Items, key: str) -> dict[Any, list[int]]:
 
 
 def _identity(value: Any) -> Any:
-    """Comparable form of a value: equal for values that read the same.
+    """Comparable form of a value: equal for values that are written the same.
 
-    Python itself says that true, 1 and 1.0 are equal, and that .nan is not.
+    To Python, true, 1 and 1.0 are equal, and .nan differs from itself.
     """
     if isinstance(value, Block):
         return frozenset((key, _identity(inner)) for key, inner in value.items())

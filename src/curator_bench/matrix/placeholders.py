@@ -81,7 +81,7 @@ def fill(
 ) -> str:
     """Fill in everything that is known; unknown placeholders stay as they are.
 
-    The values of variables and placeholders are not searched for further ones.
+    Placeholders inside the inserted values are not filled in.
     """
     if "{" not in text:
         return text
@@ -107,7 +107,10 @@ def fill(
 
 
 def fill_entry_dir(text: str, directory: str) -> str:
-    """Fill in the entry's directory, which is known only when a repeat starts. Literal braces are literal by now."""
+    """Fill in the entry's directory, which is known only when a repeat starts.
+
+    Doubled braces have become single ones before.
+    """
     return text.replace("{" + ENTRY_DIR + "}", directory).replace("{" + OLD_ENTRY_DIR + "}", directory)
 
 

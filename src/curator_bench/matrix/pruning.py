@@ -45,7 +45,7 @@ class Pruner:
         changed: Block | None = None
         for key, value in block.items():
             if (value is None and not values_are_own) or (
-                keys_are_ours and self._says_nothing(key, value, block, path)
+                keys_are_ours and self._is_to_remove(key, value, block, path)
             ):
                 new = _GONE
             elif isinstance(value, Block | Items):
@@ -61,7 +61,7 @@ class Pruner:
         self._note_repeated(block, path)
         return block if changed is None else changed
 
-    def _says_nothing(self, key: str, value: Any, block: Block, path: tuple[Step, ...]) -> bool:
+    def _is_to_remove(self, key: str, value: Any, block: Block, path: tuple[Step, ...]) -> bool:
         """True for keys to remove: `x-…`, and `enabled` (any block may have it) unless it is undefined."""
         if key != "enabled":
             return key.startswith("x-")

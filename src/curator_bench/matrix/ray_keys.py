@@ -1,4 +1,4 @@
-"""The keys of a `ray` block given in Python. They have the same meaning, and mistakes read the same."""
+"""The keys of a `ray` block given in Python. Their meaning and the messages of mistakes are those of a matrix."""
 
 from __future__ import annotations
 

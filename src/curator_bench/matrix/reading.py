@@ -195,7 +195,7 @@ class _Builder:
     def _filled(self, event: Any) -> Any:
         """Fill in a text's variables.
 
-        An unquoted text becomes the value it reads as, unless that would lose characters.
+        An unquoted text that looks like a number or a switch becomes one, unless that would lose characters.
         """
         text, missing = self._variables.fill(event.value)
         if missing:

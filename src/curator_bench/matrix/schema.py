@@ -210,7 +210,7 @@ class RequirementBlock(_Model):
         "previous", description="The runs to compare with: `previous`, a branch, a session or a commit."
     )
     min_history: Annotated[int, Field(ge=1)] = Field(
-        5, description="With fewer earlier runs, the gate is inconclusive."
+        5, description="With fewer earlier runs, the gate says `no history`, and never fails."
     )
     better: Literal["less", "more"] | None = Field(
         None, description="Whether less or more is better; known for many metric names."

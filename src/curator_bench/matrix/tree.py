@@ -60,7 +60,10 @@ class Items(list[Any]):
 
 
 class Filled(str):
-    """A text with variables filled in. It may be quoted only because YAML requires it: `{cpus: "${N}"}`."""
+    """A text with variables filled in.
+
+    It may be meant as a number although it is quoted: YAML requires that in `{cpus: "${N}"}`.
+    """
 
     __slots__ = ("secret",)
     secret: bool

@@ -69,7 +69,7 @@ def checked(model: type[Model], tree: Block) -> tuple[Model | None, Problems]:
         if resolvable := {path: value for path in problems if (value := _resolved(tree, path)) is not None}:
             tree = _replaced(tree, resolvable)
             continue
-        real = {path: problem for path, problem in problems.items() if not _touches(path, undefined)}
+        real = dict(_apart_from(undefined, problems))
         if real:
             return None, real
         uncut = {path: _cut(tree, path) for path in problems}
@@ -104,8 +104,12 @@ def _value_at(tree: Any, path: Path) -> Any:
     return tree
 
 
-def _touches(path: Path, undefined: typing.Iterable[Path]) -> bool:
-    return any(path == other[: len(path)] or other == path[: len(other)] for other in undefined)
+def _apart_from(undefined: typing.Collection[Path], problems: Problems) -> Iterator[tuple[Path, str]]:
+    """Yield the problems neither at, nor above, nor below an undefined variable."""
+    above = {path[:length] for path in undefined for length in range(len(path) + 1)}
+    for path, problem in problems.items():
+        if path not in above and not any(path[:length] in undefined for length in range(len(path))):
+            yield path, problem
 
 
 def _cut(tree: Block, path: Path) -> Path:
@@ -137,8 +141,9 @@ def _problems(model: type[BaseModel], tree: Block, error: ValidationError) -> It
     by_path: dict[Path, list[dict[str, Any]]] = {}
     for detail in error.errors(include_url=False):
         by_path.setdefault(_path_in(tree, detail), []).append(typing.cast("dict[str, Any]", detail))
+    above = {path[:length] for path in by_path for length in range(len(path))}
     for path, details in by_path.items():
-        if any(len(other) > len(path) and other[: len(path)] == path for other in by_path):
+        if path in above:
             continue  # one union member has the right shape; its own mistake is reported
         yield path, _tell(model, path, details)
 

@@ -22,9 +22,9 @@ SAMPLE_EVERY_S = 1.0
 LOOK_UP_EVERY_S = 5.0
 _FIRST_SAMPLES_EVERY_S = 0.1
 _FEWEST_SAMPLES = 2
-"""One alone says nothing: the script ended less than a tenth of a second after its start."""
+"""With a single sample, nothing is reported: the script ended less than a tenth of a second after its start."""
 _SHORTEST_CPU_S = 0.2
-"""Less is not known to a twentieth: the kernel counts in ticks of 10 ms."""
+"""Shorter times are not reported: the kernel counts in ticks of 10 ms, which is an error of more than 5 %."""
 _SHARE_OF_A_CORE = 0.006
 _LOOK_UP_SHARE = 0.003
 _EARLY_LOOK_UP_SHARE = 0.02

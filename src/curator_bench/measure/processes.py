@@ -7,6 +7,7 @@ its environment (see brands.py), and by the process tree.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import time
@@ -30,13 +31,17 @@ _PROOF = 3
 Some machines are never quiet.
 """
 _BUSIEST = 3.0
-"""On a busy machine up to so many times as many empty looks are needed."""
+"""Largest factor by which a busy machine raises the number of empty looks, and the time to wait."""
 _NEWEST = 16
 """Number of processes whose mark is read before the table, because they may end while it is read."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.002, 0.1
 
 # Positions in /proc/PID/stat, counted after the name, which may contain blanks and brackets (proc_pid_stat(5)).
-_STATE, _PARENT, _SESSION, _THREADS, _STARTED = 0, 1, 3, 17, 19
+_STATE, _PARENT, _SESSION, _FLAGS, _THREADS, _STARTED = 0, 1, 3, 6, 17, 19
+_EXITING = 0x4
+"""PF_EXITING of the kernel's include/linux/sched.h."""
+_PENDING = re.compile(rb"^(?:Sig|Shd)Pnd:\s*([0-9a-f]+)", re.MULTILINE)
+_SIGKILL_PENDING = 1 << (signal.SIGKILL - 1)
 _KERNEL_THREADS = 2
 """Pid of the parent of all kernel threads."""
 
@@ -104,15 +109,25 @@ def is_running(process: ProcessId) -> bool:
     return identify(process.pid) == process
 
 
+def is_ending(process: ProcessId) -> bool:
+    """True if the process is gone, or SIGKILL was sent to it. On a busy machine it may take a while to end."""
+    return not is_running(process) or _was_killed(process.pid)
+
+
 def busyness() -> float:
     """Processes ready to run for each core, at least 1: the factor by which all takes longer."""
     return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 
 
+def patience(seconds: float) -> float:
+    """Time to wait for processes that may need so many seconds on a quiet machine. It is longer on a busy one."""
+    return seconds * min(busyness(), _BUSIEST)
+
+
 def find_processes(
     mark: Mark | None, roots: Iterable[ProcessId | int] = (), *, settle: bool = True, under: ProcessId | None = None
 ) -> frozenset[ProcessId]:
-    """Find the living processes that carry the mark, `roots`, their descendants, and all in sessions they lead.
+    """Find the living processes that carry the mark, `roots`, the descendants of both, and the sessions they lead.
 
     The descendants of `under` are included, but not `under` itself. This process and its ancestors are never included.
     With `settle`, look until two looks agree, because a process that forks while the table is read can be missed.
@@ -348,6 +363,17 @@ if sys.platform == "linux":
             return None
         return _Row(ProcessId(pid, int(fields[_STARTED])), int(fields[_PARENT]), int(fields[_SESSION]))
 
+    def _was_killed(pid: int) -> bool:
+        """True if SIGKILL waits for the process, or the kernel is taking it down."""
+        try:
+            with open(f"/proc/{pid}/status", "rb", buffering=0) as file:
+                pending = [int(mask, 16) for mask in _PENDING.findall(file.readall() or b"")]
+            with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
+                flags = int(file.read(4096).rpartition(b") ")[2].split()[_FLAGS])
+        except (OSError, IndexError):  # it has ended
+            return True
+        return bool(flags & _EXITING) or any(mask & _SIGKILL_PENDING for mask in pending)
+
     def _carries(pid: int, mark: Mark) -> bool | None:
         """True if the process carries the mark; None if its environment cannot be read."""
         try:
@@ -359,6 +385,9 @@ if sys.platform == "linux":
 
 else:
     _send = _send_by_number
+
+    def _was_killed(pid: int) -> bool:
+        return False
 
     def _newest_pids() -> list[int]:
         import psutil

@@ -18,6 +18,9 @@ from curator_bench.measure.limit_marks import brand
 from curator_bench.measure.processes import RUN_VARIABLE, identify
 
 _ENDS_WITHIN_S = 2.0
+_AS_A_SCRIPT = "import sys; sys.path[:] = filter(None, sys.path)\n"
+"""With `-c` the working folder comes before the standard library, and others may have planted modules there. Python has
+an option against it (-P), but not before 3.11, and a user's Python may be older."""
 _SHOWN_BYTES = 300
 
 
@@ -38,6 +41,11 @@ class Command:
     working_dir: str | None = None
     own_mark: str | None = None
     """Brand of the program and its descendants, together with the run's mark in `env`; None: not branded."""
+
+
+def question(python: str, text: str, *arguments: str) -> list[str]:
+    """Command line of a short program given as text. Like a script, it imports nothing from the working folder."""
+    return [python, "-c", _AS_A_SCRIPT + text, *arguments]
 
 
 class Program:

@@ -112,7 +112,7 @@ class View:
         self.dropped = reply.num_status_task_events_dropped
         """Tasks forgotten since the cluster started, because it keeps a limited number.
 
-        Other dropped events mean nothing: of a driver it keeps the first thousand, and every submitted task makes one.
+        Other dropped events do not matter: it keeps the first thousand of a driver, and every submitted task makes one.
         """
         self.seconds = dict.fromkeys(TIMES.values(), 0.0)
         self.executed = 0
@@ -139,7 +139,7 @@ class View:
             return [f"Ray forgot the events of {forgotten} tasks to keep those of later ones"]
         if self.silent:
             return [
-                f"of {self.silent} tasks Ray knows no times (their workers were killed), of {self.executed} it does"
+                f"Ray has no times of {self.silent} tasks (their workers were killed), and times of {self.executed}"
             ]
         return []
 

@@ -24,7 +24,11 @@ def add_options(parser: pytest.Parser) -> None:
     _add_gate_options(parser.getgroup("curator-bench-gates", "benchmarks: regressions"))
     _add_fleet_options(parser.getgroup("curator-bench-fleet", "benchmarks: the fleet"))
     parser.addini("bench_files", "files collected as matrices in directories", type="args", default=DEFAULT_PATTERNS)
-    parser.addini("bench_collect", "which benchmarks a plain `pytest` runs: asked or always", default="asked")
+    parser.addini(
+        "bench_collect",
+        "when a plain `pytest` runs the entries of matrices: asked (only if named or selected) or always",
+        default="asked",
+    )
     parser.addini("benchmark_db", "as --benchmark-db", default=DATABASE)
     parser.addini("bench_matrix", "as --bench-matrix", type="paths", default=[])
     parser.addini("bench_datasets", "as --bench-datasets", default="")
@@ -41,7 +45,9 @@ def add_options(parser: pytest.Parser) -> None:
     parser.addini("bench_confirm_budget", "as --bench-confirm-budget", default="")
     parser.addini("bench_inconclusive", "as --bench-inconclusive", default="pass")
     parser.addini(
-        "bench_machine", "name of the kind of machine that runs are measured on (else told by hardware)", default=""
+        "bench_machine",
+        "name of the kind of machine that runs are measured on (default: an id made from the hardware)",
+        default="",
     )
     parser.addini("bench_curator_repo", "as --bench-curator-repo", default="")
     parser.addini("bench_fleet", "as --bench-fleet", default="")

@@ -1,7 +1,7 @@
 """The folder of a project: names of benchmarks start from it, and its database is there by default.
 
-It is pytest's rootdir where an ini file or setup.py says so. Without one, pytest takes the working folder. Here it is
-the top of the git checkout instead, so that a benchmark has one name and one database.
+It is pytest's rootdir if an ini file or setup.py determines that. Otherwise it is the top of the git checkout, and not
+the working folder as in pytest, so that a benchmark has one name and one database.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _ROOTDIR = pytest.StashKey[Path]()
 def rootdir(config: pytest.Config) -> Path:
     """Return the project's folder.
 
-    Without an ini file, pytest derives its rootdir from all words that are paths, before it knows our options. The
-    value of `--benchmark-db ../runs.db` then moves it, but only in the controller of xdist. A benchmark would have two
-    names, and a history for each.
+    Without an ini file, pytest derives its rootdir from all arguments that are paths, before it knows our options. So
+    the value of `--benchmark-db ../runs.db` moves it, but only in the controller of xdist. A benchmark would then have
+    two names and two histories.
     """
     if _ROOTDIR not in config.stash:
         is_said = config.inipath is not None or config.getoption("rootdir")
@@ -54,8 +54,8 @@ def refuse_unread_ini(config: pytest.Config) -> None:
     for option, value in itertools.pairwise(map(str, words)):
         if unread and option.startswith("--bench") and "=" not in option and Path(value).exists():
             raise BenchError(
-                f"pytest has not read {unread}: it took {value} for files to run, since it does not know {option} yet "
-                f"when it looks for them. Write it as one word: {option}={value}"
+                f"pytest has not read {unread}, because it took {value}, the value of {option}, for a file to run. "
+                f"Write option and value as one word: {option}={value}"
             )
 
 
@@ -76,7 +76,7 @@ def _of_the_files(config: pytest.Config) -> Path:
 
 
 def _checkout(folder: Path) -> Path:
-    """Return the top of the git checkout around the folder, or the folder. A home under git is no project."""
+    """Return the top of the git checkout around the folder, or the folder. A home folder under git is not a project."""
     inside = itertools.takewhile(lambda each: each != Path.home(), (folder, *folder.parents))
     return first_checkout(inside) or folder
 

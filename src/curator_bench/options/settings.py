@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
-import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -122,7 +121,7 @@ def read_settings(config: pytest.Config) -> Settings:
         value = config.getini(ini)
         return Path(os.path.normpath((config.inipath or rootdir(config) / "x").parent / value)) if value else None
 
-    invocation = secrets.token_hex(8)
+    invocation = os.urandom(8).hex()  # the module secrets would cost every start of pytest 3 ms
     results = path("--bench-results", "bench_results")
     repo = path("--bench-curator-repo", "bench_curator_repo")
     overlays = [Path(os.path.normpath(working_dir / given)) for given in config.getoption("--bench-matrix")]

@@ -1,4 +1,4 @@
-"""What a run is measured with beyond its definition: packages, the machine and its system, variables.
+"""The circumstances of a run, beyond its definition: packages, the machine and its system, variables.
 
 The values of variables are never kept, only keyed hashes of them.
 """
@@ -23,6 +23,7 @@ from pathlib import Path
 from curator_bench.files import safe_files
 from curator_bench.measure.cgroup import CgroupLimits, read_limits
 from curator_bench.measure.gpu_health import GpuInventory, gpu_inventory
+from curator_bench.measure.programs import question
 from curator_bench.provenance.machine import cpu_microcode, online_cores, rounded_up, this_machine
 from curator_bench.provenance.packages import installed
 
@@ -52,7 +53,7 @@ _OF_ONE_SESSION = re.compile(
 
 
 def machine_facts() -> dict[str, str]:
-    """Describe the machine and its system: what decides speed, and what may change it from one boot to the next."""
+    """Describe the machine and its system: the facts that decide speed, and those that may change at a boot."""
     limits, gpus = read_limits(), gpu_inventory()
     return {name: text for name, text in _machine(limits, gpus).items() if text}
 
@@ -78,7 +79,7 @@ def python_facts(python: str) -> tuple[str, dict[str, str]] | None:
     """Return the version of a Python and the versions of all its packages; None if it does not answer."""
     if _is_this(python):
         return platform.python_version(), installed()
-    command = [python, "-c", _ASKED]
+    command = question(python, _ASKED)
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_PATIENCE_S, check=True)
         said = json.loads(done.stdout)
@@ -111,7 +112,7 @@ def hash_key(environ: Mapping[str, str]) -> bytes:
 
 
 def _kept_key(file: Path) -> bytes:
-    """Read the key, or make it. Of several processes that make it at once the first decides."""
+    """Read the key, or make it. If several processes make it at once, the first one's is used."""
     with suppress(FileExistsError):
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         safe_files.create_exclusively(file, secrets.token_hex(_KEY_BYTES), mode=0o600)

@@ -26,7 +26,10 @@ _TRUST = ("-c", "safe.directory=*")
 
 @dataclass(frozen=True, slots=True)
 class GitState:
-    """State of a checkout. None means unknown; for `commit` also none yet, for `branch` also a detached head."""
+    """State of a checkout.
+
+    None means unknown. `commit` is None in an empty repository, too, and `branch` with a detached head.
+    """
 
     top: str
     commit: str | None
@@ -108,6 +111,21 @@ def commits_named(path: Path, names: Sequence[str], patience_s: float = 5.0) -> 
     starts = [one.sha for one in shas]
     near = {name: bisect_left(starts, name) for name in known}
     return {name: shas[at] for name, at in near.items() if at < len(shas) and starts[at].startswith(name)}
+
+
+def commit_called(path: Path, name: str, patience_s: float = 5.0) -> str | None:
+    """Return the full id of the commit that git calls so (HEAD~1, a branch, a tag, a short id), or None."""
+    said = _Git(path, patience_s)("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+    lines = (said or "").split()
+    return lines[-1] if lines else None
+
+
+def commits_around(path: Path, commit: str, patience_s: float = 5.0) -> tuple[list[str], list[str]]:
+    """List the commits before this one by first parents, and those after it on any branch, each the nearest first."""
+    ask = _Git(path, patience_s)
+    before = ask("rev-list", "--first-parent", f"{commit}^@")
+    after = ask("rev-list", "--reverse", "--ancestry-path", "HEAD", "--branches", f"^{commit}")
+    return (before or "").split(), (after or "").split()
 
 
 @dataclass(frozen=True, slots=True)

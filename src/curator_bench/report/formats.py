@@ -18,19 +18,27 @@ from curator_bench.words import markdown_cell
 SCHEMA_VERSION = 1
 _MOST_ROWS = 100
 _MOST_CHANGES = 10
+_MOST_STEPS = 10
 _NOT_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _FAILED = "failed"
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeFacts:
-    """What changed around an open finding."""
+    """An open finding, and what changed around it."""
 
     finding: str
     title: str
-    """The most important change that it explains."""
+    """The most important change that it explains, and how many others."""
+    since: datetime
+    """Start of the first run that is certainly after it."""
+    session: str
+    steps: Sequence[StepFacts]
+    """All that it explains, the most important first."""
+    text: Sequence[str]
     markdown: Sequence[str]
     document: Mapping[str, Any]
+    """What changed, in three forms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +55,7 @@ class SessionReport:
     series: Sequence[SeriesFacts] = ()
     """The judgement of the newest runs of every metric."""
     changes: Sequence[ChangeFacts] = ()
-    """What changed around each open regression, newest first."""
+    """The open regressions by their cause, newest first."""
     left_out: Sequence[str] = ()
     """Runs of series that have ended, and why."""
 
@@ -78,15 +86,13 @@ def _markdown(report: SessionReport) -> str:
         of.append(f"commit {session.commit[:12]}{' (changed)' if session.dirty else ''}")
     of += [text for text in (session.branch, session.reason) if text]
     lines = [f"## {markdown_cell(session.name)}: {counts}", "", markdown_cell(", ".join(of)), ""]
-    lines += _markdown_steps("Regressions", report.regressions)
-    for change in report.changes[:_MOST_CHANGES]:
-        lines += [f"What changed before {markdown_cell(change.title)}:", "", *change.markdown, ""]
+    lines += _markdown_findings(report.changes)
     if report.left_out:
         left_out = [f"* {markdown_cell(line)}" for line in report.left_out[:_MOST_ROWS]]
         lines += [
             "### Left out",
             "",
-            "Runs from before something changed that makes it another benchmark:",
+            "Runs that cannot be compared with newer ones:",
             "",
             *left_out,
             "",
@@ -110,11 +116,29 @@ def _markdown(report: SessionReport) -> str:
     return "\n".join(lines) + "\n"
 
 
+_STEP_HEADS = ("entry", "metric", "machine", "change", "95 % interval", "before → after", "since", "commits")
+
+
+def _markdown_findings(found: Sequence[ChangeFacts]) -> list[str]:
+    """Return a block for each finding: its line, what it explains, what changed. The oldest only get their line."""
+    lines = ["### Regressions", "", *([] if found else ["None.", ""])]
+    for place, one in enumerate(found[:_MOST_ROWS]):
+        lines += [f"**{markdown_cell(one.title)}** {markdown_cell(_since(one))}", ""]
+        if place < _MOST_CHANGES:
+            table = _table(_STEP_HEADS, [_step_cells(step) for step in one.steps], _MOST_STEPS)
+            lines += [*table, "", *one.markdown, ""]
+    return [*lines, *([f"… and {len(found) - _MOST_ROWS} more", ""] if len(found) > _MOST_ROWS else [])]
+
+
+def _since(one: ChangeFacts) -> str:
+    is_new = any(step.is_new for step in one.steps)
+    return f"since {'this session' if is_new else f'{one.session}, {words.moment(one.since)}'} ({one.finding})"
+
+
 def _markdown_steps(title: str, steps: Sequence[StepFacts]) -> list[str]:
     if not steps:
         return [f"### {title}", "", "None.", ""]
-    heads = ("entry", "metric", "machine", "change", "95 % interval", "before → after", "since", "commits")
-    return [f"### {title}", "", *_table(heads, [_step_cells(one) for one in steps]), ""]
+    return [f"### {title}", "", *_table(_STEP_HEADS, [_step_cells(one) for one in steps]), ""]
 
 
 def _markdown_series(title: str, series: Sequence[SeriesFacts]) -> list[str]:
@@ -152,13 +176,13 @@ def _step_cells(one: StepFacts) -> tuple[str, ...]:
     )
 
 
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], most: int = _MOST_ROWS) -> Iterator[str]:
     yield f"| {' | '.join(heads)} |"
     yield f"|{' --- |' * len(heads)}"
-    for row in rows[:_MOST_ROWS]:
+    for row in rows[:most]:
         yield f"| {' | '.join(map(markdown_cell, row))} |"
-    if len(rows) > _MOST_ROWS:
-        yield f"\n… and {len(rows) - _MOST_ROWS} more"
+    if len(rows) > most:
+        yield f"\n… and {len(rows) - most} more"
 
 
 def _json(report: SessionReport) -> str:
@@ -170,7 +194,17 @@ def _json(report: SessionReport) -> str:
         "regressions": [dataclasses.asdict(one) for one in report.regressions],
         "improvements": [dataclasses.asdict(one) for one in report.improvements],
         "drifts": [dataclasses.asdict(one) for one in report.drifts],
-        "changes": [{"finding": one.finding, "changed": one.document} for one in report.changes],
+        "changes": [
+            {
+                "finding": one.finding,
+                "title": one.title,
+                "since": one.since,
+                "session": one.session,
+                "explains": [{"entry": step.entry.name, "metric": step.metric} for step in one.steps],
+                "changed": one.document,
+            }
+            for one in report.changes
+        ],
         "left_out": list(report.left_out),
         "inconclusive": [_series(one) for one in report.inconclusive],
         "blind": [_series(one) for one in report.blind],
@@ -191,11 +225,11 @@ def _run(run: RunFacts) -> dict[str, Any]:
 
 
 def _junit(report: SessionReport) -> str:
-    """Return a suite of the runs, and one in which every open regression is a failed test."""
+    """Return a suite of the runs, and one in which every open finding is a failed test."""
     top = ElementTree.Element("testsuites")
     cases = [_case(entry, run) for entry, run in report.runs]
     _add_suite(top, report.session.name, report.session.start, cases)
-    _add_suite(top, "regressions", report.session.start, [_regression(one) for one in report.regressions])
+    _add_suite(top, "regressions", report.session.start, [_finding(one) for one in report.changes])
     ElementTree.indent(top)
     return f'<?xml version="1.0" encoding="utf-8"?>\n{ElementTree.tostring(top, encoding="unicode")}\n'
 
@@ -228,13 +262,24 @@ def _case(entry: SiteEntry, run: RunFacts) -> ElementTree.Element:
     return case
 
 
-def _regression(one: StepFacts) -> ElementTree.Element:
-    case = ElementTree.Element("testcase", classname=_in_xml(one.entry.name), name=_in_xml(one.metric), time="0")
-    _, _, machine, change, interval, levels, since, commits = _step_cells(one)
-    on = f" on {machine}" if one.machine else ""
-    said = f"{change} ({interval}){on}: {levels} since {since}, {commits}"
-    ElementTree.SubElement(case, "failure", type="regression", message=_in_xml(said))
+def _finding(one: ChangeFacts) -> ElementTree.Element:
+    """Return the case of a finding, under the name of its most important change, which stays when it is found again."""
+    largest = one.steps[0]
+    entry, metric = _in_xml(largest.entry.name), _in_xml(largest.metric)
+    case = ElementTree.Element("testcase", classname=entry, name=metric, time="0")
+    properties = ElementTree.SubElement(case, "properties")
+    explained = [("finding", one.finding), *(("explains", f"{step.entry.name} {step.metric}") for step in one.steps)]
+    for name, value in explained:
+        ElementTree.SubElement(properties, "property", name=name, value=_in_xml(value))
+    failure = ElementTree.SubElement(case, "failure", type="regression", message=_in_xml(f"{one.title} {_since(one)}"))
+    failure.text = _in_xml("\n".join([*map(_step_line, one.steps), *one.text]))
     return case
+
+
+def _step_line(one: StepFacts) -> str:
+    entry, metric, machine, change, interval, levels, since, commits = _step_cells(one)
+    on = f" on {machine}" if one.machine else ""
+    return f"{entry} {metric}{on}: {change} ({interval}): {levels} since {since}, {commits}"
 
 
 def _in_xml(text: str) -> str:

@@ -11,15 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from curator_bench.files.json_files import read_object
-from curator_bench.report.session_runs import RESULTS
+from curator_bench.report.session_runs import CLAIM, RESULTS, STATUS
 from curator_bench.values import RunRecord
 
 _FINE = frozenset(["passed", "skipped"])
-_TOOK_ITS_TIME = frozenset(["passed", "failed", "timeout"])
+_OF_USUAL_LENGTH = frozenset(["passed", "failed", "timeout"])
 """Verdicts of runs that took as long as they usually would. Others ended early."""
 _HOUR_S = 3600.0
-_CLAIM = "claim.json"
-"""A file in the folder of an entry while it runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +197,7 @@ class Progress:
         found = []
         for nodeid, is_done in self._elsewhere.items():
             folder = self._planned[nodeid].directory if nodeid in self._planned else None
-            if not is_done and folder is not None and not (folder / _CLAIM).exists():
+            if not is_done and folder is not None and not (folder / CLAIM).exists():
                 is_done = self._elsewhere[nodeid] = (folder / RESULTS).exists()
                 if not is_done:
                     continue
@@ -208,7 +206,7 @@ class Progress:
 
     def _underway(self, nodeid: str, begun: _Begun, now: float) -> Underway:
         planned = self._planned.get(nodeid)
-        status = begun.status or (read_object(planned.directory / "status.json") if planned else {})
+        status = begun.status or (read_object(planned.directory / STATUS) if planned else {})
         return Underway(
             name=_name(nodeid),
             nodeid=nodeid,
@@ -256,7 +254,7 @@ class _Times:
                 self._usual = self._ask()
 
     def note(self, nodeid: str, verdict: str, seconds: float) -> None:
-        if verdict in _TOOK_ITS_TIME:
+        if verdict in _OF_USUAL_LENGTH:
             for name in (_without_axes(nodeid), ""):
                 self._took[name][0] += seconds
                 self._took[name][1] += 1

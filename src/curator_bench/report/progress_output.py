@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import math
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
+from curator_bench.files.codec import from_document
 from curator_bench.report.live import plain
 from curator_bench.report.progress import Progress, Standing, Underway
 from curator_bench.words import readable_seconds
@@ -132,9 +134,20 @@ def _run_document(run: Underway) -> dict[str, Any]:
     return {**found, "gpus": list(run.gpus), "elapsed_s": round(run.elapsed_s, 1)}
 
 
+def standing_in(document: Mapping[str, Any]) -> Standing | None:
+    """Return the progress in a progress.json; None if the file is missing or has other content."""
+    try:
+        running = [{"in_fleet": False, **run} for run in document["running"]]
+        found = from_document(Standing, {**document, "running": running})
+    except (KeyError, TypeError, ValueError):
+        return None
+    times = (found.elapsed_s, found.left_s or 0, found.gpu_hours, *(run.elapsed_s for run in found.running))
+    return found if all(math.isfinite(one) and one >= 0 for one in times) else None
+
+
 def screen(now: Standing) -> list[str]:
     """Return the live lines of a terminal: the totals, and a line for each run in progress."""
-    return [f"    {', '.join(_head(now))}", *(f"    ⏱ {_run_line(run)}" for run in now.running)]
+    return [f"    {head(now)}", *(f"    ⏱ {_run_line(run)}" for run in now.running)]
 
 
 def line(now: Standing) -> str:
@@ -142,7 +155,12 @@ def line(now: Standing) -> str:
     named = [_run_words(run) for run in now.running[:_MOST_NAMED]]
     if len(now.running) > _MOST_NAMED:
         named.append(f"{len(now.running) - _MOST_NAMED} more")
-    return ", ".join(_head(now)) + (f": {'; '.join(named)}" if named else "")
+    return head(now) + (f": {'; '.join(named)}" if named else "")
+
+
+def head(now: Standing) -> str:
+    """Return the totals and the time left, such as `3 of 4 done, 1 failed, 1 running, about 7.47 s left`."""
+    return ", ".join(_head(now))
 
 
 def _head(now: Standing) -> Iterator[str]:

@@ -13,7 +13,10 @@ from curator_bench.values import RunRecord
 
 SUMMARY = "summary.json"
 RESULTS = "results.json"
-_LARGEST = 2**30
+STATUS = "status.json"
+CLAIM = "claim.json"
+"""A file in the folder of an entry while it runs."""
+_OF_AN_ENTRY = frozenset([RESULTS, STATUS, CLAIM])
 _NO_ENTRIES_IN = frozenset(["env", "data_setup", "standing_clusters", "undelivered"])
 _OF_ONE_RUN = frozenset(["logs", "scratch", "ray_cluster", "artifacts", "benchmark_results"])
 _NUMBERED = ("repeat_", "warmup_", "attempt_")
@@ -37,7 +40,7 @@ def merged(runs: Iterable[RunRecord]) -> list[RunRecord]:
 
 
 def _runs_in_summary(path: Path) -> list[RunRecord]:
-    found = read_object(path, most_bytes=_LARGEST).get("runs")
+    found = read_object(path).get("runs")
     runs = [_run_in(document) for document in found] if isinstance(found, list) else []
     return [run for run in runs if run is not None]
 
@@ -54,12 +57,19 @@ def broken_below(session_dir: Path) -> list[str]:
 
 
 def _files_below(session_dir: Path) -> Iterator[Path]:
+    for folder, names in entries_below(session_dir):
+        if RESULTS in names:
+            yield folder / RESULTS
+
+
+def entries_below(session_dir: Path) -> Iterator[tuple[Path, frozenset[str]]]:
+    """Yield the folder of each entry that was begun, with the names of its files."""
     for folder, folders, names in os.walk(session_dir):
         top = Path(folder) == session_dir
-        is_entry = RESULTS in names
+        is_entry = not _OF_AN_ENTRY.isdisjoint(names)
         folders[:] = sorted(name for name in folders if not _holds_no_entry(name, top=top, in_entry=is_entry))
         if is_entry:
-            yield Path(folder, RESULTS)
+            yield Path(folder), frozenset(names)
 
 
 def _holds_no_entry(name: str, *, top: bool, in_entry: bool) -> bool:
@@ -70,14 +80,14 @@ def _holds_no_entry(name: str, *, top: bool, in_entry: bool) -> bool:
 
 def read_run(path: Path, below: Path | None = None) -> RunRecord | None:
     """Return the run in a results.json, or None if the file is missing or rejected."""
-    return _run_in(read_object(path, below=below, most_bytes=_LARGEST))
+    return _run_in(read_object(path, below=below))
 
 
 def why_broken(path: Path) -> str:
     """Return why a results.json is rejected; empty if it is missing or valid."""
     if not os.path.lexists(path) or read_run(path):
         return ""
-    version = read_object(path, most_bytes=_LARGEST).get("schema_version", SCHEMA_VERSION)
+    version = read_object(path).get("schema_version", SCHEMA_VERSION)
     if version != SCHEMA_VERSION:
         return f"{path} is of another version of curator-bench (schema_version {version!r})"
     return f"{path} is broken"

@@ -177,11 +177,13 @@ class TerminalReport:
         return [f"{left} to other invocations{f', which still run {running} of them' if running else ''}"]
 
     def _places(self) -> list[str]:
+        from curator_bench.words import printable
+
         found = [f"Session: {self._session_dir}"]
         if self._database:
             found.append(f"Database: {self._database}")
             found += [f"No part of the history: {self._apart}"] if self._apart else []
-        return found
+        return list(map(printable, found))
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self) -> None:
@@ -329,8 +331,10 @@ class TerminalReport:
             return None
 
     def _line(self, text: str) -> None:
+        from curator_bench.words import printable_lines
+
         self._terminal.ensure_newline()
-        self._terminal.write_line(text)
+        self._terminal.write_line(printable_lines(text))
 
     def _pause(self) -> None:
         if self._live is not None:

@@ -1,4 +1,4 @@
-"""Conducts the runs of a session: decides what runs next, has it run, records and judges it.
+"""Conducts the runs of a session: decides what runs next, starts it, records and judges it.
 
 `policy` decides: a pure function from what happened so far to what comes next. `conductor` asks it after each run. A
 `runner.Runner` executes runs: in this process (`local_runner`), in a fleet (`fleet_runner`) or in simulated time

@@ -1,4 +1,4 @@
-"""What a run is measured with, masked, as it is recorded: definition, packages, machine, variables, configuration."""
+"""The background of a run, as recorded with secrets masked: definition, packages, machine, variables, configuration."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def background_of(
 
 
 def facts_now(config: pytest.Config, background: Background, params: Mapping[str, Any]) -> Facts:
-    """Return the facts of the run that is judged, which is not recorded with all of them yet."""
+    """Return the facts of the run being judged. Its row does not have all of them yet."""
     session = session_of(config)
     own = {"": session.commit} if session.commit else {}
     subjects = {one.package: one.commit or one.version or "" for one in session.subjects}
@@ -81,7 +81,7 @@ def _circumstances(config: pytest.Config, plan: Plan | None, where: Where | None
 
 
 def _configuration(config: pytest.Config, plan: Plan | None) -> dict[str, str]:
-    """Return how the bench was told to measure."""
+    """Return the settings of the measurement."""
     fleet = config.stash[BENCHMARKS].settings.fleet
     found = {"workers": getattr(config, "workerinput", {}).get("workercount", 1), "fleet": "yes" if fleet else "no"}
     if fleet is not None:

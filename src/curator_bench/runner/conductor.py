@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from curator_bench.execution.failed import answer_for, failed_before_it_began
+from curator_bench.measure.processes import patience
 from curator_bench.runner.policy import (
     NOTHING_SPENT,
     Allowance,
@@ -59,7 +60,7 @@ class Job:
 
 
 class Callbacks(Protocol):
-    """The side of pytest's items, which a conductor asks and informs."""
+    """The calls of a conductor to pytest's items."""
 
     def claims(self, job: Job) -> bool:
         """Claim the entry. Returns false if another process has it."""
@@ -130,7 +131,7 @@ class Conductor:
         """
         for uid in self._under_way:
             self._runner.stop(uid)
-        deadline = time.monotonic() + _STOPS_WITHIN_S
+        deadline = time.monotonic() + patience(_STOPS_WITHIN_S)
         try:
             while self._under_way and time.monotonic() < deadline:
                 self._take_stopped(self._runner.next_event(_TICK_S))

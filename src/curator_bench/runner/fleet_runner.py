@@ -290,4 +290,4 @@ class FleetRunner:
 
 def _lost_at(where: Where, reason: str) -> str:
     gpus = f", GPU {','.join(where.gpus)}" if where.gpus else ""
-    return f"its worker on {where} (process {where.pid}{gpus}) ended under it: {reason}"
+    return f"its worker on {where} (process {where.pid}{gpus}) ended during the run: {reason}"

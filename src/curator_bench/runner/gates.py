@@ -50,12 +50,10 @@ from curator_bench.verdict.gates import (
     check_of,
     drift_check,
     failure_text,
-    is_met,
     number,
     sight,
     wanted,
     wanted_drifts,
-    word_of,
 )
 from curator_bench.verdict.judgement import Judgement, Mark, Word
 from curator_bench.verdict.judging import GATE_RUNS, judge
@@ -64,7 +62,7 @@ from curator_bench.verdict.marks import Release, marks_of
 _LAST = 2 * GATE_RUNS
 _LAST_OF_DRIFT = 1000
 """The number of earlier runs read for a gate on drift, which is slow."""
-_BLIND = "cannot be held to"
+_BLIND = "would miss a change of"
 _SHOWN = 40
 _SHORTEST_COMMIT = 6
 _FEW = 5
@@ -191,18 +189,15 @@ class Gates:
         """Judge all these runs of the item together, the first one first."""
         self._read(measured[-1])
         asked = [self._ask(one, measured) for one in self._wanted if number(measured[-1].get(one.metric)) is not None]
-        decisions = judge([one.question for one in asked])
-        words = [self._word(*pair) for pair in zip(asked, decisions, strict=True)]
-        answers = list(zip(asked, decisions, words, strict=True))
-        checks = [self._check(one, decision, word, measured[-1]) for one, decision, word in answers]
-        self._warn_of_blindness(asked, decisions, measured[-1])
+        answers = self._answers(asked)
+        checks = [_check(*answer, measured[-1]) for answer in answers]
+        self._warn_of_blindness(answers, measured[-1])
+        found = list(zip(answers, checks, strict=True))
         return Judged(
             checks=(*checks, *self._drift_checks(measured)),
-            texts=tuple(_told(one, decision) for one, decision, word in answers if not is_met(word)),
-            regressions=frozenset(
-                _between(one, decision) for one, decision, word in answers if is_met(word) is False and one.past
-            ),
-            is_open=any(is_met(word) is None and self._is_worth_it(one, decision) for one, decision, word in answers),
+            texts=tuple(_told(*answer) for answer, check in found if not check.met),
+            regressions=frozenset(_between(*answer) for answer, check in found if check.is_unmet and answer[0].past),
+            is_open=any(check.is_inconclusive and self._is_worth_it(*answer) for answer, check in found),
         )
 
     def changes(self, judged: Judged, params: Mapping[str, Any]) -> tuple[str, ...]:
@@ -255,13 +250,15 @@ class Gates:
             self.warnings.append(warning)
         return _Asked(one, past, Question(_figures(past), newest, one.rules, own), note)
 
-    def _word(self, asked: _Asked, decision: Judgement) -> str:
-        return word_of(decision, bar=self._bar(asked.wanted))
+    def _answers(self, asked: Sequence[_Asked]) -> list[tuple[_Asked, Judgement]]:
+        """Judge each metric; what chance may explain as one test of many is in doubt."""
+        found = zip(asked, judge([one.question for one in asked]), strict=True)
+        return [(one, told if self._is_worth_it(one, told) else told.doubted()) for one, told in found]
 
     def _is_worth_it(self, asked: _Asked, decision: Judgement) -> bool:
-        """True if measuring again is worth it.
+        """True if it may be more than chance: of many metrics without a requirement, some exceed their limit by chance.
 
-        Of many metrics without a requirement, some exceed their limit by chance.
+        Only then is measuring again worth it.
         """
         return decision.p_value <= self._bar(asked.wanted)
 
@@ -271,15 +268,9 @@ class Gates:
         metrics = sum(not one.is_declared for one in self._wanted)
         return bar_of(metrics * _items(self._config), self._config.stash.get(_FOUND, 0))
 
-    def _check(self, asked: _Asked, decision: Judgement, word: str, metrics: Mapping[str, Scalar]) -> Check:
-        note = "" if is_met(word) is False else asked.note or _reason(decision)
-        return check_of(asked.wanted, metrics[asked.wanted.metric], decision, word=word, note=note)
-
-    def _warn_of_blindness(
-        self, asked: Sequence[_Asked], decisions: Sequence[Judgement], metrics: Mapping[str, Scalar]
-    ) -> None:
+    def _warn_of_blindness(self, answers: Sequence[tuple[_Asked, Judgement]], metrics: Mapping[str, Scalar]) -> None:
         """Warn about declared gates that cannot detect a change of their limit."""
-        for one, decision in zip(asked, decisions, strict=True):
+        for one, decision in answers:
             name = one.wanted.metric
             repeats = int(number(metrics.get(f"{name}_n")) or 1)
             text = sight(decision, one.wanted.limit, repeats=repeats) if one.wanted.is_declared else ""
@@ -292,7 +283,7 @@ class Gates:
             value, newest = measured[-1].get(one.metric), _newest(measured, one.metric)
             past = self._past(one.metric)
             if len(newest) and len(past) < one.rules.min_history:
-                lacks = f"not enough history: {len(past)} of the {one.rules.min_history} runs it takes"
+                lacks = f"not enough history: {len(past)} of at least {one.rules.min_history} runs"
                 yield drift_check(one, value, None, lacks=lacks)
             elif len(newest):
                 (found,) = drifts([self._drift_question(one, past, newest)], least=one.limit)
@@ -348,6 +339,11 @@ def _is_of(value: PastValue, baseline: str) -> bool:
     if baseline in (*value.branches, value.session, value.session_uid):
         return True
     return len(baseline) >= _SHORTEST_COMMIT and (value.commit or "").startswith(baseline)
+
+
+def _check(asked: _Asked, decision: Judgement, metrics: Mapping[str, Scalar]) -> Check:
+    note = "" if decision.word is Word.REGRESSION else asked.note or _reason(decision)
+    return check_of(asked.wanted, metrics[asked.wanted.metric], decision, note=note)
 
 
 def _told(asked: _Asked, decision: Judgement) -> str:

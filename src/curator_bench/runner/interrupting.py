@@ -71,7 +71,7 @@ def _raise_at(place: Place) -> NoReturn:
 
 
 def _note_unjudged(item: pytest.Item) -> None:
-    """Record a run that its test did not come to judge."""
+    """Record a run whose test ended before it judged the run."""
     if UNJUDGED in item.stash:
         from curator_bench.runner.run_records import note_interrupted
 

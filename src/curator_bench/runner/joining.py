@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 import re
@@ -18,8 +19,10 @@ import pytest
 
 from curator_bench.collection.benchmarks import BENCHMARKS, Benchmarks, has_matrix
 from curator_bench.errors import BenchError
+from curator_bench.files.folder_handles import NotUsable
 from curator_bench.files.json_files import read_object, write_json
 from curator_bench.files.locking import locked
+from curator_bench.files.planted import belongs_to_another, make_own_folder_first
 from curator_bench.options import settings
 from curator_bench.options.rootdir import name_in_project
 from curator_bench.runner.controller import warn
@@ -65,18 +68,20 @@ def join_session(config: pytest.Config) -> None:
     if benchmarks.settings.names_session:
         if benchmarks.settings.resume is not None and not benchmarks.session_dir.exists():
             _refuse_misspelt(benchmarks.session_dir)
+        _make_first(config)
         return
     name = _newest(config) if benchmarks.settings.resume is not None else None
     if name is None and not config.option.collectonly:
         name = _claimed(config)
     if name is not None:
         benchmarks.join(name)
+    _make_first(config)
 
 
 def _check_results(config: pytest.Config, session_dir: Path) -> None:
     """Raise BenchError if the session's folder, or the folder of its results, cannot be written."""
-    folder = session_dir if session_dir.exists() else session_dir.parent
-    made = [one for one in (folder, *folder.parents) if not one.exists()]
+    folder = session_dir if os.path.exists(session_dir) else session_dir.parent
+    made = [one for one in (folder, *folder.parents) if not os.path.exists(one)]  # false for a name that is too long
     config.add_cleanup(lambda: remove_empty(made))
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -86,6 +91,24 @@ def _check_results(config: pytest.Config, session_dir: Path) -> None:
         raise BenchError(
             f"results cannot be written to {folder}: {error.strerror}; name another folder with --bench-results"
         ) from None
+
+
+def _make_first(config: pytest.Config) -> None:
+    """Make the session's folders where everybody could make them. Raises BenchError if another user was faster."""
+    session_dir = config.stash[BENCHMARKS].session_dir
+    for top in [] if config.option.collectonly else [session_dir.parent, *_artifacts(config)]:
+        folder = top / session_dir.name
+        try:
+            if make_own_folder_first(folder):
+                config.add_cleanup(functools.partial(remove_empty, [folder]))
+        except NotUsable as error:
+            raise BenchError(f"the session's folder {error.filename} {error.strerror}; name another session") from None
+        except OSError:  # each entry reports what this means for it
+            continue
+
+
+def _artifacts(config: pytest.Config) -> list[Path]:
+    return [Path(file.artifacts_dir) for file in config.stash[BENCHMARKS].matrix.files if file.artifacts_dir]
 
 
 def _refuse_misspelt(session_dir: Path) -> None:
@@ -116,8 +139,7 @@ def _newest(config: pytest.Config) -> str | None:
 def _claimed(config: pytest.Config) -> str | None:
     """Create the folder of a new session and return its name; None if that fails, which each entry will report."""
     benchmarks = config.stash[BENCHMARKS]
-    results = benchmarks.session_dir.parent
-    artifacts = [Path(file.artifacts_dir) for file in benchmarks.matrix.files if file.artifacts_dir]
+    results, artifacts = benchmarks.session_dir.parent, _artifacts(config)
     is_new = not results.exists()
     try:
         name = claim_name(settings.session_name_now(), results, artifacts)
@@ -195,9 +217,10 @@ def newest_session(results: Path, matrices: Sequence[str], entries: Set[str], hu
     """Return the name of the session of these matrices that began last, with an invocation for `hunt`.
 
     `entries` are the first folders of their entries. A session with none of them could not start, so it counts only if
-    there is no other.
+    there is no other. Sessions that another user may have planted do not count.
     """
-    found = [(document, file.parent.name) for file in results.glob(f"*/{FILE_NAME}") if (document := read_object(file))]
+    files = [file for file in results.glob(f"*/{FILE_NAME}") if not belongs_to_another(file.parent)]
+    found = [(document, file.parent.name) for file in files if (document := read_object(file))]
     of_these = [
         (any((results / name / entry).is_dir() for entry in entries), str(document.get("started_at", "")), name)
         for document, name in found

@@ -152,7 +152,7 @@ def check_run(item: pytest.Item, entry: Entry, result: RunResult) -> None:
 
 
 def judge_by_outcome(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
-    """Judge a run by the end of its test, which did not call `judge_run`.
+    """Judge the run of a test that did not call `judge_run` by the outcome of the test.
 
     A run that did not pass keeps its verdict, whatever its test does.
     """

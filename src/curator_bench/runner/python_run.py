@@ -54,7 +54,7 @@ class PythonRun:
         self.recording = recording
         self.metrics: dict[str, Scalar] = {}
         self.judged: set[str] = set()
-        """The metrics that were held against their history."""
+        """The metrics that were compared with their history."""
         self.params: dict[str, Any] = parameters_of(item)
         self.warnings: list[str] = []
         self.changed: tuple[str, ...] = ()
@@ -254,7 +254,7 @@ class PythonRunHooks:
 
 @contextmanager
 def recorded(item: pytest.Item) -> Iterator[None]:
-    """Record the item's run, if it is one, however it ends."""
+    """If the item is a benchmark, record its run, however it ends."""
     run = _begin(item)
     if run is None:
         yield

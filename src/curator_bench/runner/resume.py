@@ -179,7 +179,11 @@ def recorded_runs(config: pytest.Config) -> dict[tuple[str, str], RecordedRun] |
 def summary_lines(found: Done, directory: Path, total: int, verbose: bool) -> Iterator[str]:
     """Yield lines for the user: the finished runs with time and host, and the reasons to run again."""
     if not found.runs and not found.again:
-        yield f"resume: nothing of {directory} is done" if directory.exists() else f"resume: {directory} begins now"
+        yield (
+            f"resume: no entry of {directory} is done"
+            if directory.exists()
+            else f"resume: {directory} is a new session"
+        )
         return
     verdicts = Counter(str(run.verdict) for run in found.runs.values())
     hosts = Counter(run.host or "?" for run in found.runs.values())

@@ -23,10 +23,9 @@ from curator_bench.options.rootdir import name_in_project
 from curator_bench.report.session_runs import RESULTS
 from curator_bench.runner.run_keys import DEFINITION, MACHINE, UID
 from curator_bench.runner.session import hunt_of
-from curator_bench.values import Check, Entry, RunRecord, RunResult, Verdict
+from curator_bench.values import GATES, Check, Entry, RunRecord, RunResult, Verdict
 
 _MOST_PROPERTIES = 200
-_GATES = ("max_regression", "max_drift")
 _UNCONFIRMED = pytest.StashKey[set[str]]()
 """The uids of an item's runs that are not settled."""
 _MEASURED = tuple(field.name for field in fields(RunResult) if field.name != "verdict")
@@ -86,9 +85,9 @@ def _settle(item: pytest.Item, checks: Sequence[Check]) -> None:
 def _settled(item: pytest.Item, run: RunRecord, checks: Sequence[Check]) -> RunRecord:
     """Complete the row and the lines of an earlier run. Without gates of the last run it stays as it was recorded."""
     benchmarks = item.config.stash[BENCHMARKS]
-    gates = [replace(check, actual=run.metrics.get(check.metric)) for check in checks if check.bound in _GATES]
+    gates = [replace(check, actual=run.metrics.get(check.metric)) for check in checks if check.bound in GATES]
     if gates:
-        own = [check for check in run.requirements if check.bound not in _GATES]
+        own = [check for check in run.requirements if check.bound not in GATES]
         inconclusive_fails = benchmarks.settings.inconclusive_fails
         has_failed = any(one.is_unmet or (inconclusive_fails and one.is_inconclusive) for one in (*own, *gates))
         verdict = Verdict.FAILED if has_failed else Verdict.PASSED

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -67,6 +68,7 @@ class ChildSink(Sink[Config]):
     def _ask(self, method: str, told: Sequence[Message]) -> None:
         """Send a call to the child. If the child has ended, start another and repeat `start_session` first."""
         if self._child is None or not self._child.is_alive:
+            self.close()
             self._child = self._new_child()
             if method != "start_session" and self._session is not None:
                 self._tell(self._child, "start_session", [self._session])
@@ -110,12 +112,14 @@ class _Child:
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._was_ended = False
         self._printed: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  closed by `end`
+        self._folder = tempfile.mkdtemp(prefix="curator-bench-sink-")
+        """For temporary files of the library, which it may leave behind."""
         self._process = subprocess.Popen(
-            [sys.executable, "-m", _PROGRAM],
+            [sys.executable, "-P", "-m", _PROGRAM, self._folder],  # -P: not from the working folder
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._printed,
-            env=environment,
+            env={**environment, "TMPDIR": self._folder},
             start_new_session=True,
         )
 
@@ -154,11 +158,15 @@ class _Child:
         self._printed.close()
 
     def kill(self) -> None:
-        """Kill the process group of the child. This is safe: a process id is not reused before it was waited for."""
+        """Kill the process group of the child, and remove its temporary files.
+
+        This is safe: a process id is not reused before it was waited for.
+        """
         if self._process.poll() is None:
             self._was_ended = True
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
+        shutil.rmtree(self._folder, ignore_errors=True)
 
     def _last_lines(self) -> str:
         self._printed.seek(0)

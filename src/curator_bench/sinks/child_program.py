@@ -9,6 +9,7 @@ import importlib
 import json
 import os
 import queue
+import shutil
 import sys
 import threading
 from collections.abc import Callable
@@ -44,7 +45,7 @@ class _Answers:
 
 def main() -> None:
     os.nice(_YIELDS)
-    out = _own_way_out()
+    out = _take_standard_output()
     lines: queue.Queue[bytes] = queue.Queue()
     threading.Thread(target=_read, args=(lines,), daemon=True).start()
     answers = _Answers(out)
@@ -57,7 +58,7 @@ def main() -> None:
         answers.send(_error_of(call, [told] if question["method"] == "runs_finished" else told))
 
 
-def _own_way_out() -> IO[bytes]:
+def _take_standard_output() -> IO[bytes]:
     """Return the real standard output, and send what libraries print to standard error instead."""
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
@@ -67,6 +68,7 @@ def _own_way_out() -> IO[bytes]:
 def _read(lines: queue.Queue[bytes]) -> None:
     for line in sys.stdin.buffer:
         lines.put(line)
+    shutil.rmtree(sys.argv[1], ignore_errors=True)  # the parent may have been killed
     os._exit(0)
 
 

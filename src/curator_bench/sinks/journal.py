@@ -8,7 +8,6 @@ delivered at that moment is delivered twice.
 
 from __future__ import annotations
 
-import io
 import logging
 import os
 from collections.abc import Iterator, Mapping
@@ -128,12 +127,11 @@ def _lines(left: Undelivered) -> Iterator[bytes]:
 
 
 def _documents(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    with io.TextIOWrapper(safe_files.open_file(path), encoding="utf-8", errors="replace") as lines:
-        for number, line in enumerate(lines, 1):
-            with suppress(ValueError):
-                document = parsed(line)
-                if isinstance(document, dict):
-                    yield number, document
+    for number, line in enumerate(safe_files.read_lines(path), 1):
+        with suppress(ValueError):
+            document = parsed(line.decode("utf-8", "replace"))
+            if isinstance(document, dict):
+                yield number, document
 
 
 def _take(found: dict[str, Undelivered], document: Mapping[str, Any]) -> None:

@@ -16,8 +16,9 @@ from curator_bench.store.tables import ACCEPTANCES
 class Accepted:
     """One acceptance.
 
-    `since` is the start of the first run at the new level. Changes that began up to `until` are closed: that is the
-    start of the newest run when it was accepted, or the moment before the next change, if that was not accepted.
+    `since` is the start of the first run at the new level. Changes that began up to `until` are closed. `until` is the
+    start of the newest run at the time of accepting. If a later change was open then and not accepted, it is the moment
+    before that change.
     """
 
     name: str

@@ -30,7 +30,7 @@ Integers: TypeAlias = NDArray[np.int64]
 Group: TypeAlias = tuple[str, str, str | None]
 """Name and path of an entry, and a machine."""
 _Comparable: TypeAlias = tuple[str, str, str | None, str | None]
-"""The same with a series: its runs are compared with each other."""
+"""A group and a series: runs with both equal are compared with each other."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ class Backgrounds:
         return Background(self._definition(definition_hash), facts)
 
     def new(self, start: RunStart) -> Background:
-        """Read what no earlier call returned, for exports in which each definition is told once."""
+        """Read what no earlier call returned. So an export contains each definition once."""
         found = self.of(start.definition_hash, start.circumstances)
         definition = None if start.definition_hash in self._told else found.definition
         circumstances = {} if start.circumstances in self._told else found.circumstances

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import Any
 
-from sqlalchemy import Boolean, Column, Connection, Row, Table, select
+from sqlalchemy import Boolean, Column, ColumnElement, Connection, Row, Table, select, true
 from sqlalchemy.exc import IntegrityError, OperationalError
 
 from curator_bench.store.column_types import Document, Moment
@@ -20,10 +20,15 @@ _RUNS_AT_ONCE = 1_000
 """Number of runs that one query names."""
 
 
-def by_id(connection: Connection, table: Table, size: int) -> Iterator[Sequence[Row[Any]]]:
-    """Yield all rows of the table ordered by id, in lists of `size`. No cursor stays open between lists."""
+def by_id(
+    connection: Connection, table: Table, size: int, among: ColumnElement[bool] | None = None
+) -> Iterator[Sequence[Row[Any]]]:
+    """Yield all rows of the table, or those `among` them that meet the condition, ordered by id, in lists of `size`.
+
+    No cursor stays open between lists.
+    """
     last = -1
-    statement = select(table).order_by(table.c.id).limit(size)
+    statement = select(table).where(true() if among is None else among).order_by(table.c.id).limit(size)
     while found := connection.execute(statement.where(table.c.id > last)).fetchall():
         yield found
         last = found[-1].id

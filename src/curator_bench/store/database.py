@@ -92,9 +92,7 @@ def open_for_writing(url: URL, here: Here | None = None, migrations: Migrations 
         try:
             _make_current(database.engine, storage, migrations or Migrations())
             if here is not None:
-                from curator_bench.store.dead_runs import mark_interrupted
-
-                mark_interrupted(database, here)
+                _mark_interrupted(database, here)
         except BaseException:
             database.close()
             raise
@@ -121,6 +119,18 @@ def open_for_reading(url: URL, migrations: Migrations | None = None) -> Database
             return Database(engine, storage)
         engine.dispose()
         return None if current is None else _open_copy(storage, migrations)
+
+
+def _mark_interrupted(database: Database, here: Here) -> None:
+    from curator_bench.store.damage import damage_in
+    from curator_bench.store.dead_runs import mark_interrupted
+
+    try:
+        mark_interrupted(database, here)
+    except (TypeError, ValueError) as error:
+        if damage := damage_in(database):
+            raise BenchError(damage) from error
+        raise
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import bindparam, select, text, update
+from sqlalchemy import Connection, bindparam, select, text, update
 
 from curator_bench.store.running import IS_RUNNING, RUNS
 from curator_bench.values import Verdict
@@ -44,18 +44,27 @@ def mark_interrupted(database: Database, here: Here, now: datetime | None = None
 def _mark(database: Database, here: Here, now: datetime) -> int:
     from curator_bench.store.schema import TestRun
 
-    columns = (TestRun.id, TestRun.host, TestRun.boot_id, TestRun.pid, TestRun.process_start, TestRun.heartbeat_at)
     marking = (
         update(TestRun)
         .where(TestRun.id == bindparam("the_id"), text(IS_RUNNING))
         .values(verdict=str(Verdict.INTERRUPTED), end=TestRun.heartbeat_at, error=bindparam("why"))
     )
     with database.writing() as connection:
-        running = connection.execute(select(*columns).where(text(IS_RUNNING))).fetchall()
-        gone = [{"the_id": run.id, "why": why} for run in running if (why := _why_gone(run, here, now))]
+        gone = gone_runs(connection, here, now)
         if gone:
-            connection.execute(marking, gone)
+            connection.execute(marking, [{"the_id": run, "why": why} for run, why in gone.items()])
     return len(gone)
+
+
+def gone_runs(connection: Connection, here: Here, now: datetime | None = None) -> dict[int, str]:
+    """Find the runs that are recorded as running but whose process is gone, by row id, with the reason."""
+    if connection.execute(_ANY).first() is None:
+        return {}
+    from curator_bench.store.schema import TestRun
+
+    columns = (TestRun.id, TestRun.host, TestRun.boot_id, TestRun.pid, TestRun.process_start, TestRun.heartbeat_at)
+    running = connection.execute(select(*columns).where(text(IS_RUNNING))).fetchall()
+    return {run.id: why for run in running if (why := _why_gone(run, here, now or datetime.now(UTC)))}
 
 
 def _why_gone(run: Any, here: Here, now: datetime) -> str | None:

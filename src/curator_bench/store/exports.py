@@ -16,7 +16,7 @@ from datetime import datetime
 from itertools import islice
 from typing import IO, Any
 
-from sqlalchemy import Connection, Row, Table, func, select
+from sqlalchemy import ColumnElement, Connection, Row, Table, func, select, true
 
 from curator_bench.errors import MissingExtra
 from curator_bench.store import bulk, unrecorded
@@ -32,6 +32,7 @@ Progress = Callable[[int, int], None]
 Parts = Mapping[int, list[tuple[Any, ...]]]
 """Parts of runs by run id; the parts themselves omit the id."""
 
+_ALL: ColumnElement[bool] = true()
 RUNS_AT_ONCE = 200
 ROWS_IN_A_GROUP = 50_000
 _SESSION_COLUMNS = ("uid", "name", "reason", "commit", "dirty", "branch")
@@ -43,31 +44,41 @@ COLUMNS = (*(f"session_{name}" for name in _SESSION_COLUMNS), *_RUN_COLUMNS, "me
 """Columns of the tables. `text` holds metrics that are not numbers."""
 
 
-def count_runs(connection: Connection) -> tuple[int, int]:
-    """Count the runs that have ended, and the running ones, which are not exported."""
-    running = select(func.count()).select_from(RUNS).where(RUNS.c.verdict == RUNNING)
-    total, under_way = connection.scalar(select(func.count()).select_from(RUNS)), connection.scalar(running)
+def _silent(done: int, total: int) -> None:
+    """Tell nobody about the progress."""
+
+
+def count_runs(connection: Connection, among: ColumnElement[bool] = _ALL) -> tuple[int, int]:
+    """Count the runs that have ended, and the running ones, which are not exported. Only those that meet `among`."""
+    counted = select(func.count()).select_from(RUNS).where(among)
+    total, under_way = connection.scalar(counted), connection.scalar(counted.where(RUNS.c.verdict == RUNNING))
     return (total or 0) - (under_way or 0), under_way or 0
 
 
-def export_jsonl(connection: Connection, out: IO[bytes], progress: Progress = lambda done, total: None) -> None:
-    for records in _records(connection, progress):
+def export_jsonl(
+    connection: Connection, out: IO[bytes], progress: Progress = _silent, among: ColumnElement[bool] = _ALL
+) -> None:
+    for records in _records(connection, progress, among):
         for record in records:
             out.write(unrecorded.line_of(record))
 
 
-def export_csv(connection: Connection, out: IO[bytes], progress: Progress = lambda done, total: None) -> None:
+def export_csv(
+    connection: Connection, out: IO[bytes], progress: Progress = _silent, among: ColumnElement[bool] = _ALL
+) -> None:
     text = io.TextIOWrapper(out, encoding="utf-8", newline="")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
-    for run, metrics in _table(connection, progress):
+    for run, metrics in _table(connection, progress, among):
         shown = csv_cells(value.isoformat() if isinstance(value, datetime) else value for value in run)
         writer.writerows([*shown, *csv_cells(metric)] for metric in metrics)
     text.flush()
     text.detach()
 
 
-def export_parquet(connection: Connection, out: IO[bytes], progress: Progress = lambda done, total: None) -> None:
+def export_parquet(
+    connection: Connection, out: IO[bytes], progress: Progress = _silent, among: ColumnElement[bool] = _ALL
+) -> None:
     try:
         import pyarrow as pa
         from pyarrow import parquet
@@ -75,7 +86,7 @@ def export_parquet(connection: Connection, out: IO[bytes], progress: Progress = 
         raise MissingExtra("export to parquet", "data") from None
     schema = pa.schema([(name, _arrow_type(pa, name)) for name in COLUMNS])
     with parquet.ParquetWriter(out, schema, compression="zstd") as writer:
-        rows = (run + metric for run, metrics in _table(connection, progress) for metric in metrics)
+        rows = (run + metric for run, metrics in _table(connection, progress, among) for metric in metrics)
         while group := list(islice(rows, ROWS_IN_A_GROUP)):
             arrays = [
                 pa.array(column, field.type) for column, field in zip(zip(*group, strict=True), schema, strict=True)
@@ -93,9 +104,11 @@ def _arrow_type(pa: Any, name: str) -> Any:
     return pa.bool_() if name == "session_dirty" else pa.string()
 
 
-def _table(connection: Connection, progress: Progress) -> Iterator[tuple[tuple[Any, ...], list[tuple[Any, ...]]]]:
+def _table(
+    connection: Connection, progress: Progress, among: ColumnElement[bool]
+) -> Iterator[tuple[tuple[Any, ...], list[tuple[Any, ...]]]]:
     """Yield the table run by run: the columns all its rows share, and metric, value and text of each row."""
-    for runs, sessions in _runs(connection, progress):
+    for runs, sessions in _runs(connection, progress, among):
         metrics = _parts(connection, METRICS, runs)
         for run in runs:
             session, row = sessions[run.session], run._mapping
@@ -103,10 +116,10 @@ def _table(connection: Connection, progress: Progress) -> Iterator[tuple[tuple[A
             yield same, metrics.get(run.id) or [(None, None, None)]
 
 
-def _records(connection: Connection, progress: Progress) -> Iterator[list[StoredRun]]:
+def _records(connection: Connection, progress: Progress, among: ColumnElement[bool]) -> Iterator[list[StoredRun]]:
     told: set[int] = set()
     backgrounds = Backgrounds(connection)
-    for runs, sessions in _runs(connection, progress):
+    for runs, sessions in _runs(connection, progress, among):
         parts = {table: _parts(connection, table, runs) for table in (METRICS, SAMPLES, PARAMS, REQUIREMENTS)}
         invocations = _invocations(connection, runs, told)
         records = [
@@ -116,12 +129,12 @@ def _records(connection: Connection, progress: Progress) -> Iterator[list[Stored
 
 
 def _runs(
-    connection: Connection, progress: Progress
+    connection: Connection, progress: Progress, among: ColumnElement[bool]
 ) -> Iterator[tuple[list[Row[Any]], Mapping[int, Mapping[str, Any]]]]:
     """Yield batches of ended runs with their sessions."""
-    total, _ = count_runs(connection)
+    total, _ = count_runs(connection, among)
     done = 0
-    for batch in bulk.by_id(connection, RUNS, RUNS_AT_ONCE):
+    for batch in bulk.by_id(connection, RUNS, RUNS_AT_ONCE, among):
         runs = [run for run in batch if run.verdict != RUNNING]
         if runs:
             yield runs, _sessions(connection, {run.session for run in runs})

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from sqlalchemy import ColumnElement, Connection, and_, not_, or_, select
+from sqlalchemy import ColumnElement, Connection, and_, not_, or_, select, true
 
 from curator_bench.errors import BenchError
 from curator_bench.store.all_series import (
@@ -21,7 +21,7 @@ from curator_bench.store.all_series import (
     seconds,
 )
 from curator_bench.store.gate_history import MEASURED
-from curator_bench.store.queries import HAS_HISTORY, nearest
+from curator_bench.store.queries import HAS_HISTORY, NotRecorded, nearest
 from curator_bench.store.run_order import commit_places, in_order, sessions_of_branch
 from curator_bench.store.series import SERIES
 from curator_bench.store.tables import IS_HISTORY, RUNS, SESSIONS
@@ -75,7 +75,7 @@ def sessions_meant(connection: Connection, named: str) -> list[int]:
     known = connection.execute(select(SESSIONS.c.name, SESSIONS.c.branch).distinct())
     names = {name for row in known for name in row if name}
     near = nearest(named, names) or "; `curator-bench sessions` lists them"
-    raise BenchError(f"no session, branch or commit {named!r} is recorded{near}")
+    raise NotRecorded(f"no session, branch or commit {named!r} is recorded{near}")
 
 
 def without_history(connection: Connection, sessions: Collection[int]) -> list[int]:
@@ -91,12 +91,17 @@ def _is_or_begins(column: ColumnElement[str | None], named: str) -> ColumnElemen
     return column.startswith(named, autoescape=True) if len(named) >= _SHORTEST else column == named
 
 
-def measured(connection: Connection, metric: str | None = None, also: Collection[int] = ()) -> Measured:
+def measured(
+    connection: Connection,
+    metric: str | None = None,
+    also: Collection[int] = (),
+    among: ColumnElement[bool] | None = None,
+) -> Measured:
     """Read all values of one metric or of every metric, from the history and from the sessions `also`.
 
-    Raises BenchError if no run measured the metric.
+    With `among`, only those of runs that meet it. Raises BenchError if no run measured the metric.
     """
-    return _measured(connection, metric, history_and(also))
+    return _measured(connection, metric, and_(history_and(also), true() if among is None else among))
 
 
 def measured_around(connection: Connection, sessions: Collection[int]) -> Measured:

@@ -106,6 +106,8 @@ class _Merge:
                 with self._target.writing(_PATIENCE_S) as connection:
                     return work(connection, *given, **named)
             except DBAPIError as error:
+                if _is_of_the_source(error):
+                    raise
                 if tried == _TRIES or not _is_race(error):
                     raise BenchError(f"{self._target.shown}: {reason_of(error)}") from error
         raise AssertionError("unreachable")
@@ -114,7 +116,7 @@ class _Merge:
         """Merge rows that have a uid; return their ids in the target by their ids in the source."""
         known = _known(target, table, batch)
         _insert(target, table, [self._moved(row) for row in batch if row.uid not in known])
-        _rewrite(target, table, self._said_better(batch, known))
+        _rewrite(target, table, self._fuller_rows(batch, known))
         return _ids_of(target, table, batch)
 
     def _add_subjects(self, target: Connection, batch: Sequence[Row[Any]]) -> None:
@@ -146,12 +148,12 @@ class _Merge:
         _rewrite(target, RUNS, [{**self._moved(row), "the_id": known[row.uid]["id"]} for row in further])
         _delete_parts(target, [known[row.uid]["id"] for row in further])
         self._copy_parts(target, further)
-        better = self._said_better(alike, known)
+        better = self._fuller_rows(alike, known)
         _rewrite(target, RUNS, better)
         added = self._add_parts(target, {row.id: known[row.uid]["id"] for row in alike})
         return len(further) + len(added | {values["the_id"] for values in better})
 
-    def _said_better(self, rows: Iterable[Row[Any]], known: Mapping[str, _Values]) -> list[_Values]:
+    def _fuller_rows(self, rows: Iterable[Row[Any]], known: Mapping[str, _Values]) -> list[_Values]:
         """Updates from source rows that say more than the target's rows."""
         both = ((self._moved(row), known[row.uid]) for row in rows if row.uid in known)
         return [
@@ -248,6 +250,12 @@ def _in_lists(items: Iterable[Row[Any]], size: int) -> Iterator[list[Row[Any]]]:
     rest = iter(items)
     while some := list(islice(rest, size)):
         yield some
+
+
+def _is_of_the_source(error: DBAPIError) -> bool:
+    """True if a value was read that could not be converted. A database that fails gives a code."""
+    codes = (getattr(error.orig, name, None) for name in ("sqlite_errorcode", "sqlstate"))
+    return not error.connection_invalidated and not any(codes)
 
 
 def _is_race(error: DBAPIError) -> bool:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from sqlalchemy.exc import SQLAlchemyError
 
 from curator_bench.errors import BenchError
+from curator_bench.store.damage import damage_in
 from curator_bench.store.database import Database, database_url, open_for_reading, open_for_writing, reason_of
 from curator_bench.store.dead_runs import Here
 from curator_bench.store.urls import shown
@@ -47,5 +49,29 @@ def to_write(named: str, here: Here) -> Iterator[Database]:
 def _failing_in_one_line(database: Database) -> Iterator[None]:
     try:
         yield
-    except SQLAlchemyError as error:
-        raise BenchError(f"{database.shown}: {reason_of(error)}") from error
+    except BenchError:
+        raise
+    except Exception as error:
+        if _may_be_damaged(error) and (damage := damage_in(database)):
+            traceback.clear_frames(error.__traceback__)  # ends queries while the database is open
+            raise BenchError(damage) from error
+        if isinstance(error, SQLAlchemyError):
+            raise BenchError(f"{database.shown}: {reason_of(error)}") from error
+        raise
+
+
+def _may_be_damaged(error: Exception) -> bool:
+    """True unless SQLite itself failed, as with a file that is locked or not whole."""
+    return getattr(getattr(error, "orig", None), "sqlite_errorcode", None) is None
+
+
+def damage_of(named: str) -> str:
+    """Describe what another program changed in the database (`store.damage`); empty if nothing is found."""
+    try:
+        database = open_for_reading(database_url(named))
+    except BenchError:
+        return ""
+    if database is None:
+        return ""
+    with database:
+        return damage_in(database)

@@ -32,7 +32,7 @@ class Prunable:
 
     runs: int
     hunted: int
-    """How many of the runs are no history."""
+    """The number of these runs that are not history."""
     entries: int
     oldest: datetime | None
 

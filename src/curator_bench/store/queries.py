@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from difflib import get_close_matches
@@ -19,12 +19,17 @@ from curator_bench.store.run_order import commit_places, earlier, in_order
 from curator_bench.store.scalars import scalar_of
 from curator_bench.store.series import CONTENT, SERIES
 from curator_bench.store.tables import INVOCATIONS, IS_HISTORY, METRICS, REQUIREMENTS, RUNS, SESSIONS, SUBJECTS
-from curator_bench.values import CommitPlace, Scalar, Subject
+from curator_bench.values import CommitPlace, Scalar, Subject, Verdict
 
 _NAMES_SHOWN = 3
 _SHORTEST_UID = 6
 MISSED_COLUMNS = ("metric", "bound", "limit", "actual", "met", "note")
+_NOBODY: Mapping[int, str] = {}
 _MEASURED_TIME = "exec_time_s"
+
+
+class NotRecorded(BenchError):
+    """Nothing is recorded under a name."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -66,13 +71,15 @@ class PastRun:
     series_hash: str | None
     """Runs of an entry with equal ones, on one kind of machine, are one history (`store.series`)."""
     content_hash: str | None
-    """Where it differs from that of the run before, the definition changed."""
+    """If it differs from that of the run before, the definition changed."""
     commit: str | None
     branch: str | None
     commit_depth: int | None = None
     """Number of commits up to its commit by first parents, as far as known."""
+    committed_at: datetime | None = None
+    """Time of its commit, as far as known. Without a depth, its session was joined at another commit as well."""
     hunt: str | None = None
-    """What it is recorded for, as in `values.Hunt`; None if it is history."""
+    """Purpose of the run, as in `values.Hunt`; None if it is history."""
     metrics: Mapping[str, Scalar] = field(default_factory=dict)
 
     @property
@@ -117,7 +124,7 @@ class PastSession:
     sink_urls: Mapping[str, str] | None = None
     """Links to the session in sinks, by name of the sink."""
     hunt: str | None = None
-    """What it is recorded for, as in `values.Hunt`; None if a run of it is history."""
+    """Purpose of its runs, as in `values.Hunt`; None if a run of it is history."""
     verdicts: Mapping[str, int] = field(default_factory=dict)
     """The number of entries by verdict: that of the last run of each."""
     runs: int = 0
@@ -153,6 +160,7 @@ _RUN_COLUMNS = (
     SESSIONS.c.commit,
     SESSIONS.c.branch,
     SESSIONS.c.commit_depth,
+    SESSIONS.c.committed_at,
 )
 
 
@@ -214,6 +222,7 @@ def history(
     *,
     hunts: bool = False,
     among: ColumnElement[bool] | None = None,
+    gone: Mapping[int, str] = _NOBODY,
 ) -> list[PastRun]:
     """Read the last runs of an entry on any machine, in order, with all metrics or only one.
 
@@ -225,7 +234,7 @@ def history(
     wanted = select(RUNS.c.id).where(RUNS.c.id.in_(chosen) if last else asked)
     metrics = _metrics_by_run(connection, wanted, metric)
     rows = connection.execute(_runs().where(RUNS.c.id.in_(wanted.scalar_subquery()))).fetchall()
-    return [_past_run(row, metrics[row.id]) for row in sorted(rows, key=lambda row: chosen[row.id])]
+    return [_past_run(row, metrics[row.id], gone) for row in sorted(rows, key=lambda row: chosen[row.id])]
 
 
 def _metrics_by_run(
@@ -303,11 +312,24 @@ def metric_names(connection: Connection, entries: Iterable[EntryKey], *, hunts: 
     return sorted(found)
 
 
-def sessions(connection: Connection, last: int, *, hunts: bool = False) -> list[PastSession]:
-    """Read the newest sessions, oldest first; with `hunts`, those without a run that is history."""
+def sessions(
+    connection: Connection,
+    last: int,
+    *,
+    hunts: bool = False,
+    gone: Mapping[int, str] = _NOBODY,
+    among: ColumnElement[bool] | None = None,
+) -> list[PastSession]:
+    """Read the newest sessions, oldest first; with `hunts`, those without a run that is history.
+
+    `gone` are running runs whose process is gone (`dead_runs.gone_runs`), which count as interrupted. With `among`,
+    only runs that meet it count, and sessions that have one.
+    """
     chosen = _sessions().where(not_(HAS_HISTORY) if hunts else HAS_HISTORY)
+    if among is not None:
+        chosen = chosen.where(SESSIONS.c.id.in_(select(RUNS.c.session).where(among)))
     found = connection.execute(chosen.order_by(_STARTED.desc(), SESSIONS.c.id.desc()).limit(last)).fetchall()
-    return _with_verdicts(connection, found[::-1])
+    return _with_verdicts(connection, found[::-1], gone, among)
 
 
 def count_hunts(connection: Connection) -> int:
@@ -315,32 +337,37 @@ def count_hunts(connection: Connection) -> int:
     return connection.scalar(select(func.count()).select_from(SESSIONS).where(not_(HAS_HISTORY))) or 0
 
 
-def find_sessions(connection: Connection, named: str | None) -> list[PastSession]:
-    """Find sessions by name or uid, newest last; without a name, the newest session.
+def find_sessions(connection: Connection, named: str | None, gone: Mapping[int, str] = _NOBODY) -> list[PastSession]:
+    """Find sessions by name, uid or commit, newest last; without a name, the newest session.
 
-    Raises BenchError with the nearest names if there is none.
+    Raises NotRecorded with the nearest names if there is none.
     """
     if named is None:
-        found = sessions(connection, 1)
+        found = sessions(connection, 1, gone=gone)
         if not found:
             raise BenchError("no sessions are recorded; `pytest --benchmark` records one")
         return found
-    meant = [SESSIONS.c.name == named, SESSIONS.c.uid == named]
+    columns = SESSIONS.c.uid, SESSIONS.c.commit
+    meant = [SESSIONS.c.name == named, or_(*(column == named for column in columns))]
     if len(named) >= _SHORTEST_UID:
-        meant.append(SESSIONS.c.uid.startswith(named, autoescape=True))
-    rows = connection.execute(_sessions().where(or_(*meant)).order_by(_STARTED, SESSIONS.c.id)).fetchall()
+        meant.append(or_(*(column.startswith(named, autoescape=True) for column in columns)))
+    rows: Sequence[Row[Any]] = ()
+    for condition in meant:
+        rows = rows or connection.execute(_sessions().where(condition).order_by(_STARTED, SESSIONS.c.id)).fetchall()
     if not rows:
         names = connection.scalars(select(SESSIONS.c.name).distinct())
         near = nearest(named, names)
-        raise BenchError(f"no session {named!r} is recorded{near or '; `curator-bench sessions` lists them'}")
-    return _with_verdicts(connection, rows)
+        raise NotRecorded(
+            f"no session or commit {named!r} is recorded{near or '; `curator-bench sessions` lists them'}"
+        )
+    return _with_verdicts(connection, rows, gone)
 
 
-def runs_of(connection: Connection, session: PastSession) -> list[PastRun]:
+def runs_of(connection: Connection, session: PastSession, gone: Mapping[int, str] = _NOBODY) -> list[PastRun]:
     """Read the session's runs in the order they began, with all metrics."""
     chosen = _runs().where(RUNS.c.session == session.id).order_by(RUNS.c.start, RUNS.c.id)
     metrics = _metrics_by_run(connection, select(RUNS.c.id).where(RUNS.c.session == session.id))
-    return [_past_run(row, metrics[row.id]) for row in connection.execute(chosen)]
+    return [_past_run(row, metrics[row.id], gone) for row in connection.execute(chosen)]
 
 
 def missed_requirements(connection: Connection, session: PastSession) -> list[MissedRequirement]:
@@ -352,6 +379,18 @@ def missed_requirements(connection: Connection, session: PastSession) -> list[Mi
         .order_by(RUNS.c.start, RUNS.c.id, REQUIREMENTS.c.position)
     )
     return [MissedRequirement(*row) for row in connection.execute(missed)]
+
+
+def measured_commits(connection: Connection) -> set[str]:
+    """Return the commits of the sessions that are history."""
+    found = connection.scalars(select(SESSIONS.c.commit).where(SESSIONS.c.commit.is_not(None), HAS_HISTORY))
+    return {commit for commit in found if commit}
+
+
+def first_start(connection: Connection, sessions: Collection[int]) -> datetime | None:
+    """Return the start of the first run of these sessions."""
+    found: datetime | None = connection.scalar(select(func.min(RUNS.c.start)).where(RUNS.c.session.in_(sessions)))
+    return found
 
 
 def subjects_of(connection: Connection, session: PastSession) -> list[Subject]:
@@ -386,8 +425,10 @@ def _runs() -> Select[Any]:
     return select(*_RUN_COLUMNS).join(SESSIONS, SESSIONS.c.id == RUNS.c.session)
 
 
-def _past_run(row: Row[Any], metrics: Mapping[str, Scalar] | None = None) -> PastRun:
+def _past_run(row: Row[Any], metrics: Mapping[str, Scalar] | None = None, gone: Mapping[int, str] = _NOBODY) -> PastRun:
     values = dict(row._mapping)
+    if row.id in gone:
+        values |= {"verdict": str(Verdict.INTERRUPTED), "error": gone[row.id]}
     del values["id"]
     entry = EntryKey(values.pop("name"), values.pop("path"), values.pop("originalname"))
     return PastRun(entry=entry, session=values.pop("session_name"), metrics=metrics or {}, **values)
@@ -417,18 +458,24 @@ def _sessions() -> Select[Any]:
     )
 
 
-def _with_verdicts(connection: Connection, rows: Sequence[Row[Any]]) -> list[PastSession]:
+def _with_verdicts(
+    connection: Connection,
+    rows: Sequence[Row[Any]],
+    gone: Mapping[int, str],
+    among: ColumnElement[bool] | None = None,
+) -> list[PastSession]:
     verdicts: dict[int, dict[str, int]] = defaultdict(dict)
     runs: dict[int, int] = defaultdict(int)
     apart = RUNS.c.session.in_([row.id for row in rows if row.hunt])
     entry = RUNS.c.session, RUNS.c.path, RUNS.c.name
     ranked = (
         select(
-            *(RUNS.c.session, RUNS.c.verdict),
+            RUNS.c.session,
+            case((RUNS.c.id.in_(list(gone)), str(Verdict.INTERRUPTED)), else_=RUNS.c.verdict).label("verdict"),
             func.row_number().over(partition_by=entry, order_by=(RUNS.c.start.desc(), RUNS.c.id.desc())).label("place"),
             func.count().over(partition_by=entry).label("runs"),
         )
-        .where(RUNS.c.session.in_([row.id for row in rows]), or_(IS_HISTORY, apart))
+        .where(RUNS.c.session.in_([row.id for row in rows]), or_(IS_HISTORY, apart), true() if among is None else among)
         .subquery()
     )
     last = ranked.c.session, ranked.c.verdict

@@ -41,7 +41,7 @@ class SessionRecord:
     committed_at: datetime | None = None
     commit_depth: int | None = None
     branches: tuple[str, ...] | None = None
-    """Of a detached checkout, the branches that contain its commit."""
+    """For a detached checkout, the branches that contain its commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class DefinitionRecord:
 
 @dataclass(frozen=True, slots=True)
 class Background:
-    """What a run is measured with. It is stored once for all runs that share it."""
+    """Definition and circumstances of a run, stored once for all runs that share them."""
 
     definition: DefinitionRecord | None = None
     circumstances: Mapping[str, Any] = field(default_factory=dict)

@@ -1,8 +1,8 @@
 """The order of runs: that of their commits within a branch where they are known, else of time.
 
-It is told by times. A run has the time at which it began, unless a later commit of a branch of its own was measured
-before: then its time is just before the first run of such a commit. So runs in the order of these times are in the
-order of their commits, and what is measured later for an older commit goes to its place.
+The order is expressed in times. The time of a run is its start, unless a later commit of the same branch was measured
+earlier. Then its time is just before the first run of such a commit. So runs sorted by these times are in the order of
+their commits, and a late run of an old commit goes to its place.
 
 One commit comes before another if it is less deep in the repository and not committed later. Where the two disagree, as
 after a rebase, time decides. It also decides between branches, and for runs without a known commit.
@@ -25,7 +25,7 @@ from curator_bench.store.tables import SESSIONS
 from curator_bench.values import CommitPlace
 
 _APART_S = 1e-6
-"""Least distance of a run that goes to its place from the run after it."""
+"""Seconds between a run that is moved to its place and the run after it."""
 
 
 class _Row(Protocol):
@@ -122,7 +122,7 @@ def _bounded(starts: Sequence[float], commits: Sequence[CommitPlace]) -> list[fl
 
 
 class _Earliest:
-    """The earliest runs of commits, by the time of the commit: of those committed later, only earlier runs are kept."""
+    """The earliest run of commits of some time or later. Only runs earlier than those of all later commits are kept."""
 
     def __init__(self) -> None:
         self._committed: list[float] = []

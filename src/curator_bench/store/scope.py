@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime
 
 from sqlalchemy import ColumnElement, Connection, and_, select, true
@@ -15,12 +16,17 @@ from curator_bench.store.tables import RUNS, SESSIONS
 def in_scope(
     connection: Connection, branch: str | None = None, machine: str | None = None, since: datetime | None = None
 ) -> ColumnElement[bool]:
-    """Return the condition on runs to be of all that is given.
+    """Return the condition that selects the runs of the given branch, machine and time.
 
     Raises BenchError with the nearest names if nothing is recorded of the branch or the machine.
     """
     began = true() if since is None else RUNS.c.start >= since
     return and_(_of_branch(connection, branch), _on_machine(connection, machine), began)
+
+
+def sessions_in(connection: Connection, sessions: Collection[int], scope: ColumnElement[bool]) -> set[int]:
+    """Return those of these sessions that have a run in scope."""
+    return set(connection.scalars(select(RUNS.c.session).where(RUNS.c.session.in_(sessions), scope).distinct()))
 
 
 def _of_branch(connection: Connection, branch: str | None) -> ColumnElement[bool]:

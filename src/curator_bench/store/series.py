@@ -26,7 +26,7 @@ CONTENT = _of_definition("content_hash")
 
 
 def identities(connection: Connection, series: Collection[str | None]) -> dict[str, dict[str, str]]:
-    """Read what makes each of these series what it is, for people. Series of older releases are not known."""
+    """Read the facts that define each of these series, for messages. Series of older releases are not known."""
     known = select(DEFINITIONS.c.series_hash, DEFINITIONS.c.content).order_by(DEFINITIONS.c.id)
     found = connection.execute(known.where(DEFINITIONS.c.series_hash.in_([one for one in series if one])))
     return {hashed: identity_of(content) for hashed, content in found}

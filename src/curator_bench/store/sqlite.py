@@ -6,6 +6,7 @@ import errno
 import logging
 import os
 import random
+import secrets
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -117,8 +118,9 @@ class SqliteStorage:
         if not _holds_rows(connection):
             return None
         copy = self.path.with_name(f"{self.path.name}.before-{revision}")
-        unfinished = copy.with_name(f"{copy.name}.unfinished-{os.getpid()}")
+        unfinished = copy.with_name(f".{copy.name}.{secrets.token_hex(4)}")
         try:
+            unfinished.open("xb").close()  # not through a link that somebody made first
             self._copy_to(unfinished)
             unfinished.replace(copy)
         finally:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from curator_bench.values.events import Began, Ended, Progressed, Slice, Where, amount_text
 from curator_bench.values.matrix import (
+    BOUNDS,
+    GATES,
     AxisValue,
     Dataset,
     DataSetup,
@@ -40,6 +42,8 @@ from curator_bench.values.runs import (
 )
 
 __all__ = [
+    "BOUNDS",
+    "GATES",
     "SUCCESS_METRIC",
     "WHERE_SAID",
     "AxisValue",

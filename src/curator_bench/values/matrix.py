@@ -52,6 +52,12 @@ class RaySettings:
     start_retries: int = 2
 
 
+BOUNDS = ("min_value", "max_value", "exact_value")
+"""The keys of a requirement that a run's own metrics meet or not."""
+GATES = ("max_regression", "max_drift")
+"""The keys of a requirement that are judged by the history."""
+
+
 @dataclass(frozen=True, slots=True)
 class Requirement:
     """Condition on one metric for the run to pass. Percentages are fractions (10 % is 0.1)."""

@@ -50,7 +50,7 @@ class Cause(StrEnum):
 
 
 class Hunt(StrEnum):
-    """What a run is recorded for that is no part of its entry's history."""
+    """Purpose of a run that is not part of its entry's history."""
 
     BISECT = "bisect"
     BISECT_STEP = "bisect-step"
@@ -210,7 +210,7 @@ class RunResult:
 
 @dataclass(frozen=True, slots=True)
 class CommitPlace:
-    """Where a commit stands in its repository, to put the runs of commits in order."""
+    """The place of a commit in its repository, to put the runs of commits in order."""
 
     depth: int
     """Number of commits up to this one, counting first parents only."""
@@ -243,7 +243,7 @@ class Session:
     ci_run_url: str = ""
     host: str = ""
     hunt: str = field(default="", metadata=WHERE_SAID)
-    """What its runs are recorded for, as in `Hunt`; empty if they are history."""
+    """Purpose of its runs, as in `Hunt`; empty if they are history."""
     environment: Mapping[str, Scalar] = field(default_factory=dict)
     """The machine and its software; nested names are joined by dots."""
 
@@ -278,7 +278,7 @@ class Run:
     host: str = ""
     machine_id: str = field(default="", metadata=WHERE_SAID)
     hunt: str = field(default="", metadata=WHERE_SAID)
-    """What it is recorded for, as in `Hunt`; empty if it is history."""
+    """Purpose of the run, as in `Hunt`; empty if it is history."""
     gpus: tuple[str, ...] = ()
     sink_data: Mapping[str, Any] = field(default_factory=dict, metadata=WHERE_SAID)
     """The entry's `sink_data` for the sink it is reported to."""

@@ -1,29 +1,28 @@
-"""Decides what a run is: requirements, and what the history of a metric says. Pure functions from numbers to a word.
+"""Verdicts: requirements, and judgements of the history of a metric. Pure functions from numbers to a word.
 
-Import from these modules; the room's other modules are its own.
+Other rooms import from these modules; the rest of the room is private to it.
 
 `judgement` (standard library only)
-    `Word`        the four: regression, improvement, no change, inconclusive. Nothing else is printed for a comparison.
-    `Judgement`   the answer: `word`, or None with `unjudged` (`no history`, `not comparable`); `says` is the text to
-                  print; before, after, change, interval, p_value, began, history, noise, visible; `reason` is a
-                  sentence, and `decides` says of what is inconclusive what would decide it.
+    `Word`        the four words: regression, improvement, no change, inconclusive. A comparison prints no others.
+    `Judgement`   the answer about a metric. It has a `word`, or None and `unjudged` (`no history`, `not comparable`).
+                  `says` is the text to print, `reason` a sentence, and `decides` what would decide an inconclusive one.
     `Course`      a whole history: levels, steps (`Step`), and the judgement of its newest runs.
     `Drift`, `Mark`
 `judging`
-    `judge(questions)`          the newest runs of each metric against its history, or against a baseline of its own
-    `courses(histories)`        levels and steps of many whole histories
-    `drifts(histories, marks)`  what has crept up since a mark: its best level, a release, 30 or 90 days ago
-    `compare(pairs)`            the runs of B against those of A
-    `compare_rounds(rounds)`    what two environments measured in turns
-    `visible_change(noise, history, newest)`   what could have been seen with so many runs, or with more of them
+    `judge(questions)`          judge the newest runs of each metric, against its history or a baseline of its own
+    `courses(histories)`        find levels and steps of many whole histories
+    `drifts(histories, marks)`  measure drift since a mark: the best level, a release, 30 or 90 days ago
+    `compare(pairs)`            judge the runs of B against those of A
+    `compare_rounds(rounds)`    judge two environments that were measured in turns
+    `visible_change(noise, history, newest)`   return the smallest change that so many runs can show
 `findings`
-    `findings(changes)`         what became slower or faster together: one cause each
-`sequential`       whether the two ends of a bisection differ (a judgement), and which of them a commit is like
-`requirements`, `gates`, `failure_table`       bounds, which metrics are gated, and how checks are told
-`direction`, `comparable`, `false_discovery`   which way is better, which runs are comparable, what of many is believed
+    `findings(changes)`         group steps by their cause
+`sequential`       bisecting: judge whether the two ends differ, and which of them a commit is like
+`requirements`, `gates`, `failure_table`       check bounds, choose the gated metrics, and show the checks
+`direction`, `comparable`, `false_discovery`   which way is better; which runs are comparable; which steps to report
 
-How they decide: `levels` cuts histories into levels, `noise` says how runs scatter within them, `newest` weighs the
-newest runs of a history against its last level, `ends` does so for all histories and all numbers of newest runs,
-`locating` says between which runs a step lies, and `drifting` compares the level now with marks. `distributions` holds
-the probabilities, as scores: minus their logarithm.
+How they decide: `levels` cuts histories into levels, and `noise` measures how runs differ within a level. `newest`
+compares the newest runs of a history with its last level, and `ends` does so for all histories and numbers of newest
+runs. `locating` finds the runs between which a step lies, and `drifting` compares the present level with marks.
+`distributions` has the probabilities, as scores: minus their logarithm.
 """

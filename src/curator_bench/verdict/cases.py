@@ -1,4 +1,4 @@
-"""The questions about a metric, and its values as they are judged: on their scale, so that up is worse."""
+"""Questions about a metric, and its values as numbers on a scale where higher is worse."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """The values of a metric that are numbers, on their scale; up is worse."""
+    """The numbers of a metric, on their scale; higher is worse."""
 
     rules: Rules
     scale: Scale
@@ -47,7 +47,7 @@ class Case:
     """The index of each place among the given values."""
 
     def change(self, before: float, shift: float) -> float:
-        """A shift from one place as the fraction that people read."""
+        """Convert a shift from a place on the scale to a fraction."""
         return self.scale.change(self.sign * before, self.sign * (before + shift))
 
     def value(self, place: float) -> float:
@@ -62,7 +62,7 @@ class Case:
 
 
 def case_of(values: Floats, rules: Rules, beside: Floats | None = None) -> Case:
-    """`beside` are other values of the metric, which only have a say in the scale."""
+    """Make the case. `beside` are further values of the metric, which only help to choose the scale."""
     indices = np.flatnonzero(np.isfinite(values))
     known = values[indices]
     scale = scale_of(known if beside is None else np.concatenate([known, beside[np.isfinite(beside)]]))

@@ -12,18 +12,18 @@ _LONGEST = 100
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The origin of a value. A series or a machine that is not known is the same as any other unknown one."""
+    """The origin of a value. All unknown series count as the same, and all unknown machines."""
 
     entry: str
     series: str | None = None
     machine: str | None = None
     identity: Mapping[str, str] = field(default_factory=dict, compare=False)
-    """What makes it this series, for messages: its arguments, datasets, parameters, CPUs and GPUs; empty if unknown."""
+    """The facts that define the series, for messages: arguments, datasets, parameters, CPUs, GPUs; empty if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparable:
-    """Split the earlier runs into those a run may be compared with, and reasons against the others."""
+    """The earlier runs that a run may be compared with, and the reasons against the others."""
 
     indices: tuple[int, ...]
     reasons: tuple[str, ...]
@@ -32,38 +32,41 @@ class Comparable:
     @property
     def reason(self) -> str:
         """The reasons in one sentence; empty where all runs are comparable."""
-        return f"not comparable because {'; '.join(self.reasons)}" if self.reasons else ""
+        return f"not comparable with {'; '.join(self.reasons)}" if self.reasons else ""
 
 
 def comparable_with(origin: Origin, earlier: Sequence[Origin], runs: Sequence[int] | None = None) -> Comparable:
-    """Picks the runs that are like the one from `origin`; in their order. `runs`: how many there are of each."""
+    """Select the runs comparable with one from `origin`, in their order.
+
+    `runs` is the number of runs of each origin.
+    """
     differences = [difference(origin, other) for other in earlier]
     counts: Counter[str] = Counter()
     for why, count in zip(differences, runs or [1] * len(differences), strict=True):
         counts[why] += count if why else 0
     counts.pop("", None)
-    reasons = tuple(f"{_runs(count)}: {why}" for why, count in counts.most_common())
+    reasons = tuple(f"{_runs(count)}, because {why}" for why, count in counts.most_common())
     return Comparable(tuple(index for index, why in enumerate(differences) if not why), reasons)
 
 
 def difference(origin: Origin, other: Origin) -> str:
     """The reason against comparing two runs; empty if they are comparable."""
     if origin.entry != other.entry:
-        return f"it is {_name(other.entry)}, not {_name(origin.entry)}"
+        return f"the entry was {_name(other.entry)}, not {_name(origin.entry)}"
     if (origin.series or None) != (other.series or None):
         return _other_series(origin, other)
     if (origin.machine or None) != (other.machine or None):
-        return f"it ran on machine {_name(other.machine)}, not {_name(origin.machine)}"
+        return f"the machine was {_name(other.machine)}, not {_name(origin.machine)}"
     return ""
 
 
 def _other_series(origin: Origin, other: Origin) -> str:
     if not origin.identity or not other.identity:
         both = f"{_name(other.series)}, not {_name(origin.series)}"
-        return f"its definition was another one ({both}), of which no more is recorded"
+        return f"the definition was another one ({both}), of which no more is recorded"
     names = [*origin.identity, *(name for name in other.identity if name not in origin.identity)]
     pairs = ((name, other.identity.get(name, ""), origin.identity.get(name, "")) for name in names)
-    told = [f"its {name} were {_shown(then)}, not {_shown(now)}" for name, then, now in pairs if then != now]
+    told = [f"the {name} were {_shown(then)}, not {_shown(now)}" for name, then, now in pairs if then != now]
     return " and ".join(told) or "what defines it was told otherwise by another release"
 
 

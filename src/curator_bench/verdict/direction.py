@@ -1,4 +1,4 @@
-"""Knows if less or more of a metric is better: as declared, else known from the words of its name."""
+"""Whether less or more of a metric is better: as declared, else by the words in its name."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _LESS_RATES = frozenset(
 
 
 def better_of(metric: str, declared: str | None = None, otherwise: str | None = None) -> Better | None:
-    """Less or more: as declared, as the name says, or else as `otherwise` says; None where nobody does."""
+    """Return less or more: as declared, else by the name, else `otherwise`; None if all are unknown."""
     if declared is not None:
         return Better(declared)
     return _by_name(metric) or (None if otherwise is None else Better(otherwise))

@@ -1,4 +1,4 @@
-"""Tail probabilities as scores, and the variance of means of correlated values: the little that numpy lacks.
+"""Functions that numpy lacks: tail probabilities as scores, and the variance of means of correlated values.
 
 A score is minus the natural logarithm of a probability: 7 is about one in 1,000, 8 one in 3,000. It cannot underflow.
 """
@@ -31,7 +31,7 @@ def normal_score(values: Floats) -> Floats:
 
 
 def t_score(values: Floats, freedom: Floats) -> Floats:
-    """The same for Student's t, by Wallace's transformation, which errs a little to the safe side."""
+    """Score of the chance that Student's t exceeds these. Wallace's transformation errs a little to the safe side."""
     as_normal = np.sqrt(freedom * np.log1p(values**2 / freedom)) * (8 * freedom + 1) / (8 * freedom + 3)
     return normal_score(np.sign(values) * as_normal)
 

@@ -1,4 +1,4 @@
-"""Drift: a metric becomes worse bit by bit, and no step explains it."""
+"""Drift: a metric slowly becomes worse, and no step explains it."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from curator_bench.verdict.noise import in_batches, noise_apart, rows_may_be_emp
 
 BEST = "its best"
 _SPAN = 20
-"""So many runs make up the level at a mark, the best level, and the level now; a third of a short history."""
+"""The number of runs that make up the level at a mark, the best level, and the level now; fewer in a short history."""
 _FEWEST = 15
 _CERTAIN = 15.0
-"""A score; as the best level is the lowest of many, noise alone makes it lower than the others."""
+"""Least score of a drift. It is high because the best level, the lowest of many, is low by noise alone."""
 _MOST_OF_IT = 0.8
-"""A mark that shows this part of what has crept up since the best level is named before it: people know it."""
+"""A mark is named instead of the best level if this share of the drift came after it, because people know marks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class _Flat:
-    """A history without its steps and outliers, on its scale; up is worse."""
+    """A history without its steps and outliers, on its scale; higher is worse."""
 
     case: Case
     places: Floats
@@ -50,11 +50,11 @@ class _Flat:
 
 
 Standing: TypeAlias = tuple[list[Cut], End]
-"""The cuts between the levels of a history, and what its newest run says."""
+"""The cuts between the levels of a history, and the result of its newest runs."""
 
 
 def standings(histories: Sequence[History]) -> list[Standing | None]:
-    """Return the standing of each history, None where it is too short. `courses` and `drifts` both need it."""
+    """Return the standing of each history; None if it is too short. `courses` and `drifts` both need it."""
     cases = [case_of(np.asarray(one.values, dtype=np.float64), one.rules) for one in histories]
     rows = [at for at, case in enumerate(cases) if len(case.places) > FEWEST_BEFORE and case.rules.better is not None]
     found: list[Standing | None] = [None] * len(histories)
@@ -69,10 +69,10 @@ def drifts(
     least: float = MIN_EFFECT,
     known: Sequence[Standing | None] | None = None,
 ) -> list[Drift | None]:
-    """Says of each history whether its level now is worse than at a mark, or than its best, without a step between.
+    """For each history, tell whether its level now is worse than at a mark, or than its best, without a step between.
 
-    `before` of a drift is the level at the mark with the steps since then, so that `change` is what has crept up. None
-    where that is not certain, or less than `least`. `known` are the standings of the histories.
+    `before` of a drift is the level at the mark plus the steps since then, so `change` is the drift alone. None if the
+    drift is not certain, or less than `least`. `known` are the standings of the histories.
     """
     known = standings([history for history, _ in asked]) if known is None else known
     found: list[Drift | None] = [None] * len(asked)
@@ -105,7 +105,7 @@ def _without_steps(case: Case, cuts: Sequence[Cut], end: End) -> Floats:
 
 
 def _drift(flat: _Flat, marks: Sequence[Mark], least: float) -> Drift | None:
-    """Since the mark that shows the most, or since the best level if no mark shows most of it."""
+    """Measure drift since the mark that shows the most, or since the best level if marks show too little."""
     span, last = flat.span, len(flat.places) - flat.span
     sums = np.concatenate([[0.0], np.cumsum(flat.places)])
     means = (sums[span:] - sums[:-span]) / span
@@ -123,7 +123,7 @@ def _size(drift: Drift) -> float:
 
 
 def _window(flat: _Flat, index: int) -> int:
-    """The place where the window around a run of the history begins."""
+    """Return the index at which the window around a run begins."""
     place = int(np.searchsorted(flat.case.indices, index))
     return max(0, min(place - flat.span // 2, len(flat.places) - flat.span))
 

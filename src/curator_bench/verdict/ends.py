@@ -1,4 +1,4 @@
-"""Finds the newest runs of each history that are on a new level, and its distance. Many histories at once."""
+"""Find the newest runs of each history that are on a new level, and its distance. Many histories at once."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ from curator_bench.verdict.noise import (
 )
 
 STRETCHES = (1, 2, 3, 4, 5, 6, 8)
-"""So many newest runs are held against those before them: a small change shows only after some runs."""
+"""Numbers of newest runs to compare with the runs before them: a small change shows only after several runs."""
 _OF_YOUNG = (10, 11, 12)
-"""And so many where there are fewer than `FEW` before: too few to tell levels apart there."""
+"""The same with fewer than `FEW` runs before, which are too few to tell levels apart."""
 FEWEST_BEFORE = 5
 _OLDEST_BEGINNING = 14
 _RECENT = 200
-"""A history whose last level is younger than that is restless."""
+"""A history is restless if its last level has fewer runs."""
 EARLIER = 100
-"""So many runs of the levels before tell, too, how a metric scatters."""
+"""The number of runs of earlier levels that also count for the noise."""
 
 
 class End(NamedTuple):
-    """The answer of the newest runs of one history: `runs`, and the columns of `Weighed`."""
+    """The result for the newest runs of one history: `runs`, and the columns of `Weighed`."""
 
     runs: int
-    """The number on the new level; else the number that were asked about."""
+    """The number of runs on the new level; without one, the number of runs in question."""
     holds: bool
     history: int
     level: float
@@ -51,7 +51,7 @@ class End(NamedTuple):
 
 
 def standing(cases: Sequence[Case], newest: Sequence[int]) -> list[tuple[list[Cut], End]]:
-    """For each case the cuts between its levels, and what its newest runs say."""
+    """For each case, return the cuts between its levels and the result of its newest runs."""
     found: list[tuple[list[Cut], End] | None] = [None] * len(cases)
     for batch in in_batches([len(case.places) for case in cases]):
         table, lengths = table_of([cases[at].places for at in batch])
@@ -72,13 +72,13 @@ def standing(cases: Sequence[Case], newest: Sequence[int]) -> list[tuple[list[Cu
 
 
 def effects_of(cases: Iterable[Case], least: float | None = None) -> Effects:
-    """The smallest change that counts in each case: `least`, else as its rules say."""
+    """Return the smallest change that counts in each case: `least`, else that of its rules."""
     found = [(case.rules.min_effect if least is None else least, case.scale.unit is None) for case in cases]
     return Effects(np.array([effect for effect, _ in found]), np.array([is_log for _, is_log in found], dtype=bool))
 
 
 def _scatter(table: Floats, lengths: Ints, cuts: Sequence[Sequence[Cut]]) -> Floats:
-    """The distances of all runs from their levels."""
+    """Return the distances of all runs from their levels."""
     scatter = np.full_like(table, np.nan)
     for row, (own, length) in enumerate(zip(cuts, lengths.tolist(), strict=True)):
         for start, end in pairwise([0, *(cut.index for cut in own), length]):
@@ -90,7 +90,7 @@ def _scatter(table: Floats, lengths: Ints, cuts: Sequence[Sequence[Cut]]) -> Flo
 def _ends_of(
     table: Floats, scatter: Floats, lengths: Ints, starts: Ints, newest: Ints, effects: Effects, restless: Bools
 ) -> list[End]:
-    """For each row what its newest runs say, of which `newest` belong together; its last level begins at `starts`."""
+    """Judge each row's newest runs, of which `newest` belong together. Its last level begins at `starts`."""
     rows, counts = _stretches(lengths - starts, starts, newest)
     at, lasting = lengths[rows] - counts, np.minimum(counts, BLOCK)
     level_runs = before(table, rows, at, starts[rows], BLOCK)
@@ -104,7 +104,7 @@ def _ends_of(
 
 
 def _stretches(known: Ints, starts: Ints, newest: Ints) -> tuple[Ints, Ints]:
-    """The rows, and how many of the newest runs of each are weighed together: first as many as are asked about."""
+    """Return rows with the number of newest runs to weigh together; the number in question comes first."""
     counts = np.unique(np.concatenate([newest, STRETCHES, _OF_YOUNG]))
     left = known[:, None] - counts
     is_young = (starts == 0)[:, None] & (left < FEW) & np.isin(counts, _OF_YOUNG)
@@ -114,7 +114,7 @@ def _stretches(known: Ints, starts: Ints, newest: Ints) -> tuple[Ints, Ints]:
 
 
 def _clearest(rows: Ints, weighed: Weighed) -> Ints:
-    """For each row the place of the stretch that is clearest on a new level; of the first, where none is."""
+    """For each row, return the stretch that is most clearly on a new level; else the first stretch."""
     order = np.lexsort([np.arange(len(rows)), -np.where(weighed.holds, weighed.score, -np.inf), rows])
     chosen: Ints = order[np.searchsorted(rows[order], np.unique(rows))]
     return chosen
@@ -133,7 +133,7 @@ def ends_of(counts: Ints, weighed: Weighed) -> list[End]:
 
 
 def _counts(recent: Floats, weighed: Weighed, newest: Ints) -> Ints:
-    """The number of last runs that are most clearly nearer to the new level than to the one before."""
+    """Return how many of the last runs are nearer to the new level than to the one before."""
     distances = (recent - weighed.level[:, None]) * weighed.sign[:, None]
     shift = np.abs(weighed.shift)[:, None]
     most = np.maximum(shift, OUTLIER * weighed.noise[:, None]) ** 2

@@ -1,4 +1,4 @@
-"""The checks of a run as a plain text table for people: which bounds were missed, and by how much."""
+"""A text table of the checks of a run: which bounds were missed, and by how much."""
 
 from __future__ import annotations
 
@@ -26,10 +26,7 @@ _MOST_DIGITS = 10**40
 
 
 def failure_table(checks: Sequence[Check], *, width: int = 80) -> str:
-    """A table of all checks, each with its note, the unmet ones first, then those that are inconclusive.
-
-    It is wrapped so that no line exceeds `width`.
-    """
+    """Make a table of all checks with notes: unmet ones first, then inconclusive ones. No line exceeds `width`."""
     width = max(width, _NARROWEST)
     ordered = sorted(checks, key=lambda check: (not check.is_unmet, not check.is_inconclusive))
     rows = [_cells(check) for check in ordered]
@@ -42,7 +39,7 @@ def failure_table(checks: Sequence[Check], *, width: int = 80) -> str:
 
 
 def readable(value: Scalar) -> str:
-    """A value for people: thousands apart, six digits that count, true and false as they stand in YAML."""
+    """Format a value: thousands separated, six significant digits, true and false as in YAML."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -61,7 +58,7 @@ def _readable_float(value: float) -> str:
 
 
 def _in_full(value: Scalar) -> str:
-    """For values that only differ in digits that `readable` leaves out."""
+    """Format a value with all digits, for two values that `readable` shows alike."""
     if isinstance(value, float):
         return float.__repr__(value)
     is_short = isinstance(value, int) and abs(value) < _MOST_DIGITS
@@ -93,7 +90,7 @@ def _off_by(check: Check) -> str:
 
 
 def percent(fraction: float) -> str:
-    """A size for people: two digits that count."""
+    """Format a percentage with two significant digits."""
     hundredths = fraction * 100
     if hundredths < 0.01:
         return "< 0.01 %"
@@ -119,5 +116,5 @@ def _lines_of(row: Sequence[str], widths: Sequence[int]) -> list[str]:
 
 
 def _pieces(text: str, width: int) -> list[str]:
-    """The text in pieces of at most `width`, which end where a word of a name does, if they can."""
+    """Split the text into pieces of at most `width`, between the words of a name if possible."""
     return re.findall(rf".{{1,{width}}}$|.{{1,{width}}}(?<=[_. ])|.{{1,{width}}}", text)

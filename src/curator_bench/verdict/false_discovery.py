@@ -1,4 +1,4 @@
-"""Chooses the tests that may be believed together: of all that are called shifts, only so many may be noise."""
+"""Control of false discoveries: choose test results so that only a small share of them is noise."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import numpy as np
 from curator_bench.verdict.distributions import Bools, Floats
 
 RATE = 0.05
-"""This share of what a session reports is noise; when nothing changed, it is how often anything is reported."""
+"""The share of noise among all that a session reports. If nothing changed, the chance that anything is reported."""
 
 
 def adjusted(p_values: Sequence[float] | Floats, *, tests: int | None = None, dependent: bool = False) -> Floats:
-    """For each p-value the smallest rate of false discoveries at which it would be one of the discoveries.
+    """For each p-value, return the smallest rate of false discoveries at which it is a discovery.
 
-    Benjamini and Hochberg's procedure: right for tests that are independent, or that are wrong together as the metrics
-    of one run are. With `dependent` it is Benjamini and Yekutieli's, right however they hang together. `tests` is how
-    many were made, where only the smallest p-values were kept.
+    By Benjamini and Hochberg, for tests that are independent or positively correlated, as the metrics of one run are.
+    With `dependent` by Benjamini and Yekutieli, for any correlation. `tests` is the number of tests made, if only the
+    smallest p-values were kept.
     """
     values = np.asarray(p_values, dtype=np.float64)
     made = max(tests or 0, len(values))
@@ -35,5 +35,5 @@ def adjusted(p_values: Sequence[float] | Floats, *, tests: int | None = None, de
 def discoveries(
     p_values: Sequence[float] | Floats, *, rate: float = RATE, tests: int | None = None, dependent: bool = False
 ) -> Bools:
-    """The tests that are discoveries, if this share of them may be false."""
+    """Return the tests that are discoveries, if this share of them may be false."""
     return adjusted(p_values, tests=tests, dependent=dependent) <= rate

@@ -1,8 +1,8 @@
-"""Groups steps into findings. A finding is one cause: what became slower, or faster, in ranges of commits that overlap.
+"""Groups steps into findings. A finding is one cause: all metrics that became slower, or faster, in overlapping ranges.
 
-A range reaches from the last run that is certainly before a step to the first that is certainly after it. The range of
-a finding is what the ranges of all its steps have in common. So two steps whose ranges do not overlap are never one
-finding, even if a third overlaps with both.
+The range of a step reaches from the last run certainly before it to the first run certainly after it. The range of a
+finding is the overlap of the ranges of all its steps. So two steps whose ranges do not overlap are never one finding,
+even if a third overlaps with both.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from typing import Generic, TypeAlias, TypeVar
 from curator_bench.verdict.judgement import Word
 
 Order: TypeAlias = tuple[float, ...]
-"""Place of a run in the order of all runs: that of its commit first, then what tells runs of one commit apart."""
+"""Place of a run in the order of all runs: by its commit, then by time among the runs of a commit."""
 Of = TypeVar("Of")
 
 
 @dataclass(frozen=True, slots=True)
 class Change(Generic[Of]):
-    """A step of one metric of one entry on one machine; `of` is what the caller knows it by.
+    """A step of one metric of one entry on one machine; `of` is the caller's key.
 
-    Its range begins after `before` and ends with `after`, which is later.
+    Its range is after `before`, up to `after`.
     """
 
     of: Of
@@ -33,7 +33,7 @@ class Change(Generic[Of]):
     before: Order
     """The last run certainly before the step."""
     likely: tuple[Order, Order]
-    """The last run before it and the first after it, most likely."""
+    """The most likely last run before the step, and the most likely first run after it."""
     after: Order
     """The first run certainly after it."""
     size: float
@@ -46,16 +46,16 @@ class Finding(Generic[Of]):
 
     word: Word
     before: Change[Of]
-    """The member whose last run before is the latest: the cause came after that run."""
+    """The member with the latest `before`: the cause came after that run."""
     after: Change[Of]
-    """The member whose first run after is the earliest: the cause was there by then."""
+    """The member with the earliest `after`: the cause was there by that run."""
     members: tuple[Change[Of], ...]
     """The largest first."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Together(Generic[Of]):
-    """Changes that have a place in common, with the range they share."""
+    """Changes whose ranges overlap, with their common range."""
 
     members: tuple[Change[Of], ...]
     before: Order
@@ -66,7 +66,7 @@ class _Together(Generic[Of]):
 def findings(changes: Iterable[Change[Of]]) -> list[Finding[Of]]:
     """Group changes into as few findings as possible, in the order of their ranges.
 
-    What one metric shows on several machines is put together first: each machine narrows the range of the others.
+    Steps of one metric on several machines are grouped first, because each machine narrows the range of the others.
     """
     by_metric: dict[tuple[Word, Hashable], list[_Together[Of]]] = {}
     for change in changes:
@@ -94,10 +94,10 @@ def _together(members: Sequence[Change[Of]]) -> _Together[Of]:
 
 
 def _groups(parts: Sequence[_Together[Of]]) -> list[_Together[Of]]:
-    """Put together what has a place in common, in as few groups as possible.
+    """Group ranges that overlap, in as few groups as possible.
 
-    Each range that begins where the last group ends, or later, begins a group: its end is the place that all ranges of
-    the group contain. Of several groups that a range fits, it joins the one nearest to where its change most likely is.
+    A range that begins where the last group ends, or later, begins a new group; its end lies in all ranges of that
+    group. A range that fits several groups joins the one nearest to the most likely place of its change.
     """
     firsts: list[_Together[Of]] = []
     for part in sorted(parts, key=lambda one: (one.after, one.likely)):
@@ -114,5 +114,5 @@ def _groups(parts: Sequence[_Together[Of]]) -> list[_Together[Of]]:
 
 
 def _apart(one: tuple[Order, Order], other: tuple[Order, Order], ranks: Mapping[Order, int]) -> int:
-    """How far two ranges are from each other; negative if they overlap, by as much as they do."""
+    """Return the distance between two ranges; if they overlap, minus the length of the overlap."""
     return max(ranks[one[0]], ranks[other[0]]) - min(ranks[one[1]], ranks[other[1]])

@@ -1,7 +1,7 @@
-"""Chooses the metrics of a run that are gated and their rules, and words a gate that failed.
+"""Choose the gated metrics of a run and their rules, and word the message of a gate that failed.
 
-A requirement with `max_regression` gates one metric. `--bench-fail-on regression` gates all that have a direction, and
-then the share of false discoveries is kept small over all tests of the session.
+A requirement with `max_regression` gates one metric. `--bench-fail-on regression` gates all metrics with a known
+direction. The share of false discoveries is then kept small over all tests of the session.
 """
 
 from __future__ import annotations
@@ -10,21 +10,24 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from curator_bench import words
 from curator_bench.metric_names import is_secondary
 from curator_bench.values import Check, Requirement, Scalar
 from curator_bench.verdict.cases import Rules
-from curator_bench.verdict.direction import better_of
+from curator_bench.verdict.direction import Better, better_of
 from curator_bench.verdict.failure_table import percent
 from curator_bench.verdict.false_discovery import RATE
 from curator_bench.verdict.judgement import Drift, Judgement, Unjudged, Word
 from curator_bench.verdict.judging import visible_change
-from curator_bench.words import multiple, multiple_at_least
+from curator_bench.words import multiple
 
 BOUND = "max_regression"
 DRIFT_BOUND = "max_drift"
 PREVIOUS = "previous"
 _INDENT = "    "
 _MORE_REPEATS = (3, 5, 9, 15)
+_USEFUL = 0.5
+"""Repeats that would only see larger changes are no advice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +39,11 @@ class Wanted:
     limit: float
     baseline: str = PREVIOUS
     is_declared: bool = True
-    """A requirement asks for it; otherwise it is one of all metrics."""
+    """True if a requirement asks for it, and not only `--bench-fail-on`."""
 
 
 def wanted(requirements: Sequence[Requirement], metrics: Mapping[str, Scalar], *, everything: bool) -> list[Wanted]:
-    """The gated ones of these metrics, in the order of the requirements; with `everything` also the others."""
+    """Return the gated metrics, in the order of the requirements; with `everything` also the others."""
     declared = [_declared(one) for one in requirements if one.max_regression is not None and one.metric in metrics]
     if not everything:
         return declared
@@ -51,14 +54,14 @@ def wanted(requirements: Sequence[Requirement], metrics: Mapping[str, Scalar], *
 
 
 def _judgeable(metrics: Mapping[str, Scalar]) -> Iterator[str]:
-    """Numbers, without what stands beside the median of repeats."""
+    """Yield the metrics that are numbers, without the minimum, maximum and spread of repeats."""
     for name, value in metrics.items():
         if number(value) is not None and not is_secondary(name, metrics):
             yield name
 
 
 def number(value: Scalar) -> float | None:
-    """The value where it is a number; a float holds whatever it holds of it."""
+    """Return the value as a float if it is a number."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
@@ -84,32 +87,26 @@ def _rules(requirement: Requirement, effect: float) -> Rules:
     return Rules(better_of(requirement.metric, requirement.better), effect, requirement.min_history)
 
 
-def word_of(decision: Judgement, *, bar: float = 1.0) -> str:
-    """The word a gate shows. A regression that chance may explain as one test of many is inconclusive.
-
-    `bar` is how little of it may be explained by chance.
-    """
-    is_doubtful = decision.word is Word.REGRESSION and decision.p_value > bar
-    return str(Word.INCONCLUSIVE) if is_doubtful else decision.says
-
-
-def is_met(word: str) -> bool | None:
-    """False for a regression, None for what is inconclusive."""
-    return {str(Word.REGRESSION): False, str(Word.INCONCLUSIVE): None}.get(word, True)
+def is_met(one: Wanted, decision: Judgement) -> bool | None:
+    """Return false for a regression, None for what may be one: a gate only limits how much worse a metric is."""
+    is_better = (decision.change or 0.0) * (1 if one.rules.better is Better.LESS else -1) < 0
+    if decision.word is Word.INCONCLUSIVE and not is_better:
+        return None
+    return decision.word is not Word.REGRESSION
 
 
 def bar_of(tests: int, found: int) -> float:
-    """The largest p-value that is believed as one of so many tests, of which so many have been believed already.
+    """Return the largest p-value that counts as a discovery among this many tests, after this many discoveries.
 
-    This controls the rate of false discoveries though each test is decided before the next is known (LOND): every test
-    has the same share of the rate, and every discovery adds as much again.
+    This controls the rate of false discoveries although each test is decided before the next is known (LOND): every
+    test has the same share of the rate, and every discovery adds one more share.
     """
     return RATE * (found + 1) / max(tests, 1)
 
 
-def check_of(one: Wanted, value: Scalar, decision: Judgement, *, word: str, note: str) -> Check:
-    """The gate as one more bound of the run."""
-    met, change = is_met(word), decision.change
+def check_of(one: Wanted, value: Scalar, decision: Judgement, *, note: str) -> Check:
+    """Return the gate as a check, like those of other bounds."""
+    met, change = is_met(one, decision), decision.change
     return Check(
         metric=one.metric,
         bound=BOUND,
@@ -119,34 +116,31 @@ def check_of(one: Wanted, value: Scalar, decision: Judgement, *, word: str, note
         off_by_fraction=abs(change) if not met and change is not None and math.isfinite(change) else None,
         note=note,
         better=str(one.rules.better) if one.rules.better else None,
-        says=word,
+        says=decision.says,
     )
 
 
 def sight(decision: Judgement, limit: float, *, repeats: int = 1) -> str:
-    """The warning of a gate that cannot see its own limit, with what would see it; empty if it can.
+    """Return the warning of a gate that cannot detect a change of its limit, with a way to detect it; empty if it can.
 
     `repeats` is how often the script ran for each value.
     """
     if not decision.is_blind_to(limit) or decision.visible is None:
         return ""
-    noise = "" if decision.noise is None else f"noise of {percent(decision.noise)} and "
-    runs = f"{decision.history} run{'' if decision.history == 1 else 's'}"
-    least = multiple_at_least(decision.visible) or percent(decision.visible)
-    text = f"{noise}{runs}: changes below {least} cannot be seen"
+    text = words.sight(decision.noise, decision.history, decision.visible, percent)
     more = _more_repeats(decision, limit, repeats)
     return f"{text}; {more}" if more else text
 
 
 def _more_repeats(decision: Judgement, limit: float, repeats: int) -> str:
-    """The fewest repeats that would see the limit, or else the most that are worth their time."""
+    """Return the fewest repeats that would see the limit, or else the most worth their time; empty if none helps."""
     if decision.noise is None:
         return ""
     for repeat in _MORE_REPEATS:
         seen = visible_change(decision.noise / math.sqrt(repeat), decision.history)
         if seen <= limit:
             break
-    return f"`repeat: {repeat * repeats}` would see {multiple_at_least(seen) or percent(seen)}"
+    return f"`repeat: {repeat * repeats}` would see {percent(seen)}" if seen <= max(limit, _USEFUL) else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +153,7 @@ class WantedDrift:
 
 
 def wanted_drifts(requirements: Sequence[Requirement], metrics: Mapping[str, Scalar]) -> list[WantedDrift]:
-    """The gates on drift of these metrics, in the order of the requirements."""
+    """Return the gates on drift of these metrics, in the order of the requirements."""
     return [
         WantedDrift(one.metric, _rules(one, one.min_effect), one.max_drift)
         for one in requirements
@@ -168,7 +162,7 @@ def wanted_drifts(requirements: Sequence[Requirement], metrics: Mapping[str, Sca
 
 
 def drift_check(one: WantedDrift, value: Scalar, found: Drift | None, *, lacks: str = "") -> Check:
-    """The gate on drift as one more bound of the run. `lacks` says why it could not be judged."""
+    """Return the gate on drift as a check. `lacks` says why it could not be judged."""
     return Check(
         metric=one.metric,
         bound=DRIFT_BOUND,
@@ -183,14 +177,14 @@ def drift_check(one: WantedDrift, value: Scalar, found: Drift | None, *, lacks: 
 
 
 def crept(metric: str, found: Drift) -> str:
-    """`sort_time_s has crept by +9.0 % since 2026-05-01 (1 to 1.09)`."""
+    """Word a drift: `sort_time_s has crept by +9.0 % since 2026-05-01 (1 to 1.09)`."""
     levels = f"{found.before:,.4g} to {found.after:,.4g}"
     return f"{metric} has crept by {signed(found.change)} since {found.since} ({levels})"
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The first appearance of a regression; an empty session is the run that is judged."""
+    """The first appearance of a regression. An empty session means the run being judged."""
 
     session: str = ""
     commit: str | None = None
@@ -198,22 +192,21 @@ class Seen:
 
 
 def failure_text(one: Wanted, decision: Judgement, *, value: float, runs: int, course: str, seen: Seen) -> str:
-    """The text of a gate that is not met: its word, value, baseline, change, trend, and since when.
+    """Word a gate that is not met: its word, value, baseline, change, trend, and since when.
 
-    `runs` is how many there are at the new level, with this one.
+    `runs` is the number of runs at the new level, with this one.
     """
+    is_open = decision.word is Word.INCONCLUSIVE
     level = f" (the level of the {runs} runs since it began is {decision.after:,.4g})" if runs > 1 else ""
     rows = [
         ("value", f"{value:,.4g}{level}"),
         ("baseline", _baseline(one, decision)),
         ("change", _change(one, decision)),
         ("trend", course),
-        ("first seen", _first_seen(seen)),
+        ("decides", decision.decides) if is_open else ("first seen", _first_seen(seen)),
     ]
-    if decision.word is Word.INCONCLUSIVE:
-        rows.append(("decides", decision.decides))
     lines = [f"{_INDENT}{name:<11}{text}" for name, text in rows if text]
-    may = "may be" if decision.word is Word.INCONCLUSIVE else "is"
+    may = "may be" if is_open else "is"
     return "\n".join([f"{one.metric} {may} worse than before: {decision.says}", *lines])
 
 
@@ -242,7 +235,7 @@ def _first_seen(seen: Seen) -> str:
 
 
 def signed(fraction: float) -> str:
-    """+12.3 %; a change to ten times as much or more is `×12`."""
+    """Format a change as `+12.3 %`; a change to ten times as much or more as `×12`."""
     if not math.isfinite(fraction):
         return "no longer zero" if fraction > 0 else "-∞ %"
     return multiple(fraction) or f"{100 * fraction:+.1f} %"

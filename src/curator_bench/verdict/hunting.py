@@ -1,4 +1,4 @@
-"""Finds the steps of a history that are still open."""
+"""The state of a step: open, or recovered."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ class State(StrEnum):
     OPEN = "open"
     ACCEPTED = "accepted"
     RECOVERED = "recovered"
-    """Later steps have undone it."""
+    """Later steps have undone the regression."""
 
 
 def state_of(step: Step, later: Sequence[Step], rules: Rules, *, accepted: bool) -> State | None:
-    """The state of a regression; None of an improvement, as nothing is to be done.
+    """Return the state of a regression; None for an improvement.
 
-    `later` are the steps of the same series that came after it: the first that leads back ends it for good."""
+    `later` are the later steps of the same series. The first of them that leads back closes the regression for good.
+    """
     if step.word is Word.IMPROVEMENT:
         return None
     if accepted:

@@ -1,4 +1,4 @@
-"""Measures the change of a metric between two sets of runs, with its certainty and its bounds."""
+"""Measure the change of a metric between two sets of runs, with its p-value and interval."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from curator_bench.verdict.noise import LEAST_NOISE, noise_of, rows_may_be_empty
 from curator_bench.verdict.scale import Scale, as_floats, scale_of
 
 ROUNDS = 3
-"""The fewest rounds that are judged."""
+"""With fewer rounds, there is no judgement."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """From one level to another; fractions are of the level before, 0.1 is 10 % more."""
+    """A change from one level to another, as a fraction of the level before: 0.1 is 10 % more."""
 
     before: float
     after: float
@@ -27,12 +27,14 @@ class Change:
     interval: tuple[float, float]
     p_value: float
     """The chance that noise alone makes two levels differ as much, in either direction."""
+    error: float = 0.0
+    """Standard error of the change."""
 
 
 def change_between(
     before: Sequence[float] | Floats, after: Sequence[float] | Floats, *, confidence: float = CONFIDENCE
 ) -> Change:
-    """The change between two stretches of runs, each in the order it was measured and each of one level.
+    """Measure the change between two stretches of runs, each on one level and in the order of measurement.
 
     Outliers do not count, and runs that resemble the run before them count less.
     """
@@ -50,9 +52,9 @@ def change_between(
 
 
 def paired_change(first: Floats, second: Floats, *, confidence: float = CONFIDENCE) -> Change | None:
-    """The change between rounds of two environments, in their order; None where there are too few of them.
+    """Measure the change between rounds of two environments, in their order; None if there are too few.
 
-    Each round gives one difference, so what drifts from round to round cancels out.
+    Each round gives one difference, so a drift of the machine from round to round cancels out.
     """
     rounds = min(len(first), len(second))
     if rounds < ROUNDS:
@@ -74,4 +76,5 @@ def _change(scale: Scale, found: tuple[float, float], error: float, freedom: flo
         change=scale.change(level, level + shift),
         interval=(scale.change(level, level + shift - reach), scale.change(level, level + shift + reach)),
         p_value=min(1.0, 2 * math.exp(-score)),
+        error=scale.fraction(error, scale.back(level)),
     )

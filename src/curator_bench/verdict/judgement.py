@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+
+_ROUNDED = 1 - 1e-9
+"""A change of exactly the limit is not within it, however it was rounded."""
 
 
 class Word(StrEnum):
@@ -15,8 +18,20 @@ class Word(StrEnum):
     INCONCLUSIVE = "inconclusive"
 
 
+def word_by(change: float, limit: float, *, is_worse: bool, is_certain: bool) -> Word:
+    """Return the word of a change: the one rule of all comparisons. Both are fractions, as people read them.
+
+    Within the limit is no change; at the limit or beyond it is inconclusive, unless it is certain.
+    """
+    if abs(change) < limit * _ROUNDED:
+        return Word.NO_CHANGE
+    if not is_certain:
+        return Word.INCONCLUSIVE
+    return Word.REGRESSION if is_worse else Word.IMPROVEMENT
+
+
 class Unjudged(StrEnum):
-    """The reason for the lack of a word."""
+    """Why there is no word."""
 
     NO_HISTORY = "no history"
     NOT_COMPARABLE = "not comparable"
@@ -32,33 +47,40 @@ class Judgement:
     unjudged: Unjudged | None = None
     """Set where `word` is not."""
     before: float | None = None
-    """The level the newest runs are held against."""
+    """The level that the newest runs are compared with."""
     after: float | None = None
-    """The level of the runs since `began`, else of those that were asked about."""
+    """The level of the runs since `began`; without `began`, of the newest runs in question."""
     change: float | None = None
     interval: tuple[float, float] | None = None
-    """The true change lies within, 95 times in 100."""
+    """95 % confidence interval of the change."""
     p_value: float = 1.0
-    """The chance that noise explains it; comparable between metrics, so fit for `false_discovery`."""
+    """The chance that noise explains the change. It is comparable between metrics, for use in `false_discovery`."""
     began: int | None = None
     """The first run of the new level: an index into the history followed by the newest. Set for regressions and
     improvements alone, and None where a baseline of its own was asked about and nothing tells."""
     history: int = 0
-    """The number of runs it was held against."""
+    """The number of runs before that it was compared with."""
     noise: float | None = None
     """The usual distance of one run from the level while nothing changes."""
     visible: float | None = None
     """The smallest change that would have been found 80 % of the time, with this history and noise."""
     decides: str = ""
-    """If it is inconclusive: what would decide it."""
+    """For an inconclusive metric: the measurements that would decide it."""
 
     @property
     def says(self) -> str:
         """The text that is printed as the verdict."""
         return str(self.word or self.unjudged)
 
+    def doubted(self) -> Judgement:
+        """Return the same as one test of many, where as much differs by chance: a change that was certain is not."""
+        if self.word not in (Word.REGRESSION, Word.IMPROVEMENT):
+            return self
+        decides = "measuring again decides: of so many metrics some differ as much by chance"
+        return replace(self, word=Word.INCONCLUSIVE, began=None, decides=decides)
+
     def is_blind_to(self, limit: float) -> bool:
-        """A change as large as this limit would more likely than not have been missed."""
+        """True if a change as large as this limit would probably have been missed."""
         return self.word is not None and self.visible is not None and self.visible > limit
 
 
@@ -74,7 +96,10 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A regression or an improvement within a history: another level begins with the run at `began`."""
+    """Within a history another level begins with the run at `began`: a regression or an improvement.
+
+    A fall that undoes a rise of the limit is a little smaller than the limit: it is `no change`, but ends the rise.
+    """
 
     word: Word
     began: int
@@ -99,28 +124,28 @@ class Course:
     newest: Judgement
     """The judgement of the end of the history: the last step if it is recent, else the reason for none."""
     doubted: tuple[float, ...] = ()
-    """The p-values of steps that are not believed, since they may be among the false ones."""
+    """The p-values of steps that are not reported, because they may be false discoveries."""
     is_tested: bool = False
     """True if the history is long enough to look for steps."""
 
     @property
     def p_values(self) -> tuple[float, ...]:
-        """The p-values of all steps, believed or not."""
+        """The p-values of all steps, reported or not."""
         return (*(step.p_value for step in self.steps), *self.doubted)
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A fixed point of a history that its level now is held against: the level around the run at `index`."""
+    """A fixed point of a history, for comparison with its level now: the level around the run at `index`."""
 
     name: str
-    """As people read it after "since": `release 1.2`, `2026-05-01`, `30 days ago`."""
+    """Its name in a text after "since": `release 1.2`, `2026-05-01`, `30 days ago`."""
     index: int
 
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """A metric has become worse bit by bit, without a step that explains it."""
+    """A slow change for the worse that no step explains."""
 
     since: str
     """The name of the mark; `its best` for the best level."""

@@ -1,6 +1,4 @@
-"""Judges the newest runs of metrics, whole histories, and sets of runs against each other. The room's own docstring
-walks through it.
-"""
+"""Judge the newest runs of metrics, whole histories, and two sets of runs. The docstring of the room explains how."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ from curator_bench.verdict.drifting import drifts as drifts
 from curator_bench.verdict.ends import EARLIER, FEWEST_BEFORE, End, effects_of, ends_of, standing
 from curator_bench.verdict.false_discovery import adjusted, discoveries
 from curator_bench.verdict.intervals import ROUNDS, Change, paired_change
-from curator_bench.verdict.judgement import Course, Judgement, Level, Step, Unjudged, Word
+from curator_bench.verdict.judgement import Course, Judgement, Level, Step, Unjudged, Word, word_by
 from curator_bench.verdict.levels import Cut
 from curator_bench.verdict.locating import located
 from curator_bench.verdict.newest import CERTAIN, CERTAIN_OF_FEW, FEW, TAIL, least_of, weigh
@@ -28,22 +26,22 @@ from curator_bench.verdict.noise import BLOCK, rows_may_be_empty, table_of
 from curator_bench.words import multiple
 
 STEP_RATE = 0.01
-"""This share of all steps reported of a database is noise; when nothing changed, it is how often any is reported."""
+"""The share of noise among all steps reported of a database. If nothing changed, the chance that any is reported."""
 ROUNDS_RATE = 0.05
 GATE_RUNS = 150
-"""A gate looks back as far as this: the levels before tell nothing of the newest run."""
+"""The number of runs that a gate reads. Older levels do not help to judge the newest run."""
 _FOUND = 0.84
-"""In standard errors: a change as much larger than what is certain is found 80 % of the time."""
+"""In standard errors: a change is found 80 % of the time if it exceeds the least certain change by this much."""
 _MOST_RUNS = 30
 _LARGEST = 700.0
 _TOO_LITTLE_TO_SAY = 0.0005
 _SAME = 3
-"""A step of the newest runs within so many runs of an earlier step is that step."""
+"""A step of the newest runs is the same as an earlier step if it is at most this many runs away."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """The two sides of a comparison: the runs of A and of B, and those known beside B but not newer, for the noise."""
+    """The two sides of a comparison: the runs of A and of B, and older runs beside B, which tell the noise."""
 
     before: Floats
     after: Floats
@@ -61,7 +59,7 @@ class Rounds:
 
 
 def judge(questions: Sequence[Question]) -> list[Judgement]:
-    """Says of each question what its newest runs are, against the history or against its own baseline."""
+    """Judge the newest runs of each question, against the history or against its own baseline."""
     answers: list[Judgement | None] = [_why_unjudged(question) for question in questions]
     plain = [at for at, one in enumerate(questions) if answers[at] is None and one.baseline is None]
     own = [at for at, one in enumerate(questions) if answers[at] is None and one.baseline is not None]
@@ -71,7 +69,7 @@ def judge(questions: Sequence[Question]) -> list[Judgement]:
     ]
     for at, judgement in zip(plain, _of_newest([questions[at] for at in plain]), strict=True):
         answers[at] = judgement
-    for at, judgement in zip(own, _of_pairs(pairs, is_gate=True), strict=True):
+    for at, judgement in zip(own, _of_pairs(pairs), strict=True):
         answers[at] = judgement
     return [one for one in answers if one is not None]
 
@@ -87,7 +85,7 @@ def _why_unjudged(question: Question) -> Judgement | None:
         of_baseline = int(np.isfinite(baseline).sum())
         known = max(known, of_baseline) if of_baseline else 0
     if known < max(rules.min_history, 1):
-        reason = f"not enough history: {known} of the {rules.min_history} runs it takes"
+        reason = f"not enough history: {known} of at least {rules.min_history} runs"
         return Judgement(None, reason, Unjudged.NO_HISTORY, history=known)
     return None
 
@@ -105,57 +103,42 @@ def _of_newest(questions: Sequence[Question]) -> list[Judgement]:
         newest.append(len(one.newest))
     ends = standing(cases, newest)
     return [
-        _judged(case, end, _known(case, count) + earlier, is_gate=True)
+        _judged(case, end, len(case.places) - count + earlier)
         for case, (_, end), count, earlier in zip(cases, ends, newest, left_out, strict=True)
     ]
 
 
-def _known(case: Case, newest: int) -> int:
-    return len(case.places) - newest
-
-
-def _judged(case: Case, end: End, known: int, *, is_gate: bool) -> Judgement:
-    change = case.change(end.level, end.shift)
-    interval = case.interval(end.level, end.shift, end.reach)
+def _judged(case: Case, end: End, known: int) -> Judgement:
+    change, limit = case.change(end.level, end.shift), case.rules.min_effect
     noise = case.scale.fraction(end.noise, case.value(end.level))
     is_told = math.isfinite(noise)
-    word, effect = Word.NO_CHANGE, _effect(case, end)
-    if end.holds:
-        word = Word.REGRESSION if end.shift > 0 else Word.IMPROVEMENT
-    elif (is_gate and end.shift > 0 and end.shift >= effect) or _is_beyond(interval, case.rules.min_effect):
-        word = Word.INCONCLUSIVE
-    began = len(case.places) - end.runs
+    word = word_by(change, limit, is_worse=end.shift > 0, is_certain=end.holds)
+    is_step, began = word in (Word.REGRESSION, Word.IMPROVEMENT), len(case.places) - end.runs
     return Judgement(
         word=word,
-        reason=_reason(change, word, end.runs, case.rules.min_effect),
+        reason=_reason(change, word, end.runs, limit),
         before=case.value(end.level),
         after=case.value(end.level + end.shift),
         change=change,
-        interval=interval,
+        interval=case.interval(end.level, end.shift, end.reach),
         p_value=math.exp(-max(end.chance, 0.0)),
-        began=int(case.indices[began]) if end.holds and 0 <= began < len(case.indices) else None,
+        began=int(case.indices[began]) if is_step and 0 <= began < len(case.indices) else None,
         history=known,
         noise=noise if is_told else None,
-        visible=visible_change(noise, end.history, end.runs, least=case.rules.min_effect) if is_told else None,
+        visible=visible_change(noise, end.history, end.runs, least=limit) if is_told else None,
         decides=_decides(noise, end, change) if word is Word.INCONCLUSIVE else "",
     )
 
 
-def _effect(case: Case, end: End) -> float:
-    return float(effects_of([case]).least(np.array([end.level]))[0])
-
-
 def _reason(change: float, word: Word, count: int, limit: float) -> str:
-    """Say how large the change is and which limit it was judged by, as gates and reports have their own."""
+    """Say how large the change is, and which limit it was judged by: gates and reports have their own."""
     off = _in_words(change)
     runs = "1 run" if count == 1 else f"{count} runs"
     match word:
         case Word.INCONCLUSIVE:
             return f"{off} in {runs}, limit {100 * limit:.3g}%: noise may explain it"
-        case Word.NO_CHANGE if abs(change) < max(limit, _TOO_LITTLE_TO_SAY):
-            return off if off == "as before" else f"{off}, below the limit of {100 * limit:.3g}%"
         case Word.NO_CHANGE:
-            return f"{off}, limit {100 * limit:.3g}%: noise explains it"
+            return off if off == "as before" else f"{off}, below the limit of {100 * limit:.3g}%"
         case _:
             return f"{off}, since {runs}"
 
@@ -169,20 +152,22 @@ def _in_words(change: float) -> str:
 
 
 def _decides(noise: float, end: End, change: float) -> str:
-    """The number of further runs like these that would be enough."""
+    """Say how many more runs like these would decide."""
     if not math.isfinite(noise):
         return "measuring again decides"
     for more in range(1, _MOST_RUNS):
         if visible_change(noise, end.history, end.runs + more) <= abs(change):
             return f"measuring again decides: {more} more run{'s' if more > 1 else ''} like this would be certain"
-    return f"measuring again decides, but noise of {noise:.1%} needs more than {_MOST_RUNS} runs for such a change"
+    if 2 * noise < abs(change):
+        return "measuring again may not decide: the change is close to the limit"
+    return f"too noisy to judge: with noise of {noise:.1%}, {_MOST_RUNS} more runs like this would not be certain"
 
 
 def visible_change(noise: float, history: int, newest: int = 1, *, least: float = MIN_EFFECT) -> float:
-    """The smallest change that is found 80 % of the time, as a fraction: with this noise, so many runs before and so
-    many at the new level, two of them at least. Ask with other numbers for what more runs would see.
+    """Return the smallest change, as a fraction, that is found 80 % of the time.
 
-    `least` is the smallest change that counts.
+    There are `history` runs before the change and `newest` after it, which count as two at least. `least` is the
+    smallest change that counts.
     """
     known, runs = min(max(history, 2), BLOCK), max(newest, 2)
     certain = CERTAIN_OF_FEW if known + runs < FEW else CERTAIN
@@ -194,7 +179,7 @@ def visible_change(noise: float, history: int, newest: int = 1, *, least: float 
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """Histories that were judged before: their steps count where it is decided which steps are believed."""
+    """Histories that were judged before. Their steps count in the control of false discoveries."""
 
     p_values: Sequence[float] = ()
     tests: int = 0
@@ -204,7 +189,7 @@ NOTHING_BESIDE = Beside()
 
 
 def largest_believed(p_values: Sequence[float], tests: int, *, rate: float = STEP_RATE) -> float:
-    """Return the largest p-value of a step that is believed; below 0 if none is."""
+    """Return the largest p-value of a reported step; below 0 if none is reported."""
     rates = adjusted(p_values, tests=tests).tolist()
     return max((one for one, own in zip(p_values, rates, strict=True) if own <= rate), default=-1.0)
 
@@ -216,9 +201,9 @@ def courses(
     beside: Beside = NOTHING_BESIDE,
     known: Sequence[Standing | None] | None = None,
 ) -> list[Course]:
-    """Levels and steps of each history; of all steps, also of those beside, only this share is noise.
+    """Return levels and steps of each history.
 
-    `known` are the standings of the histories.
+    Of all steps, including those of `beside`, only this share is noise. `known` are the standings of the histories.
     """
     cases = [case_of(np.asarray(one.values, dtype=np.float64), one.rules) for one in histories]
     ends = standings(histories) if known is None else known
@@ -226,7 +211,7 @@ def courses(
     steps: list[list[Step]] = [[] for _ in histories]
     newest: list[Judgement] = [_why_no_course(one) for one in histories]
     for at, (cuts, end) in judged.items():
-        newest[at] = _judged(cases[at], end, len(cases[at].places) - 1, is_gate=False)
+        newest[at] = _judged(cases[at], end, len(cases[at].places) - 1)
         steps[at] = _steps(cases[at], cuts, end)
     found = [*(step.p_value for own in steps for step in own), *beside.p_values]
     largest = largest_believed(found, len(judged) + beside.tests, rate=rate)
@@ -261,21 +246,22 @@ def _reaches(cuts: Sequence[Cut]) -> list[float]:
 
 def _step(case: Case, index: int, change: tuple[float, float], reach: float, p_value: float) -> Step:
     level, shift = change
+    fraction = case.change(level, shift)
     return Step(
-        word=Word.REGRESSION if shift > 0 else Word.IMPROVEMENT,
+        word=word_by(fraction, case.rules.min_effect, is_worse=shift > 0, is_certain=True),
         began=int(case.indices[index]),
         last_before=int(case.indices[index - 1]),
         first_after=int(case.indices[index]),
         before=case.value(level),
         after=case.value(level + shift),
-        change=case.change(level, shift),
+        change=fraction,
         interval=case.interval(level, shift, reach),
         p_value=min(p_value, 1.0),
     )
 
 
 def _with_ranges(case: Case, steps: Sequence[Step]) -> list[Step]:
-    """The same steps with the runs between which each certainly lies."""
+    """Add to each step the runs between which it certainly lies."""
     ranges = located(case.places, np.searchsorted(case.indices, [step.began for step in steps]).tolist())
     return [
         replace(step, last_before=int(case.indices[before]), first_after=int(case.indices[after]))
@@ -286,12 +272,21 @@ def _with_ranges(case: Case, steps: Sequence[Step]) -> list[Step]:
 def _course(
     history: History, case: Case, steps: Sequence[Step], newest: Judgement, *, largest: float, is_tested: bool
 ) -> Course:
-    """The levels between the steps that are believed: those whose p-value is not larger than `largest`."""
+    """Return the levels between the reported steps: those with a p-value of at most `largest`."""
     believed = _with_ranges(case, [step for step in steps if step.p_value <= largest])
     doubted = tuple(step.p_value for step in steps if step.p_value > largest)
     bounds = [0, *(step.began for step in believed), len(history.values)]
     levels = tuple(_level(history.values, *ends) for ends in pairwise(bounds) if ends[1] > ends[0])
+    newest = newest if _is_among(newest, believed, case) else newest.doubted()
     return Course(levels, tuple(believed), newest, doubted, is_tested)
+
+
+def _is_among(newest: Judgement, believed: Sequence[Step], case: Case) -> bool:
+    """True if the change that the newest runs show is one of the reported steps."""
+    if newest.began is None:
+        return True
+    began, *places = np.searchsorted(case.indices, [newest.began, *(step.began for step in believed)]).tolist()
+    return any(abs(place - began) <= _SAME for place in places)
 
 
 def _level(values: Floats, start: int, end: int) -> Level:
@@ -302,26 +297,18 @@ def _level(values: Floats, start: int, end: int) -> Level:
 
 
 def compare(pairs: Sequence[Pair]) -> list[Judgement]:
-    """Judges the runs of B against those of A, all pairs at once: of all steps only a small share is noise."""
+    """Judge the runs of B against those of A, all pairs at once: of all steps only a small share is noise."""
     found = [_why_not_compared(pair) for pair in pairs]
     asked = [at for at, one in enumerate(found) if one is None]
-    judged = dict(zip(asked, _of_pairs([pairs[at] for at in asked], is_gate=False), strict=True))
+    judged = dict(zip(asked, _of_pairs([pairs[at] for at in asked]), strict=True))
     answers = [one or judged[at] for at, one in enumerate(found)]
     is_step = [one.word in (Word.REGRESSION, Word.IMPROVEMENT) for one in answers]
     sure = discoveries([one.p_value if step else 1.0 for one, step in zip(answers, is_step, strict=True)]).tolist()
-    return [
-        one if believed or not step else _doubted(one)
-        for one, step, believed in zip(answers, is_step, sure, strict=True)
-    ]
-
-
-def _doubted(one: Judgement) -> Judgement:
-    decides = "measuring again decides: of so many metrics some differ as much by chance"
-    return replace(one, word=Word.INCONCLUSIVE, began=None, decides=decides)
+    return [one if believed else one.doubted() for one, believed in zip(answers, sure, strict=True)]
 
 
 def _why_not_compared(pair: Pair) -> Judgement | None:
-    """The reason against comparing two sets. Two without a history are compared if they can tell their noise."""
+    """Return the reason against comparing two sets. Without a history, they need enough runs to tell their noise."""
     known = np.concatenate([pair.history, pair.before])
     question = Question(known, pair.after, pair.rules, pair.before)
     if unjudged := _why_unjudged(question):
@@ -334,7 +321,7 @@ def _why_not_compared(pair: Pair) -> Judgement | None:
     return None
 
 
-def _of_pairs(pairs: Sequence[Pair], *, is_gate: bool) -> list[Judgement]:
+def _of_pairs(pairs: Sequence[Pair]) -> list[Judgement]:
     if not pairs:
         return []
     cases = [_case_of_pair(pair) for pair in pairs]
@@ -344,7 +331,7 @@ def _of_pairs(pairs: Sequence[Pair], *, is_gate: bool) -> list[Judgement]:
     with rows_may_be_empty():
         ends = ends_of(counts, weigh(before, after, effects_of(cases), scatter, np.zeros(len(cases), dtype=bool)))
     return [
-        replace(_judged(case, end, len(pair.history), is_gate=is_gate), began=None)
+        replace(_judged(case, end, len(pair.history)), began=None)
         for case, end, pair in zip(cases, ends, pairs, strict=True)
     ]
 
@@ -354,7 +341,7 @@ def _case_of_pair(pair: Pair) -> Case:
 
 
 def _scatters(pairs: Sequence[Pair], cases: Sequence[Case]) -> list[Floats]:
-    """For each pair the distances of the runs of its history from their levels; without one, those of A and of B."""
+    """For each pair, return the distances of its history's runs from their levels; without a history, of A and B."""
     found: list[Floats] = [
         np.concatenate([own - np.median(own) for own in (case.to(pair.before), case.to(pair.after)) if len(own)])
         for pair, case in zip(pairs, cases, strict=True)
@@ -369,13 +356,8 @@ def _scatters(pairs: Sequence[Pair], cases: Sequence[Case]) -> list[Floats]:
     return found
 
 
-def _is_beyond(interval: tuple[float, float] | None, least: float) -> bool:
-    """The whole interval is farther away than what matters."""
-    return interval is not None and (min(interval) >= least or max(interval) <= -least)
-
-
 def compare_rounds(asked: Sequence[Rounds], *, rate: float = ROUNDS_RATE) -> list[Judgement]:
-    """Judges what was measured in turns, round against round, so that what drifts meanwhile cancels out."""
+    """Judge environments measured in turns, round against round, so that a drift of the machine cancels out."""
     found = [paired_change(one.first, one.other) for one in asked]
     sure = iter(discoveries([change.p_value for change in found if change], rate=rate).tolist())
     return [
@@ -386,13 +368,15 @@ def compare_rounds(asked: Sequence[Rounds], *, rate: float = ROUNDS_RATE) -> lis
     ]
 
 
+def _visible_in(rounds: int, error: float, *, least: float) -> float:
+    """Return the same as `visible_change`, for a difference of so many rounds with this standard error."""
+    sure = float(t_value(ROUNDS_RATE / 2, rounds - 1.0)) * error
+    return math.expm1(min(max(math.log1p(least), sure) + _FOUND * error, _LARGEST))
+
+
 def _of_rounds(one: Rounds, change: Change, *, is_sure: bool) -> Judgement:
-    word, effect = Word.INCONCLUSIVE, one.rules.min_effect
-    low, high = sorted(change.interval)
-    if is_sure and abs(change.change) >= effect and (low > 0 or high < 0):
-        word = Word.REGRESSION if (change.change > 0) == (one.rules.better is Better.LESS) else Word.IMPROVEMENT
-    elif -effect < low and high < effect:
-        word = Word.NO_CHANGE
+    is_worse = (change.change > 0) == (one.rules.better is Better.LESS)
+    word = word_by(change.change, one.rules.min_effect, is_worse=is_worse, is_certain=is_sure)
     rounds = min(len(one.first), len(one.other))
     judgement = Judgement(
         word=word,
@@ -400,9 +384,10 @@ def _of_rounds(one: Rounds, change: Change, *, is_sure: bool) -> Judgement:
         before=change.before,
         after=change.after,
         change=change.change,
-        interval=(low, high),
+        interval=change.interval,
         p_value=change.p_value,
         history=rounds,
+        visible=_visible_in(rounds, change.error, least=one.rules.min_effect) if math.isfinite(change.error) else None,
         decides="more rounds decide" if word is Word.INCONCLUSIVE else "",
     )
     if one.rules.better is None:

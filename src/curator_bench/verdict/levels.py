@@ -1,8 +1,8 @@
-"""Cuts histories into levels: many histories at once, each on its scale, the oldest run first.
+"""Cut histories into levels: many histories at once, each on its scale, the oldest run first.
 
-A history is first cut where that explains it best (optimal partitioning: each further cut must take away more squares
-than it costs). Then each cut is moved to where the runs around it are told apart best; and the least certain are
-given up, one by one, until all that are left are certain, clear and large enough.
+1. Optimal partitioning places the cuts: each further cut must reduce the sum of squares by more than its cost.
+2. Each cut moves to the place that separates the runs around it best.
+3. The least certain cut is dropped, one after the other, until all are certain, clear and large enough.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ from curator_bench.verdict.noise import (
 )
 
 SHORTEST = 9
-"""Shorter levels are looked for at the end of a history only, where `ends` does it."""
+"""The shortest level. At the end of a history `ends` finds shorter ones."""
 _SHORTEST_MOVED = 7
-"""Moving a cut may leave so few."""
+"""The shortest level after a cut was moved."""
 NEAR = 10
-"""As many runs on each side of a cut say how large it is, and how clear."""
+"""The number of runs on each side of a cut that tell how large and how clear it is."""
 _COST = 3.5
 """Price of a further cut, in squares of the noise, times the logarithm of the length."""
 _FARTHEST = 150
 _NEIGHBOURS = 7
 _STANDS_OUT = 3.0
-"""In noises from its neighbours: a run further away counts as one that far away when levels are looked for."""
+"""In units of noise: the farthest that a run counts from its neighbours when levels are sought."""
 _MOVES = np.array(sorted(range(-5, 6), key=abs))
 _SIDE = 25
-"""As many runs on each side say how certain a cut is."""
+"""The number of runs on each side of a cut that tell how certain it is."""
 _CERTAIN = 11.0
-"""A score: one in 60,000, as there are many places for a cut."""
+"""Least score of a cut: one in 60,000, because there are many places for a cut."""
 _CLEAR = 0.93
-"""This share of the pairs of one of the ten runs before and one of the ten since must be in order."""
+"""Of all pairs of one of the ten runs before and one of the ten after a cut, this share must be in order."""
 _AS_CLEAR = 0.001
-"""Weight of being further apart at the end, where two places are equally clear."""
+"""Weight of the distance between the levels, which decides between two places that are equally clear."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def cuts_of(table: Floats, lengths: Ints, effects: Effects) -> list[list[Cut]]:
 
 
 def without_outliers(table: Floats) -> Floats:
-    """Each value, but no further from the median of the seven around it than four noises."""
+    """Return the values, each moved to within four times the noise of the median of the seven around it."""
     noise, _ = noise_apart(table)
     half = _NEIGHBOURS // 2
     padded = np.pad(table, ((0, 0), (half, half)), constant_values=np.nan)
@@ -101,7 +101,7 @@ def without_outliers(table: Floats) -> Floats:
 
 
 def _partition(table: Floats, lengths: Ints, noise: Floats) -> list[list[int]]:
-    """For each row the cuts with the least sum of squares and costs."""
+    """For each row, return the cuts with the least sum of squares and costs."""
     order = np.argsort(-lengths, kind="stable")
     lengths, scaled = lengths[order], ((table - table[:, :1]) / noise[:, None])[order]
     sums = np.pad(np.cumsum(np.nan_to_num(scaled), axis=1), ((0, 0), (1, 0)))
@@ -141,7 +141,10 @@ def _sides(cuts: Sequence[Sequence[int]], lengths: Ints) -> _Sides:
 
 
 def _moved(rows: _Rows, cuts: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Each cut where most pairs of the ten runs before and after it are in order. Those near the end are left out."""
+    """Move each cut to where most pairs of the ten runs before and after it are in order.
+
+    Cuts near the end are dropped.
+    """
     table, lengths = rows.table, rows.lengths
     sides = _sides(cuts, lengths)
     if not len(sides.at):
@@ -163,7 +166,7 @@ def _moved(rows: _Rows, cuts: Sequence[Sequence[int]]) -> list[list[int]]:
 
 
 def _settled(rows: _Rows, cuts: Sequence[Sequence[int]]) -> list[list[Cut]]:
-    """The cuts that hold. The least certain is given up first, and its neighbours are weighed again."""
+    """Return the cuts that hold. The least certain is dropped first, and its neighbours are weighed again."""
     left = [list(own) for own in cuts]
     settled: list[list[Cut]] = [[] for _ in cuts]
     while any(left):
@@ -179,7 +182,7 @@ def _settled(rows: _Rows, cuts: Sequence[Sequence[int]]) -> list[list[Cut]]:
 
 
 def _weighed(rows: _Rows, sides: _Sides) -> list[tuple[Cut, bool]]:
-    """Each cut with how certain it is, and whether it holds."""
+    """Return each cut with its certainty, and whether it holds."""
     noise, correlation = rows.noise[sides.row], rows.correlation[sides.row]
     first = before(rows.table, sides.row, sides.at, sides.start, _SIDE)
     second = after(rows.table, sides.row, sides.at, sides.end, _SIDE)
@@ -200,7 +203,7 @@ def _weighed(rows: _Rows, sides: _Sides) -> list[tuple[Cut, bool]]:
 
 
 def _is_drift(first: Floats, second: Floats) -> Bools:
-    """A straight line is nearer to the runs around a cut than two levels are."""
+    """True if a straight line fits the runs around a cut better than two levels."""
     squares = [np.nansum((side - mean(side)[:, None]) ** 2, axis=1) for side in (first, second)]
     runs = np.concatenate([first, second], axis=1)
     rest = runs - mean(runs)[:, None]

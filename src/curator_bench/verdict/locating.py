@@ -1,4 +1,4 @@
-"""Says between which two runs a step lies: the last run that is certainly before it, and the first certainly after."""
+"""Locate a step: the last run that is certainly before it, and the first that is certainly after it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ from curator_bench.verdict.distributions import Floats
 from curator_bench.verdict.noise import OUTLIER, noise_of, rows_may_be_empty
 
 _SIDE = 25
-"""At most so many runs on each side of a step tell where it lies."""
+"""The number of runs on each side of a step that tell where it lies, at most."""
 _CERTAIN = 9.0
-"""A score. That the step lies elsewhere is less likely than one in 8,000: in a database with hundreds of steps, hardly
-one range is wrong."""
+"""Least score. The step lies outside its range with a chance below one in 8,000, so hardly one of hundreds is wrong."""
 
 
 def located(places: Floats, begins: Sequence[int]) -> list[tuple[int, int]]:
-    """For each step the last run certainly before it and the first certainly after it.
+    """For each step, return the last run certainly before it and the first certainly after it.
 
     `begins` are the runs at which the steps most likely begin, in order. The ranges of two steps do not overlap.
     """
@@ -33,7 +32,7 @@ def located(places: Floats, begins: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def _located(places: Floats, levels: tuple[int, int, int], within: tuple[int, int]) -> tuple[int, int]:
-    """The same for the step between two levels, given by their bounds; all that is said lies `within` these runs."""
+    """Return the same for the step between two levels, given by their bounds. The range lies `within` these runs."""
     start, at, end = max(levels[0], levels[1] - _SIDE), levels[1], min(levels[2], levels[1] + _SIDE)
     first, last = max(start, within[0]), min(end, within[1])
     against = np.cumsum(_evidence(places[start:at], places[at:end]))[first - start : last - start - 1]
@@ -42,7 +41,7 @@ def _located(places: Floats, levels: tuple[int, int, int], within: tuple[int, in
 
 
 def _evidence(before: Floats, after: Floats) -> Floats:
-    """For each run the score by which it is more likely of the level after than of the level before."""
+    """For each run, return the score by which it fits the level after better than the level before."""
     levels = np.median(before), np.median(after)
     scatter = np.concatenate([before - levels[0], after - levels[1]])
     noise = noise_of(scatter[None])
@@ -54,6 +53,6 @@ def _evidence(before: Floats, after: Floats) -> Floats:
 
 
 def _most(scatter: Floats, shift: float, spread: float) -> float:
-    """The most that a single run says: runs that stray as far as the other level make it say less."""
+    """Return the largest score of a single run. Outliers as far away as the other level reduce it."""
     strays = int(np.sum(np.abs(scatter) > max(shift / 2, OUTLIER * spread)))
     return math.log(len(scatter) / strays) if strays else math.inf

@@ -27,8 +27,8 @@ class Release:
 def marks_of(starts: Floats, commits: Sequence[str | None], releases: Sequence[Release]) -> list[Mark]:
     """The marks of a history whose runs began at `starts`, the oldest first.
 
-    The best level is no mark: `drifts` finds it. A release is where its commit was measured, else where the last run
-    before it stands.
+    The best level is no mark: `drifts` finds it. A release stands at the run of its commit, else at the last run before
+    the release.
     """
     if len(starts) == 0:
         return []
@@ -39,12 +39,12 @@ def marks_of(starts: Floats, commits: Sequence[str | None], releases: Sequence[R
 
 
 def day_of(start: float) -> str:
-    """The day of a run, as people write it."""
+    """Return the day of a run as text."""
     return f"{datetime.fromtimestamp(start, UTC):%Y-%m-%d}"
 
 
 def _last_release(starts: Floats, commits: Sequence[str | None], releases: Sequence[Release]) -> Mark | None:
-    """The newest release that runs have followed."""
+    """Return the newest release that has later runs."""
     places = {commit: at for at, commit in enumerate(commits) if commit}
     last = len(starts) - 1
     for release in sorted(releases, key=lambda one: one.time, reverse=True):

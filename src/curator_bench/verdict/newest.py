@@ -1,8 +1,8 @@
-"""Do the newest runs lie on a new level, or does noise explain them? Many rows at once.
+"""Decide whether the newest runs are on a new level, or noise explains them. Many rows at once.
 
-The newest runs are held against the runs of the level before them. Noise has two ways to explain them: chance, which is
-the ordinary scatter with what a run takes over from the one before; and outliers, as often and as far away as the
-history has shown them. The best explanation counts, also one of a few outliers among runs that are high by chance.
+The newest runs are compared with the runs of the level before. Noise can explain them in two ways. One is chance: the
+ordinary scatter, including the correlation of a run with the one before. The other is outliers, as frequent and as far
+away as in the history. The best explanation counts, also a mixture of a few outliers and chance.
 """
 
 from __future__ import annotations
@@ -30,77 +30,81 @@ from curator_bench.verdict.noise import (
 )
 
 CERTAIN = 8.0
-"""A score: one in 3,000."""
+"""Least score of a new level: one in 3,000."""
 CERTAIN_OF_FEW = 6.2
-"""The same with a history below `FEW` runs, in which Student's t asks for much already."""
+"""The same for a history of fewer than `FEW` runs, for which Student's t is strict already."""
 FEW = 14
 TAIL = (1 - CONFIDENCE) / 2
 _NO_OUTLIERS = 6.25
-"""One in 500: so unlikely must it be that all newest runs are outliers. Most histories have none."""
+"""Least score against the explanation that all newest runs are outliers: one in 500. Most histories have none."""
 _CLEAR_OF_FEW, _CLEAR = 0.93, 0.82
-"""This share of the pairs of one of the nearest ten runs and a newest one must be in order: with up to three newest
-runs, and with more."""
+"""Share of pairs (a newest run, one of the ten before) that must be in order: for up to three newest runs; for more."""
 _SUDDEN = 0.6
-"""So much of the shift must be between the nearest ten runs and the newest; the rest is drift."""
+"""The share of the shift that must lie between the newest runs and the ten before; the rest is drift."""
 _LEAST = {3: 0.06, 5: 0.045}
 _LEAST_OF_MORE = 0.031
-"""A change must be 6 % in up to three runs, 4.5 % in up to five, as smaller changes often pass. That is with the usual
-effect that counts, 3 %; where less counts, it is less in proportion."""
+"""A change must be 6 % in up to three runs and 4.5 % in up to five, because smaller changes often go away.
+
+This is for the usual smallest effect, 3 %. For a smaller one, it is less in proportion.
+"""
 # A history without outliers may have them yet: so many are added to those it had, and to all its runs so many.
 _OUTLIERS_TO_EXPECT, _RUNS_TO_EXPECT = 0.3, 10.0
 _MOST_OUTLIERS = 0.5
 _ELSEWHERE = 0.1
-"""Weight of an outlier that was not where the newest runs are: the next may be anywhere."""
+"""Weight of an outlier at another distance than the newest runs: the next outlier may be anywhere."""
 _ALIKE = 0.7
-"""An outlier of this part of the size is one like it."""
+"""An outlier of at least this share of the distance counts as one at the same distance."""
 _MANY_TIMES = 8.0
 _ALONE = 0.4
-"""A run is no outlier if it is 40 % more, and so many times as far away as anything the history has shown."""
+"""A run is no outlier if it is 40 % higher, and this many times as far away as any run of the history."""
 _FEW_OUTLIERS = 6
 _WAYS = np.array([[math.comb(runs, some) for some in range(_FEW_OUTLIERS + 1)] for runs in range(BLOCK + 1)])
 _FARTHER, _LONGEST_EXCURSION = 2.5, 12
 _CLEAR_OF_RESTLESS = 0.95
 _LEAST_OF_RESTLESS = {5: 0.065}
-"""A history that had other levels before changes often, and often back. There the newest runs must be 2.5 times as far
-away as any stretch of as many runs that went back, clear of all of the nearest ten, and few must show more."""
+"""A history with earlier levels changes often, and often back.
+
+Its newest runs must be 2.5 times as far away as any stretch of as many runs that went back, and clear of all of the ten
+before. Few runs must show a larger change.
+"""
 _FEWEST_OF_LEVEL = 3
-"""Of fewer runs none is an outlier among them."""
+"""Among fewer newest runs, none counts as an outlier."""
 _STRAY, _STRAY_COSTS = 0.1, 3.0
-"""A newest run that is lower than the others by this part of the shift is no sign of a new level."""
+"""A newest run that is lower than the others by this share of the shift counts against a new level."""
 
 
 class Weighed(NamedTuple):
-    """For each row what its newest runs say."""
+    """The result of the newest runs of each row."""
 
     holds: Bools
-    """They are on a new level: that is certain, clear, sudden and large enough."""
+    """True if they are on a new level: certain, clear, sudden and large enough."""
     history: Ints
-    """The number of runs that tell the noise."""
+    """The number of runs from which the noise is estimated."""
     level: Floats
     """The level before."""
     shift: Floats
     reach: Floats
-    """The true shift is this near to `shift`, 95 times in 100."""
+    """Half of the 95 % confidence interval around `shift`."""
     noise: Floats
     chance: Floats
-    """Score of the chance that ordinary scatter makes the newest runs differ as much, in this direction."""
+    """Score of the chance that ordinary scatter moves the newest runs as far, in this direction."""
     score: Floats
-    """The same with outliers among the explanations."""
+    """The same, with outliers as a further explanation."""
 
     def of(self, rows: Ints) -> Weighed:
         return Weighed._make(column[rows] for column in self)
 
     @property
     def sign(self) -> Floats:
-        """-1 where the newest runs are below the level before."""
+        """-1 if the newest runs are below the level before, else 1."""
         return np.where(self.shift < 0, -1.0, 1.0)
 
 
 def weigh(level_runs: Floats, newest: Floats, effects: Effects, earlier: Floats, restless: Bools) -> Weighed:
-    """Weighs the newest runs of each row against the runs of the level before them; NaN fills up all rows.
+    """Compare the newest runs of each row with the runs of the level before; rows are filled up with NaN.
 
-    `earlier` are the distances of the runs before that from their own levels: noise is learnt from all.
-    `restless` are the histories that had other levels before.
+    `earlier` are the distances of older runs from their own levels, which also count for the noise. `restless` are the
+    histories that had other levels before.
     """
     level, _, kept = trimmed(level_runs)
     scatter = np.concatenate([earlier, level_runs - level[:, None]], axis=1)
@@ -131,14 +135,14 @@ def weigh(level_runs: Floats, newest: Floats, effects: Effects, earlier: Floats,
 
 
 def _farthest_first(distances: Floats, shift: Floats, spread: Floats) -> Floats:
-    """Outliers of the new level are left out: they are outliers whether it is there or not, so they tell nothing."""
+    """Leave out the outliers of the new level: they would be outliers without a new level, too."""
     is_outlier = (distances > (shift + OUTLIER * spread)[:, None]) & (known(distances) >= _FEWEST_OF_LEVEL)[:, None]
     ordered: Floats = -np.sort(np.where(is_outlier, np.nan, -distances), axis=1)
     return ordered
 
 
 def _farthest_excursion(past: Floats, counts: Floats) -> Floats:
-    """The largest distance that half of as many runs in a row had at once before they went back."""
+    """Return the largest distance that half of as many consecutive runs exceeded together before they went back."""
     farthest = np.zeros(len(past))
     for count in range(2, _LONGEST_EXCURSION + 1):
         rows = np.flatnonzero(counts == count)
@@ -150,7 +154,10 @@ def _farthest_excursion(past: Floats, counts: Floats) -> Floats:
 
 
 def _stands_out(nearest: Floats, kept: Bools, newest: Floats, shift: Floats, restless: Bools) -> Bools:
-    """The newest runs are clear of the nearest, and suddenly so; outliers count where the history is restless."""
+    """True if the newest runs are clearly and suddenly away from the ones before.
+
+    Outliers count in a restless history.
+    """
     usual = np.where(kept, nearest, np.nan)
     clear = np.where(known(newest) <= 3, _CLEAR_OF_FEW, _CLEAR)
     is_clear = _share_beyond(usual, newest, shift) >= clear
@@ -166,7 +173,7 @@ def _share_beyond(nearest: Floats, newest: Floats, shift: Floats) -> Floats:
 
 
 def least_of(runs: Floats, effect: Floats, restless: Bools) -> Floats:
-    """The smallest change that so many runs show, where changes of `effect` count."""
+    """Return the smallest change that so many runs can show, if changes of `effect` count."""
     usual, of_restless = (
         np.select([runs <= most for most in least], list(least.values()), _LEAST_OF_MORE)
         for least in (_LEAST, _LEAST_OF_RESTLESS)
@@ -178,9 +185,9 @@ def least_of(runs: Floats, effect: Floats, restless: Bools) -> Floats:
 def _as_outliers(
     noise: Noise, error_of_level: Floats, past: Floats, distances: Floats, clipped: Floats, alone: Floats
 ) -> Floats:
-    """Score of the best explanation in which some of the newest runs, the highest, are outliers; or all.
+    """Score of the best explanation in which the highest of the newest runs, some or all, are outliers.
 
-    What is beyond `alone`, and many times outside all of the past, is none.
+    A run beyond `alone`, and many times as far away as any past run, is no outlier.
     """
     runs, newest = known(past), known(distances)
     variance, freedom = noise.variance, noise.freedom
@@ -207,7 +214,7 @@ def _as_outliers(
 
 
 def _score_of_rate(outliers: Floats, runs: Floats) -> Floats:
-    """Score of the chance that a run is such an outlier, of which the history had so many."""
+    """Score of the chance that a run is such an outlier, given how many the history had."""
     rate = (outliers + _OUTLIERS_TO_EXPECT) / (runs + _RUNS_TO_EXPECT)
     score: Floats = -np.log(np.minimum(rate, _MOST_OUTLIERS))
     return score

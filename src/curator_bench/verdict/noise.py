@@ -1,6 +1,6 @@
-"""Estimates how a metric scatters while nothing changes: level, noise, and the correlation of neighbours.
+"""Estimate how a metric scatters while nothing changes: level, noise, and correlation of neighbours.
 
-All works on many rows at once; a row is a stretch of runs, the oldest first, with NaN where there is none.
+Every function handles many rows at once. A row is a stretch of runs, the oldest first; NaN stands for no run.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import numpy as np
 from curator_bench.verdict.distributions import Bools, Floats, Ints, variance_of_mean
 
 BLOCK = 50
-"""At most so many runs make up a level: a drift of 1 % in 50 runs hardly moves what is not older than this."""
+"""The most runs that make up a level. A drift of 1 % in 50 runs hardly changes a level of so few runs."""
 LEAST_NOISE = 0.001
-"""Measurements do not repeat themselves better than to 0.1 %; those that do are not infinitely certain of it."""
+"""The least noise. Measurements do not repeat better than to 0.1 %, and equal ones are not infinitely certain."""
 OUTLIER = 3.0
-"""In noises from the level: what is further away is an outlier."""
+"""In units of noise: a run farther from the level is an outlier."""
 _CLIP = 2.5
 # What clipping at 2.5 noises, and leaving out what is beyond 3, takes from the spread of normal noise.
 _CLIPPED, _TRIMMED = 1.0114, 1.0136
@@ -32,14 +32,14 @@ _AS_NORMAL = 1.4826
 
 @contextmanager
 def rows_may_be_empty() -> Iterator[None]:
-    """Silence what numpy says of rows without values: their answers are NaN, and not used."""
+    """Silence numpy's warnings about rows without values. Their results are NaN, and not used."""
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         yield
 
 
 def in_batches(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """The numbers of rows that are worked on together: of similar length, and not too many for the memory."""
+    """Yield the numbers of rows to handle together: rows of similar length, and not too many for the memory."""
     batch: list[int] = []
     for row in sorted(range(len(lengths)), key=lambda row: lengths[row]):
         if batch and lengths[row] * (len(batch) + 1) > _AT_ONCE:
@@ -51,7 +51,7 @@ def in_batches(lengths: Sequence[int]) -> Iterator[list[int]]:
 
 
 def table_of(rows: Sequence[Floats]) -> tuple[Floats, Ints]:
-    """The rows as one table, each filled up with NaN at its end; and their lengths."""
+    """Return the rows as one table, each filled up with NaN at its end, and their lengths."""
     lengths = np.array([len(row) for row in rows], dtype=np.intp)
     table = np.full((len(rows), max(int(lengths.max(initial=0)), 1)), np.nan)
     for row, values in zip(table, rows, strict=True):
@@ -61,7 +61,7 @@ def table_of(rows: Sequence[Floats]) -> tuple[Floats, Ints]:
 
 @dataclass(frozen=True, slots=True)
 class Effects:
-    """For each row the smallest change that counts, and whether the row is on a logarithm."""
+    """For each row, the smallest change that counts, and whether its scale is a logarithm."""
 
     fraction: Floats
     is_log: Bools
@@ -70,31 +70,31 @@ class Effects:
         return Effects(self.fraction[rows], self.is_log[rows])
 
     def least(self, level: Floats) -> Floats:
-        """Distance from each level to a value that is larger by the fraction."""
+        """Return the distance from each level to a value that is larger by the fraction."""
         least: Floats = np.where(self.is_log, np.log1p(self.fraction), self.fraction * np.abs(level))
         return least
 
 
 def before(table: Floats, rows: Ints, end: Ints, least: Ints, count: int) -> Floats:
-    """For each of these rows the `count` values before `end`, NaN for those before `least`."""
+    """For each of these rows, return the `count` values before `end`, with NaN for those before `least`."""
     places = end[:, None] - count + np.arange(count)
     return np.where(places >= least[:, None], table[rows[:, None], np.maximum(places, 0)], np.nan)
 
 
 def after(table: Floats, rows: Ints, start: Ints, most: Ints, count: int) -> Floats:
-    """For each of these rows the `count` values from `start`, NaN for those from `most`."""
+    """For each of these rows, return the `count` values from `start`, with NaN for those from `most`."""
     places = start[:, None] + np.arange(count)
     return np.where(places < most[:, None], table[rows[:, None], np.minimum(places, table.shape[1] - 1)], np.nan)
 
 
 def known(values: Floats) -> Floats:
-    """The number of values of each row."""
+    """Return the number of values of each row."""
     count: Floats = np.sum(~np.isnan(values), axis=-1).astype(np.float64)
     return count
 
 
 def median(values: Floats) -> Floats:
-    """Median of each row, NaN of one without values; numpy's own takes ten times as long for few rows."""
+    """Return the median of each row; NaN without values. numpy's own function takes ten times as long for few rows."""
     ordered = np.sort(values, axis=-1)
     middle = (known(values)[..., None] - 1) / 2
     places = np.concatenate([np.floor(middle), np.ceil(middle)], axis=-1).astype(np.intp)
@@ -103,13 +103,13 @@ def median(values: Floats) -> Floats:
 
 
 def mean(values: Floats) -> Floats:
-    """Mean of each row, NaN of one without values."""
+    """Return the mean of each row; NaN without values."""
     found: Floats = np.nansum(values, axis=-1) / known(values)
     return found
 
 
 def share_in_order(first: Floats, second: Floats) -> Floats:
-    """The share of all pairs of a value of the first and one of the second that is further up in the second."""
+    """Return the share of all pairs, one value of each side, in which the second value is higher."""
     apart = second[:, None, :] - first[:, :, None]
     pairs = np.maximum(known(first) * known(second), 1)
     share: Floats = (np.sum(apart > 0, axis=(1, 2)) + 0.5 * np.sum(apart == 0, axis=(1, 2))) / pairs
@@ -117,7 +117,7 @@ def share_in_order(first: Floats, second: Floats) -> Floats:
 
 
 def clipped(values: Floats, noise: Floats) -> Floats:
-    """The values of each row, none further from the median than three noises."""
+    """Return the values of each row, each moved to within three times the noise of the median."""
     middle, reach = median(values)[:, None], OUTLIER * noise[:, None]
     return np.clip(values, middle - reach, middle + reach)
 
@@ -139,7 +139,7 @@ class Noise:
 
     @property
     def freedom(self) -> Floats:
-        """Degrees of freedom of the spread: correlated runs tell less of it."""
+        """Degrees of freedom of the spread; correlated runs have fewer."""
         tells = (1 - self.correlation**2) / (1 + self.correlation**2)
         return np.maximum((self.count - 1) * tells, 2.0)
 
@@ -151,14 +151,14 @@ class Noise:
 
 
 def noise_of(values: Floats) -> Noise:
-    """Level and noise of each row, without its outliers."""
+    """Return level and noise of each row, without its outliers."""
     _, correlation = noise_apart(values)
     certain = np.clip(correlation - 1 / np.sqrt(np.maximum(known(values), 1)), 0, _MOST_CORRELATED)
     return Noise(*trimmed(values), certain)
 
 
 def trimmed(values: Floats) -> tuple[Floats, Floats, Bools]:
-    """Level and spread of each row, and which of its values are no outliers."""
+    """Return level and spread of each row, and which of its values are no outliers."""
     level, spread = _by_medians(values)
     for _ in range(2):
         reach = _CLIP * spread
@@ -170,7 +170,7 @@ def trimmed(values: Floats) -> tuple[Floats, Floats, Bools]:
 
 
 def _by_medians(values: Floats) -> tuple[Floats, Floats]:
-    """Median, and spread by median distance; by mean distance where more than half of the values are the same."""
+    """Return median, and spread by median distance, or by mean distance if over half of the values are equal."""
     level = median(values)
     distances = np.abs(values - level[:, None])
     deviation = np.sqrt(np.nansum(distances**2, axis=1) / np.maximum(known(values) - 1, 1))
@@ -185,9 +185,9 @@ def _by_means(values: Floats, correction: float) -> tuple[Floats, Floats]:
 
 
 def noise_apart(values: Floats) -> tuple[Floats, Floats]:
-    """The noise of each row by how much runs differ that are two or three apart, which no step in it can inflate.
+    """Estimate the noise of each row from differences between runs that are two or three apart.
 
-    And the correlation of neighbours: how much less than that they differ.
+    Steps in the row do not inflate it. The correlation of neighbours tells how much less neighbours differ.
     """
     neighbours = _square_of_difference(values, 1)
     apart = mean(np.stack([_square_of_difference(values, lag) for lag in _APART], axis=1))
@@ -197,7 +197,7 @@ def noise_apart(values: Floats) -> tuple[Floats, Floats]:
 
 
 def _square_of_difference(values: Floats, lag: int) -> Floats:
-    """Mean square of how much runs differ that are so many apart, none of it more than three times the usual."""
+    """Return the mean square of differences between runs `lag` apart, each limited to three times the usual."""
     if values.shape[1] <= lag:
         return np.full(len(values), np.nan)
     apart = np.abs(values[:, lag:] - values[:, :-lag])

@@ -1,7 +1,7 @@
-"""Checks the metrics of a run against every bound of its requirements, not only up to the first that fails.
+"""Check the metrics of a run against every bound of its requirements.
 
-Numbers are compared as they are written: 0.98 is within 0.01 of 0.97, and 2**70 is not 2**70 + 1. `max_regression` and
-`max_drift` are left to `gates`, but for a metric that is not there.
+Numbers are compared in decimal: 0.98 is within 0.01 of 0.97, and 2**70 is not 2**70 + 1. `gates` checks
+`max_regression` and `max_drift`; here they fail only if the metric is missing.
 """
 
 from __future__ import annotations
@@ -12,10 +12,18 @@ from difflib import get_close_matches
 from fractions import Fraction
 from typing import TypeGuard
 
-from curator_bench.values import SUCCESS_METRIC, Check, Requirement, RunResult, Scalar, Verdict, means_success
+from curator_bench.values import (
+    BOUNDS,
+    GATES,
+    SUCCESS_METRIC,
+    Check,
+    Requirement,
+    RunResult,
+    Scalar,
+    Verdict,
+    means_success,
+)
 
-_BOUNDS = ("min_value", "max_value", "exact_value")
-_GATES = ("max_regression", "max_drift")
 _MEMORY = ("peak_memory_bytes", "average_memory_bytes")
 _TOO_SHORT_BELOW_S = 1.0
 _NAMES_SHOWN = 3
@@ -23,7 +31,7 @@ _SHORTEST_PART = 3
 
 
 def check(requirements: Sequence[Requirement], metrics: Mapping[str, Scalar]) -> tuple[Check, ...]:
-    """One check for each bound of each requirement; and one more where only the script itself says that it failed."""
+    """Return one check for each bound of each requirement, and one more if only the script itself reports a failure."""
     checks = [
         _check_bound(requirement, bound, limit, metrics)
         for requirement in requirements
@@ -33,21 +41,22 @@ def check(requirements: Sequence[Requirement], metrics: Mapping[str, Scalar]) ->
         _check_gateable(requirement, gate, metrics)
         for requirement in requirements
         if not _is_comparable(metrics.get(requirement.metric))
-        for gate in _GATES
+        for gate in GATES
         if getattr(requirement, gate) is not None
     ]
     is_known = any(done.metric == SUCCESS_METRIC and done.is_unmet for done in checks)
     if _script_says_it_failed(metrics) and not is_known:
         said = metrics[SUCCESS_METRIC]
-        note = "so says the script itself" if said is False else f"is {_kind(said)}, not true or false"
+        note = "reported by the script itself" if said is False else f"is {_kind(said)}, not true or false"
         checks.append(Check(SUCCESS_METRIC, "exact_value", True, said, met=False, note=note))
     return tuple(checks)
 
 
 def judge(result: RunResult, checks: Sequence[Check], *, inconclusive_fails: bool = False) -> Verdict:
-    """The verdict of a run: one that ended well still fails by an unmet check, or by its script's own word.
+    """Return the verdict of a run.
 
-    A check that is inconclusive fails it only where `inconclusive_fails`.
+    A run that ended well fails if a check is not met, or if its script says so. An inconclusive check fails it only
+    with `inconclusive_fails`.
     """
     if result.verdict is not Verdict.PASSED:
         return result.verdict
@@ -56,7 +65,7 @@ def judge(result: RunResult, checks: Sequence[Check], *, inconclusive_fails: boo
 
 
 def nearest_names(name: str, names: Iterable[str]) -> list[str]:
-    """The few of these names that someone may have meant who wrote `name`: spelt alike, or one within the other."""
+    """Return a few of these names that may have been meant by `name`: spelt alike, or one contains the other."""
     known = {known.lower(): known for known in sorted(names, reverse=True)}
     wanted = name.lower()
     alike = get_close_matches(wanted, known, n=_NAMES_SHOWN)
@@ -74,7 +83,7 @@ def _script_says_it_failed(metrics: Mapping[str, Scalar]) -> bool:
 
 
 def _bounds_of(requirement: Requirement) -> Iterator[tuple[str, str | int | float]]:
-    for bound in _BOUNDS:
+    for bound in BOUNDS:
         limit = getattr(requirement, bound)
         if limit is not None:
             yield bound, limit
@@ -93,7 +102,7 @@ def _check_bound(
 
 
 def _check_gateable(requirement: Requirement, gate: str, metrics: Mapping[str, Scalar]) -> Check:
-    """A requirement that asks for statistics of what is no number."""
+    """Check a requirement that needs statistics, on a metric that is not a number."""
     name, limit = requirement.metric, getattr(requirement, gate)
     if name not in metrics:
         return _check_missing(name, gate, limit, metrics)
@@ -122,7 +131,7 @@ def _missing_note(name: str, metrics: Mapping[str, Scalar]) -> str:
 
 
 def _check_same(name: str, bound: str, limit: bool | str, actual: Scalar) -> Check:
-    """True is only true: neither 1 nor "true"."""
+    """Compare with an exact value. True equals only true, neither 1 nor "true"."""
     is_same_kind = isinstance(actual, type(limit))
     note = "" if is_same_kind else f"is {_kind(actual)}, not {_kind(limit)}"
     return Check(name, bound, limit, actual, met=is_same_kind and actual == limit, note=note)
@@ -158,7 +167,7 @@ def _kind(value: Scalar) -> str:
 
 
 def _written(value: int | float) -> Fraction:
-    """The number as its shortest decimal form says it, which is how it stood in the file it came from."""
+    """Return the number in its shortest decimal form, as it was written in its file."""
     return Fraction(value if isinstance(value, int) else float.__repr__(value))
 
 

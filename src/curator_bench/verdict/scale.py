@@ -1,6 +1,6 @@
-"""The scale on which a metric is judged: the logarithm, on which +10 % is +10 % at one second as at one hour.
+"""The scale on which a metric is judged: its logarithm, so that +10 % counts the same at one second and at one hour.
 
-Metrics that are zero or negative at times have no logarithm; they are judged in units of their usual size.
+A metric that is sometimes zero or negative has no logarithm, and is judged in units of its usual size.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from curator_bench.verdict.distributions import Floats
 
 _LARGEST = math.log(sys.float_info.max)
 _FARTHEST = 1e12
-"""In usual sizes: what is further off is as far, so that its square is a number."""
+"""In units of the usual size: farther values count as this far, so that their squares do not overflow."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Turns values of one metric into distances; `unit` is their usual size where they are not always positive."""
+    """Convert values of one metric to distances; `unit` is the usual size if values are not always positive."""
 
     unit: float | None = None
     least: float = -math.inf
-    """The smallest place that the metric can have: 0 if it is never negative, as times and counts are."""
+    """The smallest value that the metric can have: 0 if it is never negative, as for times and counts."""
 
     def to(self, values: Floats) -> Floats:
         if self.unit is None:
@@ -37,17 +37,17 @@ class Scale:
         return math.exp(min(place, _LARGEST)) if self.unit is None else max(place, self.least) * self.unit
 
     def least_shift(self, level: Floats, fraction: float) -> Floats:
-        """Distance from each level to a value that is larger by this fraction."""
+        """Return the distance from each level to a value that is larger by this fraction."""
         return np.full_like(level, math.log1p(fraction)) if self.unit is None else fraction * np.abs(level)
 
     def fraction(self, distance: float, level: float) -> float:
-        """A distance as a fraction of a level, which is a value of the metric."""
+        """Convert a distance to a fraction of a level, which is a value of the metric."""
         if self.unit is None:
             return distance
         return distance * self.unit / abs(level) if level else math.inf
 
     def change(self, before: float, after: float) -> float:
-        """The change from one place to another as a fraction of the first; infinite from zero."""
+        """Return the change from one place to another as a fraction of the first; infinite from zero."""
         if self.unit is None:
             return math.expm1(min(after - before, _LARGEST))
         before, after = max(before, self.least), max(after, self.least)

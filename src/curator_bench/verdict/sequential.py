@@ -1,7 +1,7 @@
-"""Sequential tests: whether two commits differ, and which of the two a third is like, looking at the runs as they come.
+"""Sequential tests of runs as they come: whether two commits differ, and which of the two a third is like.
 
-Who looks often is wrong often. So all looks of all commits of a hunt share one budget of error: each look may be wrong
-only with its share of it, and what is still in doubt after the last look is said to be in doubt.
+Every look at the runs may be wrong. So all looks at all commits of a bisection share one error budget, and each look
+may be wrong only with the chance of its share. A commit that is undecided after the last look stays undecided.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import numpy as np
 from curator_bench.verdict.direction import Better
 from curator_bench.verdict.distributions import Floats
 from curator_bench.verdict.intervals import Change, change_between
-from curator_bench.verdict.judgement import Word
+from curator_bench.verdict.judgement import Word, word_by
 from curator_bench.verdict.noise import BLOCK
 from curator_bench.verdict.scale import scale_of
 
 ERROR_BUDGET = 0.01
-"""The chance that noise makes any decision of a hunt wrong."""
+"""The chance that noise makes any decision of a bisection wrong."""
 
 
 class Side(StrEnum):
@@ -31,30 +31,30 @@ class Side(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Hunt:
-    """The question for all commits: the size of a difference that matters, and the looks at the runs of a commit."""
+    """The rules for all commits: the smallest difference that counts, and the looks at the runs of a commit."""
 
     better: Better
     min_effect: float
     steps: int
-    """The number of commits that have to be decided."""
+    """The number of commits to decide."""
     first: int = 5
     most: int = 30
 
     def looks(self) -> list[int]:
-        """After how many runs of a commit it is looked whether they are enough: each time there are twice as many."""
+        """The numbers of runs of a commit at which they are judged; each is twice the one before."""
         counts = [self.first]
         while counts[-1] < self.most:
             counts.append(min(2 * counts[-1], self.most))
         return counts
 
     def end_looks(self) -> list[int]:
-        """The two ends are what all others are compared with, so they begin with more runs."""
+        """The same for the two ends. They begin with more runs, because all others are compared with them."""
         later = self.looks()[1:]
         return later or self.looks()
 
     @property
     def end_chance(self) -> float:
-        """The chance that a look at the ends may be wrong. They have half of the budget."""
+        """The chance that a look at the ends is wrong. The ends have half of the budget."""
         return ERROR_BUDGET / 2 / len(self.end_looks())
 
     @property
@@ -63,22 +63,24 @@ class Hunt:
 
 
 def difference_of(good: Floats, bad: Floats, hunt: Hunt) -> tuple[Word, Change]:
-    """True if the bad end is worse than the good one by as much as matters."""
+    """Return the change from the good end to the bad one, and its word."""
     change = change_between(good[-BLOCK:], bad[-BLOCK:], confidence=1 - 2 * hunt.end_chance)
-    worse = _worse(change, hunt)
-    low, high = sorted(_worse_by(bound, hunt) for bound in change.interval)
-    if change.p_value / 2 <= hunt.end_chance and abs(worse) >= hunt.min_effect:
-        return (Word.REGRESSION if worse > 0 else Word.IMPROVEMENT), change
-    if -hunt.min_effect < low and high < hunt.min_effect:
-        return Word.NO_CHANGE, change
-    return Word.INCONCLUSIVE, change
+    is_certain = change.p_value / 2 <= hunt.end_chance
+    return word_by(change.change, hunt.min_effect, is_worse=_worse(change, hunt) > 0, is_certain=is_certain), change
+
+
+def is_settled(word: Word, change: Change, hunt: Hunt) -> bool:
+    """True if more runs would hardly say otherwise: the change is certain, or all of its interval within the limit."""
+    is_within = max(map(abs, change.interval)) < hunt.min_effect
+    return is_within if word is Word.NO_CHANGE else word is not Word.INCONCLUSIVE
 
 
 def side_of(runs: Floats, good: Floats, bad: Floats, hunt: Hunt, *, is_last: bool = False) -> Side:
-    """The end that these runs are like.
+    """Return the end that these runs are like.
 
-    They are compared with the middle between the ends. Where they are in the middle at the last look, more than one
-    change lies between the ends: whatever is surely worse than the good end is bad, for the first of these changes.
+    They are compared with the middle between the ends. If they are still in the middle at the last look, several
+    changes lie between the ends. Then a commit that is certainly worse than the good end is bad, so that the first of
+    these changes is found.
     """
     side = _beyond(_middle(good, bad), runs, hunt)
     if side is not Side.UNSURE or not is_last:
@@ -89,7 +91,7 @@ def side_of(runs: Floats, good: Floats, bad: Floats, hunt: Hunt, *, is_last: boo
 
 
 def _beyond(reference: Floats, runs: Floats, hunt: Hunt) -> Side:
-    """Bad when surely worse than the reference, good when surely better."""
+    """Return bad if certainly worse than the reference, good if certainly better."""
     change = change_between(reference[-BLOCK:], runs[-BLOCK:])
     if change.p_value / 2 > hunt.step_chance:
         return Side.UNSURE
@@ -97,7 +99,7 @@ def _beyond(reference: Floats, runs: Floats, hunt: Hunt) -> Side:
 
 
 def _middle(good: Floats, bad: Floats) -> Floats:
-    """The runs of both ends as if they were of a level in the middle between theirs."""
+    """Return the runs of both ends, moved to the middle between their levels."""
     good, bad = good[-BLOCK // 2 :], bad[-BLOCK // 2 :]
     scale = scale_of(np.concatenate([good, bad]))
     change = change_between(good, bad)
@@ -108,19 +110,15 @@ def _middle(good: Floats, bad: Floats) -> Floats:
 
 
 def _worse(change: Change, hunt: Hunt) -> float:
-    return _worse_by(change.change, hunt)
-
-
-def _worse_by(fraction: float, hunt: Hunt) -> float:
-    return -fraction if hunt.better is Better.MORE else fraction
+    return -change.change if hunt.better is Better.MORE else change.change
 
 
 def steps_between(commits: int) -> int:
-    """The number of commits that bisecting has to try; one more for commits that cannot be judged."""
+    """Return the number of commits that bisecting has to try, plus one for commits that cannot be judged."""
     return math.ceil(math.log2(max(commits, 2))) + 1
 
 
 def interleaved(places: int, repeats: int) -> list[int]:
-    """The order A B B A A B B A …, for however many places: what drifts meanwhile touches all of them alike."""
+    """Return the order A B B A A B B A …, for any number of places. A drift of the machine then affects all alike."""
     there = list(range(places))
     return [place for turn in range(repeats) for place in (there if turn % 2 == 0 else reversed(there))]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -49,6 +49,8 @@ class Settings:
     commit_url: str | None = None
     log_url: str | None = None
     copy_logs: bool = False
+    is_served: bool = False
+    """True for `curator-bench serve`, which shows logs and tells pages that there are newer data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,21 +64,28 @@ class Built:
     """The number of files that differed and were written."""
 
 
-def write_site(out: Path, history: History, settings: Settings) -> Built:
-    """Build a dashboard in `out`, or bring the one there up to date.
+def write_site(
+    out: Path, history: History, settings: Settings, told: Callable[[int, int], None] = lambda done, total: None
+) -> Built:
+    """Build a dashboard in `out`, or bring the one there up to date. `told` hears how many entries are done.
 
     Raises BenchError if `out` holds something else or cannot be written.
     """
     refuse_others(out)
     try:
         with SiteFolder(out) as site:
-            return _Builder(site, history, settings).build()
+            return _Builder(site, history, settings).build(told)
     except OSError as error:
         raise BenchError(f"{out} cannot be written: {error.strerror or error}") from error
 
 
 def _digest(texts: Sequence[str]) -> str:
     return hashlib.blake2b("\0".join(texts).encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+
+
+def facts_of(settings: Settings) -> dict[str, str | bool]:
+    """Return what every page is told."""
+    return {"title": settings.title, "version": VERSION, "build": _own_files(), "is_served": settings.is_served}
 
 
 def _own_files() -> str:
@@ -90,22 +99,22 @@ class _Builder:
         self._site, self._history = site, history
         self._sessions = list(history.sessions())
         self._state: HistoryState = history.state()
-        own = _own_files()
-        digest = _digest([VERSION, own, repr(settings), self._state.rules])
+        facts = facts_of(settings)
+        digest = _digest([VERSION, str(facts["build"]), repr(settings), self._state.rules])
         self._old = memory.remembered(site.memory, digest)
         self._entries: dict[str, EntryMemory] = {}
         self._slugs = {session.slug for session in self._sessions}
-        logs = Logs(site, settings.log_url, settings.copy_logs)
-        facts = {"title": settings.title, "version": VERSION, "build": own}
+        logs = Logs(site, settings.log_url, settings.copy_logs, settings.is_served)
         self._pages = Pages(site, settings.commit_url, facts)
         self._writer = EntryWriter(site, self._pages, history, logs, self._sessions)
         self._logs = logs
 
-    def build(self) -> Built:
+    def build(self, told: Callable[[int, int], None]) -> Built:
         for file in sorted(_ASSETS.iterdir()):
             self._site.write(f"assets/{file.name}", file.read_bytes())
         judged = self._judged()
-        for entry in self._state.entries:
+        for place, entry in enumerate(self._state.entries):
+            told(place, len(self._state.entries))
             self._write_entry(entry, judged)
         self._findings = self._described()
         pairs = self._write_compared()
@@ -118,7 +127,7 @@ class _Builder:
         return Built(len(self._entries), runs, len(self._sessions), self._site.written)
 
     def _judged(self) -> Mapping[Group, GroupFacts]:
-        """Judge the groups that changed, and those of which other steps are believed now."""
+        """Judge the groups that changed, and those for which other steps are reported now."""
         changed: set[Group] = set()
         kept: dict[Group, GroupMemory] = {}
         for entry in self._state.entries:
@@ -293,7 +302,7 @@ class _Builder:
 
 
 _FEW = 2
-"""So many pairs are judged one by one; for more, the whole history is read at once."""
+"""Up to this number, pairs are judged one by one; for more, the whole history is read at once."""
 
 
 def _mark_of(pair: tuple[SessionFacts, SessionFacts], marks: Mapping[str, str]) -> str:

@@ -41,7 +41,7 @@ class MetricRow:
     says: str
     """The word for the newest runs on the newest run's machine; empty if they are not judged."""
     sight: str
-    """What could not have been seen."""
+    """Changes that the runs cannot show, in words."""
 
 
 class EntryWriter:

@@ -16,6 +16,7 @@ from typing import Any
 
 from curator_bench.errors import BenchError
 from curator_bench.files import locking
+from curator_bench.files.planted import belongs_to_another
 
 MARKER = ".curator-bench-site"
 """The file that marks a dashboard. A folder without it is not changed."""
@@ -25,6 +26,8 @@ _UNFINISHED = ".unfinished"
 
 def refuse_others(out: Path) -> None:
     """Raise BenchError if the folder holds something other than a dashboard."""
+    if out.is_dir() and belongs_to_another(out):
+        raise BenchError(f"{out} belongs to another user (uid {out.lstat().st_uid}); name a folder of your own")
     if out.is_dir() and any(out.iterdir()) and not (out / MARKER).exists():
         raise BenchError(f"{out} contains something other than a dashboard; name an empty or a new folder")
     if out.exists() and not out.is_dir():
@@ -42,7 +45,7 @@ class SiteFolder:
         self._now: dict[str, str] = {}
         self._existing: set[str] = set()
         self.memory: Mapping[str, Any] = {}
-        """What the last build wanted to know again; empty for a new or an unfinished site."""
+        """The memory of the last build; empty for a new or an unfinished site."""
 
     def __enter__(self) -> SiteFolder:
         self.path.mkdir(parents=True, exist_ok=True)

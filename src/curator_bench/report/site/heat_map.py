@@ -1,4 +1,4 @@
-"""The map of the overview: which entries were better or worse than their level of then, in the last sessions."""
+"""The map of the overview: which entries were better or worse than their level at that time, in the last sessions."""
 
 from __future__ import annotations
 

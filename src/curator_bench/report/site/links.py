@@ -44,11 +44,12 @@ def commit_address(template: str | None, commit: str | None) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Logs:
-    """Links to logs: below an address, as copies in the dashboard, or to the original files."""
+    """Links to logs: below an address, as copies in the dashboard, to pages of a server, or to the original files."""
 
     site: SiteFolder
     prefix: str | None = None
     is_copying: bool = False
+    is_served: bool = False
     _known: dict[str, bool] = field(default_factory=dict)
     _copies: dict[str, str | None] = field(default_factory=dict)
 
@@ -60,6 +61,8 @@ class Logs:
             return self._below_prefix(path, results)
         if not self._is_there(path):
             return None
+        if self.is_served:
+            return f"log.html?run={quote(run, safe='')}"
         if self.is_copying:
             name = f"logs/{slug(run, path)}.txt"
             if name not in self._copies:

@@ -1,4 +1,4 @@
-"""What a build of the dashboard remembers for the next one, so that only what changed is read and judged again."""
+"""The memory of a build of the dashboard, so that the next one reads and judges only what changed."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class GroupMemory:
     """By metric: the word for the newest runs, and what could not have been seen."""
 
     def holds(self, largest: float) -> bool:
-        """Return True if the same steps are believed when the largest p-value that is believed is this one."""
+        """Return True if the same steps are reported when this is the largest p-value that is reported."""
         return all(one <= largest for one in self.believed) and all(one > largest for one in self.doubted)
 
 
@@ -137,6 +137,6 @@ def of_group(mark: str, file: str, facts: GroupFacts) -> GroupMemory:
 
 
 def beside(groups: list[GroupMemory]) -> Beside:
-    """Return what these groups contribute to the choice of steps that are believed."""
+    """Return the p-values and tests of these groups, for the choice of the steps that are reported."""
     p_values = [value for one in groups for value in (*one.believed, *one.doubted)]
     return Beside(p_values, sum(one.tests for one in groups))

@@ -84,7 +84,7 @@ class RunFacts:
     series: str | None
     """Runs of an entry with equal ones, on one machine, are one history."""
     definition: str | None
-    """Where it differs from that of the run before, the definition changed."""
+    """Content hash of the definition. If it differs from that of the run before, the definition changed."""
     commit: str | None
     branch: str | None
     missed: tuple[str, ...] = ()
@@ -192,7 +192,7 @@ class SeriesFacts:
 
 @dataclass(frozen=True, slots=True)
 class CommitFacts:
-    """A commit as people know it."""
+    """A commit, described for people."""
 
     sha: str
     author: str
@@ -237,7 +237,7 @@ class FindingFacts:
     """Those of required metrics first, then the largest."""
     ranges: tuple[CommitsFacts, ...] = ()
     changed: tuple[str, ...] = ()
-    """What else differs between the runs around it, one fact a line."""
+    """Other differences between the runs around it, one fact per line."""
     trend: TrendFacts | None = None
     is_new: bool = False
     """True if it began with the latest session."""
@@ -258,11 +258,11 @@ class GroupFacts:
     believed: tuple[float, ...] = ()
     """The p-values of the steps."""
     doubted: tuple[float, ...] = ()
-    """The p-values of steps that are not believed."""
+    """The p-values of steps that are not reported."""
     tests: int = 0
     """The number of series in which steps were looked for."""
     cells: Mapping[str, Any] = field(default_factory=dict)
-    """By uid of the session: the change that stands out most from the level of then, its metric, and whether it is
+    """By uid of the session: the change that stands out most from the level at that time, its metric, and whether it is
     more than noise. Changes for the worse are above 0."""
 
 
@@ -357,7 +357,10 @@ class History(Protocol):
         """Return the runs of a session in the order they began."""
 
     def judged(self, groups: Collection[Group], beside: Beside) -> tuple[Mapping[Group, GroupFacts], float]:
-        """Judge these groups, and return the largest p-value that is believed. `beside` is the rest of the history."""
+        """Judge these groups, and return the largest p-value of a reported step.
+
+        `beside` is the rest of the history.
+        """
 
     def commits(self) -> Mapping[str, CommitFacts]:
         """Return the commits of the sessions, as far as a checkout has them, by the name that runs have them under."""

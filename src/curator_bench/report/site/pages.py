@@ -14,43 +14,33 @@ from curator_bench.report.site.links import commit_address, web_address
 from curator_bench.report.site.model import FINE
 
 _TEMPLATES = Path(__file__).with_name("templates")
+_FILTERS = (
+    *("value", "change", "seconds", "moment", "first_line", "trend", "share", "sight", "off", "around", "blindness"),
+)
+
+
+def environment(commit_url: str | None, facts: Mapping[str, Any], *folders: Path) -> Environment:
+    """Return the environment of the templates here and in other folders. `facts` are available on every page."""
+    made = Environment(
+        loader=FileSystemLoader([_TEMPLATES, *folders]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    made.globals.update(facts, fine=FINE)
+    made.filters.update({name: getattr(words, name) for name in _FILTERS})
+    made.filters.update(sha=words.commit, web=web_address, commit_address=lambda sha: commit_address(commit_url, sha))
+    return made
 
 
 class Pages:
-    """Writes pages into a dashboard. `facts` are available on every page."""
+    """Writes pages into a dashboard."""
 
     def __init__(self, site: SiteFolder, commit_url: str | None, facts: Mapping[str, Any]) -> None:
         self._site = site
-        self._environment = Environment(
-            loader=FileSystemLoader(_TEMPLATES),
-            autoescape=True,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-            auto_reload=False,
-        )
-        self._environment.globals.update(facts, fine=FINE)
-        self._environment.filters.update(
-            {
-                name: getattr(words, name)
-                for name in (
-                    "value",
-                    "change",
-                    "seconds",
-                    "moment",
-                    "first_line",
-                    "trend",
-                    "share",
-                    "sight",
-                    "off",
-                    "around",
-                    "blindness",
-                )
-            },
-            sha=words.commit,
-            web=web_address,
-            commit_address=lambda sha: commit_address(commit_url, sha),
-        )
+        self._environment = environment(commit_url, facts)
 
     def write(self, name: str, template: str, **shown: Any) -> None:
         """Render a template into the file `name` of the dashboard."""

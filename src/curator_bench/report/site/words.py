@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from statistics import median
 
+from curator_bench import words
 from curator_bench.report.site.model import SeriesFacts, TrendFacts
 from curator_bench.values import Scalar
-from curator_bench.words import multiple, multiple_at_least, readable, readable_seconds
+from curator_bench.words import multiple, readable, readable_seconds
 
 _POINTS = 60
 _WIDTH, _HEIGHT, _MARGIN = 120, 26, 3
@@ -55,11 +56,7 @@ def share(fraction: float | None) -> str:
 
 def sight(one: SeriesFacts) -> str:
     """Return in a phrase which changes a judgement cannot see; empty if that is unknown."""
-    if one.visible is None:
-        return ""
-    noise = "" if one.noise is None else f"noise of {share(one.noise)} and "
-    runs = f"{one.history} run{'' if one.history == 1 else 's'}"
-    return f"{noise}{runs}: changes below {multiple_at_least(one.visible) or share(one.visible)} cannot be seen"
+    return "" if one.visible is None else words.sight(one.noise, one.history, one.visible, share)
 
 
 def blindness(one: SeriesFacts) -> str:

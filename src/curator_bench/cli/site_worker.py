@@ -1,0 +1,133 @@
+"""The process that keeps the dashboard of `curator-bench serve` up to date.
+
+It works at low priority, and gives its memory back with its end. What to build comes on standard input, as passwords in
+the arguments of a process are for all to read. It ends when its standard input does, so also with the server.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+from curator_bench.errors import BenchError
+from curator_bench.files.codec import from_document, json_line, parsed, to_document
+from curator_bench.masking import Mask
+from curator_bench.report.site.build import Settings
+
+_NICE = 10
+_TOLD_EVERY_S = 0.3
+_LAST_SESSIONS = 50
+"""The number of newest sessions whose results directories are searched for running sessions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """The request of the server, which does not change."""
+
+    database: str
+    site: str
+    title: str
+    last: int
+    commit_url: str | None
+    better: str | None
+    min_effect: float
+    repo: str | None
+
+    @property
+    def settings(self) -> Settings:
+        return Settings(self.title, self.commit_url, is_served=True)
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """A message of the worker: while it builds, and at the end of each look."""
+
+    doing: str = ""
+    problem: str = ""
+    is_done: bool = False
+    """True at the end of a look at the database."""
+    results: tuple[str, ...] = ()
+    """The results directories of the newest sessions."""
+
+
+def main() -> None:
+    """Look at the database for each line that is read."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.nice(_NICE)
+    out, sys.stdout = sys.stdout, sys.stderr
+    asked = threading.Semaphore(0)
+    task = from_document(Task, parsed(sys.stdin.readline()))
+    threading.Thread(target=_listen, args=(sys.stdin, asked), daemon=True).start()
+    mark: object = None
+    while True:
+        asked.acquire()
+        mark = _look(task, mark, lambda news: _say(out, news))
+
+
+def _listen(lines: TextIO, asked: threading.Semaphore) -> None:
+    for _ in lines:
+        asked.release()
+    os._exit(0)
+
+
+def _say(out: TextIO, news: News) -> None:
+    try:
+        out.buffer.write(json_line(to_document(news)))
+        out.flush()
+    except OSError:  # the server is gone
+        os._exit(0)
+
+
+def _look(task: Task, mark: object, say: Callable[[News], None]) -> object:
+    """Bring the dashboard up to date if the database changed. Return its mark, or None after a failure."""
+    try:
+        found, results = _refreshed(task, mark, say)
+    except BenchError as error:
+        say(News(problem=Mask().hide(str(error)), is_done=True))
+        return None
+    except Exception as error:  # the next look may succeed, and the pages that are there stay
+        say(News(problem=Mask().hide(f"The dashboard could not be built: {error!r}"), is_done=True))
+        return None
+    say(News(is_done=True, results=results))
+    return found
+
+
+def _refreshed(task: Task, mark: object, say: Callable[[News], None]) -> tuple[object, tuple[str, ...]]:
+    from curator_bench.causes.judged_history import Query
+    from curator_bench.cli.dashboard import RecordedHistory
+    from curator_bench.cli.databases import reading
+    from curator_bench.report.site.build import write_site
+    from curator_bench.store.queries import sessions
+    from curator_bench.store.serving import mark_of_changes, results_directories
+
+    with reading(task.database) as opened, opened.reading() as connection:
+        found = mark_of_changes(connection)
+        results = tuple(results_directories(connection, _LAST_SESSIONS))
+        if found != mark:
+            say(News(doing="Reading and judging the history …", results=results))
+            query = Query(better=task.better, min_effect=task.min_effect, repo=Path(task.repo) if task.repo else None)
+            history = RecordedHistory(connection, query, sessions(connection, task.last))
+            write_site(Path(task.site), history, task.settings, _telling(say))
+    return found, results
+
+
+def _telling(say: Callable[[News], None]) -> Callable[[int, int], None]:
+    last = [0.0]
+
+    def told(done: int, total: int) -> None:
+        if time.monotonic() - last[0] > _TOLD_EVERY_S:
+            last[0] = time.monotonic()
+            say(News(doing=f"Writing pages: {done:,} of {total:,} entries"))
+
+    return told
+
+
+if __name__ == "__main__":
+    main()
