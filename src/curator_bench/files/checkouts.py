@@ -1,4 +1,4 @@
-"""The top of a source tree: of a git checkout, or of an unpacked archive. What another user may have planted is ignored."""
+"""The top of a source tree: a git checkout, or an unpacked archive. One that another user planted is ignored."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def is_checkout(folder: Path) -> bool:
 
 
 def _holds(folder: Path, name: str) -> bool:
-    """True if the folder has such a file, and nobody planted it. In /tmp, anybody could claim the files of all others."""
+    """True if the folder has such a file that nobody has planted. In /tmp, anybody could claim the files of others."""
     try:
         return (folder / name).exists() and not is_planted(folder / name)
     except OSError:
