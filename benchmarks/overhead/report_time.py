@@ -24,7 +24,7 @@ REPORT = "from curator_bench.cli import main; main()"
 READY = {
     "overview": "#improvements",
     "entry": ".chart .summary",
-    "compare": "#compared table, #compared .card",
+    "compare": "#compared details, #compared .card",
     "session": "#session-runs button",
 }
 

@@ -10,10 +10,11 @@ BOOKKEEPING = frozenset(["exit_code"])
 
 
 def is_secondary(name: str, metrics: Container[str]) -> bool:
-    """True for bookkeeping, and for the spread of repeats whose median is a metric."""
+    """True for bookkeeping, and for the spread of repeats whose median is a metric, or of tasks whose mean is one."""
     base, _, ending = name.rpartition("_")
     is_spread = ending in SPREAD and all(each in metrics for each in (base, f"{base}_min", f"{base}_max"))
-    return is_spread or name in BOOKKEEPING
+    is_of_tasks = ending == "std" and f"{base}_mean" in metrics
+    return is_spread or is_of_tasks or name in BOOKKEEPING
 
 
 def in_order(names: Iterable[str], first: Sequence[str]) -> list[str]:

@@ -18,6 +18,7 @@ from curator_bench.cli import group
 
 SCOPED = {"accept", "compare", "export", "history", "regressions", "sessions"}
 OF_ONE_SESSION = {"show", "pivot", "report", "resend"}
+THAT_CHOOSE_ON_THE_PAGE = {"serve"}
 OF_NO_HISTORY = {"init", "matrix", "command", "paths", "run"}
 THAT_MEASURE = {"bisect", "bisect-step", "ab"}
 THAT_COPY_OR_REMOVE = {"merge", "import", "prune"}
@@ -32,7 +33,9 @@ def options(name: str) -> dict[str, click.Option]:
 
 def test_every_command_has_all_three_or_is_listed_and_they_are_described_alike() -> None:
     known = set(group.list_commands(click.Context(group)))
-    assert known == SCOPED | OF_ONE_SESSION | OF_NO_HISTORY | THAT_MEASURE | THAT_COPY_OR_REMOVE
+    assert (
+        known == SCOPED | OF_ONE_SESSION | THAT_CHOOSE_ON_THE_PAGE | OF_NO_HISTORY | THAT_MEASURE | THAT_COPY_OR_REMOVE
+    )
     for name in known:
         assert set(options(name)) == (NAMES if name in SCOPED else set()), name
     for option in NAMES:

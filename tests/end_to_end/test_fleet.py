@@ -18,6 +18,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import psutil
 import pytest
 
 from curator_bench.measure.processes import busyness
@@ -76,17 +77,18 @@ out = Path(sys.argv[-1])
 names = {"CPU": "cpus", "memory": "memory", "object_store_memory": "store"}
 (out / "metrics.json").write_text(json.dumps({names[n]: there[n] for n in names}))
 """
-# Is told to end in good order, takes its time, and notes it; leaves a daemon.
+# Is told to end in good order, notes it, takes its time, and notes that it came to its end; leaves a daemon.
 LISTENS = """
 import pathlib, signal, subprocess, sys, time
 def told(*_):
+    pathlib.Path("asked", sys.argv[1]).touch()
     time.sleep(2.5)
     pathlib.Path(sys.argv[1]).touch()
     sys.exit(1)
 signal.signal(signal.SIGTERM, told)
 subprocess.Popen(["sleep", "600"], start_new_session=True)
 print("at work", flush=True)
-time.sleep(60)
+time.sleep(600)
 """
 DIFFERS = ("CURATOR_BENCH_RUN", "CURATOR_BENCH_EXECUTION")
 
@@ -295,11 +297,18 @@ def under_way(project: Project, session: subprocess.Popen[str], *names: str) -> 
 
 def test_ctrl_c_once_records_what_ran_as_interrupted_and_leaves_nothing(project: Project) -> None:
     project.write("listens.py", LISTENS)
-    project.matrix(*({"name": f"long{number}", "script": "listens.py", "args": f"told{number}"} for number in range(3)))
+    entries = ({"name": f"long{number}", "script": "listens.py", "args": f"told{number}"} for number in range(3))
+    project.matrix(*entries, default_timeout_s=600)
     process = project.start(*TWO_CPUS, "--benchmark", "--benchmark-db", "runs.db")
+    (project.folder / "asked").mkdir()
     under_way(project, process, "long0", "long1")
+    workers = [worker_of(project, f"told{number}") for number in range(2)]
     process.send_signal(signal.SIGINT)
-    outcome = project.outcome(process)
+    while len([*project.folder.glob("asked/*")]) < 2 and process.poll() is None:
+        time.sleep(0.01)
+    for worker in workers:  # both Ray and our own thread interrupt a run, and the second may be late
+        worker.send_signal(signal.SIGINT)
+    outcome = project.outcome(process, within_s=120 * busyness())
     assert outcome.code == 2, outcome.output
     assert "\nTo continue: the same command with --bench-resume --bench-session s\n" in outcome.output
     with sqlite3.connect(project.folder / "runs.db") as database:
@@ -307,6 +316,12 @@ def test_ctrl_c_once_records_what_ran_as_interrupted_and_leaves_nothing(project:
     assert rows == [("long0", "interrupted"), ("long1", "interrupted")]
     assert sorted(file.name for file in project.folder.glob("told*")) == ["told0", "told1"]
     assert gone(project)
+
+
+def worker_of(project: Project, word: str) -> psutil.Process:
+    """The worker of the fleet that runs the script with this argument."""
+    script = next(one.pid for one in project.processes() if word.encode() in command_line(one.pid).split(b"\0"))
+    return next(one for one in psutil.Process(script).parents() if one.cmdline()[0].startswith("ray::"))
 
 
 def gone(project: Project) -> bool:
@@ -349,14 +364,14 @@ def test_a_message_of_the_driver_that_cannot_be_read_ends_the_fleet_and_not_the_
     project: Project, message: bytes
 ) -> None:
     """As from a driver that was cut off in the middle of a message, or that is of another version."""
-    project.matrix(project.entry("one", "--sleep 600"))
+    project.matrix(project.entry("one", "--sleep 600"), default_timeout_s=600)
     session = project.start(*TWO_CPUS)
     under_way(project, session, "one")
     driver = next(one.pid for one in project.processes() if b"driver_program" in command_line(one.pid))
     connection = theirs(driver, int(command_line(driver).split(b"\0")[-2]))
     os.write(connection, struct.pack("!i", len(message)) + message)
     os.close(connection)
-    outcome = project.outcome(session)
+    outcome = project.outcome(session, within_s=120 * busyness())
     assert outcome.code == pytest.ExitCode.TESTS_FAILED, outcome.output
     assert "a message of the fleet's driver cannot be read: " in outcome.output
     assert "Traceback" not in outcome.output

@@ -87,7 +87,7 @@ def test_resuming_without_a_name_goes_on_where_there_is_a_session_and_begins_one
     nameless: Project,
 ) -> None:
     nameless.matrix(nameless.entry("one"))
-    for said in ("nothing of", "1 of 1 entries are done in"):
+    for said in ("no entry of", "1 of 1 entries are done in"):
         outcome = nameless.run("--bench-resume")
         assert said in outcome.output
     assert names(nameless) == [MINUTE]

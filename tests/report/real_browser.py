@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
+
+Open = Callable[..., Page]
+PHONE, DESK = ViewportSize(width=390, height=844), ViewportSize(width=1280, height=900)
 
 _FINDER = Path(__file__).parents[2] / "ci" / "chromium.sh"
 
@@ -33,3 +37,23 @@ def found_chromium() -> str:
         to_install = "there is no Chromium here: apt-get install chromium, or name one in CHROMIUM"
         (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(to_install)
     return found
+
+
+def report(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    import warm  # not at hand where pictures are taken
+
+    done = warm.run("curator-bench", "report", *words, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def page_of(site: Path, kind: str, beginning: str) -> str:
+    (found,) = (site / kind).glob(f"{beginning}-????????.html")
+    return found.relative_to(site).as_posix()
+
+
+def assert_accessible(page: Page, size: ViewportSize) -> None:
+    """Asserts that axe finds nothing, and that the page is no wider than the screen."""
+    found = Axe().run(page, options={"preload": False})  # it would fetch the style sheets, which no page may
+    assert found.violations_count == 0, found.generate_report()
+    assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]

@@ -18,20 +18,26 @@ from typing import Any
 from playwright.sync_api import Browser, FloatRect, Page, ViewportSize
 from real_browser import chromium
 
+from curator_bench.report.site.links import slug
+
 TOP = Path(__file__).parents[2]
 IMAGES = TOP / "docs" / "images"
 HISTORIES = TOP / "benchmarks" / "statistics" / "real_histories.json.gz"
 DESK, PHONE = ViewportSize(width=1280, height=900), ViewportSize(width=390, height=700)
-MACHINE, METRIC, ENTRY = "vultr-x86_64", "time_s", "float"
+MACHINE, METRIC, ENTRY, TREE = "vultr-x86_64", "time_s", "float", "async_tree"
 
 
 def lines() -> Iterator[dict[str, Any]]:
-    """Yield what the machine measured, as lines to import. The builds are values of an axis."""
+    """Yield what the machine measured, as lines to import. The builds are values of an axis, as are kinds of work."""
     for one in json.loads(gzip.decompress(HISTORIES.read_bytes())):
         if one["machine"] == MACHINE:
+            _, is_tree, work = one["benchmark"].partition(f"{TREE}_")
+            axes = {"work": work, "build": one["build"]} if is_tree else {"build": one["build"]}
+            name = TREE if is_tree else one["benchmark"]
             for time, commit, value in zip(one["times"], one["commits"], one["values"], strict=True):
                 yield {
-                    "name": f"{one['benchmark']}[{one['build']}]",
+                    **axes,
+                    "name": f"{name}[{'-'.join(axes.values())}]",
                     "path": "pyperformance",
                     "metric": METRIC,
                     "value": value,
@@ -121,6 +127,8 @@ def take_all(browser: Browser, site: Path) -> None:
         _take(browser, f"dashboard-entry{name}", entry, chart, hold=True, viewport=DESK, **how)
         _take(browser, f"dashboard-lines{name}", entry, f"{chart}&lines={other.stem}~~", viewport=DESK, **how)
         pair = f"#a={compared[0].parent.name}&b={compared[0].stem}" if compared else ""
+        grid = f"#entry={slug(TREE, 'pyperformance')}&{pair.removeprefix('#')}"
+        _take(browser, f"dashboard-axes{name}", site / "axes.html", grid, viewport=DESK, **how)
         _take(browser, f"dashboard-compare{name}", site / "compare.html", pair, viewport=DESK, **how)
     _take(browser, "dashboard-phone", entry, chart, viewport=PHONE)
 

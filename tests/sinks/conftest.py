@@ -28,6 +28,7 @@ from curator_bench.causes.judged_history import Query, judge_history
 from curator_bench.importing.found_runs import FoundRun
 from curator_bench.importing.importer import Importer
 from curator_bench.matrix import LoadRequest, definition_hash, load
+from curator_bench.measure.processes import busyness
 from curator_bench.provenance.environment import machine_id
 from curator_bench.store.database import database_url, open_for_writing
 from curator_bench.store.records import RunEnd, RunStart, SessionRecord, StoredRun
@@ -174,7 +175,8 @@ def is_up(url: str) -> bool:
 
 
 def wait_for(holds: Callable[[], object], seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
+    """Waits until it holds, so many times longer as the machine is busy."""
+    deadline = time.monotonic() + seconds * busyness()
     while not holds():
         assert time.monotonic() < deadline, "this did not come to be"
         time.sleep(0.05)

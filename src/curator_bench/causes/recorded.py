@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from curator_bench.causes.what_changed import Facts, flat
 from curator_bench.store.backgrounds import Backgrounds, RunFacts, run_facts
+from curator_bench.store.entry_axes import AXES
 from curator_bench.store.records import Background
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def facts_from(run: RunFacts, background: Background) -> Facts:
     return Facts(
         commits=run.commits or None,
         changed=run.changed,
-        definition=flat(definition.content) if definition else None,
+        definition=flat(_without_axes(definition.content)) if definition else None,
         sources=definition.sources if definition else {},
         content_hash=definition.content_hash if definition else None,
         parameters=run.parameters,
@@ -46,6 +47,11 @@ def facts_from(run: RunFacts, background: Background) -> Facts:
         machine=_texts(circumstances, "machine") or _machine_of(run),
         environment=_texts(circumstances, "environment"),
     )
+
+
+def _without_axes(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out the values of axes: older releases did not record them, and the arguments they are used in differ."""
+    return {name: part for name, part in content.items() if name != AXES}
 
 
 def _texts(circumstances: Mapping[str, Any], kind: str) -> dict[str, str] | None:

@@ -46,6 +46,7 @@ from curator_bench.report.site.model import (
 )
 from curator_bench.store import dashboard_queries, queries
 from curator_bench.store.all_series import RunPlace, declared_directions, required_metrics
+from curator_bench.store.entry_axes import Combination, axes_of
 from curator_bench.store.measured import Measured, measured, measured_around, of_other_sessions, only
 from curator_bench.store.queries import EntryKey, PastRun, PastSession
 from curator_bench.store.records import InvocationRecord
@@ -74,9 +75,17 @@ class RecordedHistory:
     def _facts(self) -> dict[int, SessionFacts]:
         subjects = dashboard_queries.subjects_by_session(self._connection, self._past)
         invocations = dashboard_queries.invocations_by_session(self._connection, self._past)
-        packages = dashboard_queries.packages_by_session(self._connection, self._past)
+        measured_with = dashboard_queries.circumstances_by_session(self._connection, self._past, _MEASURED_WITH)
         found = {one.id: _session(one, subjects.get(one.id, ()), invocations.get(one.id, ())) for one in self._past}
-        return {number: replace(one, packages=packages.get(number, {})) for number, one in found.items()}
+        return {
+            number: replace(
+                one,
+                packages=measured_with[number]["packages"],
+                variables=measured_with[number]["environment"],
+                configuration=measured_with[number]["configuration"],
+            )
+            for number, one in found.items()
+        }
 
     @cached_property
     def _declared(self) -> Mapping[tuple[str, str, str], str]:
@@ -139,7 +148,7 @@ class RecordedHistory:
                 blocks=[(block.mark, len(block.runs)) for block in one.blocks],
                 machines=one.machines,
                 newest_machine=one.newest_machine,
-                broken=len(one.broken),
+                broken=one.broken_sessions,
             )
             for entry, one in self._marks.items()
         ]
@@ -153,13 +162,21 @@ class RecordedHistory:
         return repr((self._query, tags(self._query.repo or Path())))
 
     def block(self, entry: SiteEntry, number: int) -> Sequence[RunFacts]:
-        return self._runs(self._marks[entry].blocks[number].runs)
+        block = self._marks[entry].blocks[number]
+        found = self._runs(block.runs)
+        if not block.moved:
+            return found
+        places = [None if (moved := block.moved.get(run)) is None else _moment(moved) for run in block.runs]
+        return [replace(run, place=place) for run, place in zip(found, places, strict=True)]
 
     def broken_since(self, entry: SiteEntry) -> RunFacts | None:
         return next(iter(self._runs(self._marks[entry].broken[:1])), None)
 
     def ran(self, session: SessionFacts) -> Sequence[tuple[SiteEntry, RunFacts]]:
-        return self._ran([run for run in queries.runs_of(self._connection, self._by_uid[session.uid]) if not run.hunt])
+        past = self._by_uid[session.uid]
+        ran = self._ran([run for run in queries.runs_of(self._connection, past) if not run.hunt])
+        parameters = dashboard_queries.parameters_of_session(self._connection, past.id)
+        return [(entry, replace(run, parameters=parameters.get(run.uid, {}))) for entry, run in ran]
 
     def _ran(self, past: Sequence[PastRun]) -> list[tuple[SiteEntry, RunFacts]]:
         entries = [SiteEntry(run.entry.name, run.entry.path) for run in past]
@@ -202,6 +219,14 @@ class RecordedHistory:
         p_values = [*beside.p_values, *(value for one in facts.values() for value in (*one.believed, *one.doubted))]
         tests = beside.tests + sum(one.tests for one in facts.values())
         return facts, judging.largest_believed(p_values, tests)
+
+    def axes(self) -> Mapping[SiteEntry, Mapping[str, str]]:
+        newest = [
+            Combination(entry.name, entry.path, marks.blocks[-1].runs[-1])
+            for entry, marks in self._marks.items()
+            if entry.has_axes
+        ]
+        return {SiteEntry(*key): axes for key, axes in axes_of(self._connection, newest).items()}
 
     def commits(self) -> Mapping[str, CommitFacts]:
         named = [one.commit for one in self._past if one.commit]
@@ -387,6 +412,8 @@ _SAME = (
     *("uid", "session", "session_uid", "verdict", "attempt", "start", "error", "log_path", "commit"),
     *("branch", "metrics"),
 )
+_MEASURED_WITH = ("packages", "environment", "configuration")
+"""The kinds of circumstances that two sessions are compared by; the machine is recorded with the invocation, too."""
 _OF_EVERY_CAPTURE = frozenset(
     {"schema_version", "captured_at", "boot_id", "load_average", "session_commit", "subjects"}
 )

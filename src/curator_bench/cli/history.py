@@ -331,14 +331,17 @@ def _print_entries(connection: Connection, last: int, *, hunts: bool, as_json: b
 
     known = queries.known_entries(connection, hunts=hunts)
     if as_json:
-        entries = [{**_key(one.key), "runs": one.runs, "latest": one.latest} for one in known]
+        newest = [queries.latest_runs(connection, one.key, 1, hunts=hunts)[-1] for one in known]
+        entries = [
+            {**_key(one.key), "runs": one.runs, "latest": run.start} for one, run in zip(known, newest, strict=True)
+        ]
         click.echo(json_text({"schema_version": 1, "entries": entries}), nl=False)
         return
     rows = []
     for one in known:
         runs = queries.latest_runs(connection, one.key, last, hunts=hunts)
         durations = [run.measured_s for run in runs if run.measured_s is not None]
-        latest = (tables.time(one.latest), runs[-1].verdict, tables.seconds(runs[-1].measured_s))
+        latest = (tables.time(runs[-1].start), runs[-1].verdict, tables.seconds(runs[-1].measured_s))
         rows.append((one.key.name, one.key.path, f"{one.runs:,}", *latest, tables.sparkline(durations[-_LETTERS:])))
     heads = tables.columns("ENTRY", "FILE", ">RUNS", "LATEST (UTC)", "VERDICT", ">DURATION", "TREND")
     tables.print_table(heads, rows)

@@ -16,6 +16,7 @@ from curator_bench.cli.names import past_sessions
 from curator_bench.cli.sessions import as_document
 from curator_bench.files.codec import json_text
 from curator_bench.values import Hunt, Subject
+from curator_bench.words import readable
 
 if TYPE_CHECKING:
     from curator_bench.cli.session_changes import SessionChange
@@ -76,10 +77,13 @@ def command(session: str | None, database: str, as_json: bool) -> None:
     for line in (*_head(found), *_others(others)):
         tables.say(line)
     tables.say("")
-    heads = tables.columns("ENTRY", "VERDICT", "STARTED (UTC)", ">DURATION", "WHY")
-    tables.print_table(
-        heads, [_row(run, found.missed[run.uid], marks_hunt=not found.session.hunt) for run in found.runs]
-    )
+    is_of_several = len({run.commit for run in found.runs}) > 1  # it was joined at another commit
+    commit = ["COMMIT"] if is_of_several else []
+    heads = tables.columns("ENTRY", "VERDICT", "STARTED (UTC)", *commit, ">DURATION", "WHY")
+    rows = [_row(run, found.missed[run.uid], marks_hunt=not found.session.hunt) for run in found.runs]
+    if is_of_several:
+        rows = [(*row[:3], tables.commit(run.commit), *row[3:]) for run, row in zip(found.runs, rows, strict=True)]
+    tables.print_table(heads, rows)
     for line in (line for change in found.changes for line in change.lines):
         tables.say(line)
 
@@ -126,13 +130,31 @@ def _row(run: PastRun, missed: Sequence[MissedRequirement], *, marks_hunt: bool)
 
 def said(requirement: MissedRequirement) -> str:
     """Return in a few words which bound was not met, or which gate is inconclusive."""
-    actual, limit = (said and said.removesuffix(".0") for said in (requirement.actual, requirement.limit))
+    actual = _shown(requirement.metric, requirement.actual)
+    is_share = requirement.bound in _GATES
+    limit = _share(requirement.limit) if is_share else _shown(requirement.metric, requirement.limit)
     line = f"{requirement.metric} is {'missing' if actual is None else actual}"
     if requirement.is_inconclusive:
         why = f": {requirement.note}" if requirement.note else ""
         return f"{line}: inconclusive ({requirement.bound} {limit}){why}"
     word = _GATES.get(requirement.bound)
     return f"{line}, {requirement.bound} {limit}" if word is None else f"{line}: {word} ({requirement.bound} {limit})"
+
+
+def _shown(metric: str, recorded: str | None) -> str | None:
+    """Return a recorded value as people read it: a number in the unit of its metric."""
+    try:
+        number = float(recorded or "")
+    except ValueError:
+        return recorded
+    return readable(metric, int(number) if number.is_integer() else number)
+
+
+def _share(recorded: str | None) -> str | None:
+    try:
+        return f"{100 * float(recorded or ''):.3g} %"
+    except ValueError:
+        return recorded
 
 
 def _document(found: _Found) -> dict[str, Any]:

@@ -49,7 +49,8 @@ class Definition:
     content_hash: str
     """Hash of the content. Comments and formatting of code do not change it."""
     content: Mapping[str, Any]
-    """The definition for people: arguments, datasets, Ray's settings and environment, or parameters."""
+    """The definition for people: arguments, datasets, Ray's settings and environment, or parameters. Also the values of
+    its axes, which are not hashed: where they are used, they are in the other parts."""
     sources: Mapping[str, str]
     """Text of each script by its name, or of the function."""
     parts: Mapping[str, str] = field(default_factory=dict)
@@ -62,11 +63,12 @@ def definition_of(entry: Entry) -> Definition:
     content = {name: parts[name] for name in ("args", "ray", "env")}
     content["datasets"] = sorted(" ".join(_named(dataset)) for dataset in _used(entry))
     code = {script.name: script.code for script in scripts}
+    chosen = {value.axis: value.text for value in entry.axes}
     return Definition(
         _digest(parts),
         _digest(_series_parts(entry, content)),
         _digest({**content, "code": code}),
-        content,
+        {**content, "axes": chosen} if chosen else content,
         {script.name: script.text for script in scripts},
         {name: _digest({name: part})[:_SHORT] for name, part in parts.items()},
     )
@@ -80,7 +82,7 @@ def function_definition(source: str, parameters: Mapping[str, Any], entries: Seq
     inner = {f"entry {name}": one.content_hash for name, one in of_entries.items()}
     code = code_hash(source.encode("utf-8", "surrogatepass"), is_python=True)
     hashes = {f"entry {name}": repr(one.hash) for name, one in of_entries.items()}
-    content = {"parameters": own, **{f"entry {name}": one.content for name, one in of_entries.items()}}
+    content = {"parameters": own, **{f"entry {name}": _without_axes(one) for name, one in of_entries.items()}}
     texts = {f"entry {name} {script}": text for name, one in of_entries.items() for script, text in one.sources.items()}
     return Definition(
         _digest({"source": source, "parameters": {**own, **hashes}}),
@@ -89,6 +91,10 @@ def function_definition(source: str, parameters: Mapping[str, Any], entries: Seq
         content,
         {"function": source, **texts},
     )
+
+
+def _without_axes(one: Definition) -> dict[str, Any]:
+    return {name: part for name, part in one.content.items() if name != "axes"}
 
 
 def what_changed(before: object, entry: Entry) -> str:

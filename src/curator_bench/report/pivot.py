@@ -161,8 +161,8 @@ def pivot(
         summary=summary,
         rows=tuple(rows),
         columns=tuple(columns),
-        row_keys=tuple(sorted({row for row, _ in groups}, key=_naturally)),
-        column_keys=tuple(sorted({column for _, column in groups}, key=_naturally)),
+        row_keys=tuple(sorted({row for row, _ in groups}, key=naturally)),
+        column_keys=tuple(sorted({column for _, column in groups}, key=naturally)),
         cells={place: _cell(group, metric, summary) for place, group in groups.items()},
         merged=_differing(groups.values(), set(asked)),
         unmeasured=() if "entry" in asked else _entries_of(unmeasured.values()),
@@ -257,8 +257,8 @@ def _differing(groups: Iterable[Sequence[RunRecord]], shown: set[str]) -> tuple[
     return tuple(found)
 
 
-def _naturally(key: Key) -> list[list[tuple[int, float, str]]]:
-    """Sort key that puts 2k before 16k, and numbers before words."""
+def naturally(key: Key) -> list[list[tuple[int, float, str]]]:
+    """Sort key of values of axes that puts 2k before 16k, and numbers before words."""
     return [
         [(0, float(part), "") if number % 2 else (1, 0.0, part) for number, part in enumerate(_DIGITS.split(text))]
         for text in key

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, or_, select
 from curator_bench.store.backgrounds import Backgrounds
 from curator_bench.store.queries import MISSED_COLUMNS, MissedRequirement, PastSession
 from curator_bench.store.records import InvocationRecord
-from curator_bench.store.tables import INVOCATIONS, REQUIREMENTS, RUNS, SESSIONS, SUBJECTS
+from curator_bench.store.tables import INVOCATIONS, PARAMS, REQUIREMENTS, RUNS, SESSIONS, SUBJECTS
 from curator_bench.values import Subject
 
 _LINKS = {"CI run": "ci_run_url", "cluster": "cluster_details_url", "performance report": "performance_report_url"}
@@ -38,13 +38,26 @@ def subjects_by_uid(connection: Connection) -> dict[str, list[Subject]]:
     return found
 
 
-def packages_by_session(connection: Connection, sessions: Sequence[PastSession]) -> dict[int, dict[str, str]]:
-    """Versions of all packages that its runs were measured with, by session id."""
+def circumstances_by_session(
+    connection: Connection, sessions: Sequence[PastSession], kinds: Collection[str]
+) -> dict[int, dict[str, dict[str, str]]]:
+    """What its runs were measured with, by session id and kind: packages, environment, configuration."""
     backgrounds = Backgrounds(connection)
     named = select(RUNS.c.session, RUNS.c.circumstances).where(RUNS.c.circumstances.is_not(None)).distinct()
-    found: dict[int, dict[str, str]] = defaultdict(dict)
+    found: dict[int, dict[str, dict[str, str]]] = defaultdict(lambda: {kind: {} for kind in kinds})
     for session, circumstances in connection.execute(named.where(RUNS.c.session.in_(_numbers(sessions)))):
-        found[session] |= backgrounds.of(None, circumstances).circumstances.get("packages", {})
+        facts = backgrounds.of(None, circumstances).circumstances
+        for kind in kinds:
+            found[session][kind] |= {str(name): str(value) for name, value in facts.get(kind, {}).items()}
+    return found
+
+
+def parameters_of_session(connection: Connection, session: int) -> dict[str, dict[str, str]]:
+    """Parameters of the runs of a session as their scripts wrote them, by uid of the run."""
+    statement = select(RUNS.c.uid, PARAMS.c.name, PARAMS.c.value).join(RUNS, RUNS.c.id == PARAMS.c.run)
+    found: dict[str, dict[str, str]] = defaultdict(dict)
+    for uid, name, value in connection.execute(statement.where(RUNS.c.session == session)):
+        found[uid][name] = str(value)
     return found
 
 

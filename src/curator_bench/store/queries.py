@@ -5,10 +5,10 @@ from __future__ import annotations
 import shlex
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Row, Select, and_, case, exists, func, not_, or_, select, true, tuple_
 
@@ -22,6 +22,7 @@ from curator_bench.store.tables import INVOCATIONS, IS_HISTORY, METRICS, REQUIRE
 from curator_bench.values import CommitPlace, Scalar, Subject, Verdict
 
 _NAMES_SHOWN = 3
+_AT_ONCE = 500
 _SHORTEST_UID = 6
 MISSED_COLUMNS = ("metric", "bound", "limit", "actual", "met", "note")
 _NOBODY: Mapping[int, str] = {}
@@ -47,7 +48,6 @@ class KnownEntry:
 
     key: EntryKey
     runs: int
-    latest: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +160,8 @@ _RUN_COLUMNS = (
     SESSIONS.c.commit,
     SESSIONS.c.branch,
     SESSIONS.c.commit_depth,
+    RUNS.c.session,
+    RUNS.c.invocation,
     SESSIONS.c.committed_at,
 )
 
@@ -234,7 +236,7 @@ def history(
     wanted = select(RUNS.c.id).where(RUNS.c.id.in_(chosen) if last else asked)
     metrics = _metrics_by_run(connection, wanted, metric)
     rows = connection.execute(_runs().where(RUNS.c.id.in_(wanted.scalar_subquery()))).fetchall()
-    return [_past_run(row, metrics[row.id], gone) for row in sorted(rows, key=lambda row: chosen[row.id])]
+    return _past_runs(connection, sorted(rows, key=lambda row: chosen[row.id]), metrics, gone)
 
 
 def _metrics_by_run(
@@ -258,7 +260,7 @@ def runs_of_ids(connection: Connection, ids: Sequence[int]) -> list[PastRun]:
     for run, name, value, text in sorted(bulk.parts_of(connection, METRICS, ids), key=lambda part: part[:2]):
         metrics[run][name] = scalar_of(value, text)
     rows = {row.id: row for row in connection.execute(_runs().where(RUNS.c.id.in_(ids)))}
-    return [_past_run(rows[run], metrics[run]) for run in ids if run in rows]
+    return _past_runs(connection, [rows[run] for run in ids if run in rows], metrics)
 
 
 def latest_runs(connection: Connection, entry: EntryKey, last: int, *, hunts: bool = False) -> list[PastRun]:
@@ -268,10 +270,10 @@ def latest_runs(connection: Connection, entry: EntryKey, last: int, *, hunts: bo
 
 def known_entries(connection: Connection, *, hunts: bool = False) -> list[KnownEntry]:
     """Read every entry that has a history, by name; with `hunts`, those with runs that are no history."""
-    columns = (RUNS.c.name, RUNS.c.path, func.max(RUNS.c.originalname), func.count(), func.max(RUNS.c.start))
+    columns = (RUNS.c.name, RUNS.c.path, func.max(RUNS.c.originalname), func.count())
     grouped = select(*columns).where(_kind_of_run(hunts))
     found = connection.execute(grouped.group_by(RUNS.c.name, RUNS.c.path).order_by(RUNS.c.name, RUNS.c.path))
-    return [KnownEntry(EntryKey(name, path, original), count, latest) for name, path, original, count, latest in found]
+    return [KnownEntry(EntryKey(name, path, original), count) for name, path, original, count in found]
 
 
 def find_entries(connection: Connection, named: str, *, hunts: bool = False) -> list[EntryKey]:
@@ -367,7 +369,7 @@ def runs_of(connection: Connection, session: PastSession, gone: Mapping[int, str
     """Read the session's runs in the order they began, with all metrics."""
     chosen = _runs().where(RUNS.c.session == session.id).order_by(RUNS.c.start, RUNS.c.id)
     metrics = _metrics_by_run(connection, select(RUNS.c.id).where(RUNS.c.session == session.id))
-    return [_past_run(row, metrics[row.id], gone) for row in connection.execute(chosen)]
+    return _past_runs(connection, connection.execute(chosen).fetchall(), metrics, gone)
 
 
 def missed_requirements(connection: Connection, session: PastSession) -> list[MissedRequirement]:
@@ -425,13 +427,49 @@ def _runs() -> Select[Any]:
     return select(*_RUN_COLUMNS).join(SESSIONS, SESSIONS.c.id == RUNS.c.session)
 
 
-def _past_run(row: Row[Any], metrics: Mapping[str, Scalar] | None = None, gone: Mapping[int, str] = _NOBODY) -> PastRun:
+def _past_runs(
+    connection: Connection,
+    rows: Sequence[Row[Any]],
+    metrics: Mapping[int, Mapping[str, Scalar]],
+    gone: Mapping[int, str] = _NOBODY,
+) -> list[PastRun]:
+    own = own_commits(connection, {row.session for row in rows})
+    found = (_past_run(row, metrics.get(row.id, {}), own.get(row.invocation)) for row in rows)
+    return [_as_gone(run, gone.get(row.id)) for run, row in zip(found, rows, strict=True)]
+
+
+def _as_gone(run: PastRun, why: str | None) -> PastRun:
+    return run if why is None else replace(run, verdict=str(Verdict.INTERRUPTED), error=why)
+
+
+def _past_run(row: Row[Any], metrics: Mapping[str, Scalar], own: OwnCommit | None) -> PastRun:
     values = dict(row._mapping)
-    if row.id in gone:
-        values |= {"verdict": str(Verdict.INTERRUPTED), "error": gone[row.id]}
-    del values["id"]
+    for name in ("id", "session", "invocation"):
+        del values[name]
     entry = EntryKey(values.pop("name"), values.pop("path"), values.pop("originalname"))
-    return PastRun(entry=entry, session=values.pop("session_name"), metrics=metrics or {}, **values)
+    past = PastRun(entry=entry, session=values.pop("session_name"), metrics=metrics, **values)
+    return past if own is None else replace(past, commit=own.commit, branch=own.branch)
+
+
+class OwnCommit(NamedTuple):
+    """What the checkout of one invocation was at."""
+
+    commit: str
+    branch: str | None
+
+
+def own_commits(connection: Connection, sessions: Collection[int]) -> dict[int, OwnCommit]:
+    """Read the commits of invocations, by id, of those sessions that were joined: maybe at another commit."""
+    numbers, found = sorted(sessions), {}
+    for first in range(0, len(numbers), _AT_ONCE):
+        some = INVOCATIONS.c.session.in_(numbers[first : first + _AT_ONCE])
+        joined = select(INVOCATIONS.c.session).where(some).group_by(INVOCATIONS.c.session).having(func.count() > 1)
+        columns = (INVOCATIONS.c.id, INVOCATIONS.c.environment)
+        for invocation, environment in connection.execute(select(*columns).where(INVOCATIONS.c.session.in_(joined))):
+            state = (environment or {}).get("session_commit") or {}
+            if commit := state.get("commit"):
+                found[invocation] = OwnCommit(commit, state.get("branch"))
+    return found
 
 
 HAS_HISTORY = or_(

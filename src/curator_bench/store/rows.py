@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Table, bindparam, delete, insert, select, update
 
 from curator_bench.store.column_types import key
+from curator_bench.store.entry_axes import AXES
 from curator_bench.store.records import (
     Background,
     DefinitionRecord,
@@ -113,7 +114,17 @@ def add_background(connection: Connection, background: Background, recorded: Col
     if definition is None or definition.uid in recorded:
         return set(facts)
     _insert_unless_there(connection, DEFINITIONS, [_definition_values(definition)])
+    if AXES in definition.content:
+        _add_axes(connection, definition.uid, definition.content[AXES])
     return {*facts, definition.uid}
+
+
+def _add_axes(connection: Connection, uid: str, axes: Any) -> None:
+    """Add the values of axes to a definition that an older release recorded."""
+    content = connection.scalar(select(DEFINITIONS.c.content).where(DEFINITIONS.c.uid == uid)) or {}
+    if content.get(AXES) != axes:
+        changed = update(DEFINITIONS).where(DEFINITIONS.c.uid == uid)
+        connection.execute(changed.values(content={**content, AXES: axes}))
 
 
 def _definition_values(definition: DefinitionRecord) -> dict[str, Any]:

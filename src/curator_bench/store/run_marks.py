@@ -9,13 +9,14 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Select, func, select
 
 from curator_bench.store import bulk
-from curator_bench.store.all_series import Group
+from curator_bench.store.all_series import Group, seconds
 from curator_bench.store.queries import EntryKey
+from curator_bench.store.run_order import commit_places, in_order
 from curator_bench.store.series import CONTENT, SERIES
 from curator_bench.store.tables import (
     ACCEPTANCES,
@@ -27,6 +28,7 @@ from curator_bench.store.tables import (
     SESSIONS,
     SUBJECTS,
 )
+from curator_bench.values import CommitPlace
 
 BLOCK = 32
 """Number of runs that share a mark. Blocks of an entry are in the order of its runs, so a new run changes the last."""
@@ -35,6 +37,7 @@ _OF_A_RUN = (
     *("start", "end", "duration", "error", "log_path", "sink_urls", "ci_run_url", "cluster_details_url"),
     "performance_report_url",
 )
+_START = _OF_A_RUN.index("start")
 _BROKEN = frozenset(["failed", "crashed", "timeout", "error", "interrupted"])
 
 
@@ -44,6 +47,8 @@ class Block:
 
     mark: str
     runs: Sequence[int]
+    moved: Mapping[int, float]
+    """The times of runs that stand elsewhere than they began, as a later commit was measured before (`run_order`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +63,8 @@ class EntryMarks:
     newest_machine: str | None
     broken: Sequence[int]
     """The runs since the last one that was fine."""
+    broken_sessions: int
+    """The number of sessions with such runs."""
 
     @property
     def runs(self) -> int:
@@ -82,50 +89,95 @@ class _Gathered:
 
     common: bytes
     originalname: str = ""
-    blocks: list[tuple[Any, list[int]]] = field(default_factory=list)
+    blocks: list[tuple[Any, list[int], dict[int, float]]] = field(default_factory=list)
     machines: dict[str | None, Any] = field(default_factory=dict)
     newest_machine: str | None = None
     broken: list[int] = field(default_factory=list)
+    broken_sessions: set[int] = field(default_factory=set)
+    deepest: dict[str | None, int] = field(default_factory=dict)
+    """The depth of the commit that each machine measured last."""
+    is_in_order: bool = True
 
-    def add(self, run: int, machine: str | None, verdict: str, originalname: str, text: bytes) -> None:
+    def note(self, machine: str | None, place: CommitPlace | None) -> None:
+        """Note the place of the commit of the run that is added next."""
+        if place is not None:
+            self.is_in_order &= place.depth >= self.deepest.get(machine, 0)
+            self.deepest[machine] = place.depth
+
+    def add(self, row: Sequence[Any], text: bytes, moved: float | None = None) -> None:
+        run, session, _, _, machine, verdict, originalname, *_ = row
         if not self.blocks or len(self.blocks[-1][1]) == BLOCK:
-            self.blocks.append((hashlib.blake2b(digest_size=12), []))
-        digest, runs = self.blocks[-1]
-        digest.update(text)
+            self.blocks.append((hashlib.blake2b(digest_size=12), [], {}))
+        digest, runs, times = self.blocks[-1]
         runs.append(run)
+        if moved is not None:
+            times[run] = moved
+            text += repr(moved).encode()
+        digest.update(text)
         if machine not in self.machines:
             self.machines[machine] = hashlib.blake2b(self.common, digest_size=12)
         self.machines[machine].update(text)
         self.newest_machine, self.originalname = machine, originalname
         if verdict in _BROKEN:
             self.broken.append(run)
+            self.broken_sessions.add(session)
         else:
             self.broken.clear()
+            self.broken_sessions.clear()
 
     def marks(self, name: str, path: str) -> EntryMarks:
-        blocks = [Block(digest.hexdigest(), runs) for digest, runs in self.blocks]
+        blocks = [Block(digest.hexdigest(), runs, moved) for digest, runs, moved in self.blocks]
         machines = {machine: digest.hexdigest() for machine, digest in self.machines.items()}
         whole = _digest("".join([*(block.mark for block in blocks), *machines.values()]).encode())
         key = EntryKey(name, path, self.originalname)
-        return EntryMarks(key, whole, blocks, machines, self.newest_machine, self.broken)
+        broken = self.broken, len(self.broken_sessions)
+        return EntryMarks(key, whole, blocks, machines, self.newest_machine, *broken)
 
 
 def marks_of(connection: Connection) -> Marks:
     """Read the marks of all entries and sessions."""
-    sessions, accepted = _sessions(connection), _accepted(connection)
+    sessions, accepted, places = _sessions(connection), _accepted(connection), commit_places(connection)
     found: dict[tuple[str, str], _Gathered] = {}
     ran = {number: hashlib.blake2b(text, digest_size=12) for number, text in sessions.items()}
     for rows in bulk.fetched(connection, _sql(connection, _runs())):
         for row in rows:
-            run, session, name, path, machine, verdict, originalname, *_ = row
+            _, session, name, path, machine, *_ = row
             gathered = found.get((name, path))
             if gathered is None:
                 gathered = found[name, path] = _Gathered(accepted.get((name, path), b""))
             text = repr(row).encode("utf-8", "surrogatepass") + sessions[session]
-            gathered.add(run, machine, verdict, originalname, text)
+            gathered.note(machine, places.get(session))
+            gathered.add(row, text)
             ran[session].update(text)
+    for key in [key for key, gathered in found.items() if not gathered.is_in_order]:
+        found[key] = _gathered_in_order(connection, key, _Gathered(accepted.get(key, b"")), sessions, places)
     entries = [found[key].marks(*key) for key in sorted(found)]
     return Marks(entries, {number: digest.hexdigest() for number, digest in ran.items()})
+
+
+class _Row(NamedTuple):
+    session: int
+    machine: str | None
+    columns: Sequence[Any]
+
+
+def _gathered_in_order(
+    connection: Connection,
+    key: tuple[str, str],
+    gathered: _Gathered,
+    sessions: Mapping[int, bytes],
+    places: Mapping[int, CommitPlace],
+) -> _Gathered:
+    """Gather the runs of an entry in the order of their commits, as an older one was measured later."""
+    statement = _runs().where(RUNS.c.name == key[0], RUNS.c.path == key[1])
+    columns = [row for rows in bulk.fetched(connection, _sql(connection, statement)) for row in rows]
+    starts = seconds([row[_START] for row in columns]).tolist()
+    rows = [_Row(row[1], row[4], row) for row in columns]
+    began = dict(zip((row[0] for row in columns), starts, strict=True))
+    for time, (session, _, row) in in_order(rows, starts, places, lambda row: row.machine):
+        text = repr(row).encode("utf-8", "surrogatepass") + sessions[session]
+        gathered.add(row, text, None if time == began[row[0]] else time)
+    return gathered
 
 
 def _runs() -> Select[Any]:

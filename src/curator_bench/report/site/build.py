@@ -13,6 +13,7 @@ from curator_bench.errors import BenchError
 from curator_bench.package import VERSION
 from curator_bench.report.site import data_files, memory
 from curator_bench.report.site.entries import EntryWriter
+from curator_bench.report.site.families import families_of
 from curator_bench.report.site.folder import SiteFolder, refuse_others
 from curator_bench.report.site.heat_map import heat_map
 from curator_bench.report.site.links import Logs
@@ -174,7 +175,10 @@ class _Builder:
         self._site.write(f"data/{key}.js", data_files.handed_over(key, data_files.session(session, ran)))
         rows = [(entry, run, self._logs.address(run.log_path, session.results, run.uid)) for entry, run in ran]
         rows.sort(key=lambda one: (one[1].verdict in FINE, one[0]))
-        self._pages.write(f"{key}.html", "session", session=session, ran=rows, earlier=earlier, later=later)
+        around = {"earlier": earlier, "later": later}
+        self._pages.write(
+            f"{key}.html", "session", session=session, ran=rows, commits={run.commit for _, run in ran}, **around
+        )
 
     def _write_compared(self) -> dict[str, PairMemory]:
         """Write the judgements of pairs of sessions. A large history takes long to judge, so the first pairs only."""
@@ -267,6 +271,8 @@ class _Builder:
         judged = [pair.name for pair in pairs.values()]
         index = data_files.index(entries, self._sessions, judged)
         self._site.write("data/index.js", data_files.handed_over("index", index))
+        families = families_of([one.standing for one in self._entries.values()], self._history.axes())
+        self._site.write("data/axes.js", data_files.handed_over("axes", data_files.axes(families)))
         commits = data_files.commits(self._history.commits())
         self._site.write("data/commits.js", data_files.handed_over("commits", commits))
         self._pages.write("sessions.html", "sessions", sessions=self._sessions[::-1])
@@ -274,6 +280,7 @@ class _Builder:
         standings = [one.standing for one in self._entries.values()]
         self._pages.write("entries.html", "entries", standings=standings, open_steps=open_steps)
         self._pages.write("compare.html", "compare")
+        self._pages.write("axes.html", "axes", families=families)
 
     def _write_overview(self) -> None:
         standings = [one.standing for one in self._entries.values()]

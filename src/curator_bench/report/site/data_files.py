@@ -6,6 +6,7 @@ The runs of an entry are in blocks: a new run changes the last one only.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,6 +15,7 @@ from typing import Any
 
 from curator_bench.metric_names import is_secondary
 from curator_bench.report.site import words
+from curator_bench.report.site.families import Family
 from curator_bench.report.site.model import (
     CommitFacts,
     ComparedFacts,
@@ -27,7 +29,7 @@ from curator_bench.report.site.model import (
 )
 from curator_bench.values import Scalar
 
-_LONGEST = 300
+_LONGEST, _LONGEST_PARAMETER = 300, 80
 
 
 def number_of(value: Scalar) -> float | None:
@@ -89,17 +91,18 @@ def head(
 
 def block(runs: Sequence[RunFacts], logs: Sequence[str | None]) -> str:
     """Return consecutive runs of an entry, column by column."""
-    known: dict[str, int] = {}
+    known: dict[tuple[str, str | None], int] = {}
     listed: list[list[Any]] = []
     verdicts, machines, kinds, definitions = Numbered(), Numbered(), Numbered(), Numbered()
     for run in runs:
-        if run.session_uid not in known:
-            known[run.session_uid] = len(known)
+        if (run.session_uid, run.commit) not in known:
+            known[run.session_uid, run.commit] = len(known)
             listed.append([run.session_slug, run.session, run.commit, run.branch, run.subjects])
     facts = {
         "sessions": listed,
-        "time": [round(run.start.timestamp(), 3) for run in runs],
-        "session": [known[run.session_uid] for run in runs],
+        "time": [round((run.place or run.start).timestamp(), 3) for run in runs],
+        "began": {place: round(run.start.timestamp(), 3) for place, run in enumerate(runs) if run.place},
+        "session": [known[run.session_uid, run.commit] for run in runs],
         "verdict": [verdicts.of(run.verdict) for run in runs],
         "machine": [machines.of(run.machine or "") for run in runs],
         "kind": [kinds.of(run.series or "") for run in runs],
@@ -165,16 +168,29 @@ def session(one: SessionFacts, ran: Sequence[tuple[SiteEntry, RunFacts]]) -> str
         "branch": one.branch,
         "environment": one.environment,
         "packages": {f"package {name}": version for name, version in one.packages.items()},
+        "variables": one.variables,
+        "configuration": one.configuration,
     }
     last = {entry.slug: run for entry, run in ran}
-    names = Numbered()
+    names, texts = Numbered(), Numbered()
     runs = []
     for slug, run in sorted(last.items()):
         measured = [(name, number_of(value)) for name, value in sorted(run.metrics.items())]
         kept = [(names.of(name), value) for name, value in measured if value is not None]
         of = as_json([run.verdict, run.machine, run.series, [place for place, _ in kept]])
-        runs.append(f"{json.dumps(slug)}:{of[:-1]},{numbers(value for _, value in kept)}]")
-    return f'{as_json(facts)[:-1]},"metrics":{as_json(names.names)},"runs":{{{",".join(runs)}}}}}'
+        parameters = [[texts.of(name), texts.of(_short(said))] for name, said in sorted(run.parameters.items())]
+        beside = as_json([texts.of(run.definition or ""), parameters])
+        runs.append(f"{json.dumps(slug)}:{of[:-1]},{numbers(value for _, value in kept)},{beside[1:]}")
+    lists = f'"metrics":{as_json(names.names)},"texts":{as_json(texts.names)}'
+    return f'{as_json(facts)[:-1]},{lists},"runs":{{{",".join(runs)}}}}}'
+
+
+def _short(said: str) -> str:
+    """Cut a long text. What is left differs where the text does."""
+    if len(said) <= _LONGEST_PARAMETER:
+        return said
+    digest = hashlib.blake2b(said.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
+    return f"{said[:_LONGEST_PARAMETER]}… ({digest})"
 
 
 def compared(found: Sequence[ComparedFacts]) -> str:
@@ -193,6 +209,23 @@ def index(entries: Sequence[Mapping[str, Any]], sessions: Sequence[SessionFacts]
     """Return the index for searching, and for choosing sessions; `compared` are the pairs that are judged."""
     listed = [[one.slug, one.name, words.moment(one.start), one.commit, one.branch] for one in reversed(sessions)]
     return as_json({"entries": entries, "sessions": listed, "compared": compared})
+
+
+def axes(families: Sequence[Family]) -> str:
+    """Return the axes of entries, and which entry stands for which of their values."""
+    return as_json(
+        [
+            {
+                "slug": one.family.slug,
+                "name": one.family.name,
+                "path": one.family.path,
+                "latest": one.latest,
+                "axes": one.axes,
+                "members": {slug: one.place(values) for slug, values in one.members.items()},
+            }
+            for one in families
+        ]
+    )
 
 
 def commits(known: Mapping[str, CommitFacts]) -> str:

@@ -140,7 +140,7 @@ class EntryWriter:
             log=self._log(latest),
             durations=tuple(float(f"{one:.4g}") for one in durations),
             broken_since=_without_metrics(self._history.broken_since(state.entry)) if state.broken else None,
-            broken_runs=state.broken,
+            broken_sessions=state.broken,
         )
 
     def _write_page(

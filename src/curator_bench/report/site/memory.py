@@ -22,7 +22,7 @@ class Standing:
     durations: tuple[float, ...]
     broken_since: RunFacts | None
     """The first run since the last one that was fine; None if the latest run is fine."""
-    broken_runs: int
+    broken_sessions: int
 
 
 @dataclass(frozen=True, slots=True)

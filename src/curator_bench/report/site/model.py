@@ -26,6 +26,15 @@ class SiteEntry:
     def slug(self) -> str:
         return slug(self.name, self.path)
 
+    @property
+    def family(self) -> SiteEntry:
+        """What it has in common with the other combinations of its axes; an entry without axes is its own."""
+        return SiteEntry(self.name.partition("[")[0], self.path) if self.has_axes else self
+
+    @property
+    def has_axes(self) -> bool:
+        return "[" in self.name and self.name.endswith("]")
+
 
 @dataclass(frozen=True, slots=True)
 class InvocationFacts:
@@ -60,6 +69,10 @@ class SessionFacts:
     environment: Mapping[str, str] = field(default_factory=dict)
     packages: Mapping[str, str] = field(default_factory=dict)
     """Versions of all packages its runs were measured with."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Hashes of the values of variables that its scripts saw, each after its key: `KEY:HASH`."""
+    configuration: Mapping[str, str] = field(default_factory=dict)
+    """Settings of its runs, such as Ray's."""
 
     @property
     def slug(self) -> str:
@@ -94,6 +107,10 @@ class RunFacts:
     subjects: str = ""
     """The packages under test, with their versions."""
     metrics: Mapping[str, Scalar] = field(default_factory=dict)
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    """As its script wrote them. They are read for the data of its session only."""
+    place: datetime | None = None
+    """Its time in the order of commits, if a later commit was measured before it."""
 
     @property
     def session_slug(self) -> str:
@@ -279,7 +296,7 @@ class EntryState:
     machines: Mapping[str | None, str]
     newest_machine: str | None
     broken: int
-    """The number of runs since the last one that was fine."""
+    """The number of sessions since the last run that was fine."""
 
     @property
     def runs(self) -> int:
@@ -361,6 +378,9 @@ class History(Protocol):
 
         `beside` is the rest of the history.
         """
+
+    def axes(self) -> Mapping[SiteEntry, Mapping[str, str]]:
+        """Return the values of the axes of each entry that has any, by name of the axis."""
 
     def commits(self) -> Mapping[str, CommitFacts]:
         """Return the commits of the sessions, as far as a checkout has them, by the name that runs have them under."""

@@ -12,7 +12,7 @@
 
   function start(found) {
     store = found;
-    fill(controls.machine, store.head.machines.map(function (one) { return [one[0], one[0] || "not named"]; }));
+    bench.fill(controls.machine, store.head.machines.map(function (one) { return [one[0], one[0] || "not named"]; }));
     document.getElementById("controls").hidden = false;
     Object.keys(controls).forEach(function (name) {
       controls[name].addEventListener("change", function () {
@@ -23,7 +23,7 @@
       });
     });
     document.getElementById("whole").addEventListener("click", function () { zoom(null, null); });
-    document.getElementById("copy").addEventListener("click", copyLink);
+    bench.setUpCopying(document.getElementById("copy"));
     var observer = new IntersectionObserver(function (seen) {
       seen.forEach(function (one) { if (one.isIntersecting) { observer.unobserve(one.target); want(one.target); } });
     }, { rootMargin: "400px" });
@@ -38,10 +38,6 @@
     });
     window.addEventListener("hashchange", function () { if (recall()) refresh(go); else { applyZoom(); go(); } });
     document.addEventListener("bench-theme", function () { charts.forEach(function (one) { one.drawn.redraw(); }); });
-  }
-
-  function fill(select, options) {
-    select.replaceChildren.apply(select, options.map(function (option) { return element("option", { value: option[0] }, option[1]); }));
   }
 
   /** Offers lines to add: the other values of the entry's axes, and its other machines. */
@@ -142,7 +138,7 @@
     runs.sessions.forEach(function (session) { if (session[3]) found[session[3]] = true; });
     var names = Object.keys(found).sort();
     if (names.length < 2 && !chosen) return;
-    fill(controls.branch, [["", "all"]].concat(names.map(function (name) { return [name, name]; })));
+    bench.fill(controls.branch, [["", "all"]].concat(names.map(function (name) { return [name, name]; })));
     controls.branch.value = chosen;
     controls.branch.parentNode.hidden = false;
     names.forEach(function (name) { addChip("branch " + name, slug, "", name); });
@@ -178,13 +174,6 @@
     var range = (bench.place().get("x") || "").split("..").map(Number), isRange = range.length === 2 && range[0] < range[1];
     charts.forEach(function (one) { if (isRange) one.drawn.show(range[0], range[1]); else one.drawn.show(); });
     document.getElementById("whole").hidden = !isRange;
-  }
-
-  function copyLink() {
-    var button = document.getElementById("copy");
-    function said(text) { button.textContent = text; setTimeout(function () { button.textContent = "Copy link to this view"; }, 2000); }
-    if (!navigator.clipboard) return said("The address bar has the link");
-    navigator.clipboard.writeText(location.href).then(function () { said("Copied"); }, function () { said("The address bar has the link"); });
   }
 
   function shownOf(metric) {
@@ -261,7 +250,8 @@
   function factsOf(metric, shown, place) {
     var point = shown.points[place], line = lines[point.line], runs = line.runs, session = runs.sessions[runs.session[point.row]];
     var commit = session[2], known = commit ? commits[commit] : null;
-    return { line: line, row: point.row, runs: runs, session: session, verdict: runs.verdict[point.row], time: words.moment(runs.time[point.row]),
+    return { line: line, row: point.row, runs: runs, session: session, verdict: runs.verdict[point.row], time: words.moment(runs.began[point.row] || runs.time[point.row]),
+      moved: runs.began[point.row] ? "stands where its commit stands" : null,
       value: words.value(bench.valueOf(runs, metric, point.row), metric), why: runs.why[point.row], uid: runs.uid[point.row],
       commit: commit ? "commit " + commit.slice(0, 10) + (session[3] ? " on " + session[3] : "") : null,
       subject: known ? known[0] + (known[1] ? " (" + known[1] + ")" : "") : null,
@@ -272,7 +262,7 @@
     tip.hidden = place == null;
     if (place == null) return;
     var facts = factsOf(metric, shown, place);
-    var texts = [facts.time + " UTC", facts.session[1], facts.commit, facts.subject, facts.session[4], facts.step ? facts.step.kind + ": " + facts.step.change : null, facts.why];
+    var texts = [facts.time + " UTC", facts.session[1], facts.commit, facts.subject, facts.session[4], facts.moved, facts.step ? facts.step.kind + ": " + facts.step.change : null, facts.why];
     var first = [element("strong", {}, facts.value), " " + (facts.verdict === "passed" ? "" : facts.verdict) + (shown.lines.length > 1 ? " " + facts.line.label : "")];
     tip.replaceChildren(element("div", {}, first));
     texts.filter(Boolean).forEach(function (text) { tip.append(element("div", {}, text)); });
@@ -286,7 +276,7 @@
     var facts = factsOf(metric, shown, place), session = facts.session, hasPage = sessions[session[0]], log = facts.runs.log[facts.row];
     var items = [element("strong", {}, facts.value), facts.verdict, facts.time + " UTC",
       hasPage ? element("a", { href: bench.top + "sessions/" + session[0] + ".html#run-" + facts.uid }, session[1]) : session[1],
-      facts.commit, facts.subject, session[4], facts.why];
+      facts.commit, facts.subject, facts.moved, session[4], facts.why];
     if (log && bench.isHere(log)) items.push(element("a", { href: /^https?:/.test(log) ? log : bench.top + log }, "log"));
     if (hasPage) items = items.concat(comparing(held, metric, shown, place, session));
     held.replaceChildren.apply(held, items.filter(Boolean).map(function (item) { return element("span", {}, item); }));

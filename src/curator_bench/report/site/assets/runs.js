@@ -34,7 +34,7 @@
   };
 
   function merged(blocks) {
-    var runs = { sessions: [], session: [], values: {}, log: {}, why: {}, verdicts: [], machines: [], kinds: [], definitions: [] };
+    var runs = { sessions: [], session: [], values: {}, log: {}, why: {}, began: {}, verdicts: [], machines: [], kinds: [], definitions: [] };
     COLUMNS.concat(NUMBERED).forEach(function (name) { runs[name] = []; });
     blocks.forEach(function (block) {
       var first = runs.time.length, firstSession = runs.sessions.length;
@@ -42,7 +42,7 @@
       block.session.forEach(function (number) { runs.session.push(firstSession + number); });
       COLUMNS.forEach(function (name) { runs[name] = runs[name].concat(block[name]); });
       NUMBERED.forEach(function (name) { block[name].forEach(function (number) { runs[name].push(block[name + "s"][number]); }); });
-      ["log", "why"].forEach(function (name) {
+      ["log", "why", "began"].forEach(function (name) {
         Object.keys(block[name]).forEach(function (place) { runs[name][first + Number(place)] = block[name][place]; });
       });
       Object.keys(block.values).forEach(function (metric) {

@@ -185,6 +185,19 @@
     if (!bench.isHere("../")) link.replaceWith(bench.element("span", { class: "quiet", title: link.title }, "log not here"));
   });
 
+  /** A button that copies the address of what the page shows. */
+  bench.setUpCopying = function (button) {
+    function said(text) { button.textContent = text; setTimeout(function () { button.textContent = "Copy link to this view"; }, 2000); }
+    button.addEventListener("click", function () {
+      if (!navigator.clipboard) return said("The address bar has the link");
+      navigator.clipboard.writeText(location.href).then(function () { said("Copied"); }, function () { said("The address bar has the link"); });
+    });
+  };
+
+  bench.fill = function (select, options) {
+    select.replaceChildren.apply(select, options.map(function (option) { return bench.element("option", { value: option[0] }, option[1]); }));
+  };
+
   bench.setUpSorting = setUpSorting;
   setUpTheme();
   setUpSearch();
