@@ -38,7 +38,7 @@ def load(what: str, where: str, folder: Path) -> Any:
     """Return the object at `module:Class` or `./file.py:Class`. Any exception becomes a BenchError."""
     module, _, attribute = where.rpartition(":")
     try:
-        found: Any = _file(folder / module) if module.endswith(".py") else importlib.import_module(module)
+        found: Any = _file(folder / module, folder) if module.endswith(".py") else importlib.import_module(module)
         for part in attribute.split("."):
             found = getattr(found, part)
     except (Exception, SystemExit) as error:  # whatever the module of a user raises when it is imported
@@ -46,8 +46,8 @@ def load(what: str, where: str, folder: Path) -> Any:
     return found
 
 
-def _file(path: Path) -> ModuleType:
-    """Import a file as a module with a unique name."""
+def _file(path: Path, folder: Path) -> ModuleType:
+    """Import a file as a module with a unique name. It may import modules of `folder`, that of its matrix."""
     name = f"curator_bench_extension_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
     if name in sys.modules:
         return sys.modules[name]
@@ -56,6 +56,8 @@ def _file(path: Path) -> ModuleType:
         raise FileNotFoundError(path)
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses and pydantic look their module up there
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
     try:
         spec.loader.exec_module(module)
     except BaseException:

@@ -102,6 +102,12 @@ def test_what_a_ray_worker_added_does_not_reach_a_script() -> None:
     assert without_ray({**kept, "RAY_RAYLET_PID": "1", "PYTHONBREAKPOINT": "ray"}) == {"PATH": "/bin"}
 
 
+def test_of_the_users_ray_variables_only_harmless_ones_reach_clusters_and_scripts() -> None:
+    harmless = {"RAY_MAX_LIMIT_FROM_API_SERVER": "40000", "RAY_DEDUP_LOGS": "0", "RAY_COLOR_PREFIX": "1"}
+    others = {"RAY_ADDRESS": "x", "RAY_AUTH_TOKEN": "t", "RAY_TMPDIR": "/there", "RAY_DATA_Y": "1"}
+    assert without_ray({**harmless, **others}) == harmless
+
+
 def test_an_entry_may_set_ray_but_not_the_address_or_the_token() -> None:
     entry = {"RAY_DATA_X": "1", "RAY_ADDRESS": "x", "RAY_AUTH_MODE": "disabled", "RAY_AUTH_TOKEN": "y"}
     environment = head_environment({"RAY_DATA_Y": "1"}, entry, "the token", (Mark("run"), Mark("one", "OTHER")))

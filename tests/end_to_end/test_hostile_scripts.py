@@ -349,6 +349,17 @@ def test_a_journal_that_a_script_forged_is_not_resent_and_not_waited_for(
     assert journal.exists()
 
 
+def test_a_journal_without_end_is_named_and_not_read(project: Project) -> None:
+    project.matrix(project.entry("a"), sinks=[{"name": "slack", "webhook_url": "http://127.0.0.1:9/"}])
+    project.run("--benchmark")
+    journal = project.session_dir / "undelivered" / "slack.jsonl"
+    os.truncate(journal, 1 << 42)
+    done = _command(project, "resend", "results/s")
+    assert done.returncode == 1
+    assert f"{journal.relative_to(project.folder)} cannot be read: has a line that is too long" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_a_pid_that_a_script_wrote_into_the_database_is_no_path(project: Project) -> None:
     os.mkfifo(project.folder / "stat")
     project.matrix(project.entry("a"))

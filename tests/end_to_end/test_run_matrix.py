@@ -373,7 +373,9 @@ def main():
     results = Path(args.benchmark_results_path)
     results.mkdir(parents=True, exist_ok=True)
     (results / "params.json").write_text(json.dumps(vars(args)))
-    metrics = {"is_success": True, "num_cleaned": len(cleaned), "cpus": ray.cluster_resources()["CPU"],
+    diagnostics = os.environ["NEMO_CURATOR_RAY_DATA_DIAGNOSTICS"]
+    metrics = {"is_success": True, "diagnostics": diagnostics, "num_cleaned": len(cleaned),
+               "cpus": ray.cluster_resources()["CPU"],
                "address": os.environ["RAY_ADDRESS"]}
     (results / "metrics.json").write_text(json.dumps(metrics))
     tasks = [{"_stage_perf": [{"stage_name": "clean", "process_time": 0.5}]}]
@@ -393,14 +395,32 @@ def test_a_script_for_nemo_curators_runner_runs_unchanged_with_a_cluster_of_its_
     project.write(".ray/auth_token", "stale" * 12)
     entry = {"name": "removal", "script": "curator_benchmark.py", "args": "--executor ray_actors"}
     ray = {"num_cpus": 2, "num_gpus": 0, "enable_object_spilling": False}
-    requirements = [{"metric": "num_cleaned", "exact_value": 20}, {"metric": "cpus", "exact_value": 2}]
+    expected = {"num_cleaned": 20, "cpus": 2, "diagnostics": "1", "success": True, "timed_out": False}
+    requirements = [{"metric": metric, "exact_value": value} for metric, value in expected.items()]
     keys = {"ray": ray, "requirements": requirements, "timeout_s": 60, "requires": ["ray"]}
-    project.matrix({**entry, **keys}, {**entry, **keys, "name": "again"})
+    named = [*requirements, {"metric": "name", "exact_value": "removal"}]
+    project.matrix(
+        {**entry, **keys, "requirements": named},
+        {**entry, **keys, "name": "again"},
+        object_store_size=100_000_000,
+        gpu_stats_recorder={"interval_s": 1.0},
+    )
     stale = {"RAY_ADDRESS": "203.0.113.7:6379", "RAY_AUTH_TOKEN_PATH": "/nowhere"}
     outcome = project.run(HOME=str(project.folder), **stale)
     assert outcome.code == 0, outcome.output
     results = [outcome.json(name, "results.json") for name in ("removal", "again")]
+    chosen = {"benchmark_results_path", "executor"}
+    assert {name: value for name, value in results[0]["params"].items() if name not in chosen} == {
+        "object_store_size_bytes": 100_000_000,
+        "ray_num_cpus": 2,
+        "ray_num_gpus": 0,
+        "ray_enable_object_spilling": False,
+        "entry_timeout_s": 60,
+    }
     assert results[0]["params"]["executor"] == "ray_actors"
+    header = (outcome.session_dir / "removal" / "gpustats.csv").read_text()
+    assert header.startswith("timestamp,")
+    assert header.count("\n") == 1
     assert results[0]["metrics"]["task_clean_process_time_mean"] == 0.5
     assert (results[0]["ray_num_cpus"], results[0]["ray_version"][:2]) == (2, "2.")
     assert results[0]["metrics"]["address"] != results[1]["metrics"]["address"]

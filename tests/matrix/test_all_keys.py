@@ -104,6 +104,7 @@ def test_keys_of_the_file_land_in_matrix_file(matrix: Matrix, lines: dict[str, i
             ),
             subjects=(Subject("nemo_curator"), Subject("ray")),
             gpu_stats_interval_s=2.5,
+            gpu_stats_asked=True,
             run_reason="nightly",
             viewer_url_template="http://viewer/{session_name_url}",
             cleanup_timeout_s=120,

@@ -225,6 +225,19 @@ def test_the_repository_is_the_checkout_around_the_matrix_unless_it_is_given(fol
     assert command_of(entry, {}).args == ("/given/x",)
 
 
+def test_the_repository_may_be_an_unpacked_archive_of_a_project(folder: Folder) -> None:
+    text = "entries: [{name: a, script: b, args: '{curator_repo_dir}/x'}]\n"
+    file = folder.write(text, "archive/benchmarking/matrix.yaml")
+    (folder.path / "archive" / "pyproject.toml").write_text("")
+    (entry,) = folder.load(file).entries
+    assert command_of(entry, {}).args == (str(folder.path / "archive" / "x"),)
+
+
+def test_the_other_name_of_the_scripts_folder(folder: Folder) -> None:
+    entries = folder.load("entries: [{name: a, script: b, script_base_path: /scripts}]\n").entries
+    assert [entry.script_base_dir for entry in entries] == ["/scripts"]
+
+
 def test_without_a_repository_what_names_it_has_a_problem(folder: Folder) -> None:
     text = """\
         paths: [{name: data, host_path: "{curator_repo_dir}/data"}]
@@ -238,7 +251,8 @@ def test_without_a_repository_what_names_it_has_a_problem(folder: Folder) -> Non
     if any((parent / ".git").exists() for parent in folder.path.parents):
         pytest.skip("the temporary folder is in a git checkout")
     problems = [entry.problems for entry in folder.load(text).entries]
-    assert all("the matrix is in no git checkout; pass --bench-curator-repo" in told for (told,) in problems[:3])
+    expected = "the matrix is in no git checkout or Python project; pass --bench-curator-repo"
+    assert all(expected in told for (told,) in problems[:3])
     assert problems[3] == ()
 
 

@@ -442,6 +442,75 @@ def test_sinks_of_older_runners_work(project: Project, text: str, expected: list
     assert (project.folder / "old.txt").read_text().splitlines() == expected
 
 
+CURATORS_SINK = """
+    from typing import Any
+    from runner.entry import Entry
+    from runner.sinks.sink import Sink
+
+    class Mine(Sink):
+        name = "mine"
+        def __init__(self, sink_config: dict[str, Any]): self.file = sink_config["file"]
+        def initialize(self, session_name: str, session: Any, env_dict: dict[str, Any]) -> None:
+            names = [entry.name for entry in session.entries]
+            self.put("initialize", session_name, session.results_path.name, names, session.viewer_url, bool(env_dict))
+        def register_benchmark_entry_starting(self, result_dict: dict[str, Any], benchmark_entry: Entry) -> None:
+            self.put("starting", benchmark_entry.name, result_dict["success"], benchmark_entry.get_sink_data(self.name))
+        def register_benchmark_entry_finished(self, result_dict: dict[str, Any], benchmark_entry: Entry) -> None:
+            more = benchmark_entry.get_sink_data(self.name).get("additional_metrics", [])
+            found = [result_dict["metrics"].get(name) for name in more]
+            took = result_dict["exec_time_s"] >= 0 and result_dict["exec_started_at"] > 0
+            self.put("finished", benchmark_entry.name, result_dict["success"], result_dict["exit_code"], found, took)
+            self.put(sorted(result_dict), result_dict["requirements_not_met"])
+        def finalize(self) -> None: self.put("finalize")
+        def put(self, *said): print(*said, file=open(self.file, "a"), flush=True)
+"""
+CURATORS_BASE = """
+    from abc import ABC, abstractmethod
+
+    class Sink(ABC):
+        @abstractmethod
+        def __init__(self, sink_config): ...
+        @abstractmethod
+        def initialize(self, session_name, session, env_dict): ...
+        @abstractmethod
+        def register_benchmark_entry_starting(self, result_dict, benchmark_entry): ...
+        @abstractmethod
+        def register_benchmark_entry_finished(self, result_dict, benchmark_entry): ...
+        @abstractmethod
+        def finalize(self): ...
+"""
+
+
+def test_a_sink_of_nemo_curators_present_interface_works_unchanged_where_it_stands(project: Project) -> None:
+    (project.folder / "runner" / "sinks").mkdir(parents=True)
+    project.write("runner/__init__.py", "")
+    project.write("runner/entry.py", "class Entry: ...\n")
+    project.write("runner/sinks/__init__.py", "")
+    project.write("runner/sinks/sink.py", CURATORS_BASE)
+    project.write("runner/sinks/mine.py", CURATORS_SINK)
+    name = "./runner/sinks/mine.py:Mine"
+    data = [{"name": name, "additional_metrics": ["m"]}]
+    project.matrix(
+        project.entry("a", "--metrics '{\"m\": 7}'", sink_data=data),
+        project.entry("b", "--metrics '{\"m\": 7}'", requirements=[{"metric": "m", "min_value": 9}]),
+        sinks=[{"name": name, "file": "mine.txt"}],
+        viewer_url="http://viewer/",
+    )
+    assert project.run("--benchmark").code == 1
+    said = (project.folder / "mine.txt").read_text().splitlines()
+    keys = ["cmd", "exec_started_at", "exec_time_s", "exit_code", "gpu_stats", "logs_dir", "metrics", "name", "params"]
+    keys += ["ray_cluster_data", "requirements_not_met", "run_id", "success", "timed_out", "warnings"]
+    assert said[:4] == [
+        "initialize s results ['a', 'b'] http://viewer/ True",
+        "starting a False {'additional_metrics': ['m']}",
+        "finished a True 0 [7] True",
+        f"{keys} {{}}",
+    ]
+    assert said[4:6] == ["starting b False {}", "finished b False 0 [] True"]
+    assert "'m': 'min_value 9.0, found 7" in said[6]
+    assert said[7:] == ["finalize"]
+
+
 def test_a_sink_may_be_offered_by_another_package_or_be_of_a_module(project: Project) -> None:
     package = project.folder / "offered-1.0.dist-info"
     package.mkdir()

@@ -86,6 +86,41 @@ def test_only_failures_and_warnings_are_replied_where_that_is_wanted(project: Pr
     assert "⚠ params.json was not written" in texts(odd)
 
 
+@pytest.mark.parametrize(
+    ("of_all", "mentioned"),
+    [({}, "<@U2>"), ({"ping_users_on_failure": True}, "<@U2>"), ({"ping_users_on_failure": False}, "")],
+    ids=["unsaid", "on", "off"],
+)
+def test_the_switch_of_a_nightly_turns_the_people_of_its_entries_on_and_off(
+    project: Project, slack: Slack, of_all: dict[str, bool], mentioned: str
+) -> None:
+    named = [{"name": "slack", "ping_on_failure": ["U2"]}]
+    project.matrix(
+        project.entry("bad", "--exit 1", sink_data=named),
+        sinks=[sink(slack, viewer_url="http://their.viewer/", **of_all)],
+    )
+    project.run("--benchmark")
+    (reply,) = slack.replies
+    assert ("<@" in texts(reply), mentioned in texts(reply)) == (bool(mentioned), True)
+    assert "http://their.viewer/" in texts(slack.parents[0])
+
+
+def test_the_keys_of_a_sink_are_checked_also_where_a_variable_that_is_not_set_turns_it_off(project: Project) -> None:
+    project.matrix(
+        project.entry("a"),
+        sinks=[
+            {"name": "slack", "channel_id": "${UNSET_CHANNEL}", "default_metric": ["m"]},
+            {"name": "gdrive", "drive_folder_id": "${UNSET_FOLDER}", "chunk_mb": "many"},
+            {"name": "./not_imported.py:Sink", "url": "${UNSET_URL}"},
+        ],
+    )
+    outcome = project.run("--benchmark")
+    assert outcome.code == 4
+    assert outcome.has("2 mistakes in the benchmark matrix")
+    assert outcome.has("sinks[slack].default_metric: unknown key; did you mean 'default_metrics'?")
+    assert outcome.has("sinks[gdrive].chunk_mb: found 'many', expected a number")
+
+
 @pytest.mark.parametrize("live", [True, False])
 def test_the_message_is_updated_while_the_session_runs_where_that_is_wanted(
     tmp_path: Path, slack: Slack, live: bool

@@ -41,13 +41,22 @@ def test_the_placeholders_of_a_viewer_are_filled_in_and_escaped_where_that_is_as
     template = (
         "http://viewer/{session_name}?r={results_path}&s={session_path}&R={results_path_url}&n={session_name_url}"
     )
-    project.matrix(
-        project.entry("a"), sinks=[SINK], viewer_url_template=f"{template}&S={{session_path_url}}&x={{other}}"
-    )
+    project.matrix(project.entry("a"), sinks=[SINK], viewer_url_template=f"{template}&S={{session_path_url}}")
     results, session = str(project.folder / "results"), str(project.folder / "results" / "night@1")
     told = places(project, "--bench-session", "night@1")
-    escaped = f"&R={quote(results, safe='')}&n=night%401&S={quote(session, safe='')}&x={{other}}"
+    escaped = f"&R={quote(results, safe='')}&n=night%401&S={quote(session, safe='')}"
     assert told["url"] == f"http://viewer/night@1?r={results}&s={session}{escaped}"
+
+
+def test_an_unknown_placeholder_is_a_mistake_wherever_it_is_written(project: Project) -> None:
+    project.matrix(project.entry("a"), viewer_url_template="http://viewer/{sesion_name}")
+    outcome = project.run()
+    assert outcome.code == 4
+    assert outcome.has("viewer_url_template: has an unknown placeholder {sesion_name}; expected {results_path}")
+    project.matrix(project.entry("a"))
+    outcome = project.run("--bench-viewer-url", "http://viewer/{session}")
+    assert outcome.code == 4
+    assert outcome.has("--bench-viewer-url: unknown placeholder {session}; expected {results_path}")
 
 
 def test_the_command_line_names_another_viewer(project: Project) -> None:

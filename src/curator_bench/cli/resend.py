@@ -35,17 +35,17 @@ def command(session: Path, only: tuple[str, ...], results: Path, files: tuple[Pa
 
     Settings come from the matrix of the session, and secrets from the current environment variables.
     """
-    from curator_bench.sinks import journal
     from curator_bench.sinks.resending import alone, files_of
 
     directory = next((path for path in (session, results / session) if _is_session(path)), None)
     if directory is None:
         raise BenchError(f"no session in {session} or {results / session}; --results names the folder of sessions")
     _check_names(only)
-    problems, is_any = [], False
+    problems: list[str] = []
+    is_any = False
     for path in files_of(directory):
         with alone(directory, path) as is_alone:  # locked, so that nobody else delivers these messages
-            for one in journal.read(path):
+            for one in _read(path, problems):
                 try:
                     source = from_document(_Source, one.source)
                 except ValueError as error:
@@ -77,6 +77,17 @@ class _Source:
     pid: int
     process_start: float | None
     copy_to: str = ""
+
+
+def _read(path: Path, problems: list[str]) -> list[Undelivered]:
+    """Read a journal; if that fails, add why to `problems`."""
+    from curator_bench.sinks import journal
+
+    try:
+        return journal.read(path)
+    except OSError as error:
+        problems.append(f"{path} cannot be read: {error.strerror or error}")
+        return []
 
 
 def _is_session(directory: Path) -> bool:

@@ -21,7 +21,8 @@ _PATH = click.Path()
 @click.option("--entries-exact", multiple=True, help="exact entry names, separated by commas")
 @click.option("--list", "only_list", is_flag=True, help="list the entries and run nothing")
 @click.option("--reason", help="reason for this session")
-@click.option("--viewer-url", help="address at which results are shown")
+@click.option("--viewer-url", "--viewer-url-template", help="address at which results are shown")
+@click.option("--strict-config-check", "strict", is_flag=True, help="a variable that is not set is an error")
 @click.argument("pytest_args", nargs=-1, type=click.UNPROCESSED)
 def command(configs: tuple[str, ...], matrix: str | None, pytest_args: tuple[str, ...], **options: object) -> None:
     """Run a matrix with the options of the older runners. All other arguments go to pytest as they are."""
@@ -46,6 +47,7 @@ def _translated(files: list[str], options: dict[str, object]) -> list[str]:
     for option, name in _SAME_MEANING.items():
         if options[name]:
             words += [option, str(options[name])]
+    words += ["--bench-strict"] if options["strict"] else []
     return [*words, "--collect-only", "-q"] if options["only_list"] else [*words, "--benchmark"]
 
 

@@ -1,4 +1,4 @@
-"""Environments of Ray's processes and of their clients. Neither gets the user's RAY_* variables."""
+"""Environments of Ray's processes and of their clients. Of the user's RAY_* variables they get a few harmless ones."""
 
 from __future__ import annotations
 
@@ -13,12 +13,18 @@ _IN_A_WORKER = "RAY_RAYLET_PID"
 _ADDED_BY_A_WORKER = frozenset({"OMP_NUM_THREADS", "PYTHONBREAKPOINT", "SPT_NOENV"})
 ADDRESS_AND_TOKEN = frozenset({"RAY_ADDRESS", "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"})
 _USERS_OWN_AUTHENTICATION = "RAY_AUTH_"
+_HARMLESS = ("RAY_MAX_LIMIT_", "RAY_DEDUP_LOGS", "RAY_COLOR_PREFIX", "RAY_BACKEND_LOG_LEVEL", "RAY_TQDM")
+"""Beginnings of names that reach clusters and scripts. They name no address, port, token or folder."""
 
 
 def without_ray(env: Mapping[str, str]) -> dict[str, str]:
-    """Copy the environment without RAY_* variables, our marks, and variables that Ray adds to a worker's."""
+    """Copy the environment without RAY_* variables that could do harm, our marks, and what Ray adds to a worker's."""
     dropped = {CLUSTER_VARIABLE, RUN_VARIABLE} | (_ADDED_BY_A_WORKER if _IN_A_WORKER in env else frozenset())
-    return {name: value for name, value in env.items() if not name.startswith("RAY_") and name not in dropped}
+    return {name: value for name, value in env.items() if _may_pass(name) and name not in dropped}
+
+
+def _may_pass(name: str) -> bool:
+    return not name.startswith("RAY_") or name.startswith(_HARMLESS)
 
 
 def head_environment(

@@ -8,6 +8,9 @@ from collections.abc import Mapping
 from curator_bench.cluster.environment import ADDRESS_AND_TOKEN, without_pytest, without_ray
 from curator_bench.measure.processes import Mark
 
+_BY_DEFAULT = {"NEMO_CURATOR_RAY_DATA_DIAGNOSTICS": "1"}
+"""Set by NeMo Curator's own runner for every script: Ray Data's operators are then among the metrics of its tasks."""
+
 
 def script_environment(
     own: Mapping[str, str], cluster: Mapping[str, str], marker: str, base: Mapping[str, str] | None = None
@@ -17,7 +20,7 @@ def script_environment(
 
     Variables of pytest are removed too, because some libraries behave differently under test.
     """
-    env = without_pytest(without_ray(os.environ if base is None else base))
+    env = {**_BY_DEFAULT, **without_pytest(without_ray(os.environ if base is None else base))}
     env.update(own)
     if cluster:
         env = {name: value for name, value in env.items() if name not in ADDRESS_AND_TOKEN}

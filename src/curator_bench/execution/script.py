@@ -12,6 +12,7 @@ from typing import Any
 
 from curator_bench.cluster.health import ended_under, is_alive
 from curator_bench.cluster.model import Cluster
+from curator_bench.cluster.options import object_store_bytes
 from curator_bench.cluster.shared_memory import Segments
 from curator_bench.execution.child import Child, Ended
 from curator_bench.execution.directories import Directories, clear_results, with_entry_dir
@@ -112,11 +113,29 @@ def execute(plan: Plan, directories: Directories, stage: Stage) -> Execution:
         exit_code=ended.exit_code,
         seconds=ended.seconds,
         directories=directories,
-        params=masked(found.params, mask),
+        params=masked({**_params_of(plan, cluster), **found.params}, mask),
         metrics={**masked(found.metrics, mask), **own},
         warnings=(*found.warnings, *_hidden(found, own), *measured.warnings()),
         cause=cause,
     )
+
+
+def _params_of(plan: Plan, cluster: Cluster | None) -> dict[str, Scalar]:
+    """Return the parameters of a run with Ray that its script did not choose. The script may replace them."""
+    if cluster is None or plan.ray is None:
+        return {}
+    store = object_store_bytes(plan.ray.object_store_size) or cluster.resources.get("object_store_memory", 0)
+    return {
+        "object_store_size_bytes": int(store),
+        "ray_num_cpus": _whole(cluster.resources.get("CPU", 0)),
+        "ray_num_gpus": _whole(cluster.resources.get("GPU", 0)),
+        "ray_enable_object_spilling": plan.ray.enable_object_spilling,
+        "entry_timeout_s": _whole(plan.timeout_s),
+    }
+
+
+def _whole(number: float) -> float:
+    return int(number) if float(number).is_integer() else number
 
 
 class _Measured:
@@ -140,6 +159,7 @@ class _Measured:
                     path,
                     below=directories.below,
                     interval_s=interval,
+                    always=plan.gpu_stats_asked,
                     environ=env,
                     schedule=stage.bench.gpu_schedule,
                 )

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from curator_bench.errors import Mistake
-from curator_bench.files.checkouts import first_checkout
+from curator_bench.files.checkouts import first_source
 from curator_bench.matrix import placeholders
 from curator_bench.matrix.context import Load, absolute
 from curator_bench.matrix.known_names import KnownNames
@@ -84,6 +84,7 @@ class FileReader:
             sinks=tuple(self._sinks()),
             subjects=tuple(dict.fromkeys(Subject(s if isinstance(s, str) else s.package) for s in block.subjects)),
             gpu_stats_interval_s=block.gpu_stats_recorder.interval_s if self._records_gpus else 0.0,
+            gpu_stats_asked="gpu_stats_recorder" in block.model_fields_set,
             run_reason=block.run_reason,
             viewer_url=block.viewer_url,
             viewer_url_template=block.viewer_url_template,
@@ -180,7 +181,7 @@ class FileReader:
         given = request.curator_repo or request.variables.get("CURATOR_REPO_DIR")
         if given:
             return str(request.working_dir / given)
-        return str(first_checkout(self._path.parents) or "")
+        return str(first_source(self._path.parents) or "")
 
     def _read_paths(self) -> Iterator[tuple[str, str]]:
         for index, item in enumerate(self.block.paths):
@@ -270,7 +271,9 @@ class FileReader:
             problems = self._load.unset(item, place, ("sinks", index), self._tree)
             if problems:
                 self._load.warnings.append(f"the sink {name} is off: {'; '.join(problems)}")
-            yield SinkSettings(name, settings, place, problems, dict(item.places))
+            unset = {str(path[0]) for path, *_ in self._load.undefined(item, place)}
+            kept = {key: value for key, value in settings.items() if key not in unset}
+            yield SinkSettings(name, kept, place, problems, dict(item.places), frozenset(unset))
 
 
 def _without_anchor_holders(tree: Block) -> Block:

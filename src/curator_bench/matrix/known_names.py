@@ -9,7 +9,7 @@ from curator_bench.matrix import placeholders
 from curator_bench.matrix.placeholders import REPO_DIR, nearest
 from curator_bench.values import Dataset
 
-NO_REPO = "{curator_repo_dir}: the matrix is in no git checkout; pass --bench-curator-repo"
+NO_REPO = "{curator_repo_dir}: the matrix is in no git checkout or Python project; pass --bench-curator-repo"
 
 
 @dataclass

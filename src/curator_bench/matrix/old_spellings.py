@@ -10,13 +10,14 @@ from curator_bench.matrix.tree import Block, Items
 from curator_bench.values import Place
 
 _SINK_BLOCKS = ("mlflow", "slack", "wandb", "gdrive")
+_BASE_DIR, _OLD_BASE_DIR = "script_base_dir", "script_base_path"
 _PATH_KEYS = ("datasets_path", "model_weights_path")
 
 
 def modernize(document: Block, warnings: list[str]) -> Block:
     """Convert a document to the current spelling: lists for requirements and sink_data, old top-level keys moved."""
     document = document.copy()
-    _rename_environment(document)
+    _rename(document)
     _move_results_path(document, warnings)
     _move_paths(document, warnings)
     _move_sinks(document, warnings)
@@ -66,10 +67,12 @@ def _formats(formats: Block) -> Items:
     return items
 
 
-def _rename_environment(block: Block) -> None:
-    if "environment" in block and "env" not in block:
-        place = block.places["environment"]
-        block.put("env", block.take("environment"), place)
+def _rename(block: Block) -> None:
+    """Write the keys with two names by their first."""
+    for other, name in (("environment", "env"), (_OLD_BASE_DIR, _BASE_DIR)):
+        if other in block and name not in block:
+            place = block.places[other]
+            block.put(name, block.take(other), place)
 
 
 def _move_results_path(document: Block, warnings: list[str]) -> None:
@@ -123,10 +126,10 @@ def _modernize_entries(entries: Items) -> Items:
 
 def _modernize_entry(entry: Block) -> Block:
     needs_list = [(key, by) for key, by in _LISTS if _is_mapping(entry.get(key))]
-    if not needs_list and "environment" not in entry:
+    if not needs_list and "environment" not in entry and _OLD_BASE_DIR not in entry:
         return entry
     entry = entry.copy()
-    _rename_environment(entry)
+    _rename(entry)
     for key, by in needs_list:
         repeated = [(f"{key}.{name}", place) for name, place in entry[key].repeated]
         entry.repeated = entry.repeated + repeated

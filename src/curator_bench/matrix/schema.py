@@ -17,7 +17,7 @@ from pydantic import (
     model_validator,
 )
 
-from curator_bench.matrix import placeholders
+from curator_bench.matrix import placeholders, viewer
 from curator_bench.matrix.scalars import resolve_plain
 from curator_bench.matrix.tree import Filled
 
@@ -245,7 +245,9 @@ class RayBlock(_Model):
         None, description="The same key as on the entry; this value takes precedence."
     )
     enable_object_spilling: bool = Field(True, description="Allow a full object store to spill to disk.")
-    include_dashboard: bool = Field(False, description="Start Ray's dashboard, on loopback.")
+    include_dashboard: bool | None = Field(
+        None, description="Start Ray's dashboard, on loopback; by default only for scripts that run on Xenna."
+    )
     include_log_monitor: bool = Field(False, description="Start Ray's log monitor.")
     reuse: bool = Field(False, description="Share one cluster among all entries with the same `ray` block.")
     address: Text | None = Field(None, description="Use this cluster instead of starting one.")
@@ -389,4 +391,6 @@ class FileBlock(_Model):
     def _one_viewer(cls, value: str | None, info: ValidationInfo) -> str | None:
         if value is not None and info.data.get("viewer_url") is not None:
             raise ValueError("conflicts with viewer_url; expected only one of the two")
+        if value is not None and (wrong := viewer.wrong_with(value)):
+            raise ValueError(f"has an {wrong}")
         return value

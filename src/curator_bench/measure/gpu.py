@@ -92,7 +92,7 @@ def _in_use(driver: Driver, device: Device) -> GpuInUse | None:
 
 
 class GpuSampler:
-    """Writer of gpustats.csv. Its metrics cover all visible GPUs together; without GPUs it writes nothing."""
+    """Writer of gpustats.csv. Its metrics cover all visible GPUs together."""
 
     def __init__(
         self,
@@ -100,15 +100,18 @@ class GpuSampler:
         *,
         below: Path | None = None,
         interval_s: float = 1.0,
+        always: bool = False,
         environ: Mapping[str, str] | None = None,
         schedule: Schedule | None = None,
     ) -> None:
         """Set up the sampler. `environ` is the script's, for its CUDA_VISIBLE_DEVICES; ours by default.
 
+        Without GPUs there is no file; with `always`, one that has only its header.
+
         No link is followed to the file from the folder `below` on.
         """
         self._rows = RowFile(csv_path, [field.name for field in fields(GpuReading)], below)
-        self._interval_s = interval_s
+        self._interval_s, self._always = interval_s, always
         self._environ = os.environ if environ is None else environ
         self._schedule = schedule or Schedule()
         self._opened = False
@@ -136,6 +139,8 @@ class GpuSampler:
     def _sample(self) -> None:
         if not self._opened:
             self._opened = True
+            if self._always:
+                self._rows.add(())
             self._watch = self._open()
         if self._watch is not None:
             self._take_sample(self._watch)

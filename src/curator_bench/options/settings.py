@@ -138,7 +138,7 @@ def read_settings(config: pytest.Config) -> Settings:
         sinks=tuple(config.getoption("--bench-sink") or config.getini("bench_sink")),
         sink_grace_s=_number(config, "--bench-sink-grace", "seconds") or 0.0,
         reason=config.getoption("--bench-reason") or config.getini("bench_reason") or None,
-        viewer_url=config.getoption("--bench-viewer-url") or config.getini("bench_viewer_url") or None,
+        viewer_url=_viewer_url(config),
         strict=config.getoption("--bench-strict") or config.getini("bench_strict"),
         entries=_split_names(config.getoption("--bench-entries")),
         fail_on_regression=_fail_on(config) == "regression",
@@ -156,6 +156,22 @@ def read_settings(config: pytest.Config) -> Settings:
         machine=_machine(config),
         hunt=_hunt(os.environ.get(HUNT_VARIABLE, "")),
     )
+
+
+def _viewer_url(config: pytest.Config) -> str | None:
+    """Return the address of the option, or else of the ini key."""
+    given = {
+        "--bench-viewer-url": config.getoption("--bench-viewer-url"),
+        "bench_viewer_url": config.getini("bench_viewer_url"),
+    }
+    if not any(given.values()):
+        return None
+    from curator_bench.matrix import viewer  # importing `matrix` would double the time to start
+
+    for source, url in given.items():
+        if url and (wrong := viewer.wrong_with(url)):
+            raise BenchError(f"{source}: {wrong}")
+    return next(filter(None, given.values()), None)
 
 
 def _hunt(said: str) -> str:

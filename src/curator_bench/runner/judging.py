@@ -14,7 +14,7 @@ from curator_bench.errors import BenchError
 from curator_bench.masking import Mask
 from curator_bench.runner.policy import GateState
 from curator_bench.runner.run_records import add_properties, note_run
-from curator_bench.values import Check, Entry, Requirement, RunRecord, RunResult, Scalar, Verdict
+from curator_bench.values import Check, Entry, RunRecord, RunResult, Scalar, Verdict
 from curator_bench.verdict.failure_table import failure_table
 from curator_bench.verdict.requirements import check, judge
 from curator_bench.words import printable_lines
@@ -47,7 +47,7 @@ def judge_of(item: pytest.Item, entry: Entry) -> Judge:
         new_gates = (
             (lambda: _gates_of(item, entry)) if has_gates(entry, item.config.stash[BENCHMARKS].settings) else None
         )
-        item.stash[_JUDGE] = Judge(item.config, entry.requirements, new_gates)
+        item.stash[_JUDGE] = Judge(item.config, entry, new_gates)
     return item.stash[_JUDGE]
 
 
@@ -55,6 +55,16 @@ def _gates_of(item: pytest.Item, entry: Entry) -> Gates:
     from curator_bench.runner.gates import gates_of
 
     return gates_of(item, entry)
+
+
+def _facts_required(entry: Entry) -> dict[str, Scalar]:
+    """Return the facts of a run that requirements may name like metrics, as in NeMo Curator's runner.
+
+    Requirements are checked only of a run that has succeeded so far.
+    """
+    facts: dict[str, Scalar] = {"name": entry.name, "success": True, "timed_out": False}
+    named = {requirement.metric for requirement in entry.requirements}
+    return {name: value for name, value in facts.items() if name in named}
 
 
 def forget_judge(item: pytest.Item) -> None:
@@ -66,11 +76,10 @@ def forget_judge(item: pytest.Item) -> None:
 class Judge:
     """Judges the runs of one item, each by its requirements once."""
 
-    def __init__(
-        self, config: pytest.Config, requirements: Sequence[Requirement], new_gates: Callable[[], Gates] | None
-    ) -> None:
+    def __init__(self, config: pytest.Config, entry: Entry | None, new_gates: Callable[[], Gates] | None) -> None:
         """`new_gates` is called when the gates are first needed; None if there are none."""
-        self._requirements, self._new_gates = requirements, new_gates
+        self._requirements, self._new_gates = entry.requirements if entry else (), new_gates
+        self._facts = _facts_required(entry) if entry else {}
         self._inconclusive_fails = config.stash[BENCHMARKS].settings.inconclusive_fails
         self._checked: tuple[Mapping[str, Scalar], tuple[Check, ...]] | None = None
         """The metrics that were last checked, and their checks."""
@@ -86,7 +95,7 @@ class Judge:
 
     def _checks_of(self, metrics: Mapping[str, Scalar]) -> tuple[Check, ...]:
         if self._checked is None or self._checked[0] is not metrics:
-            self._checked = metrics, check(self._requirements, metrics)
+            self._checked = metrics, check(self._requirements, {**self._facts, **metrics})
         return self._checked[1]
 
     def gates(self, result: RunResult) -> GateState:

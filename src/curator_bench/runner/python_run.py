@@ -285,7 +285,7 @@ def judge(item: pytest.Item, run: PythonRun, report: pytest.TestReport) -> None:
     if report.when == "setup" or run.verdict is not Verdict.PASSED or not new:
         return
     run.judged.update(new)
-    outcome = Judge(item.config, (), lambda: _gates_of(item, run)).of_last(replace(run.result(), metrics=new))
+    outcome = Judge(item.config, None, lambda: _gates_of(item, run)).of_last(replace(run.result(), metrics=new))
     run.checks, run.warnings = (*run.checks, *outcome.checks), list(outcome.result.warnings)
     run.changed = outcome.result.changed
     if outcome.verdict is Verdict.FAILED:

@@ -24,6 +24,7 @@ from curator_bench.runner.policy import Allowance, Decision, GateState, Next, Sp
 from curator_bench.runner.run_keys import BACKGROUND, DEFINITION, MACHINE, UID
 from curator_bench.runner.run_records import note_interrupted, note_run, note_unconfirmed
 from curator_bench.runner.session import provenance_of
+from curator_bench.runner.xenna import with_xennas_needs
 from curator_bench.values import Entry, Plan, RunResult, Verdict, Where
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ def plan_of(entry: Entry, benchmarks: Benchmarks) -> Plan:
     fleet = settings.fleet
     # Other machines get only the secrets they need, because scripts there do not inherit our environment.
     known = benchmarks.matrix.mask if fleet and fleet.address != "local" else benchmarks.mask
-    return Plan(
+    plan = Plan(
         name=entry.id,
         session=settings.session,
         invocation=settings.invocation,
@@ -175,8 +176,10 @@ def plan_of(entry: Entry, benchmarks: Benchmarks) -> Plan:
         data_setups=command.data_setups,
         subjects=tuple(subject.package for subject in entry.file.subjects),
         gpu_stats_interval_s=entry.file.gpu_stats_interval_s,
+        gpu_stats_asked=entry.file.gpu_stats_asked,
         gpu_mem_use_warning_threshold=entry.gpu_mem_use_warning_threshold,
         gpu_check=command.gpu_check,
         problems=command.problems,
         mask=known.also(command.secrets),
     )
+    return with_xennas_needs(plan)

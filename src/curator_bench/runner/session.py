@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-import re
 import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from urllib.parse import quote
 
 import pytest
 
 from curator_bench.collection.benchmarks import BENCHMARKS, Benchmarks
 from curator_bench.collection.items import entry_of
+from curator_bench.matrix import viewer
 from curator_bench.matrix.axes import safe_folders
 from curator_bench.options.rootdir import rootdir
 from curator_bench.provenance.environment import Provenance
@@ -22,7 +21,6 @@ from curator_bench.values import Hunt, Session, Subject
 
 _PROVENANCE = pytest.StashKey[Provenance]()
 _SESSION = pytest.StashKey[Session]()
-_PLACEHOLDER = re.compile(r"\{(results_path|session_name|session_path)(_url)?\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +121,7 @@ def viewer_url(benchmarks: Benchmarks) -> str:
         "session_name": benchmarks.settings.session,
         "session_path": session,
     }
-
-    def filled(match: re.Match[str]) -> str:
-        value = values[match[1]]
-        return quote(value, safe="") if match[2] else value
-
-    return benchmarks.mask.hide(_PLACEHOLDER.sub(filled, template))
+    return benchmarks.mask.hide(viewer.filled(template, values))
 
 
 def shown_path(path: str, benchmarks: Benchmarks) -> str:

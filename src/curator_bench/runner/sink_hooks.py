@@ -54,7 +54,8 @@ class SinkHooks:
         self._chosen = chosen
         self._entry_dirs = entry_dirs(config, self._benchmarks)
         self._entries = dict(zip(self._entry_dirs, self._benchmarks.matrix.entries, strict=True))
-        self._expected = 0
+        self._expected: tuple[str, ...] = ()
+        """Names of the entries to run. Workers of xdist report them one after the other, and all report the same."""
         self._began = datetime.now(UTC)
         self._verdicts: dict[str, str] = {}
         """The verdict of each run passed to sinks, by node id."""
@@ -69,7 +70,8 @@ class SinkHooks:
         self._expect(ids)
 
     def _expect(self, nodeids: Iterable[str]) -> None:
-        self._expected = max(self._expected, sum(nodeid in self._entry_dirs for nodeid in nodeids))
+        names = tuple(self._entries[nodeid].id for nodeid in nodeids if nodeid in self._entries)
+        self._expected = max(self._expected, names, key=len)
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         if nodeid in self._entry_dirs:
@@ -77,7 +79,7 @@ class SinkHooks:
             directory = shown_path(str(self._entry_dirs[nodeid]), self._benchmarks)
             started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
             run = Run(name=entry.id, entry=entry.name, nodeid=nodeid, started_at=started_at, directory=directory)
-            self._started_dispatcher().run_started(run)
+            self._started_dispatcher().tell(run, self._sink_data_of(entry))
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -116,7 +118,8 @@ class SinkHooks:
         return dataclasses.replace(
             session_of(self._config),
             started_at=self._began.isoformat(timespec="milliseconds"),
-            runs_expected=self._expected,
+            runs_expected=len(self._expected),
+            entries=self._expected,
             environment=dict(_flat(masked(environment, benchmarks.mask))),
         )
 
@@ -128,8 +131,12 @@ class SinkHooks:
 
     def _tell(self, run: RunRecord) -> None:
         entry = self._entries.get(run.nodeid)
-        told = masked(dict(entry.sink_data), self._benchmarks.mask) if entry else {}
-        self._started_dispatcher().run_finished(shown_to_sinks(run, entry, self._benchmarks), told)
+        record = shown_to_sinks(run, entry, self._benchmarks)
+        self._started_dispatcher().tell(record, self._sink_data_of(entry) if entry else {})
+
+    def _sink_data_of(self, entry: Entry) -> dict[str, Any]:
+        found: dict[str, Any] = masked(dict(entry.sink_data), self._benchmarks.mask)
+        return found
 
     def _end(self, dispatcher: Dispatcher, exit_status: int) -> None:
         now = datetime.now(UTC)

@@ -1,8 +1,12 @@
-"""Adapters for sinks written for the older runners. The methods of a sink tell which of two interfaces it has."""
+"""Adapters for sinks written for other runners. The methods of a sink tell which of three interfaces it has."""
 
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
 from typing import Any, ClassVar
 
 from pydantic import ConfigDict
@@ -10,19 +14,19 @@ from pydantic import ConfigDict
 from curator_bench.errors import BenchError
 from curator_bench.sinks.methods import wrong_with
 from curator_bench.sinks.sink import Context, Sink, SinkConfig
-from curator_bench.values import Check, RunRecord, Scalar, Session, Summary, Verdict
+from curator_bench.values import Check, Run, RunRecord, Scalar, Session, Summary, Verdict
 
 
 class OpenConfig(SinkConfig):
-    """The settings of an older sink. Any key is accepted, because only the sink knows its own."""
+    """The settings of another runner's sink. Any key is accepted, because only the sink knows its own."""
 
     model_config = ConfigDict(extra="allow")
 
 
 def adapted(found: Any, name: str) -> type[Sink[Any]]:
-    """Return a Sink class for `found`: a Sink class itself, or a class or object of an older interface.
+    """Return a Sink class for `found`: a Sink class itself, or a class or object of another runner's interface.
 
-    Older interfaces know one result per entry, so an adapter reports the last run only.
+    Those interfaces know one result per entry, so an adapter reports the last run only.
     """
     if isinstance(found, type) and issubclass(found, Sink):
         if not (isinstance(found.config_model, type) and issubclass(found.config_model, SinkConfig)):
@@ -30,6 +34,8 @@ def adapted(found: Any, name: str) -> type[Sink[Any]]:
         if wrong := wrong_with(found):
             raise BenchError(f"the sink {name!r} {wrong}")
         return found
+    if hasattr(found, "register_benchmark_entry_finished"):
+        return type("RegisteringSink", (_RegisteringSink,), {"theirs": found})
     if hasattr(found, "process_result"):
         return type("ProcessingSink", (_ProcessingSink,), {"theirs": found})
     if hasattr(found, "log_metrics"):
@@ -38,7 +44,7 @@ def adapted(found: Any, name: str) -> type[Sink[Any]]:
 
 
 class _Adapter(Sink[OpenConfig]):
-    """Base class of the adapters. The older object is made when the session starts, on the sink's thread."""
+    """Base class of the adapters. The other runner's sink is made when the session starts, on the sink's thread."""
 
     config_model = OpenConfig
     theirs: ClassVar[Any]
@@ -55,9 +61,62 @@ class _Adapter(Sink[OpenConfig]):
         return self._object
 
     def _tell(self, method: str, *given: Any) -> None:
-        """Call a method of the older object, if it has one, with as many arguments as it takes."""
+        """Call a method of that sink, if it has one, with as many arguments as it takes."""
         if (found := getattr(self._object, method, None)) is not None:
             _call_with(found, *given)
+
+
+@dataclass(frozen=True, slots=True)
+class _TheirEntry:
+    """An entry, as far as NeMo Curator's sinks ask for it."""
+
+    name: str
+    sink_data: Mapping[str, Any]
+    requirements: Mapping[str, Mapping[str, Any]]
+
+    def get_sink_data(self, sink_name: str) -> Mapping[str, Any]:
+        """Return the entry's settings for this sink, by whatever name it calls itself."""
+        del sink_name
+        return self.sink_data
+
+
+@dataclass(frozen=True, slots=True)
+class _TheirSession:
+    """A session, as far as NeMo Curator's sinks ask for it."""
+
+    results_path: Path
+    entries: list[_TheirEntry]
+    viewer_url: str | None
+    run_reason: str | None
+
+
+class _RegisteringSink(_Adapter):
+    """Adapter for NeMo Curator's sinks.
+
+    `__init__(sink_config)`; `initialize(session_name, session, env_dict)`; for each entry
+    `register_benchmark_entry_starting` and `…_finished(result_dict, benchmark_entry)`; `finalize()`.
+    """
+
+    def start_session(self, session: Session) -> None:
+        entries = [_TheirEntry(name, {}, {}) for name in session.entries]
+        folder = Path(session.directory).parent
+        theirs = _TheirSession(folder, entries, session.viewer_url or None, session.reason or None)
+        self._make().initialize(session_name=session.name, session=theirs, env_dict=dict(session.environment))
+
+    def run_started(self, run: Run) -> None:
+        entry = _TheirEntry(run.name, run.sink_data, {})
+        result = {"name": run.name, "run_id": run.uid or run.name, "success": False}
+        self._make().register_benchmark_entry_starting(result_dict=result, benchmark_entry=entry)
+
+    def run_finished(self, result: RunRecord) -> None:
+        if result.is_last:
+            required = {check.metric: {check.bound: check.limit} for check in result.requirements}
+            entry = _TheirEntry(result.name, result.sink_data, required)
+            theirs = _result_of_curator(result)
+            self._make().register_benchmark_entry_finished(result_dict=theirs, benchmark_entry=entry)
+
+    def end_session(self, summary: Summary) -> None:
+        self._tell("finalize")
 
 
 class _ProcessingSink(_Adapter):
@@ -116,6 +175,35 @@ def _word(check: Check) -> str:
     return f": {check.says}" if check.says else ""
 
 
+def _result_of_curator(result: RunRecord) -> dict[str, Any]:
+    found = {
+        "name": result.name,
+        "run_id": result.uid,
+        "success": result.passed,
+        "cmd": " ".join(result.command),
+        "exec_started_at": datetime.fromisoformat(result.started_at).timestamp() if result.started_at else None,
+        "exec_time_s": result.metrics.get("exec_time_s", result.duration_s),
+        "exit_code": result.exit_code,
+        "timed_out": result.verdict is Verdict.TIMEOUT,
+        "logs_dir": str(Path(result.log_path).parent) if result.log_path else "",
+        "ray_cluster_data": _resources(result),
+        "gpu_stats": {},
+        "warnings": list(result.warnings),
+        "metrics": dict(result.metrics),
+        "params": dict(result.params),
+        "requirements_not_met": _not_met(result),
+    }
+    return {**found, "error": result.error} if result.error else found
+
+
+def _resources(result: RunRecord) -> dict[str, float]:
+    return {name: size for name, size in (("CPU", result.ray_num_cpus), ("GPU", result.ray_num_gpus)) if size}
+
+
+def _not_met(result: RunRecord) -> dict[str, str]:
+    return {check.metric: f"{check.bound} {check.limit}, found {check.actual}{_word(check)}" for check in result.unmet}
+
+
 def _result_of_old(result: RunRecord) -> dict[str, Any]:
     exec_time_s: Scalar = result.metrics.get("exec_time_s", result.duration_s)
     return {
@@ -129,7 +217,5 @@ def _result_of_old(result: RunRecord) -> dict[str, Any]:
         "command": " ".join(result.command),
         "returncode": result.exit_code,
         "stdouterr_file": result.log_path,
-        "requirements_not_met": {
-            check.metric: f"{check.bound} {check.limit}, found {check.actual}{_word(check)}" for check in result.unmet
-        },
+        "requirements_not_met": _not_met(result),
     }

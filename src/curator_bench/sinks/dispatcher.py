@@ -17,7 +17,7 @@ from curator_bench.masking import Mask
 from curator_bench.sinks.delivery import UNKEPT, Delivery
 from curator_bench.sinks.journal import FOLDER, Journal
 from curator_bench.sinks.sink import Context, Sink, SinkConfig
-from curator_bench.values import Run, RunRecord, Session, Summary
+from curator_bench.values import Run, Session, Summary
 
 _LOOK_EVERY_S = 0.5
 _LOOK_AT_THE_END_S = 0.02
@@ -47,14 +47,13 @@ class Dispatcher:
             delivery.start(session, {**source, "sink": delivery.name})
         threading.Thread(target=self._watch, name="curator-bench sinks", daemon=True).start()
 
-    def run_started(self, run: Run) -> None:
-        for delivery in self._deliveries:
-            delivery.tell(run)
+    def tell(self, run: Run, sink_data: _SinkData) -> None:
+        """Report a run that has started, or the record of one that has ended.
 
-    def run_finished(self, result: RunRecord, sink_data: _SinkData) -> None:
-        """Report a run. `sink_data` holds the entry's settings for each sink."""
+        `sink_data` holds the entry's settings for each sink.
+        """
         for delivery in self._deliveries:
-            delivery.tell(replace(result, sink_data=sink_data.get(delivery.name, {})))
+            delivery.tell(replace(run, sink_data=sink_data.get(delivery.name, {})))
 
     def finish(self, summary: Summary, grace_s: float, say: Callable[[str], None] = lambda _: None) -> None:
         """End the session: wait for each sink while its deliveries succeed, or until Ctrl-C.

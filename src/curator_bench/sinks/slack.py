@@ -9,7 +9,7 @@ import re
 import socket
 import threading
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -47,10 +47,10 @@ class SlackConfig(SinkConfig):
     thread_replies_for_failures_or_warnings_only: bool = Field(
         False, description="Reply only for runs that failed or have warnings."
     )
-    ping_on_failure: bool | list[str] = Field(True, description="Mention people when a run fails, or whom.")
-    ping_users_on_failure: list[str] = Field(
-        default_factory=list, description="Ids of users or user groups to mention."
+    ping_users_on_failure: bool | list[str] = Field(
+        True, description="Mention the people an entry names when it fails; or also these, for every entry."
     )
+    viewer_url: str = Field("", description="Where results can be looked at, if the matrix does not say it.")
 
     @model_validator(mode="before")
     @classmethod
@@ -91,7 +91,6 @@ class SlackData(BaseModel):
 
     additional_metrics: list[str] = Field(default_factory=list)
     ping_on_failure: bool | list[str] = True
-    ping_users_on_failure: list[str] = Field(default_factory=list)
 
 
 class SlackSink(Sink[SlackConfig]):
@@ -112,7 +111,7 @@ class SlackSink(Sink[SlackConfig]):
         return bool(self.config.bot_token and self.config.channel_id)
 
     def start_session(self, session: Session) -> None:
-        self._session = session
+        self._session = session = replace(session, viewer_url=session.viewer_url or self.config.viewer_url)
         with self.context.state.changing() as state:
             _expect_no_more(state, {session.invocation})
             state.setdefault("expected", {})[session.invocation] = session.runs_expected
@@ -199,10 +198,11 @@ class SlackSink(Sink[SlackConfig]):
         return list(dict.fromkeys([*self.config.default_metrics, *more]))
 
     def _pinged(self, result: RunRecord) -> list[str]:
-        is_muted = result.sink_data.get("ping_on_failure") is False
+        of_all, of_entry = self.config.ping_users_on_failure, result.sink_data.get("ping_on_failure", True)
+        is_muted = of_all is False or of_entry is False
         if is_muted or result.verdict in (Verdict.PASSED, Verdict.SKIPPED) or not result.is_last:
             return []
-        return list(dict.fromkeys([*_users(vars_of(self.config)), *_users(result.sink_data)]))
+        return list(dict.fromkeys(user for users in (of_all, of_entry) if isinstance(users, list) for user in users))
 
     @cached_property
     def _web(self) -> WebClient:
@@ -298,17 +298,6 @@ def _all_at_once(call: Callable[[RunRecord], None], results: Sequence[RunRecord]
         thread.join()
     if failed:
         raise failed[min(failed)]
-
-
-def vars_of(config: SlackConfig) -> Mapping[str, Any]:
-    return {"ping_on_failure": config.ping_on_failure, "ping_users_on_failure": config.ping_users_on_failure}
-
-
-def _users(said: Mapping[str, Any]) -> Iterable[str]:
-    ping = said.get("ping_on_failure", True)
-    if ping is False:
-        return []
-    return [*(ping if isinstance(ping, list) else ()), *said.get("ping_users_on_failure", ())]
 
 
 def _retry_after(headers: Mapping[str, Any]) -> float:

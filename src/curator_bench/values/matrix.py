@@ -44,7 +44,8 @@ class RaySettings:
     object_store_size: int | float | None = None
     """Bytes (int), a fraction of the machine's memory (float), or None for Ray's own default."""
     enable_object_spilling: bool = True
-    include_dashboard: bool = False
+    include_dashboard: bool | None = None
+    """None: only where the script needs it."""
     include_log_monitor: bool = False
     reuse: bool = False
     address: str | None = None
@@ -119,6 +120,8 @@ class SinkSettings:
     problems: tuple[str, ...] = ()
     places: Mapping[str, Place] = field(default_factory=dict, compare=False)
     """Place of each setting."""
+    unset: frozenset[str] = frozenset()
+    """Settings that name undefined variables. They are missing in `settings`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +158,8 @@ class MatrixFile:
     sinks: tuple[SinkSettings, ...] = ()
     subjects: tuple[Subject, ...] = ()
     gpu_stats_interval_s: float = 1.0
+    gpu_stats_asked: bool = False
+    """True if the file names the recorder: then each run has its file, even without a row."""
     run_reason: str | None = None
     viewer_url: str | None = None
     viewer_url_template: str | None = None

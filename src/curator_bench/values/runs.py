@@ -151,6 +151,7 @@ class Plan:
     data_setups: tuple[SetupNeed, ...] = ()
     subjects: tuple[str, ...] = ()
     gpu_stats_interval_s: float = 1.0
+    gpu_stats_asked: bool = False
     gpu_mem_use_warning_threshold: float | None = None
     gpu_check: str | None = None
     samplers: tuple[str, ...] = ()
@@ -229,6 +230,8 @@ class Session:
     started_at: str = ""
     """Start of this invocation: UTC, ISO 8601."""
     runs_expected: int = 0
+    entries: tuple[str, ...] = field(default=(), metadata=WHERE_SAID)
+    """Names of the entries this invocation was asked to run, each with its axis values."""
     reason: str = ""
     commit: str = ""
     branch: str = ""
@@ -277,6 +280,8 @@ class Run:
     hunt: str = field(default="", metadata=WHERE_SAID)
     """Purpose of the run, as in `Hunt`; empty if it is history."""
     gpus: tuple[str, ...] = ()
+    sink_data: Mapping[str, Any] = field(default_factory=dict, metadata=WHERE_SAID)
+    """The entry's `sink_data` for the sink it is reported to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -318,8 +323,6 @@ class RunRecord(Run):
     """For a Python benchmark, the outcome of its set-up, call and teardown in pytest."""
     columns: Mapping[str, Scalar] = field(default_factory=dict, metadata=WHERE_SAID)
     """For a Python benchmark, the columns it set on its row of the database."""
-    sink_data: Mapping[str, Any] = field(default_factory=dict, metadata=WHERE_SAID)
-    """The entry's `sink_data` for the sink that receives the record."""
     earlier: tuple[RunRecord, ...] = field(default=(), metadata=WHERE_SAID)
     """Earlier runs of this entry in this invocation."""
 
