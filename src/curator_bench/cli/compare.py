@@ -14,7 +14,7 @@ from curator_bench.cli import judgements, tables
 from curator_bench.cli.databases import db_option, reading
 from curator_bench.cli.exit_codes import QuestionCommand
 from curator_bench.cli.names import moment_of, sessions_named
-from curator_bench.cli.parameters import min_effect_option, scope_options
+from curator_bench.cli.parameters import better_option, min_effect_option, scope_options
 from curator_bench.errors import BenchError
 from curator_bench.files.codec import json_text
 from curator_bench.words import markdown_cell
@@ -36,9 +36,7 @@ _MARKS = {"regression": "🔴", "improvement": "🟢", "inconclusive": "🟡"}
 @click.argument("b")
 @db_option
 @click.option("--metric", help="only this metric")
-@click.option(
-    "--better", type=click.Choice(["less", "more"]), help="better direction of metrics whose name does not tell"
-)
+@better_option
 @min_effect_option("changes")
 @scope_options
 @click.option("--fail", is_flag=True, help="exit with 1 if there is a regression")

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import click
@@ -49,6 +50,14 @@ class Share(click.ParamType[float]):
         if rest or not 0 <= share < math.inf:
             self.fail(f"found {value!r}, expected a share (3% or 0.03)", param, ctx)
         return share
+
+
+better_option = click.option(
+    "--better", type=click.Choice(["less", "more"]), help="better direction of metrics whose name does not tell"
+)
+repo_option = click.option(
+    "--repo", type=click.Path(path_type=Path), help="checkout with the commits and tags (default: here)"
+)
 
 
 def min_effect_option(what: str) -> Callable[[Any], Any]:

@@ -16,7 +16,7 @@ from curator_bench.cli.databases import db_option, reading
 from curator_bench.cli.exit_codes import QuestionCommand
 from curator_bench.cli.finding_blocks import print_finding
 from curator_bench.cli.names import moment_of
-from curator_bench.cli.parameters import Share, min_effect_option, scope_options
+from curator_bench.cli.parameters import Share, better_option, min_effect_option, repo_option, scope_options
 from curator_bench.files.codec import json_text
 
 if TYPE_CHECKING:
@@ -31,15 +31,13 @@ _NAMED = 5
 @db_option
 @click.option("--metric", help="only this metric")
 @scope_options
-@click.option(
-    "--better", type=click.Choice(["less", "more"]), help="better direction of metrics whose name does not tell"
-)
+@better_option
 @min_effect_option("changes")
 @click.option(
     "--must-see", type=Share(), default="10%", show_default=True, help="metrics that would miss this change are blind"
 )
 @click.option("--all", "everything", is_flag=True, help="also accepted changes, and all blind metrics")
-@click.option("--repo", type=click.Path(path_type=Path), help="checkout with the commits and tags (default: here)")
+@repo_option
 @click.option("--json", "as_json", is_flag=True, help="print JSON instead of tables")
 @click.option("--drift", "with_drift", is_flag=True, help="add drift to the JSON (tables always show it)")
 def command(

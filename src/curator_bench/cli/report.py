@@ -10,7 +10,7 @@ import click
 
 from curator_bench.cli import tables
 from curator_bench.cli.databases import db_option, reading
-from curator_bench.cli.parameters import min_effect_option
+from curator_bench.cli.parameters import better_option, min_effect_option, repo_option
 from curator_bench.errors import BenchError, MissingExtra
 
 if TYPE_CHECKING:
@@ -55,11 +55,9 @@ commit_url_option = click.option(
     help="address of the results directory (default: links to local files)",
 )
 @click.option("--copy-logs", is_flag=True, help="copy the last 256 KiB of each log on this machine into the site")
-@click.option(
-    "--better", type=click.Choice(["less", "more"]), help="better direction of metrics whose name does not tell"
-)
+@better_option
 @min_effect_option("changes")
-@click.option("--repo", type=click.Path(path_type=Path), help="checkout with the commits and tags (default: here)")
+@repo_option
 def command(
     database: str,
     out: Path | None,

@@ -14,7 +14,7 @@ import click
 
 from curator_bench.cli import tables
 from curator_bench.cli.databases import absolute, db_option, reading
-from curator_bench.cli.parameters import min_effect_option
+from curator_bench.cli.parameters import better_option, min_effect_option, repo_option
 from curator_bench.cli.report import commit_url_option, title_option
 from curator_bench.errors import MissingExtra
 
@@ -37,11 +37,9 @@ _LAST_SESSIONS = 1000
 @click.option("--open", "is_opening", is_flag=True, help="open the address in a browser")
 @title_option
 @commit_url_option
-@click.option(
-    "--better", type=click.Choice(["less", "more"]), help="better direction of metrics whose name does not tell"
-)
+@better_option
 @min_effect_option("changes")
-@click.option("--repo", type=click.Path(path_type=Path), help="checkout with the commits and tags (default: here)")
+@repo_option
 def command(
     database: str,
     results: Path | None,
