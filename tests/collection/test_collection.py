@@ -228,7 +228,7 @@ def test_an_unknown_name_in_bench_entries_lists_the_known(pytester: pytest.Pytes
     lay()
     result = pytester.runpytest("--bench-entries", "exact,removl")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*unknown: removl; known: exact, removal*"])
+    result.stderr.fnmatch_lines(["*no entry removl; there are: exact, removal*"])
 
 
 def test_a_name_in_two_files_names_both_places(pytester: pytest.Pytester, lay: Lay) -> None:

@@ -39,9 +39,9 @@ def test_the_examples_of_the_page_make_one_project(project: Project, where: tupl
         outcome = project.run(*where, "--bench-sink", "./failures.py:Failures", LAB_RAY_ADDRESS=address)
     reads = outcome.json("reads", "results.json")
     assert reads["verdict"] == "passed", reads["error"]
-    assert reads["params"] == {"address": address}
+    assert reads["params"]["address"] == address
     assert reads["metrics"]["most_open_files"] >= 50
-    assert outcome.json("breaks", "results.json")["params"] == {}
+    assert "address" not in outcome.json("breaks", "results.json")["params"]
     failures = project.session_dir / "failures.txt"
     assert failures.read_text() == "breaks crashed out of memory on host\n"
     assert re.search(r"^s: 2 runs, \d+ s of runs$", outcome.output, re.MULTILINE)

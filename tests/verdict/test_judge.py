@@ -101,7 +101,7 @@ def test_less_of_what_should_be_more_is_a_regression() -> None:
 def test_below_five_runs_nothing_is_said(known: int) -> None:
     judgement = gate(level(known), 100.0)
     assert judgement.unjudged is Unjudged.NO_HISTORY
-    assert f"{known} of the 5" in judgement.reason
+    assert f"{known} of at least 5 runs" in judgement.reason
 
 
 def test_as_many_runs_as_are_asked_for_are_needed() -> None:

@@ -124,9 +124,9 @@ def _params_of(plan: Plan, cluster: Cluster | None) -> dict[str, Scalar]:
     """Return the parameters of a run with Ray that its script did not choose. The script may replace them."""
     if cluster is None or plan.ray is None:
         return {}
-    store = object_store_bytes(plan.ray.object_store_size) or cluster.resources.get("object_store_memory", 0)
+    store = object_store_bytes(plan.ray.object_store_size) or cluster.resources.get("object_store_memory")
     return {
-        "object_store_size_bytes": int(store),
+        **({"object_store_size_bytes": int(store)} if store else {}),
         "ray_num_cpus": _whole(cluster.resources.get("CPU", 0)),
         "ray_num_gpus": _whole(cluster.resources.get("GPU", 0)),
         "ray_enable_object_spilling": plan.ray.enable_object_spilling,
