@@ -524,9 +524,9 @@ def test_pipes_of_ours_that_a_script_floods_keep_nobody_waiting(project: Project
     outcome = project.run("--benchmark")
     assert time.monotonic() - began < 60
     verdicts = {run["name"]: run["verdict"] for run in outcome.json("summary.json")["runs"]}
-    assert verdicts["keeper"] == "timeout"  # its end is not heard of
     assert verdicts["guard"] == verdicts["comes next"] == "passed"
-    assert verdicts["lies"] in ("timeout", "crashed")
+    # Either nobody hears of its end, or a keeper that is not stopped yet takes the flood for an order to end it.
+    assert {verdicts["keeper"], verdicts["lies"]} <= {"timeout", "crashed"}
     assert "Traceback" not in outcome.output
     assert not project.processes()
 
