@@ -484,15 +484,19 @@ def content(pid, name):
         return b""
 
 def flood(pid):
-    for descriptor in os.listdir(f"/proc/{pid}/fd"):
+    try:
+        descriptors = os.listdir(f"/proc/{pid}/fd")
+    except OSError:
+        return
+    for descriptor in descriptors:
         path = f"/proc/{pid}/fd/{descriptor}"
-        if os.readlink(path).startswith("pipe:"):
-            pipe = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
-            try:
+        try:
+            if os.readlink(path).startswith("pipe:"):
+                pipe = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
                 while os.write(pipe, b"ended 1 2 3\\nstarted x\\n" * 50 + b"x" * 5000):
                     pass
-            except BlockingIOError:
-                pass
+        except OSError:  # the pipe is full, or was closed meanwhile
+            pass
 
 act, program, mark = sys.argv[1], sys.argv[2].encode(), os.environ["CURATOR_BENCH_TEST"].encode()
 for pid in filter(str.isdigit, os.listdir("/proc")):
