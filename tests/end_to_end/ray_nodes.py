@@ -102,13 +102,13 @@ class RayNodes:
 
 
 class QuickHead(RayNodes):
-    """Its head is one of ours, which is there sooner."""
+    """Its head is one of ours, which is there sooner. It alone has the resource `home`."""
 
     def __init__(self) -> None:
         super().__init__()
         self._provider = LocalCluster()
         env = {**os.environ, **self.mark.environment()}
-        settings = RaySettings(num_cpus=1, num_gpus=0, object_store_size=100_000_000)
+        settings = RaySettings(num_cpus=1, num_gpus=0, object_store_size=100_000_000, resources={"home": 1})
         head = self._provider.start(ClusterRequest(settings, uuid.uuid4().hex, env, self.folder / "head.log"))
         self.address, self.token = head.address, head.token
 

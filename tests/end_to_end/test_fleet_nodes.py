@@ -157,10 +157,13 @@ def test_a_wrong_token_is_one_message(standing: RayNodes, project: Project) -> N
 def test_what_a_machine_lacks_is_sent_to_it_and_results_come_back(nodes: RayNodes, project: Project) -> None:
     nodes.join(project.folder, Path(curator_bench.__file__).parent, options=['--resources={"away": 1}'])
     project.write("asks.py", ASKS)
-    ray = {"num_cpus": 1, "num_gpus": 0, "object_store_size": 100_000_000, "resources": {"away": 1}}
+    here, there = (
+        {"num_cpus": 1, "num_gpus": 0, "object_store_size": 100_000_000, "resources": {where: 1}}
+        for where in ("home", "away")
+    )
     project.matrix(
-        {"name": "here", "script": "asks.py", "args": "helper.txt"},
-        {"name": "there", "script": "asks.py", "args": "helper.txt", "ray": ray, "env": {"FRUIT": "${FRUIT}"}},
+        {"name": "here", "script": "asks.py", "args": "helper.txt", "ray": here},
+        {"name": "there", "script": "asks.py", "args": "helper.txt", "ray": there, "env": {"FRUIT": "${FRUIT}"}},
     )
     project.write("helper.txt", "helped")
     outcome = project.outcome(run_on(nodes, project, FRUIT="pear", OTHER_FRUIT="plum"))

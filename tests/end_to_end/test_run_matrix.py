@@ -419,7 +419,7 @@ def test_a_script_for_nemo_curators_runner_runs_unchanged_with_a_cluster_of_its_
     }
     assert results[0]["params"]["executor"] == "ray_actors"
     header = (outcome.session_dir / "removal" / "gpustats.csv").read_text()
-    assert header.startswith("timestamp,")
+    assert header.startswith("time,gpu,")
     assert header.count("\n") == 1
     assert results[0]["metrics"]["task_clean_process_time_mean"] == 0.5
     assert (results[0]["ray_num_cpus"], results[0]["ray_version"][:2]) == (2, "2.")
