@@ -13,6 +13,7 @@ from sqlalchemy import URL, Connection, Engine
 from sqlalchemy.exc import DatabaseError
 
 from curator_bench.errors import BenchError
+from curator_bench.files.folder_handles import NotUsable
 from curator_bench.masking import Mask
 from curator_bench.store.migrations import Migrations, is_ours
 from curator_bench.store.sqlite import SqliteStorage
@@ -144,7 +145,7 @@ def migrating(url: URL) -> Iterator[Connection]:
 
 def reason_of(error: BaseException) -> str:
     """Describe the error in one line without secrets: the database's own message, not the SQL."""
-    said = getattr(error, "orig", None) or error
+    said = error.strerror if isinstance(error, NotUsable) else getattr(error, "orig", None) or error
     lines = [line.strip() for line in str(said).splitlines() if line.strip()]
     return Mask().hide(lines[0]) if lines else type(said).__name__
 

@@ -8,6 +8,7 @@ import os
 import random
 import secrets
 import sqlite3
+import stat
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
@@ -18,6 +19,9 @@ from urllib.parse import quote, unquote_to_bytes
 from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.exc import IntegrityError, OperationalError
 
+from curator_bench.files import safe_files
+from curator_bench.files.folder_handles import NotUsable
+from curator_bench.files.planted import belongs_to_another
 from curator_bench.store.storage import WRITE_PATIENCE, Storage
 
 logger = logging.getLogger(__name__)
@@ -32,6 +36,9 @@ _WRITING = {"mode": "rw"}
 _READING = {"mode": "ro"}
 _READING_ALONE = {"mode": "ro", "immutable": "1"}
 _FILE = "curator_bench_file"
+_BESIDE = ("-journal", "-wal", "-shm")
+_NAMES_ANOTHER_FILE = bytes.fromhex("d9d505f920a163d7")
+"""End of a journal that names a super-journal, which SQLite removes after a recovery."""
 _NETWORK = {
     *("9p", "afs", "beegfs", "ceph", "cifs", "coda", "gfs2", "glusterfs", "gpfs", "lustre", "nfs", "nfs4", "ocfs2"),
     *("smb3", "smbfs", "wekafs"),
@@ -133,6 +140,7 @@ class SqliteStorage:
         return SqliteStorage(URL.create("sqlite", database=str(copy)))
 
     def _copy_to(self, copy: Path) -> None:
+        _refuse_planted(self.path)
         named = _uri(self.path, {**self._parameters, **self._for_reading()})
         source = sqlite3.connect(named, uri=True, timeout=_PATIENCE_S)
         with closing(source), closing(sqlite3.connect(_uri(copy, {"mode": "rwc"}), uri=True)) as target:
@@ -152,9 +160,11 @@ class SqliteStorage:
         query = {**self._parameters, **mode, "uri": "true"}
         engine = create_engine(URL.create("sqlite", database=_uri(self.path, {}), query=query))
         path = self.path
+        _refuse_planted(path)  # before the file is opened, which waits for the other end of a pipe
 
         @event.listens_for(engine, "connect")
         def set_up(connection: sqlite3.Connection, record: Any) -> None:
+            _refuse_planted(path)  # as late as possible: SQLite looks for a journal when it first reads
             _set_up(connection, pragmas)
             record.info[_FILE] = _identity(path)
 
@@ -272,6 +282,24 @@ def _identity(path: Path) -> tuple[int, int] | None:
         found = path.stat()
         return found.st_dev, found.st_ino
     return None
+
+
+def _refuse_planted(path: Path) -> None:
+    """Raise for files that another user may have planted. SQLite trusts what stands beside a database.
+
+    A journal changes the database and can name any other file, which SQLite then removes. We write no such journal.
+    """
+    real = Path(os.path.realpath(path))
+    beside = [real.with_name(real.name + end) for end in _BESIDE]
+    for file in (path, real, *beside):
+        with suppress(FileNotFoundError):
+            if belongs_to_another(file):
+                raise NotUsable(file, f"{file} belongs to another user (uid {file.lstat().st_uid})")
+            if stat.S_ISFIFO(file.stat().st_mode):
+                raise NotUsable(file, f"{file} is a pipe, not a file")
+    with suppress(FileNotFoundError):
+        if safe_files.read_end(beside[0], len(_NAMES_ANOTHER_FILE)) == _NAMES_ANOTHER_FILE:
+            raise NotUsable(beside[0], f"{beside[0]} names another file, which SQLite would remove: it is not ours")
 
 
 def _refuse_another_file(path: Path, opened: tuple[int, int] | None) -> None:
