@@ -5,7 +5,10 @@ from __future__ import annotations
 import hashlib
 import importlib
 import importlib.util
+import stat
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
@@ -47,7 +50,7 @@ def load(what: str, where: str, folder: Path) -> Any:
 
 
 def _file(path: Path, folder: Path) -> ModuleType:
-    """Import a file as a module with a unique name. It may import modules of `folder`, that of its matrix."""
+    """Import a file as a module with a unique name."""
     name = f"curator_bench_extension_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
     if name in sys.modules:
         return sys.modules[name]
@@ -56,11 +59,24 @@ def _file(path: Path, folder: Path) -> ModuleType:
         raise FileNotFoundError(path)
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses and pydantic look their module up there
-    if str(folder) not in sys.path:
-        sys.path.append(str(folder))
     try:
-        spec.loader.exec_module(module)
+        with _importing_from(folder):
+            spec.loader.exec_module(module)
     except BaseException:
         del sys.modules[name]
         raise
     return module
+
+
+@contextmanager
+def _importing_from(folder: Path) -> Iterator[None]:
+    """Let a file import modules of its matrix's folder while it is loaded, unless everybody can put modules there."""
+    path = str(folder)
+    if path in sys.path or folder.stat().st_mode & stat.S_IWOTH:
+        yield
+        return
+    sys.path.append(path)
+    try:
+        yield
+    finally:
+        sys.path.remove(path)

@@ -460,7 +460,7 @@ CURATORS_SINK = """
             found = [result_dict["metrics"].get(name) for name in more]
             took = result_dict["exec_time_s"] >= 0 and result_dict["exec_started_at"] > 0
             self.put("finished", benchmark_entry.name, result_dict["success"], result_dict["exit_code"], found, took)
-            self.put(sorted(result_dict), result_dict["requirements_not_met"])
+            self.put(sorted(result_dict), result_dict["requirements_not_met"], benchmark_entry.requirements)
         def finalize(self) -> None: self.put("finalize")
         def put(self, *said): print(*said, file=open(self.file, "a"), flush=True)
 """
@@ -492,7 +492,7 @@ def test_a_sink_of_nemo_curators_present_interface_works_unchanged_where_it_stan
     data = [{"name": name, "additional_metrics": ["m"]}]
     project.matrix(
         project.entry("a", "--metrics '{\"m\": 7}'", sink_data=data),
-        project.entry("b", "--metrics '{\"m\": 7}'", requirements=[{"metric": "m", "min_value": 9}]),
+        project.entry("b", "--metrics '{\"m\": 7}'", requirements=[{"metric": "m", "min_value": 9, "max_value": 20}]),
         sinks=[{"name": name, "file": "mine.txt"}],
         viewer_url="http://viewer/",
     )
@@ -504,10 +504,11 @@ def test_a_sink_of_nemo_curators_present_interface_works_unchanged_where_it_stan
         "initialize s results ['a', 'b'] http://viewer/ True",
         "starting a False {'additional_metrics': ['m']}",
         "finished a True 0 [7] True",
-        f"{keys} {{}}",
+        f"{keys} {{}} {{}}",
     ]
     assert said[4:6] == ["starting b False {}", "finished b False 0 [] True"]
     assert "'m': 'min_value 9.0, found 7" in said[6]
+    assert said[6].endswith("{'m': {'min_value': 9.0, 'max_value': 20.0}}")
     assert said[7:] == ["finalize"]
 
 

@@ -80,7 +80,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """What Ray sends, and lines about it for the user."""
+    """The decision what Ray sends, and lines about it for the user."""
 
     code: bool = False
     files: bool = False

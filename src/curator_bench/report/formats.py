@@ -38,7 +38,7 @@ class ChangeFacts:
     text: Sequence[str]
     markdown: Sequence[str]
     document: Mapping[str, Any]
-    """What changed, in three forms."""
+    """The changes of a finding, in three forms."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,7 +110,9 @@ class _RegisteringSink(_Adapter):
 
     def run_finished(self, result: RunRecord) -> None:
         if result.is_last:
-            required = {check.metric: {check.bound: check.limit} for check in result.requirements}
+            required: dict[str, dict[str, Any]] = {}
+            for check in result.requirements:
+                required.setdefault(check.metric, {})[check.bound] = check.limit
             entry = _TheirEntry(result.name, result.sink_data, required)
             theirs = _result_of_curator(result)
             self._make().register_benchmark_entry_finished(result_dict=theirs, benchmark_entry=entry)

@@ -41,7 +41,7 @@ def subjects_by_uid(connection: Connection) -> dict[str, list[Subject]]:
 def circumstances_by_session(
     connection: Connection, sessions: Sequence[PastSession], kinds: Collection[str]
 ) -> dict[int, dict[str, dict[str, str]]]:
-    """What its runs were measured with, by session id and kind: packages, environment, configuration."""
+    """Read the background of sessions, by session id and kind: packages, environment, configuration."""
     backgrounds = Backgrounds(connection)
     named = select(RUNS.c.session, RUNS.c.circumstances).where(RUNS.c.circumstances.is_not(None)).distinct()
     found: dict[int, dict[str, dict[str, str]]] = defaultdict(lambda: {kind: {} for kind in kinds})

@@ -30,7 +30,7 @@ _MEASURED_TIME = "exec_time_s"
 
 
 class NotRecorded(BenchError):
-    """Nothing is recorded under a name."""
+    """The database has no record of this name."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -452,7 +452,7 @@ def _past_run(row: Row[Any], metrics: Mapping[str, Scalar], own: OwnCommit | Non
 
 
 class OwnCommit(NamedTuple):
-    """What the checkout of one invocation was at."""
+    """The commit of one invocation's checkout."""
 
     commit: str
     branch: str | None

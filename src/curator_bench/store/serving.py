@@ -12,7 +12,7 @@ from curator_bench.store.tables import ACCEPTANCES, INVOCATIONS, RUNS, SESSIONS
 
 @dataclass(frozen=True, slots=True)
 class LogOfRun:
-    """Where the log of a run was written, and whose it is."""
+    """The log of a run: its path, its entry and its session."""
 
     entry: str
     session: str

@@ -35,7 +35,7 @@ class OpenFinding:
     metrics: tuple[str, ...] = ()
     """Every metric it explains."""
     changed: tuple[str, ...] = ()
-    """What changed, in lines: the commits with author and subject, packages, machine and so on."""
+    """The changes, in lines: the commits with author and subject, packages, machine and so on."""
 
     @property
     def line(self) -> str:

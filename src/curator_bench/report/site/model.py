@@ -28,7 +28,7 @@ class SiteEntry:
 
     @property
     def family(self) -> SiteEntry:
-        """What it has in common with the other combinations of its axes; an entry without axes is its own."""
+        """The facts it shares with the other combinations of its axes; an entry without axes is its own family."""
         return SiteEntry(self.name.partition("[")[0], self.path) if self.has_axes else self
 
     @property
