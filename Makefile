@@ -40,9 +40,18 @@ TRANSFORMERS ?= transformers==5.23.0
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
+# What is held against NeMo Curator runs where that is installed.
+ifneq ($(filter compare curator alm_end_to_end,$(BENCH_MARK)),)
+BENCH_INSTALLED := $(CURATOR_INSTALLED)
+BENCH_PYTHON := ci/with_curator.sh $(CURATOR_VENV)/bin/python
+else
+BENCH_INSTALLED := $(INSTALLED)
+BENCH_PYTHON := $(PYTHON_HERE)
+endif
+
 .PHONY: bench
-bench: $(INSTALLED) ## run the benchmarks marked BENCH_MARK (dedup) and record them; BENCH_ARGS=… go to pytest
-	$(PYTHON_HERE) -m pytest benchmarks -m "$(BENCH_MARK)" --benchmark $(BENCH_ARGS)
+bench: $(BENCH_INSTALLED) ## run the benchmarks marked BENCH_MARK (dedup) and record them; BENCH_ARGS=… go to pytest
+	$(BENCH_PYTHON) -m pytest benchmarks -m "$(BENCH_MARK)" --benchmark $(BENCH_ARGS) $(if $(CURATOR_REPO),"--bench-curator-repo=$(CURATOR_REPO)")
 
 .PHONY: test
 test: $(INSTALLED) ## run the tests one runs while working, all but the slow ones and the proofs; PYTEST_ARGS=… go to pytest
@@ -58,7 +67,7 @@ test-proofs: $(INSTALLED) ## run the long proofs, each at a tenth of its size; m
 
 .PHONY: test-curator
 test-curator: $(CURATOR_INSTALLED) ## run what a CPU can of NeMo Curator under test; CURATOR_REPO=… tries its own scripts, too
-	ci/test_curator.sh $(CURATOR_VENV)/bin/python $(CURATOR_REPO)
+	ci/test_curator.sh $(CURATOR_VENV)/bin/python $(if $(CURATOR_REPO),"$(CURATOR_REPO)")
 
 .PHONY: test-attention
 test-attention: $(ATTENTION_INSTALLED) ## run the attention suite, and print its tables
@@ -125,7 +134,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@ci/setup.sh $(VENV) $(EXTRAS)
 
 $(CURATOR_INSTALLED): pyproject.toml constraints.txt
-	@ci/setup.sh $(CURATOR_VENV) dev,data,curator --no-compile $(TORCH) $(NEMO_CURATOR) soundfile datasketch
+	@ci/setup.sh $(CURATOR_VENV) dev,data,curator --no-compile $(TORCH) $(NEMO_CURATOR) soundfile datasketch gitpython rich
 
 $(ATTENTION_INSTALLED): pyproject.toml constraints.txt
 	@ci/setup.sh $(ATTENTION_VENV) attention,xdist --no-compile $(TORCH) $(TRANSFORMERS)

@@ -8,21 +8,36 @@
 #   ci/run.sh --shell                                   a shell instead of pytest, with the same mounts
 #   ci/run.sh --shell 'ray --version; nproc'            one command line in that shell
 #
-# The working directory, the paths of the arguments and the `paths` of the matrices are mounted; variables the matrices
-# name are handed in, and so are those of PASS_ENV. It is set by the environment:
+# The options of NeMo Curator's container script work too; other arguments then go to `curator-bench run`:
 #
-#   IMAGE    curator-bench:latest         GPUS      none, all, or their numbers: 0,2 (none)
+#   ci/run.sh --config nightly-benchmark.yaml --config my_machine.yaml --session-name night
+#   ci/run.sh --use-host-curator --config nightly-benchmark.yaml
+#                                                       nemo_curator of HOST_CURATOR_DIR (default: the source tree that
+#                                                       holds a --config) instead of the image's
+#   ci/run.sh --use-host-curator-benchmarking --config my.yaml      only its benchmarks, with the image's nemo_curator
+#
+# The working directory, the paths of the arguments and the `paths` of the matrices are mounted. Variables that the
+# matrices, sinks and scripts of NeMo Curator name are handed in, and so are those of PASS_ENV. It is set by the environment:
+#
+#   IMAGE    curator-bench:latest         GPUS      none, all, or their numbers: 0,2 (none; with --config all there are)
 #   MEMORY   9/10 of the machine's        SHM_SIZE  9/20 of the machine's; Ray's object store lives there
 #   DOCKER   docker                       PASS_ENV  names of further variables to hand in
+#
+# CURATOR_BENCHMARKING_IMAGE is another name of IMAGE; CURATOR_BENCHMARKING_DEBUG=1 turns the live display off.
 set -euo pipefail
 clone=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 here=$(pwd -P)
 docker=${DOCKER:-docker}
-image=${IMAGE:-curator-bench:latest}
+image=${IMAGE:-${CURATOR_BENCHMARKING_IMAGE:-curator-bench:latest}}
 
 fail() {
     echo "ci/run.sh: $1" >&2
     exit 2
+}
+
+usage() {
+    sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}"
+    exit
 }
 
 curator_bench() {
@@ -43,15 +58,22 @@ machine_memory() { # in bytes
 
 read_arguments() { # sorts them into what is for us, what is for pytest, and the files that are named
     while (($#)); do
+        if [[ -n "${shell:-}" && "$1" != --config* && "$1" != --use-host-* && "$1" != --print ]]; then
+            shell_command=$*
+            break
+        fi
         case $1 in
             --use-host-source) use_host_source=1 ;;
+            --use-host-curator) use_host_curator=1 ;;
+            --use-host-curator-benchmarking) use_host_benchmarks=1 ;;
             --print) print=1 ;;
-            --shell)
-                shell=1
+            --shell) shell=1 ;;
+            --config)
+                (($# >= 2)) || fail "$1 wants a value"
+                read_config "$2"
                 shift
-                shell_command=$*
-                return
                 ;;
+            --config=*) read_config "${1#*=}" ;;
             --bench-matrix | --bench-results | --benchmark-db)
                 (($# >= 2)) || fail "$1 wants a value"
                 read_option "$1" "$2"
@@ -59,7 +81,8 @@ read_arguments() { # sorts them into what is for us, what is for pytest, and the
                 shift
                 ;;
             --*=*) read_option "${1%%=*}" "${1#*=}" && arguments+=("$1") ;;
-            -[ckmnoprW]) # what follows is a word, even where a folder is called like it
+            -[ckmnoprW] | --session-name | --entries | --entries-exact | --reason | --viewer-url | --viewer-url-template)
+                # What follows is a word, even where a folder is called like it.
                 arguments+=("${@:1:2}")
                 shift $(($# > 1))
                 ;;
@@ -70,6 +93,14 @@ read_arguments() { # sorts them into what is for us, what is for pytest, and the
         esac
         shift
     done
+    [[ -z "${use_host_curator:-}" || -z "${use_host_benchmarks:-}" ]] ||
+        fail "--use-host-curator includes --use-host-curator-benchmarking: name one of them"
+}
+
+read_config() { # the first is the matrix, others are laid over it
+    [[ -e "$1" ]] || fail "--config: there is no $1"
+    if ((${#configs[@]})); then overlays+=("$1"); else places+=("$1"); fi
+    configs+=("--config=$1")
 }
 
 read_option() { # OPTION VALUE
@@ -132,17 +163,38 @@ mount_paths() { # what the matrices themselves name
     done <<<"$listed"
 }
 
+source_tree_of() { # FILE: the folder above it that holds NeMo Curator
+    local folder
+    folder=$(dirname "$(realpath "$1")")
+    while [[ "$folder" != / ]]; do
+        [[ ! -d "$folder/nemo_curator" ]] || { echo "$folder" && return; }
+        folder=$(dirname "$folder")
+    done
+}
+
+find_curator() { # the tree of the older script's options, as CURATOR_REPO_DIR
+    local config found=${HOST_CURATOR_DIR:-${CURATOR_REPO_DIR:-}}
+    for config in "${configs[@]#--config=}"; do
+        found=${found:-$(source_tree_of "$config")}
+    done
+    [[ -d "$found" ]] || fail "which NeMo Curator? HOST_CURATOR_DIR names the folder of its source${found:+; there is no $found}"
+    CURATOR_REPO_DIR=$(realpath "$found")
+    export CURATOR_REPO_DIR
+}
+
 mount_sources() {
-    local path=$clone/src
+    local sources=()
+    [[ -z "${use_host_curator:-}${use_host_benchmarks:-}" ]] || find_curator
+    if [[ -n "${use_host_source:-}" ]]; then
+        mount_place "$clone"
+        sources+=("$clone/src")
+    fi
     if [[ -n "${CURATOR_REPO_DIR:-}" ]]; then
         mount_place "$CURATOR_REPO_DIR"
         options+=("--env=CURATOR_REPO_DIR")
-        path+=:$CURATOR_REPO_DIR
+        [[ -z "${use_host_source:-}${use_host_curator:-}" ]] || sources+=("$CURATOR_REPO_DIR")
     fi
-    if [[ -n "${use_host_source:-}" ]]; then
-        mount_place "$clone"
-        options+=("--env=PYTHONPATH=$path")
-    fi
+    ((${#sources[@]} == 0)) || options+=("--env=PYTHONPATH=$(IFS=: && echo "${sources[*]}")")
 }
 
 limit_memory() {
@@ -153,16 +205,22 @@ limit_memory() {
     options+=("--memory=$memory" "--memory-swap=$memory" "--shm-size=${SHM_SIZE:-$((machine * 9 / 20))}")
 }
 
+gpus_by_default() { # the older form uses all there are
+    if ((${#configs[@]})) && command -v nvidia-smi >/dev/null; then echo all; else echo none; fi
+}
+
 choose_gpus() {
-    local gpus=${GPUS:-none}
+    local gpus=${GPUS:-$(gpus_by_default)}
     gpus=${gpus//\"/}
     gpus=${gpus#device=}
     case $gpus in
-        none) ;;
+        none) return ;;
         all) options+=("--gpus=all") ;;
         *[!0-9,]*) fail "GPUS=$GPUS: expected none, all or their numbers, as in 0,2" ;;
         *) options+=("--gpus=\"device=$gpus\"") ;;
     esac
+    # Decoding videos is none of the capabilities that containers get by default.
+    options+=("--env=NVIDIA_DRIVER_CAPABILITIES=compute,utility,video")
 }
 
 say_where() { # a name of its own, by which databases tell containers of one machine apart
@@ -176,22 +234,30 @@ say_where() { # a name of its own, by which databases tell containers of one mac
 }
 
 hand_in_variables() { # by name: their values stand on no command line
-    local name
+    local name known=" ${options[*]} "
     mount_database "${CURATOR_BENCH_DB:-}"
-    for name in CURATOR_BENCH_DB DB_NAME ${PASS_ENV:-}; do
-        [[ -z "${!name:-}" ]] || options+=("--env=$name")
+    # What sinks and NeMo Curator's scripts read without a matrix that names it.
+    for name in CURATOR_BENCH_DB DB_NAME CURATOR_BENCHMARKING_DEBUG MLFLOW_TRACKING_URI NVIDIA_API_KEY \
+        SLACK_BOT_TOKEN SLACK_CHANNEL_ID "${!GDRIVE_@}" ${PASS_ENV:-}; do
+        [[ -z "${!name:-}" || "$known" == *" --env=$name "* ]] || options+=("--env=$name")
+        known+=" --env=$name "
     done
+    if [[ -e "${GDRIVE_SERVICE_ACCOUNT_FILE:-}" ]]; then
+        GDRIVE_SERVICE_ACCOUNT_FILE=$(realpath "$GDRIVE_SERVICE_ACCOUNT_FILE")
+        add_mount "$GDRIVE_SERVICE_ACCOUNT_FILE" "$GDRIVE_SERVICE_ACCOUNT_FILE"
+    fi
 }
 
 use_terminal() {
-    if [[ -t 0 && -t 1 ]]; then
-        options+=(--interactive --tty)
-    fi
+    [[ -t 0 && -t 1 ]] || return 0
+    options+=(--interactive)
+    [[ -z "${shell:-}" && "${CURATOR_BENCHMARKING_DEBUG:-0}" != 0 ]] || options+=(--tty)
 }
 
 ((BASH_VERSINFO[0] > 4 || (BASH_VERSINFO[0] == 4 && BASH_VERSINFO[1] >= 4))) || fail "needs bash 4.4 or newer"
 options=(--rm --init "--user=$(id -u):$(id -g)" "--volume=$here:$here" "--workdir=$here")
-arguments=() places=() overlays=()
+arguments=() places=() overlays=() configs=()
+[[ "${1:-}" != -h && "${1:-}" != --help ]] || usage
 read_arguments "$@"
 mount_places
 mount_paths
@@ -204,7 +270,10 @@ use_terminal
 if [[ -n "${shell:-}" ]]; then
     options+=(--entrypoint=bash)
     arguments=()
-    [[ -z "$shell_command" ]] || arguments=(-c "$shell_command")
+    [[ -z "${shell_command:-}" ]] || arguments=(-c "$shell_command")
+elif ((${#configs[@]})); then
+    options+=(--entrypoint=curator-bench)
+    arguments=(run "${configs[@]}" "${arguments[@]}")
 fi
 if [[ -n "${print:-}" ]]; then
     printf '%q ' "$docker" run "${options[@]}" "$image" "${arguments[@]}"

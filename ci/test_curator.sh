@@ -4,12 +4,18 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 python=$1 checkout=${2:-}
+run=("$python")
+nightly=$checkout/benchmarking/nightly-benchmark.yaml
+[[ -z "$checkout" || -f "$nightly" ]] || {
+    echo "CURATOR_REPO=$checkout is no checkout of NeMo Curator: there is no $nightly" >&2
+    exit 2
+}
 
 # Most of a test and of an entry is the start of workers: two at a time are done in little more than half the time.
 step() {
     echo "== $1"
     shift
-    "$python" -m pytest -q -p no:cacheprovider -n "${TEST_WORKERS:-2}" --dist worksteal "$@"
+    "${run[@]}" -m pytest -q -p no:cacheprovider -n "${TEST_WORKERS:-2}" --dist worksteal "$@"
 }
 
 step "both engines of ALM give the same windows; a nightly entry as it is" \
@@ -17,10 +23,7 @@ step "both engines of ALM give the same windows; a nightly entry as it is" \
 
 # Its audio package imports torchaudio, of which there is no CPU build everywhere, and ALM does not use it. The tests above
 # see to that themselves.
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-PYTHONPATH=$("$python" benchmarks/alm/alm_stand_ins.py "$scratch/stand_ins")
-export PYTHONPATH
+run=(ci/with_curator.sh "$python")
 
 step "benchmarks/curator" benchmarks/curator -m curator
 
@@ -28,6 +31,7 @@ if [[ -z "$checkout" ]]; then
     echo "== NeMo Curator's own scripts and nightly matrix: skipped, no checkout was named (make test-curator CURATOR_REPO=path)"
     exit
 fi
+CURATOR_REPO=$checkout step "the nightly matrix is collected, and NeMo Curator's own runner does the same as the plugin" \
+    tests/benchmarks/test_curators_own_runner.py -n 0
 step "NeMo Curator's own scripts and nightly matrix: what needs no data of elsewhere" \
-    "$checkout/benchmarking/nightly-benchmark.yaml" --bench-matrix benchmarks/curator/checkout.yaml \
-    --bench-curator-repo "$checkout" --bench-results results -k alm
+    "$nightly" --bench-matrix benchmarks/curator/checkout.yaml "--bench-curator-repo=$checkout" --bench-results results -k alm

@@ -9,9 +9,24 @@ from pathlib import Path
 
 import pytest
 import warm
+from hypothesis import settings
 from plugins_of_others import WITHOUT_OTHERS
 
+# How long an example takes depends on what else the machine does.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
+
 ADDOPTS = ("PYTEST_ADDOPTS", " ".join(WITHOUT_OTHERS))
+SLOW_FIXTURES = frozenset({"cluster", "local", "mlflow_server", "nodes", "own_server", "standing"})
+"""Fixtures that start Ray clusters, or servers that tests do not share."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests with these fixtures: `make test` may give those of a module to several workers, a cluster each."""
+    for item in items:
+        if not SLOW_FIXTURES.isdisjoint(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -21,7 +21,7 @@ needs_a_second_user = pytest.mark.skipif(
 # The interpreter may stand where only root may go, so it is loaded, with what programs need, before it becomes theirs.
 _BECOMES_ANOTHER = """
 import contextlib, ctypes, encodings.idna, errno, fcntl, glob, json, os, resource, select, shutil, signal, socket, stat
-import subprocess, sys, tempfile, time
+import subprocess, sys, tempfile, threading, time
 user, program = int(sys.argv[1]), sys.argv[2]
 sys.argv[1:] = sys.argv[3:]
 os.setgroups([])

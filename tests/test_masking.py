@@ -112,6 +112,14 @@ def test_each_long_line_of_a_secret_is_hidden_wherever_it_stands() -> None:
     assert mask.hide(key.replace("\n", "\r\n")).splitlines() == ["***", "***", "ab", "***"]
 
 
+def test_a_secret_that_colours_split_is_hidden_as_a_terminal_would_show_it() -> None:
+    mask = Mask(frozenset(["abcdWXYZ99"]))
+    split = "\x1b[1mtoken\x1b[0m abcd\x1b[0mWX\x1b[38;5;196mYZ99 \x1b]8;;x\x07link"
+    assert mask.hide(split) == "token *** link"
+    assert mask.hide_lines(["one", split]) == ["one", "token *** link"]
+    assert mask.hide("\x1b[1mnothing\x1b[0m") == "\x1b[1mnothing\x1b[0m"
+
+
 def test_short_values_and_words_that_any_text_has_are_no_secrets() -> None:
     mask = Mask(frozenset(["abc", "true", "None"]))
     assert mask.hide("abc is true, None is not") == "abc is true, None is not"

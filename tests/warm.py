@@ -19,6 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import IO
 
+from hung_processes import outputs_of
 from warm_client import ask
 
 _HERE = Path(__file__).parent
@@ -33,7 +34,10 @@ def run(
     within_s: float = 300,
     stderr_apart: bool = True,
 ) -> subprocess.CompletedProcess[str]:
-    """Run `pytest` or `curator-bench` to its end, as `subprocess.run` does. What takes too long is killed."""
+    """Run `pytest` or `curator-bench` to its end, as `subprocess.run` does.
+
+    What takes too long is killed; TimeoutError then says what its processes and their threads were doing.
+    """
     words = [program, *map(str, arguments)]
     environment = dict(os.environ if env is None else env)
     if _is_read_at_the_start(environment):
@@ -42,9 +46,9 @@ def run(
         fds = [nothing.fileno(), out.fileno(), (err if stderr_apart else out).fileno()]
         try:
             code = ask(_server(), words, str(cwd), environment, fds, within_s)
-        except TimeoutError:
+        except TimeoutError as hung:
             raise TimeoutError(
-                f"{shlex.join(words)} took longer than {within_s} s:\n{_text(out)}{_text(err)}"
+                f"{shlex.join(words)} took longer than {within_s} s:\n{hung}\n{_text(out)}{_text(err)}"
             ) from None
         return subprocess.CompletedProcess(words, code, _text(out), _text(err))
 
@@ -57,7 +61,7 @@ def _is_read_at_the_start(env: Mapping[str, str]) -> bool:
 def _run_cold(
     words: list[str], cwd: Path, env: Mapping[str, str], within_s: float, stderr_apart: bool
 ) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
+    with subprocess.Popen(
         [str(Path(sys.executable).parent / words[0]), *words[1:]],
         cwd=cwd,
         env=env,
@@ -65,9 +69,9 @@ def _run_cold(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE if stderr_apart else subprocess.STDOUT,
         text=True,
-        timeout=within_s,
-        check=False,
-    )
+    ) as process:
+        out, err = outputs_of(process, within_s)
+        return subprocess.CompletedProcess(words, process.returncode, out, err)
 
 
 @cache

@@ -9,18 +9,28 @@ import socket
 import sys
 from collections.abc import Mapping, Sequence
 
+GIVEN_UP = b"!"
+
 
 def ask(
     address: str, words: Sequence[str], cwd: str, env: Mapping[str, str], fds: Sequence[int], within_s: float | None
 ) -> int:
-    """The exit code; negative after a signal. Whoever does not wait for it any more ends it."""
+    """The exit code; negative after a signal. Whoever does not wait for it any more ends it.
+
+    What takes too long is made to print its stacks (see hung_processes.py). TimeoutError then names its processes.
+    """
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(address)
         request = json.dumps([list(words), cwd, dict(env)]).encode()
         socket.send_fds(connection, [len(request).to_bytes(8, "big")], list(fds))
         connection.sendall(request)
         connection.settimeout(within_s)
-        return int(connection.recv(32) or b"1")
+        try:
+            return int(connection.recv(32) or b"1")
+        except TimeoutError:
+            connection.settimeout(None)
+            connection.sendall(GIVEN_UP)
+            raise TimeoutError(connection.makefile().read()) from None
 
 
 if __name__ == "__main__":

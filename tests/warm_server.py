@@ -6,6 +6,7 @@ input ends.
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import importlib
 import json
@@ -22,7 +23,9 @@ from contextlib import redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 
 import pytest
+from hung_processes import abort
 from plugins_of_others import WITHOUT_OTHERS
+from warm_client import GIVEN_UP
 
 ROOMS = ("cli", "collection", "execution", "fixtures", "matrix", "report", "runner", "sinks", "store", "verdict")
 LIBRARIES = ("alembic.command", "alembic.config", "alembic.runtime.migration", "sqlalchemy.dialects.sqlite")
@@ -70,20 +73,37 @@ def serve(listener: socket.socket, folder: str) -> socket.socket:
 
 
 def watch(connection: socket.socket, child: int) -> None:
-    """Tell the client how the child ended, or end it when the client is gone."""
+    """Tell the client how the child ended. End the child when the client is gone, or does not wait any longer."""
     ended = os.pidfd_open(child)
     readable, _, _ = select.select([connection.fileno(), ended], [], [])
-    if ended not in readable:
-        os.killpg(child, signal.SIGKILL)
-    _, status = os.waitpid(child, 0)
+    answer = "" if ended in readable else _end(child, _received(connection))
     with suppress(OSError):
-        connection.sendall(str(os.waitstatus_to_exitcode(status)).encode())
+        connection.sendall((answer or _exit_code(child)).encode())
     os._exit(0)
+
+
+def _exit_code(child: int) -> str:
+    _, status = os.waitpid(child, 0)
+    return str(os.waitstatus_to_exitcode(status))
+
+
+def _received(connection: socket.socket) -> bytes:
+    with suppress(OSError):
+        return connection.recv(1)
+    return b""
+
+
+def _end(child: int, received: bytes) -> str:
+    """End the child's group, after a look at its processes if the client has given up waiting for it."""
+    answer = abort(child) if received == GIVEN_UP else ""
+    with suppress(ProcessLookupError):
+        os.killpg(child, signal.SIGKILL)
+    return answer
 
 
 def receive(connection: socket.socket) -> tuple[list[str], str, dict[str, str], list[int]]:
     length, fds, _, _ = socket.recv_fds(connection, 8, 3)
-    request = connection.makefile("rb").read(int.from_bytes(length, "big"))
+    request = connection.recv(int.from_bytes(length, "big"), socket.MSG_WAITALL)  # not more: GIVEN_UP may follow
     words, cwd, env = json.loads(request)
     return words, cwd, env, list(fds)
 
@@ -100,6 +120,7 @@ def become(words: list[str], cwd: str, env: dict[str, str], fds: list[int]) -> N
     for standard, fd in enumerate(fds):
         os.dup2(fd, standard)
         os.close(fd)
+    faulthandler.enable(os.dup(2))  # pytest captures what it itself prints
     sys.argv = words
     sys.path[0] = cwd if words[0] == "pytest" else str(Path(sys.executable).parent)
     sys.path[1:1] = [place for place in env.get("PYTHONPATH", "").split(os.pathsep) if place and place not in sys.path]

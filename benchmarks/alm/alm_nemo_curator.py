@@ -10,7 +10,7 @@ from typing import Any
 import ray
 from alm_manifest import count_entries, read_lines
 from alm_results import Outcome, Task
-from alm_work import Settings, columns_of, numbers_of
+from alm_work import Row, Settings, found_in
 from nemo_curator.backends.ray_actor_pool import RayActorPoolExecutor
 from nemo_curator.backends.ray_data import RayDataExecutor
 from nemo_curator.backends.xenna import XennaExecutor
@@ -61,8 +61,7 @@ def run(url: str, repeat_factor: int, settings: Settings, executor: str) -> Outc
     began = perf_counter()
     tasks = pipeline.run(EXECUTORS[executor]()) or []
     seconds = perf_counter() - began
-    untimed = (0.0, 0.0, 0.0, 0.0)
-    rows = columns_of((number, *numbers_of(task.data), *untimed) for number, task in enumerate(tasks))
+    rows = [Row(number, found_in(task.data)) for number, task in enumerate(tasks)]
     return Outcome(seconds, count_entries(read_lines(url)) * repeat_factor, rows, [_plain(task) for task in tasks])
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 from alm_windows import WindowSettings
 
 ENGINES = {
-    "builtin": ("ray_data", "ray_actors"),
+    "builtin": ("processes", "ray_data", "ray_actors"),
     "nemo_curator": ("xenna", "ray_data", "ray_actors"),
     "plain_loop": ("processes",),
 }
@@ -88,8 +87,12 @@ def _parser() -> argparse.ArgumentParser:
         help="a folder (or URL) for the curated manifest; by default nothing is kept",
     )
     add("--planted", type=Path, help="planted.json of make_manifest.py: then planted_entries_wrong is measured")
-    add("--processes", type=int, default=os.cpu_count() or 1, help="of the engine plain_loop")
+    add("--processes", type=int, default=_usable_cpus(), help="of the executor processes; by default one per CPU")
     return parser
+
+
+def _usable_cpus() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _from_anywhere(path: str) -> str:
@@ -115,6 +118,8 @@ def _engine_and_executor(engine: str | None, executor: str | None, parser: argpa
 def _check(options: Options, parser: argparse.ArgumentParser) -> None:
     if options.repeat_factor < 1:
         parser.error("--repeat-factor must be 1 or more")
+    if options.processes < 1:
+        parser.error("--processes must be 1 or more")
     if not 0 <= options.overlap_percentage <= 100:
         parser.error("--overlap-percentage must be from 0 to 100")
     if options.windows.target_window_duration <= 0:
@@ -134,6 +139,8 @@ def _words_of_entry(
         from curator_bench.matrix import LoadRequest, command_of, load
     except ImportError:
         parser.error("--config needs curator-bench in this environment")
+    import tempfile
+
     folder = _results_path_among(beside) or tempfile.mkdtemp(prefix="alm_benchmark_results_")
     try:
         matrix = load(LoadRequest(files=(config.absolute(),), variables=os.environ))

@@ -17,7 +17,7 @@ from alm_work import Settings
 
 
 def run_engine(options: Options) -> Outcome:
-    """Only the engine that was asked for is imported: one needs NeMo Curator, one does not even need Ray."""
+    """Only the engine that was asked for is imported: one needs NeMo Curator, some do not even need Ray."""
     settings = Settings(options.windows, options.overlap_percentage, options.output_path)
     url, repeat_factor = options.input_manifest, options.repeat_factor
     if options.engine == "plain_loop":
@@ -28,6 +28,10 @@ def run_engine(options: Options) -> Outcome:
         import alm_nemo_curator
 
         return alm_nemo_curator.run(url, repeat_factor, settings, options.executor)
+    if options.executor == "processes":
+        import alm_processes
+
+        return alm_processes.run(url, repeat_factor, settings, options.processes)
     import alm_builtin
 
     return alm_builtin.run(url, repeat_factor, settings, options.executor)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from alm_manifest import Entry, Shard, count_entries, entries_of, read_lines
 from alm_results import Outcome
-from alm_work import Columns, Settings, columns_of, curate, joined, numbers_of
+from alm_work import Row, Settings, curate, found_in
 
 
 class _Share(NamedTuple):
@@ -31,7 +31,7 @@ def run(url: str, repeat_factor: int, settings: Settings, processes: int) -> Out
     context = multiprocessing.get_context("spawn")
     together = context.Barrier(processes)
     repeats = [(repeat_factor + number) // processes for number in range(processes)]
-    answers: multiprocessing.SimpleQueue[tuple[float, Columns]] = context.SimpleQueue()
+    answers: multiprocessing.SimpleQueue[tuple[float, list[Row]]] = context.SimpleQueue()
     workers = [
         context.Process(target=_loop, args=(_Share(lines, share, settings, together), answers.put)) for share in repeats
     ]
@@ -41,7 +41,7 @@ def run(url: str, repeat_factor: int, settings: Settings, processes: int) -> Out
     for worker in workers:
         worker.join()
     slowest = max(seconds for seconds, _ in found)
-    return Outcome(slowest, count_entries(lines) * repeat_factor, joined([table for _, table in found]))
+    return Outcome(slowest, count_entries(lines) * repeat_factor, [row for _, rows in found for row in rows])
 
 
 def _loop(share: _Share, answer: Callable[[Any], None]) -> None:
@@ -50,6 +50,6 @@ def _loop(share: _Share, answer: Callable[[Any], None]) -> None:
     share.together.wait()
     began = perf_counter()
     for _ in range(share.repeats):
-        found += [numbers_of(curate(entry, share.settings)) for entry in entries]
+        found += [Row(0, found_in(curate(entry, share.settings))) for entry in entries]
     seconds = perf_counter() - began
-    answer((seconds, columns_of((0, *numbers, 0.0, 0.0, 0.0, 0.0) for numbers in found)))
+    answer((seconds, found))

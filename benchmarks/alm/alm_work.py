@@ -2,33 +2,36 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Sequence
+import os
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from time import perf_counter
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
+from alm_lines import line_of
 from alm_manifest import Entry, Job, entries_of
 from alm_overlap import filter_overlaps
 from alm_windows import WindowSettings, build_windows
 
-Columns = dict[str, npt.NDArray[Any]]
-Row = tuple[Any, ...]
 
-_KINDS: dict[str, Any] = {
-    "job": np.int64,
-    "audio_filepath": object,
-    "builder_windows": np.int64,
-    "filtered_windows": np.int64,
-    "filtered_dur_s": np.float64,
-    "read_s": np.float64,
-    "build_s": np.float64,
-    "overlap_s": np.float64,
-    "write_s": np.float64,
-}
+class Found(NamedTuple):
+    """What the metrics need to know of a result."""
+
+    audio_filepath: str
+    builder_windows: int
+    filtered_windows: int
+    filtered_dur_s: float
+
+
+class Row(NamedTuple):
+    """One time an entry was done: by which job, what was found, and the seconds of each stage."""
+
+    job: int
+    found: Found
+    read_s: float = 0.0
+    build_s: float = 0.0
+    overlap_s: float = 0.0
+    write_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,7 @@ def curate(entry: Entry, settings: Settings) -> Entry:
     return filter_overlaps(built, settings.overlap_percentage, settings.windows.target_window_duration)
 
 
-def do_job(number: int, job: Job, settings: Settings) -> Columns:
+def do_job(number: int, job: Job, settings: Settings) -> list[Row]:
     """Does every entry of the job as often as it says, each time anew from its segments."""
     entries = []
     begin = perf_counter()
@@ -57,43 +60,36 @@ def do_job(number: int, job: Job, settings: Settings) -> Columns:
     with _output(settings.output_path, number) as output:
         for repeat in range(job.repeats):
             for entry, read_s in entries:
-                rows.append((number, *_do_entry(entry, settings, output, 0.0 if repeat else read_s)))
-    return columns_of(rows)
+                rows.append(_do_entry(number, entry, settings, output, 0.0 if repeat else read_s))
+    return rows
 
 
-def _do_entry(entry: Entry, settings: Settings, output: IO[str] | None, read_s: float) -> Row:
+def _do_entry(number: int, entry: Entry, settings: Settings, output: IO[str] | None, read_s: float) -> Row:
     began = perf_counter()
     built = build_windows(entry, settings.windows)
     built_at = perf_counter()
     result = filter_overlaps(built, settings.overlap_percentage, settings.windows.target_window_duration)
     filtered_at = perf_counter()
     if output is not None:
-        output.write(json.dumps(result, ensure_ascii=False) + "\n")
-    times = (read_s, built_at - began, filtered_at - built_at, perf_counter() - filtered_at if output else 0.0)
-    return (*numbers_of(result), *times)
+        output.write(line_of(result))
+    write_s = perf_counter() - filtered_at if output else 0.0
+    return Row(number, found_in(result), read_s, built_at - began, filtered_at - built_at, write_s)
 
 
-def numbers_of(result: Entry) -> Row:
-    """What the metrics need to know of a result."""
-    found = len(result["windows"]), len(result["filtered_windows"]), result["filtered_dur"]
-    return str(result["audio_filepath"]), *found
-
-
-def columns_of(rows: Iterable[Row]) -> Columns:
-    by_column: Sequence[Sequence[Any]] = list(zip(*rows, strict=True)) or [()] * len(_KINDS)
-    return {name: np.array(values, kind) for values, (name, kind) in zip(by_column, _KINDS.items(), strict=True)}
-
-
-def joined(tables: Sequence[Columns]) -> Columns:
-    return {name: np.concatenate([empty, *(table[name] for table in tables)]) for name, empty in columns_of([]).items()}
+def found_in(result: Entry) -> Found:
+    counted = len(result["windows"]), len(result["filtered_windows"])
+    return Found(str(result["audio_filepath"]), *counted, result["filtered_dur"])
 
 
 def _output(folder: str | None, number: int) -> AbstractContextManager[Any]:
     """The file a job writes the curated entries to, one JSON object per line."""
     if folder is None:
         return nullcontext()
+    path = f"{folder.rstrip('/')}/part-{number:05d}.jsonl"
+    if "://" not in path:
+        os.makedirs(folder, exist_ok=True)
+        return open(path, "w", encoding="utf-8")
     import fsspec
 
-    path = f"{folder.rstrip('/')}/part-{number:05d}.jsonl"
     opened: AbstractContextManager[Any] = fsspec.open(path, "w", encoding="utf-8", auto_mkdir=True)
     return opened

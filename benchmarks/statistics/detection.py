@@ -79,8 +79,8 @@ def main() -> None:
     )
     folder: Path = options.benchmark_results_path
     folder.mkdir(parents=True, exist_ok=True)
-    told = {"detector": options.detector, "series": options.series, "seed": options.seed}
-    (folder / "params.json").write_text(json.dumps(told))
+    params = {"detector": options.detector, "series": options.series, "seed": options.seed}
+    (folder / "params.json").write_text(json.dumps(params))
     (folder / "metrics.json").write_text(json.dumps({"is_success": True, **figures}))
     print(json.dumps(figures, indent=2))
 

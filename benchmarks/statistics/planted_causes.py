@@ -131,9 +131,9 @@ _NOTHING = dict.fromkeys(column.name for column in RUNS.columns)
 
 def _run(number: int, session: int, name: str, machine: str, commit: int) -> dict[str, Any]:
     start = _FIRST + timedelta(hours=commit, minutes=MACHINES.index(machine))
-    told = {"id": number, "uid": f"r{number}", "session": session, "name": name, "originalname": name, "attempt": 1}
-    told |= {"path": "matrix.yaml", "machine_id": machine, "verdict": "passed", "start": start, "end": start}
-    return {**_NOTHING, **told, "duration": 1.0}
+    row = {"id": number, "uid": f"r{number}", "session": session, "name": name, "originalname": name, "attempt": 1}
+    row |= {"path": "matrix.yaml", "machine_id": machine, "verdict": "passed", "start": start, "end": start}
+    return {**_NOTHING, **row, "duration": 1.0}
 
 
 def _metrics(

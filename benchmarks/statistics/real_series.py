@@ -128,13 +128,13 @@ def score(find: Finder, per_cell: int, seed: int, rows: Sequence[Mapping[str, An
     calls = [_large(found) for found in find(values)]
     steps = [(found, at, change) for row, found in zip(rows, calls, strict=True) for at, change in row["steps"]]
     judged = [lasts(one, call) for one, found in zip(values, calls, strict=True) for call in found]
-    told = [one for one in judged if one is not None]
+    certain = [one for one in judged if one is not None]
     pool = [one[start : start + _STRETCH] for row, one in zip(rows, values, strict=True) for start in row["clean"]]
     cells = _cells(find, pool, per_cell, seed)
     return {
         "steps_found": float(np.mean([_is_found(*step) for step in steps])),
-        "calls_that_last": float(np.mean(told)) if told else 0.0,
-        "calls": float(len(told)),
+        "calls_that_last": float(np.mean(certain)) if certain else 0.0,
+        "calls": float(len(certain)),
         "false_alarms": float(np.mean([cells[cell.name] for cell in CLEAN])),
         "x2_and_x12_found": float(np.mean([cells[cell.name] for cell in LARGE])),
         **cells,
@@ -180,7 +180,7 @@ def _planted(cell: Cell, pool: Sequence[Floats], random: np.random.Generator) ->
 def replay(find: Finder, every: int = 1, rows: Sequence[Mapping[str, Any]] | None = None) -> dict[str, float]:
     """Every history judged run by run, as it was then: the share of the fresh calls that last in hindsight."""
     rows = histories() if rows is None else rows
-    told: list[bool] = []
+    lasting: list[bool] = []
     for row in rows[::every]:
         values, known = np.array(row["values"]), list[Call]()
         for found in find([values[:end] for end in range(_SIDE, len(values) + 1)]):
@@ -188,8 +188,8 @@ def replay(find: Finder, every: int = 1, rows: Sequence[Mapping[str, Any]] | Non
                 if not any(abs(call[0] - at) <= _SIDE and call[1] * change > 0 for at, change in known):
                     known.append(call)
                     held = lasts(values, call)
-                    told += [] if held is None else [held]
-    return {"replayed_calls": float(len(told)), "replayed_calls_that_last": float(np.mean(told))}
+                    lasting += [] if held is None else [held]
+    return {"replayed_calls": float(len(lasting)), "replayed_calls_that_last": float(np.mean(lasting))}
 
 
 def main() -> None:
@@ -205,8 +205,8 @@ def main() -> None:
         figures |= replay(FINDERS[options.detector], options.replay_every)
     folder: Path = options.benchmark_results_path
     folder.mkdir(parents=True, exist_ok=True)
-    told = {"real": options.detector, "per_cell": options.per_cell, "seed": options.seed}
-    (folder / "params.json").write_text(json.dumps(told))
+    params = {"real": options.detector, "per_cell": options.per_cell, "seed": options.seed}
+    (folder / "params.json").write_text(json.dumps(params))
     (folder / "metrics.json").write_text(json.dumps({"is_success": True, **figures}))
     print(json.dumps(figures, indent=2))
 

@@ -55,9 +55,9 @@ def make_history(database: Database, entries: int, metrics: int, runs: int) -> N
             for night in range(runs):
                 number = 1 + night * entries + entry
                 start = FIRST + timedelta(days=night, seconds=entry)
-                told = {"id": number, "uid": f"r{number}", "session": night + 1, "name": f"entry_{entry}"}
-                told |= {"originalname": f"entry_{entry}", "path": "matrix.yaml", "machine_id": "one", "attempt": 1}
-                rows.append({**nothing, **told, "verdict": "passed", "start": start, "end": start, "duration": 1.0})
+                row = {"id": number, "uid": f"r{number}", "session": night + 1, "name": f"entry_{entry}"}
+                row |= {"originalname": f"entry_{entry}", "path": "matrix.yaml", "machine_id": "one", "attempt": 1}
+                rows.append({**nothing, **row, "verdict": "passed", "start": start, "end": start, "duration": 1.0})
                 values += [(number, f"part_{one}_time_s", float(columns[one][night]), None) for one in range(metrics)]
             bulk.write(connection, RUNS, rows)
             bulk.write_parts(connection, METRICS, values)

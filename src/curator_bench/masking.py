@@ -46,6 +46,7 @@ _LITERAL = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _UNCHANGED = re.compile("[A-Za-z0-9]+")
+_ESCAPE_SEQUENCE = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|[ -/]*[0-~])")
 _PASSWORD_OF_URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://[^/\s:\[]*:(.*)@")
 
 
@@ -100,6 +101,15 @@ class Mask:
     values: frozenset[str] = frozenset()
 
     def hide(self, text: str) -> str:
+        """Remove the secrets from a text. If colours split one, which a terminal would show whole, they go as well."""
+        hidden = self._hide(text)
+        if "\x1b" in hidden:
+            shown = without_escape_sequences(hidden)
+            if (hidden_as_shown := self._hide(shown)) != shown:
+                return hidden_as_shown
+        return hidden
+
+    def _hide(self, text: str) -> str:
         for anchor, forms in _forms(self.values):
             if anchor in text:
                 for form in forms:
@@ -119,6 +129,11 @@ class Mask:
 
     def also(self, values: Iterable[str]) -> Mask:
         return Mask(self.values | frozenset(values))
+
+
+def without_escape_sequences(text: str) -> str:
+    """Remove colours and other escape sequences of terminals."""
+    return _ESCAPE_SEQUENCE.sub("", text)
 
 
 def masked(value: Any, mask: Mask) -> Any:

@@ -178,7 +178,7 @@ def _run_pytest(words: Sequence[str], *, quiet: bool) -> tuple[int, str]:
     A notebook has no terminal that pytest could print to.
     """
     child = subprocess.Popen(
-        [sys.executable, "-m", "pytest", *words],
+        [sys.executable, "-P", "-m", "pytest", *words],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         stdin=subprocess.DEVNULL,

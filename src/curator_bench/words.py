@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from curator_bench.masking import without_escape_sequences
 from curator_bench.values import GATES, Check, Scalar
 
 NOTHING = "-"
@@ -18,7 +19,6 @@ _LONGEST_TEXT = 200
 _DOUBLED, _TENFOLD, _THOUSANDFOLD = 1, 9, 999
 """The changes, as fractions, to twice, ten times and a thousand times as much."""
 _BEGINS_A_FORMULA = ("=", "+", "-", "@", "\t", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-_ESCAPE_SEQUENCE = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|[ -/]*[0-~])")
 _MARKUP = re.compile(r"[\\|`*\[\]~]|(?<![^\W_])_|_(?![^\W_])")  # an underscore within a word is no markup
 
 
@@ -130,10 +130,6 @@ def printable_lines(text: str) -> str:
     """
     lines = without_escape_sequences(text).expandtabs().split("\n")
     return "\n".join(printable(line.removesuffix("\r")) for line in lines)
-
-
-def without_escape_sequences(text: str) -> str:
-    return _ESCAPE_SEQUENCE.sub("", text)
 
 
 def markdown_cell(text: str) -> str:

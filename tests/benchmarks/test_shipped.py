@@ -43,6 +43,7 @@ def test_the_demo_passes(tmp_path: Path) -> None:
     assert "8 passed" in printed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("script", "arguments"),
     [

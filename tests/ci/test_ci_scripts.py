@@ -32,6 +32,23 @@ def script(name: str, *words: str | Path, cwd: Path, **variables: str) -> subpro
     )
 
 
+def test_a_folder_that_is_no_checkout_of_nemo_curator_is_named_at_once(tmp_path: Path) -> None:
+    outcome = script("test_curator.sh", "no-python", tmp_path / "my Curator", cwd=tmp_path)
+    assert outcome.returncode == 2
+    assert f"{tmp_path}/my Curator is no checkout of NeMo Curator" in outcome.stderr
+
+
+def test_the_checkout_of_the_environment_is_tried_without_an_argument(tmp_path: Path) -> None:
+    """Its path may have blanks."""
+    words = ["make", "--no-print-directory", "--dry-run", "test-curator"]
+    env = {**os.environ, "CURATOR_REPO": str(tmp_path / "my Curator")}
+    outcome = subprocess.run(words, cwd=ROOT, env=env, capture_output=True, text=True, timeout=60, check=True)
+    assert outcome.stdout.splitlines()[-1].endswith(f'/python "{tmp_path}/my Curator"')
+    del env["CURATOR_REPO"]
+    outcome = subprocess.run(words, cwd=ROOT, env=env, capture_output=True, text=True, timeout=60, check=True)
+    assert outcome.stdout.splitlines()[-1].split()[-1].endswith("/python")
+
+
 def database(folder: Path, name: str, runs: int = 1) -> Path:
     """With runs of a benchmark of this name."""
     lines = [

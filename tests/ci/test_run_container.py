@@ -8,6 +8,7 @@ import os
 import pty
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -16,8 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import warm
 
 ROOT = Path(__file__).parents[2]
+VERSION = Path("src", "curator_bench", "package.py")
 STAND_IN = """#!{python}
 import json, os, pathlib, sys
 if sys.argv[1:3] == ["image", "inspect"]:
@@ -47,14 +50,16 @@ class Bench:
     outside: Path
     programs: Path
     notes: Path
+    clone: Path
+    """A clone without an environment: the scripts take `curator-bench` from PATH, which is quicker here."""
 
     def environment(self, extra: Mapping[str, str]) -> dict[str, str]:
         kept = {name: os.environ[name] for name in ("HOME", "LANG", "TMPDIR", "PYTHONPATH") if name in os.environ}
-        return kept | {"PATH": f"{self.programs}:{Path(sys.executable).parent}:{os.environ['PATH']}", **extra}
+        return kept | {"PATH": f"{self.programs}:{warm.programs()}:{os.environ['PATH']}", **extra}
 
     def call(self, script: str, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [ROOT / "ci" / script, *words],
+            [self.clone / "ci" / script, *words],
             cwd=self.folder,
             env=self.environment(environment),
             stdin=subprocess.DEVNULL,
@@ -75,9 +80,19 @@ class Bench:
         return called
 
 
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    clone = tmp_path_factory.mktemp("clone")
+    shutil.copytree(ROOT / "ci", clone / "ci")
+    (clone / VERSION).parent.mkdir(parents=True)
+    shutil.copy(ROOT / VERSION, clone / VERSION)
+    return clone
+
+
 @pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    bench = Bench(tmp_path / "my benchmarks", tmp_path / "elsewhere", tmp_path / "bin", tmp_path / "notes.json")
+def bench(tmp_path: Path, clone: Path) -> Bench:
+    notes = tmp_path / "notes.json"
+    bench = Bench(tmp_path / "my benchmarks", tmp_path / "elsewhere", tmp_path / "bin", notes, clone)
     for folder in (bench.folder, bench.outside, bench.programs):
         folder.mkdir()
     (bench.folder / "matrix.yaml").write_text(MATRIX.format(outside=bench.outside))
@@ -85,6 +100,12 @@ def bench(tmp_path: Path) -> Bench:
     (bench.outside / "far_matrix.yaml").write_text(PLAIN.replace("plain", "far"))
     moved = f'paths: [{{name: data, host_path: "{bench.outside}/other", container_path: /datasets}}]\n'
     (bench.outside / "machine.yaml").write_text(moved)
+    checkout = bench.outside / "Curator"
+    for name in ("nemo_curator", "benchmarking"):
+        (checkout / name).mkdir(parents=True)
+    (checkout / "pyproject.toml").touch()
+    nightly = 'entries: [{name: alm, script: alm.py, args: "--input {curator_repo_dir}/tests/alm.jsonl"}]\n'
+    (checkout / "benchmarking" / "nightly.yaml").write_text(nightly)
     for name in ("docker", "podman"):
         (bench.programs / name).write_text(STAND_IN.format(python=sys.executable, notes=str(bench.notes)))
         (bench.programs / name).chmod(0o755)
@@ -177,6 +198,70 @@ CASES = {
         has=("--entrypoint=bash",),
         ends=(IMAGE, "-c", "ray --version; nproc"),
     ),
+    "the options of the older container script": Case(
+        ("--config", "matrix.yaml", "--config={outside}/machine.yaml", "--session-name", "night", "--list"),
+        has=("--entrypoint=curator-bench", "--volume={outside}/other:/datasets", "--volume={outside}:{outside}"),
+        has_not=("--volume={outside}/data:/datasets", "--gpus=all"),
+        ends=(
+            IMAGE,
+            "run",
+            "--config=matrix.yaml",
+            "--config={outside}/machine.yaml",
+            "--session-name",
+            "night",
+            "--list",
+        ),
+    ),
+    "the older script, with its GPUs and image": Case(
+        ("--config", "plain.yaml"),
+        {"GPUS": "device=1", "CURATOR_BENCHMARKING_IMAGE": "theirs:latest"},
+        has=('--gpus="device=1"', "--env=NVIDIA_DRIVER_CAPABILITIES=compute,utility,video"),
+        ends=("theirs:latest", "run", "--config=plain.yaml"),
+    ),
+    "NeMo Curator of the host": Case(
+        ("--use-host-curator", "--config", "{outside}/Curator/benchmarking/nightly.yaml"),
+        has=(
+            "--volume={outside}/Curator:{outside}/Curator",
+            "--env=PYTHONPATH={outside}/Curator",
+            "--env=CURATOR_REPO_DIR",
+        ),
+    ),
+    "NeMo Curator of the host, named": Case(
+        ("--use-host-curator", "--config", "plain.yaml"),
+        {"HOST_CURATOR_DIR": "{outside}/Curator"},
+        has=("--env=PYTHONPATH={outside}/Curator",),
+    ),
+    "only the benchmarks of the host": Case(
+        ("--use-host-curator-benchmarking", "--config", "{outside}/Curator/benchmarking/nightly.yaml"),
+        has=("--volume={outside}/Curator:{outside}/Curator", "--env=CURATOR_REPO_DIR"),
+        has_not=("--env=PYTHONPATH={outside}/Curator",),
+    ),
+    "a matrix that reads files of its source tree": Case(
+        ("{outside}/Curator/benchmarking/nightly.yaml",),
+        has=("--volume={outside}/Curator:{outside}/Curator",),
+    ),
+    "a shell with the paths of a matrix": Case(
+        ("--shell", "--config", "matrix.yaml", "ls", "-l"),
+        has=("--entrypoint=bash", *MOUNTS),
+        ends=(IMAGE, "-c", "ls -l"),
+    ),
+    "variables that no matrix names": Case(
+        ("plain.yaml",),
+        {
+            "SLACK_BOT_TOKEN": "hunter22",
+            "NVIDIA_API_KEY": "hunter22",
+            "MLFLOW_TRACKING_URI": "http://mlflow",
+            "GDRIVE_FOLDER_ID": "folder",
+            "GDRIVE_SERVICE_ACCOUNT_FILE": "{outside}/far_matrix.yaml",
+            "SLACK_CHANNEL_ID": "",
+        },
+        has=(
+            *("--env=SLACK_BOT_TOKEN", "--env=NVIDIA_API_KEY", "--env=MLFLOW_TRACKING_URI", "--env=GDRIVE_FOLDER_ID"),
+            "--env=GDRIVE_SERVICE_ACCOUNT_FILE",
+            "--volume={outside}/far_matrix.yaml:{outside}/far_matrix.yaml",
+        ),
+        has_not=("--env=SLACK_CHANNEL_ID",),
+    ),
     "another engine": Case(("plain.yaml",), {"DOCKER": "podman"}, ends=(IMAGE, "plain.yaml")),
 }
 NEVER = ("--net=host", "--network=host", "--privileged", "--name", "--tty", "-t", "-it")
@@ -185,7 +270,7 @@ NEVER = ("--net=host", "--network=host", "--privileged", "--name", "--tty", "-t"
 @pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
 def test_docker_is_called_as_promised(bench: Bench, case: Case) -> None:
     def filled(words: tuple[str, ...]) -> list[str]:
-        return [word.format(here=bench.folder, outside=bench.outside, clone=ROOT) for word in words]
+        return [word.format(here=bench.folder, outside=bench.outside, clone=bench.clone) for word in words]
 
     environment = {name: value.format(outside=bench.outside) for name, value in case.env.items()}
     words = bench.run(*filled(case.words), **environment)
@@ -193,7 +278,8 @@ def test_docker_is_called_as_promised(bench: Bench, case: Case) -> None:
     assert [word for word in filled(case.has) if word not in words] == []
     assert [word for word in [*filled(case.has_not), *NEVER] if word in words] == []
     assert words[len(words) - len(case.ends) :] == filled(case.ends)
-    assert len(words) == len(set(words)), "something is mounted twice"
+    options = [word for word in words if word.startswith("--")]
+    assert len(options) == len(set(options)), "something is mounted twice"
     assert not any("hunter22" in word for word in words)
     assert f"--user={os.getuid()}:{os.getgid()}" in words
     assert "--env=IMAGE_DIGEST=curator-bench@sha256:5eed" in words
@@ -221,16 +307,19 @@ def test_limits_come_from_the_machine(bench: Bench) -> None:
 
 def test_folders_that_are_missing_are_made_by_us_and_not_by_docker(bench: Bench) -> None:
     bench.run("matrix.yaml")
-    assert {folder.name for folder in bench.outside.iterdir() if folder.is_dir()} == {"data", "models", "results"}
+    made = {folder.name for folder in bench.outside.iterdir() if folder.is_dir()} - {"Curator"}
+    assert made == {"data", "models", "results"}
 
 
-def test_on_a_terminal_it_hands_the_terminal_on(bench: Bench) -> None:
+@pytest.mark.parametrize(("debug", "expected"), [("0", {"--interactive", "--tty"}), ("1", {"--interactive"})])
+def test_on_a_terminal_it_hands_the_terminal_on(bench: Bench, debug: str, expected: set[str]) -> None:
+    """But not to the live display, where the older switch asks for plain output."""
     controller, terminal = pty.openpty()
     try:
         subprocess.run(
-            [ROOT / "ci" / "run.sh", "plain.yaml"],
+            [bench.clone / "ci" / "run.sh", "plain.yaml"],
             cwd=bench.folder,
-            env=bench.environment({}),
+            env=bench.environment({"CURATOR_BENCHMARKING_DEBUG": debug}),
             stdin=terminal,
             stdout=terminal,
             timeout=60,
@@ -239,7 +328,22 @@ def test_on_a_terminal_it_hands_the_terminal_on(bench: Bench) -> None:
     finally:
         os.close(controller)
         os.close(terminal)
-    assert {"--interactive", "--tty"} < set(bench.noted()["words"])
+    assert {"--interactive", "--tty"} & set(bench.noted()["words"]) == expected
+
+
+def test_all_gpus_are_used_in_the_older_form_where_there_is_a_driver(bench: Bench) -> None:
+    (bench.programs / "nvidia-smi").write_text("#!/bin/sh\n")
+    (bench.programs / "nvidia-smi").chmod(0o755)
+    assert "--gpus=all" in bench.run("--config", "plain.yaml")
+    assert "--gpus=all" not in bench.run("plain.yaml")
+
+
+def test_the_help_tells_every_option_and_starts_nothing(bench: Bench) -> None:
+    outcome = bench.call("run.sh", "--help")
+    assert outcome.returncode == 0
+    for option in ("--config", "--shell", "--use-host-curator ", "--use-host-curator-benchmarking", "PASS_ENV"):
+        assert option in outcome.stdout
+    assert not bench.notes.exists()
 
 
 def test_it_can_print_the_line_without_an_engine(bench: Bench) -> None:
@@ -258,6 +362,15 @@ def test_it_can_print_the_line_without_an_engine(bench: Bench) -> None:
         (("plain.yaml",), {"DOCKER": "no-such-engine"}, "no-such-engine: command not found"),
         (("broken.yaml",), {}, "did you mean 'entries'?"),
         (("--bench-matrix",), {}, "--bench-matrix wants a value"),
+        (("--config",), {}, "--config wants a value"),
+        (("--config", "missing.yaml"), {}, "--config: there is no missing.yaml"),
+        (("--use-host-curator", "plain.yaml"), {}, "HOST_CURATOR_DIR names the folder of its source"),
+        (
+            ("--use-host-curator", "--config=plain.yaml"),
+            {"HOST_CURATOR_DIR": "/not/there"},
+            "there is no /not/there",
+        ),
+        (("--use-host-curator", "--use-host-curator-benchmarking"), {}, "name one of them"),
     ],
 )
 def test_a_mistake_is_said_before_anything_runs(

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 import warm
+from hung_processes import outputs_of
 from plugins_of_others import WITHOUT_OTHERS
 
 from curator_bench.measure.processes import Mark, ProcessId, find_processes
@@ -126,7 +127,7 @@ class Project:
         )
 
     def outcome(self, process: subprocess.Popen[str], within_s: float = 120) -> Outcome:
-        output, _ = process.communicate(timeout=within_s)
+        output, _ = outputs_of(process, within_s)
         return Outcome(process.returncode, output, self.session_dir)
 
     def run(self, *options: str, **variables: str) -> Outcome:

@@ -20,6 +20,8 @@ import pytest
 if TYPE_CHECKING:
     from end_to_end.conftest import Outcome, Project
 
+pytestmark = pytest.mark.slow
+
 ATTACKS = """
 import json, os, shutil, socket, sys
 from pathlib import Path
@@ -323,6 +325,15 @@ def test_a_database_that_a_script_damages_is_said(project: Project, damage: str,
     assert outcome.json("damages", "results.json")["verdict"] == "crashed"
 
 
+def test_runs_that_were_recorded_before_a_script_removed_the_database_are_named(project: Project) -> None:
+    project.write("removes.py", "import os\nos.unlink('benchmark.db')\n")
+    project.matrix(project.entry("first"), {"name": "removes", "script": "removes.py"}, project.entry("last"))
+    outcome = project.run("--benchmark")
+    assert outcome.has("2 runs not recorded"), outcome.output
+    assert outcome.has("1 run changed or gone from"), outcome.output
+    assert outcome.has("since recorded: first; their results are in"), outcome.output
+
+
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
@@ -468,6 +479,41 @@ def test_a_guard_that_a_script_stopped_still_clears_up_after_a_kill(project: Pro
     process = project.start("--benchmark", output=subprocess.DEVNULL)
     log = project.session_dir / "sleeps" / "logs" / "stdouterr.log"
     wait_for(lambda: log.exists() and "at work" in log.read_text())
+    process.kill()
+    process.wait()
+    wait_for(lambda: not project.processes())
+
+
+STOPS_ALL = """
+import os, pathlib, signal, subprocess, sys, time
+
+def stat_of(pid):
+    return open(f"/proc/{pid}/stat").read().rpartition(") ")[2].split()
+
+def content(pid, name):
+    try:
+        return pathlib.Path(f"/proc/{pid}/{name}").read_bytes()
+    except OSError:
+        return b""
+
+inner = os.getppid()
+outer = int(stat_of(inner)[1])
+mark = os.environ["CURATOR_BENCH_TEST"].encode()
+pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+guards = [pid for pid in pids if mark in content(pid, "environ") and b"guard_program" in content(pid, "cmdline")]
+for pid in (*guards, outer, inner):
+    os.kill(pid, signal.SIGSTOP)
+print("all stopped", flush=True)
+time.sleep(600)
+"""
+
+
+def test_guard_and_keepers_that_a_script_stopped_end_when_the_bench_is_killed_just_then(project: Project) -> None:
+    project.write("stops.py", STOPS_ALL)
+    project.matrix({"name": "stops", "script": "stops.py"})
+    process = project.start("--benchmark", output=subprocess.DEVNULL)
+    log = project.session_dir / "stops" / "logs" / "stdouterr.log"
+    wait_for(lambda: log.exists() and "all stopped" in log.read_text())
     process.kill()
     process.wait()
     wait_for(lambda: not project.processes())

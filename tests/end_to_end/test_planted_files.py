@@ -173,3 +173,95 @@ def test_a_dashboard_is_not_built_in_a_folder_of_another_user(recorded: Project,
         assert done.returncode == 1
         assert f"{shared}/site belongs to another user (uid 65534); name a folder of your own" in done.stdout
     assert (home / "summary.json").read_text() == "precious"
+
+
+@pytest.mark.parametrize("words", [["bisect-step"], ["ab", "a.yaml", "b.yaml", "--repeat", "3"]], ids=["bisect", "ab"])
+def test_the_pytest_of_a_comparison_imports_nothing_from_there(
+    recorded: Project, planted: Path, words: list[str]
+) -> None:
+    """Python adds the working folder to the path of `python -m pytest`, but not to that of `pytest`."""
+    for side in ("a", "b"):
+        recorded.write(f"{side}.yaml", f"name: {side}")
+    files = [str(recorded.folder / word) if word.endswith(".yaml") else word for word in words]
+    env = recorded.environment(CURATOR_BENCH_DB=str(recorded.folder / "runs.db"))
+    matrix, results = recorded.folder / "matrix.yaml", recorded.folder / "results"
+    warm.run(
+        *("curator-bench", *files, "--", str(matrix), "--bench-results", str(results), "-k", "nothing"),
+        cwd=planted,
+        env=env,
+        stderr_apart=False,
+    )
+    assert ran(planted) == []
+
+
+PLANTS_RESULTS = """
+top, target, leaf = sys.argv[1:]
+os.makedirs(top + "/" + leaf)
+os.symlink(target, top + "/" + leaf + "/s")
+"""
+
+
+@pytest.mark.parametrize("leaf", ["results", "work/results"])
+def test_a_session_is_not_run_in_a_results_directory_that_another_user_made_first(
+    project: Project, home: Path, leaf: str
+) -> None:
+    """Its owner may replace a session by a link at any time, and an entry's folder is emptied before a run."""
+    project.matrix(project.entry("one"))
+    with shared_folder() as shared:
+        run(PLANTS_RESULTS, shared, home, leaf)
+        outcome = project.run("--bench-results", str(shared / leaf))
+        assert outcome.code == pytest.ExitCode.USAGE_ERROR
+        first = shared / Path(leaf).parts[0]
+        assert outcome.has(f"{first} belongs to another user (uid 65534), who could replace what is written to")
+        project.matrix(project.entry("one"), artifacts_dir=str(shared / leaf))
+        assert project.run().code == pytest.ExitCode.USAGE_ERROR
+    assert {path.read_text() for path in home.rglob("*") if path.is_file()} == {"precious"}
+
+
+@pytest.mark.parametrize("trusted", ["nobody", "1, 65534"])
+def test_the_folder_of_a_trusted_user_is_used(project: Project, trusted: str) -> None:
+    project.matrix(project.entry("one"))
+    with shared_folder() as shared:
+        run("os.mkdir(sys.argv[1])", shared / "results")
+        outcome = project.run("--bench-results", str(shared / "results"), CURATOR_BENCH_TRUSTED_USERS=trusted)
+        assert outcome.code == 0, outcome.output
+
+
+def test_a_report_is_not_written_through_a_link_of_another_user(recorded: Project, home: Path) -> None:
+    with shared_folder() as shared:
+        run("os.symlink(*sys.argv[1:])", home / "summary.json", shared / "report.md")
+        done = command(recorded, "report", "--format", "markdown", "--out", shared / "report.md")
+        assert done.returncode == 1
+        assert f"{shared}/report.md cannot be written: belongs to another user (uid 65534)" in done.stdout
+        own = shared / "own.md"
+        own.symlink_to(recorded.folder / "report.md")
+        for _ in range(2):
+            assert command(recorded, "report", "--format", "markdown", "--out", own).returncode == 0
+        assert "1 passed" in (recorded.folder / "report.md").read_text()
+    assert (home / "summary.json").read_text() == "precious"
+
+
+PLANTS_LINKS = """
+folder, target = sys.argv[1:]
+os.umask(0)
+os.mkdir(folder + "/s")
+os.symlink(target, folder + "/s/summary.json")
+os.symlink(target, folder + "/runs.jsonl")
+os.symlink(target, folder + "/summary.md")
+"""
+
+
+def test_sinks_write_through_no_link_of_another_user(project: Project, home: Path) -> None:
+    with shared_folder() as shared:
+        run(PLANTS_LINKS, shared, home / "summary.json")
+        sinks = [
+            {"name": "copy", "to": str(shared)},
+            {"name": "jsonl", "path": str(shared / "runs.jsonl")},
+            {"name": "github", "step_summary": str(shared / "summary.md")},
+        ]
+        project.matrix(project.entry("one"), sinks=sinks)
+        outcome = project.run("--benchmark", "--benchmark-db", "runs.db")
+        assert outcome.code == 0, outcome.output
+        assert outcome.output.count("belongs to another user (uid 65534)") >= len(sinks), outcome.output
+        assert sorted(file.name for file in (shared / "s").iterdir()) == ["summary.json"]
+    assert (home / "summary.json").read_text() == "precious"

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import warm
+from hung_processes import outputs_of
 
 SCRIPT = """
 import json, pathlib, sys, time
@@ -176,7 +177,7 @@ def test_ctrl_c_is_recorded_as_interrupted(project: Path) -> None:
             assert time.monotonic() < deadline
             time.sleep(0.1)
         process.send_signal(signal.SIGINT)
-        output, _ = process.communicate(timeout=60)
+        output, _ = outputs_of(process, 60)
     assert re.search(r"^slow +interrupted", output, re.MULTILINE)
     assert "!!! KeyboardInterrupt !!!" in output
     assert rows(project / "benchmark.db", "select verdict from test_run") == [("interrupted",)]

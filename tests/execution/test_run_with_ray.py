@@ -64,6 +64,7 @@ print("killed", flush=True)
 )
 
 
+@pytest.mark.slow
 def test_ray_init_without_a_word_finds_the_cluster_that_was_asked_for(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -166,6 +166,22 @@ def test_a_script_that_fails_has_crashed_and_how_is_said(desk: Desk, code: str, 
     assert result.error.startswith(error)
 
 
+@pytest.mark.parametrize(
+    ("folder", "verdict"), [("site-packages", Verdict.ERROR), ("helpers", Verdict.CRASHED)], ids=["library", "own code"]
+)
+def test_a_library_that_lacks_a_module_is_an_error_and_an_import_of_ones_own_is_not(
+    desk: Desk, tmp_path: Path, folder: str, verdict: Verdict
+) -> None:
+    """As cudf, where there is no GPU. What a commit broke has crashed: bisecting has to find it."""
+    imported = tmp_path / folder / "frames.py"
+    imported.parent.mkdir()
+    imported.write_text("import cudf.core\n")
+    result = desk.run(f"sys.path.insert(0, {str(imported.parent)!r})\nimport frames")
+    assert result.verdict is verdict
+    assert ("a library of the script needs cudf, which" in result.error) == (verdict is Verdict.ERROR)
+    assert result.log_tail[-1] == "ModuleNotFoundError: No module named 'cudf'"
+
+
 def test_a_crashed_script_keeps_what_it_wrote_and_the_end_of_its_log(desk: Desk) -> None:
     result = desk.run("[print('line', n) for n in range(100)]; write({'so_far': 5}); sys.exit(1)")
     assert result.metrics["so_far"] == 5

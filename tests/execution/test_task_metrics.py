@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import subprocess
@@ -213,6 +214,27 @@ def test_numbers_equal_those_of_a_real_nemo_curator(tmp_path: Path) -> None:
     assert dict(read(tmp_path, tasks).metrics) == expected
     as_dictionaries = [task({"stage_name": item.stage_name, **dict(item.items())}) for item in measured]
     assert dict(read(tmp_path, as_dictionaries).metrics) == pytest.approx(expected, rel=1e-12)
+
+
+class Collecting:
+    """Becomes true where it is loaded while Python collects garbage."""
+
+    def __reduce__(self) -> Any:
+        return gc.isenabled, ()
+
+
+def test_loading_does_not_stop_to_collect_garbage(tmp_path: Path) -> None:
+    """It took four times as long for ten thousand tasks, and the numbers of a nightly entry were lost."""
+    found = read(tmp_path, [task(measurement(collecting=Collecting()))])
+    assert found.metrics["task_read_collecting_sum"] == 0
+
+
+def test_a_large_file_gets_more_time_but_not_for_ever() -> None:
+    limits = Limits()
+    assert limits.of_file(0).time_s == limits.time_s
+    assert limits.of_file(300 * 2**20).time_s == 105
+    assert limits.of_file(2**40).time_s == limits.longest_s
+    assert Limits(time_s=500).of_file(2**40).time_s == 500
 
 
 def test_no_file_and_no_tasks_cost_no_warning(tmp_path: Path) -> None:

@@ -14,18 +14,23 @@ from pathlib import Path
 
 import psutil
 import pytest
+import warm
+from hung_processes import outputs_of
 from scratch_repository import ScratchRepository, make_repository
 
 COMMAND = Path(sys.executable).with_name("curator-bench")
 ASKED = ("--entry", "work", "--metric", "work_time_s")
 
 
+def environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "CURATOR_BENCH_"))}
+
+
 def start(repository: ScratchRepository, *words: str, bad: str = "c4") -> subprocess.Popen[str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "CURATOR_BENCH_"))}
     return subprocess.Popen(
         [COMMAND, "bisect", "--good", "c1", "--bad", bad, *ASKED, *words],
         cwd=repository.folder,
-        env=kept,
+        env=environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -34,10 +39,10 @@ def start(repository: ScratchRepository, *words: str, bad: str = "c4") -> subpro
 
 
 def bisect(repository: ScratchRepository, *words: str, bad: str = "c4") -> tuple[int, str, str]:
-    process = start(repository, *words, bad=bad)
-    output, errors = process.communicate(timeout=300)
-    assert "Traceback" not in errors
-    return process.returncode, output, errors
+    words = ("bisect", "--good", "c1", "--bad", bad, *ASKED, *words)
+    done = warm.run("curator-bench", *words, cwd=repository.folder, env=environment())
+    assert "Traceback" not in done.stderr
+    return done.returncode, done.stdout, done.stderr
 
 
 def stop_while_measuring(process: subprocess.Popen[str], number: signal.Signals) -> int:
@@ -47,7 +52,7 @@ def stop_while_measuring(process: subprocess.Popen[str], number: signal.Signals)
     next(measuring)
     next(measuring)
     process.send_signal(number)
-    process.communicate(timeout=120)
+    outputs_of(process, 120)
     return process.returncode
 
 

@@ -31,6 +31,7 @@ def repository(tmp_path: Path) -> ScratchRepository:
     return made
 
 
+@pytest.mark.slow
 def test_git_finds_the_commit_by_a_requirement(repository: ScratchRepository, tmp_path: Path) -> None:
     matrix = repository.folder / "noise" / "limit.yaml"
     matrix.write_text("entries:\n  - name: work\n" + LIMIT)

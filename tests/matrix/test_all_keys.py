@@ -84,6 +84,7 @@ def test_keys_of_the_file_land_in_matrix_file(matrix: Matrix, lines: dict[str, i
                     timeout_s=600,
                     env={**file_env, "HF_HOME": "{models}/hf"},
                     place=place(lines, "- name: fleurs"),
+                    directories=(str(DATA),),
                 ),
                 DataSetup(
                     name="plain",
@@ -93,6 +94,7 @@ def test_keys_of_the_file_land_in_matrix_file(matrix: Matrix, lines: dict[str, i
                     timeout_s=3600,
                     env=file_env,
                     place=place(lines, "- {name: plain"),
+                    directories=(str(DATA),),
                 ),
             ),
             sinks=(
@@ -121,6 +123,7 @@ def test_keys_of_an_entry_land_in_entry(matrix: Matrix, lines: dict[str, int]) -
         place=place(lines, "- name: removal"),
         file=matrix.files[0],
         script="removal_benchmark.py",
+        directories=(str(DATA),),
         args=(
             *("--input-path", "{dataset:cleaned_cc,jsonl}", "--output-path", "{session_entry_dir}/scratch/out"),
             *("--executor", "{executor}", "--window", "{attention.window}", "--scaling", '{"min": 8}'),
@@ -186,7 +189,7 @@ def test_combinations_have_the_values_exclude_and_include_leave_them(matrix: Mat
 def test_an_entry_takes_what_the_file_says(matrix: Matrix) -> None:
     plain, no_cluster = matrix.entries[3:]
     assert plain == dataclasses.replace(
-        Entry("plain", plain.place, matrix.files[0], "plain.py"),
+        Entry("plain", plain.place, matrix.files[0], "plain.py", directories=(str(DATA),)),
         folder=("plain",),
         marks=("dedup",),
         script_base_dir=str(DATA / "shared"),
@@ -203,7 +206,10 @@ def test_an_entry_takes_what_the_file_says(matrix: Matrix) -> None:
 def test_without_any_key_there_are_defaults(folder: Folder) -> None:
     entry = folder.entry("entries: [{name: a, script: b}]")
     assert entry == dataclasses.replace(
-        Entry("a", Place("matrix.yaml", 1), entry.file, "b"), folder=("a",), timeout_s=7200, ray=RaySettings()
+        Entry("a", Place("matrix.yaml", 1), entry.file, "b", directories=(str(folder.path),)),
+        folder=("a",),
+        timeout_s=7200,
+        ray=RaySettings(),
     )
     assert (entry.repeat, entry.warmup, entry.retries, entry.delete_scratch) == (1, 0, 0, True)
     assert entry.file == MatrixFile(

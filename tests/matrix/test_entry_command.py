@@ -29,6 +29,32 @@ def test_a_script_is_found_in_its_base_beside_the_file_or_in_scripts(folder: Fol
         assert (found.script, found.problems) == (str(place), ())
 
 
+def test_the_machine_may_be_named_first_and_the_benchmarks_of_a_source_tree_laid_over_it(folder: Folder) -> None:
+    """As in `--config my_machine.yaml --config their/benchmarking/nightly.yaml`."""
+    for name in ("pyproject.toml", "benchmarking/scripts/run.py", "benchmarking/data_prep/prepare.py"):
+        folder.write("", f"their/{name}")
+    benchmarks = folder.write(
+        """\
+        data_setups: [{name: s, script: prepare.py}]
+        entries: [{name: a, script: run.py, args: "{curator_repo_dir}/tests {data}"}]
+        """,
+        "their/benchmarking/nightly.yaml",
+    )
+    matrix = folder.load("paths: [{name: data, host_path: ./data}]\n", overlays=(benchmarks,))
+    found = command_of(matrix.entries[0], {})
+    assert found.problems == ()
+    assert found.script == str(folder.path / "their/benchmarking/scripts/run.py")
+    assert found.args == (str(folder.path / "their/tests"), str(folder.path / "data"))
+    assert found.data_setups[0].command[1] == str(folder.path / "their/benchmarking/data_prep/prepare.py")
+
+
+def test_an_overlay_elsewhere_may_name_another_script_of_the_matrix(folder: Folder) -> None:
+    folder.write("", "scripts/other.py")
+    overlay = folder.write("entries: [{name: a, script: other.py}]\n", "elsewhere/machine.yaml")
+    (entry,) = folder.load("entries: [{name: a, script: run.py}]\n", overlays=(overlay,)).entries
+    assert command_of(entry, {}).script == str(folder.path / "scripts/other.py")
+
+
 def test_a_script_may_be_absolute_or_named_by_placeholders(folder: Folder) -> None:
     for name in ("elsewhere/run_fast.py", "elsewhere/two words.py"):
         folder.write("", name)

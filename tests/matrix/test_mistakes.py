@@ -38,7 +38,7 @@ def test_all_mistakes_of_all_files_are_told_at_once(folder: Folder) -> None:
         paths: [{name: data}]
         entries:
           - {name: a, script: run.py, args: "{data}/x '", timout_s: 3, matrix: {n: }, ray: {num_gpu: 1}}
-          - {name: b, script: run.py, args: "{dataset:x,y}", repeat: none, requirements: {speed: {}}}
+          - {name: b, script: run.py, args: "{dataset:x}", repeat: none, requirements: {speed: {}}}
     """
     second = "entries: [{name: b}]\n"
     assert folder.mistakes(first, second, overlays=("entries: [{name: c}]\n",)) == [
@@ -49,7 +49,7 @@ def test_all_mistakes_of_all_files_are_told_at_once(folder: Folder) -> None:
         "matrix.yaml:5: entries[a].matrix.n: found nothing, expected a list of values or a mapping of named ones",
         "matrix.yaml:5: entries[a].ray.num_gpu: unknown key; did you mean 'num_gpus'?",
         "matrix.yaml:5: entries[a].timout_s: unknown key; did you mean 'timeout_s'?",
-        "matrix.yaml:6: entries[b].args: unknown dataset 'x'; there are none",
+        "matrix.yaml:6: entries[b].args: found {dataset:x}, expected {dataset:NAME,FORMAT}",
         "matrix.yaml:6: entries[b].repeat: found 'none', expected a whole number",
         "matrix.yaml:6: entries[b].requirements[speed]: has no bound; "
         "expected min_value, max_value, exact_value, max_regression or max_drift",

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from curator_bench.files import containers
 from curator_bench.matrix import command_of, placeholders
 from curator_bench.matrix.file_block import split
 from curator_bench.matrix.variables import Variables
@@ -86,19 +87,20 @@ def test_an_axis_may_choose_a_dataset_and_its_format(folder: Folder) -> None:
     assert [command.env["INPUT"] for command in commands] == ["/cc/j", "/cc/p"]
 
 
-@pytest.mark.parametrize(
-    ("axes", "said"),
-    [
-        ("{format: [csv]}", "the dataset 'cc' has no format 'csv'"),
-        ("{size: [1]}", "found {dataset:cc,{format}}, expected {dataset:NAME,FORMAT}"),
-    ],
-)
-def test_a_dataset_that_no_axis_can_choose_is_a_mistake(folder: Folder, axes: str, said: str) -> None:
-    text = f"""\
-        datasets: [{{name: cc, formats: [{{type: jsonl, path: /cc/j}}]}}]
-        entries: [{{name: a, script: b, matrix: {axes}, args: "{{dataset:cc,{{format}}}}"}}]
-        """
-    assert any(said in mistake for mistake in folder.mistakes(text))
+BY_AXIS = """\
+    datasets: [{name: cc, formats: [{type: jsonl, path: /cc/j}]}]
+    entries: [{name: a, script: b, matrix: AXES, args: "{dataset:cc,{format}}"}]
+"""
+
+
+def test_a_dataset_that_no_axis_can_choose_is_a_mistake(folder: Folder) -> None:
+    mistakes = folder.mistakes(BY_AXIS.replace("AXES", "{size: [1]}"))
+    assert any("found {dataset:cc,{format}}, expected {dataset:NAME,FORMAT}" in mistake for mistake in mistakes)
+
+
+def test_a_format_that_an_axis_chooses_in_vain_is_the_problem_of_that_combination(folder: Folder) -> None:
+    entries = folder.load(BY_AXIS.replace("AXES", "{format: [jsonl, csv]}")).entries
+    assert [entry.problems for entry in entries] == [(), ("the dataset 'cc' has no format 'csv'; known: jsonl",)]
 
 
 @EXAMPLES
@@ -269,6 +271,54 @@ def test_in_a_container_paths_are_those_of_the_container(folder: Folder) -> None
     assert command_of(outside, {}).args == (data, "/models", f"{data}/cc")
     assert command_of(inside, {}).args == ("/datasets", "/MOUNT/models", "/datasets/cc")
     assert outside.file.mounts == inside.file.mounts == ((data, "/datasets"), ("/models", "/MOUNT/models"))
+
+
+@pytest.mark.parametrize("is_there", [True, False], ids=["mounted", "not mounted"])
+def test_in_a_container_of_docker_the_paths_that_are_mounted_are_those_of_the_container(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, is_there: bool
+) -> None:
+    """A job of a CI system also runs in such a container, but with the paths of its host."""
+    mark, mount = folder.write("", "dockerenv"), folder.path / "mount"
+    monkeypatch.setattr(containers, "DOCKER_MARK", mark)
+    if is_there:
+        mount.mkdir()
+    text = f"""\
+        paths: [{{name: data, host_path: /host/data, container_path: {mount}}}]
+        entries: [{{name: a, script: s, args: "{{data}}"}}]
+    """
+
+    def args(**variables: str) -> tuple[str, ...]:
+        return command_of(folder.entry(text, variables=variables), {}).args
+
+    assert args() == (str(mount) if is_there else "/host/data",)
+    assert args(CURATOR_BENCH_IN_CONTAINER="0") == ("/host/data",)
+    assert args(CURATOR_BENCH_IN_CONTAINER="1") == (str(mount),)
+    mark.unlink()
+    assert args() == ("/host/data",)
+
+
+DATASETS = """\
+    datasets: [{name: cc, formats: [{type: jsonl, path: /cc}]}]
+    entries:
+      - {name: known, script: s, args: "{dataset:cc,jsonl}"}
+      - {name: unknown, script: s, args: "{dataset:c,jsonl}"}
+      - {name: format, script: s, args: "x", env: {IN: "{dataset:cc,json}"}}
+"""
+
+
+def test_a_dataset_this_machine_does_not_have_is_the_problem_of_its_entry(folder: Folder) -> None:
+    assert {entry.name: entry.problems for entry in folder.load(DATASETS).entries} == {
+        "known": (),
+        "unknown": ("unknown dataset 'c'; did you mean 'cc'?",),
+        "format": ("the dataset 'cc' has no format 'json'; did you mean 'jsonl'?",),
+    }
+
+
+def test_an_overlay_brings_the_datasets_of_a_machine(folder: Folder) -> None:
+    overlay = "datasets: [{name: c, formats: [{type: jsonl, path: /c}]}]\n"
+    unknown = folder.load(DATASETS, overlays=(overlay,)).entries[1]
+    assert unknown.problems == ()
+    assert command_of(unknown, {}).args == ("/c",)
 
 
 def test_hostile_texts_are_searched_without_delay() -> None:

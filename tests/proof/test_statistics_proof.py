@@ -26,7 +26,7 @@ SERIES = 10_000 if FULL else 500
 SERIES_OF_OTHERS = 1000 if FULL else 100
 MOST_FALSE_ALARMS = 2 if FULL else 4
 """Per 1,000 series. Fewer series than in full show less surely what is rare: so much more is allowed for chance."""
-SEED = 20_261_123
+SEED = 20_261_204
 """Nobody has looked at series of this seed while the rule was made; whoever changes the rule takes another."""
 
 

@@ -61,6 +61,25 @@ def test_the_machine_is_described() -> None:
     assert {"cpu_model", "cores", "kernel", "memory"} <= machine_facts().keys()
 
 
+@pytest.mark.parametrize(
+    ("file", "text", "name", "told"),
+    [
+        ("cpu0/cpufreq/scaling_governor", "powersave", "cpu governor", "powersave"),
+        ("cpufreq/boost", "1", "turbo", "on"),
+        ("intel_pstate/no_turbo", "1", "turbo", "off"),
+        ("intel_pstate/no_turbo", "0", "turbo", "on"),
+        ("smt/active", "0", "hyper-threading", "off"),
+    ],
+)
+def test_what_an_administrator_can_switch_is_described(
+    file: str, text: str, name: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / file).write_text(f"{text}\n")
+    monkeypatch.setattr("curator_bench.provenance.circumstances.CPU", tmp_path)
+    assert machine_facts()[name] == told
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="a FIFO is opened without a writer")
 def test_what_stands_in_the_place_of_the_key_is_neither_waited_for_nor_followed(tmp_path: Path) -> None:
     folder = tmp_path / ".local" / "state" / "curator-bench"

@@ -78,7 +78,7 @@ def test_the_whole_session_is_read_with_the_runs_that_only_its_summary_knows() -
 
 def test_what_a_sink_had_not_been_given_can_still_be_delivered() -> None:
     (left,) = journal.read(SESSION / "undelivered" / "_lost.py_Lost.jsonl")
-    runs = [told for told in left.told.values() if isinstance(told, RunRecord)]
+    runs = [one for one in left.messages.values() if isinstance(one, RunRecord)]
     assert left.session.subjects[0].package == "pytest"
     assert {run.name: str(run.verdict) for run in runs} == VERDICTS
     assert [run.name for run in runs if not run.is_last] == ["retried"]

@@ -11,7 +11,7 @@ import pytest
 
 from curator_bench.measure.gpu import GpuReading
 from curator_bench.report.progress import Planned, Progress
-from curator_bench.report.progress_output import document, head, standing_in
+from curator_bench.report.progress_output import document, head, snapshot_in
 from curator_bench.report.server.live_sessions import GPU_COLUMNS, LiveSessions
 
 
@@ -19,7 +19,7 @@ def test_progress_json_is_read_back_as_it_was(tmp_path: Path) -> None:
     progress = Progress({"m.yaml::a": Planned(tmp_path, 1.0), "m.yaml::b": Planned(tmp_path)})
     progress.expect(["m.yaml::a", "m.yaml::b"])
     progress.begin("m.yaml::a", "node7", ["3"])
-    found = standing_in(json.loads(json.dumps(document(progress.now()))))
+    found = snapshot_in(json.loads(json.dumps(document(progress.now()))))
     assert found is not None
     assert head(found) == "0 of 2 done, 1 running"
     assert (found.running[0].name, found.running[0].host, found.running[0].gpus) == ("a", "node7", ("3",))
@@ -31,9 +31,9 @@ def test_progress_json_is_read_back_as_it_was(tmp_path: Path) -> None:
 )
 def test_a_progress_json_of_others_is_none(change: dict[str, Any]) -> None:
     whole = document(Progress({}).now())
-    assert standing_in(whole) is not None
-    assert standing_in({**whole, **change}) is None
-    assert standing_in({}) is None
+    assert snapshot_in(whole) is not None
+    assert snapshot_in({**whole, **change}) is None
+    assert snapshot_in({}) is None
 
 
 @pytest.fixture

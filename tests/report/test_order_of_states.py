@@ -24,7 +24,9 @@ def commit_of(depth: int) -> str:
     return f"{depth:040x}"
 
 
-def measure(folder: Path, day: int, depth: int, verdicts: Sequence[Verdict], session: str = "") -> None:
+def measure(
+    folder: Path, day: int, depth: int, verdicts: Sequence[Verdict], session: str = "", time_s: float = 0.0
+) -> None:
     """Record a run of each verdict on a day, at the commit of a depth. Days of one session are its invocations."""
     start = BEGAN + timedelta(days=day)
     facts = {"session_commit": {"commit": commit_of(depth), "branch": "main", "dirty": False}}
@@ -42,7 +44,7 @@ def measure(folder: Path, day: int, depth: int, verdicts: Sequence[Verdict], ses
             began = start + timedelta(minutes=place)
             run = RunStart(ENTRY, MATRIX, began, definition_hash="d", machine_id="m", attempt=place + 1)
             recorder.start_run(run)
-            metrics = {"time_s": 4.0 + day / 100} if verdict is Verdict.PASSED else {}
+            metrics = {"time_s": time_s or 4.0 + day / 100} if verdict is Verdict.PASSED else {}
             recorder.finish_run(run.uid, RunEnd(verdict, began, duration=4.0, metrics=metrics))
         recorder.finish_invocation(0)
 
@@ -119,6 +121,17 @@ def test_runs_of_a_session_that_was_joined_at_another_commit_have_their_own(tmp_
         lines = warm.run("curator-bench", *command, "--db", "benchmark.db", cwd=tmp_path).stdout.splitlines()
         rows = [line for line in lines if "passed" in line and "verdicts" not in line]
         assert [commit_of(2)[:8] in row or commit_of(1)[:8] in row for row in rows] == [True, True], lines
+
+
+def test_a_finding_names_the_commits_of_its_runs_in_a_session_that_was_joined_at_another_commit(tmp_path: Path) -> None:
+    for day in range(1, 31):
+        slower = 1.5 if day > 15 else 1.0
+        session = "night" if day in (15, 16) else ""
+        measure(tmp_path, day, day, [Verdict.PASSED], session, slower * (4.0 + day % 3 / 100))
+    words = ("regressions", "--json", "--db", "benchmark.db")
+    (change,) = json.loads(warm.run("curator-bench", *words, cwd=tmp_path).stdout)
+    assert [change[end]["commit"] for end in ("last_before", "since")] == [commit_of(15), commit_of(16)]
+    assert [change["commits"][end] for end in ("before", "after")] == [commit_of(15), commit_of(16)]
 
 
 def test_numbers_of_missed_requirements_are_readable(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 from curator_bench.causes.judged_history import Query
 from curator_bench.cli.dashboard import RecordedHistory
 from curator_bench.report.site.build import Settings, write_site
-from curator_bench.report.site.model import Beside, Group, GroupFacts, RunFacts, SiteEntry
+from curator_bench.report.site.model import Beside, BlockOf, Group, GroupFacts, RunFacts
 from curator_bench.store.database import database_url, open_for_reading
 from curator_bench.store.queries import sessions
 
@@ -118,12 +118,12 @@ class Watched(RecordedHistory):
 
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection, Query(), sessions(connection, 1000))
-        self.blocks: list[tuple[str, int]] = []
+        self.read: list[tuple[str, int]] = []
         self.groups: set[tuple[str, str | None]] = set()
 
-    def block(self, entry: SiteEntry, number: int) -> Sequence[RunFacts]:
-        self.blocks.append((entry.name, number))
-        return super().block(entry, number)
+    def blocks(self, wanted: Sequence[BlockOf]) -> Sequence[Sequence[RunFacts]]:
+        self.read += [(entry.name, number) for entry, number in wanted]
+        return super().blocks(wanted)
 
     def judged(self, groups: Collection[Group], beside: Beside) -> tuple[Mapping[Group, GroupFacts], float]:
         self.groups |= {(entry.name, machine) for entry, machine in groups}
@@ -139,7 +139,7 @@ def test_of_an_entry_the_newest_blocks_and_the_machine_that_ran_are_read_and_not
     with opened, opened.reading() as connection:
         history = Watched(connection)
         write_site(folder / "site", history, Settings())
-    assert history.blocks == [("quick", 3), ("quick", 4), ("steady", 3), ("steady", 4)]
+    assert history.read == [("quick", 3), ("quick", 4), ("steady", 3), ("steady", 4)]
     assert history.groups == {("quick", MACHINES[0]), ("steady", MACHINES[0])}
 
 

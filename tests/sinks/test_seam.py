@@ -303,7 +303,7 @@ def test_a_queue_that_is_full_keeps_nobody_waiting(tmp_path: Path, monkeypatch: 
     go_on.set()
     assert "more than 3 messages are waiting; further ones are left for later" in delivery.account.reasons
     (left,) = journal.read(tmp_path / "stuck.jsonl")
-    assert [one.name for one in left.told.values()] == list("abcdef")  # type: ignore[union-attr]
+    assert [one.name for one in left.messages.values()] == list("abcdef")  # type: ignore[union-attr]
 
 
 def test_what_is_resent_later_does_not_replace_what_came_of_the_entry_since() -> None:
@@ -377,7 +377,7 @@ def test_a_killed_pytest_leaves_what_was_not_delivered(project: Project) -> None
     process.wait()
     wait_for(lambda: not project.processes())
     (left,) = journal.read(undelivered(project)[0])
-    assert [one.name for one in left.told.values()] in (["a"], [])  # type: ignore[union-attr]
+    assert [one.name for one in left.messages.values()] in (["a"], [])  # type: ignore[union-attr]
     project.matrix(project.entry("a"), sinks=[SINK])
     assert resend(project).returncode == 0
     lines = told(project)

@@ -36,6 +36,7 @@ ACCOUNT = {
 IN_FULL = ("--junitxml=junit.xml", "--log-file=log.txt", "--log-level=DEBUG", "-v")
 
 
+@pytest.mark.slow
 def test_no_secret_is_written_anywhere(project: Project, slack: Slack) -> None:
     away = free_port()
     variables = {**PLANTED, "MY_WEBHOOK": f"http://127.0.0.1:{away}{PLANTED['MY_WEBHOOK']}"}
@@ -123,6 +124,7 @@ def test_a_missing_extra_is_one_line_with_the_command(monkeypatch: pytest.Monkey
         registry.check_extra(Needy, "wandb")
 
 
+@pytest.mark.slow
 def test_pytest_starts_without_any_sinks_library(project: Project) -> None:
     project.matrix(project.entry("a"), sinks=[{"name": "mlflow", "tracking_uri": "http://127.0.0.1:1"}])
     script = project.write(

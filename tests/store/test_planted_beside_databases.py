@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from other_user import needs_a_second_user, run, shared_folder
+from other_user import needs_a_second_user, run, shared_folder, start
 
 from curator_bench.errors import BenchError
 from curator_bench.store.database import database_url, open_for_reading, open_for_writing
@@ -30,6 +31,21 @@ end = struct.pack(">I", 0x40000000 // size + 1) + named + struct.pack(">II", len
 with open(database + "-journal", "wb") as file:
     file.write(head.ljust(512, b"\\0") + record + end)
 """
+COMES_BETWEEN = (
+    PLANTS_A_JOURNAL.replace('open(database + "-journal", "wb")', 'open(database + ".stage", "wb")').replace(
+        "with open(database, ", "with open(sys.argv[3], "
+    )
+    + """
+print("ready", flush=True)
+while not select.select([sys.stdin], [], [], 0)[0]:
+    with contextlib.suppress(OSError):
+        os.link(database + ".stage", database + "-journal")
+        time.sleep(0.0003)
+    with contextlib.suppress(OSError):
+        os.unlink(database + "-journal")
+        time.sleep(0.0003)
+"""
+)
 PLANTS = """
 act, *words = sys.argv[1:]
 if act == "file":
@@ -41,9 +57,10 @@ else:
 
 @pytest.fixture
 def database() -> Iterator[Path]:
-    """A recorded database in a folder in which everybody may create files."""
+    """A recorded database in a folder in which everybody may create files, as earlier releases left it."""
     with shared_folder() as folder:
         open_for_writing(database_url(folder / "benchmark.db")).close()
+        (folder / "benchmark.db-journal").unlink(missing_ok=True)
         yield folder / "benchmark.db"
 
 
@@ -70,6 +87,36 @@ def test_a_planted_journal_removes_no_file_of_ours(database: Path, tmp_path: Pat
     why = "names another file" if is_copied else "belongs to another user (uid 65534)"
     assert f"{database}-journal {why}" in refusal(database)
     assert precious.read_text() == "precious"
+
+
+@pytest.mark.parametrize("is_new", [False, True], ids=["a database", "a new database"])
+def test_a_journal_that_comes_and_goes_removes_no_file_of_ours(database: Path, tmp_path: Path, is_new: bool) -> None:
+    """It is not there when we look, and there when SQLite does. Without protection, 20 tries were enough."""
+    precious = tmp_path / "id_rsa"
+    precious.write_text("precious")
+    model = database.with_name("model.db")
+    model.write_bytes(database.read_bytes())
+    with start(COMES_BETWEEN, database, precious, model) as other:
+        assert other.stdout
+        assert other.stdout.readline() == "ready\n"
+        for _ in range(12 if is_new else 40):
+            if is_new:
+                for end in ("", "-journal", "-wal", "-shm"):
+                    database.with_name(f"{database.name}{end}").unlink(missing_ok=True)
+            with suppress(BenchError):
+                open_for_writing(database_url(database)).close()
+        output, _ = other.communicate("\n", timeout=60)
+        assert other.returncode == 0, output
+    assert precious.read_text() == "precious"
+
+
+def test_the_name_of_a_journal_is_taken(database: Path) -> None:
+    journal = database.with_name("benchmark.db-journal")
+    open_for_writing(database_url(database)).close()
+    assert journal.read_bytes() == b""
+    assert journal.stat().st_mode == database.stat().st_mode
+    with pytest.raises(AssertionError, match="Operation not permitted"):
+        run(PLANTS, "unlink", journal)
 
 
 @pytest.mark.parametrize("end", ["-journal", "-wal", "-shm"])

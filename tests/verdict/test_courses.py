@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from curator_bench.verdict.cases import Question, Rules
@@ -108,7 +108,6 @@ def test_few_points_show_nothing(points: int) -> None:
     assert steps(np.linspace(1, 9, points)) == ()
 
 
-@settings(deadline=None)
 @given(st.lists(st.floats(-1e9, 1e9, allow_nan=False), max_size=60))
 def test_whatever_was_measured_steps_lie_within_it_in_order(values: list[float]) -> None:
     found = course(values)
@@ -118,7 +117,6 @@ def test_whatever_was_measured_steps_lie_within_it_in_order(values: list[float])
     assert len(found.levels) == (len(begins) + 1 if values else 0)
 
 
-@settings(deadline=None)
 @given(st.floats(1e-4, 1e6), st.integers(0, 20))
 def test_the_unit_does_not_matter(unit: float, seed: int) -> None:
     values = series((1.0, 30), (1.1, 30), seed=seed)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from curator_bench.verdict.cases import Question, Rules
@@ -56,6 +56,16 @@ def test_a_single_run_many_times_outside_all_that_the_history_has_shown_is_a_reg
     with_outlier = level()
     with_outlier[7] = 0.9 * size
     assert gate(with_outlier, size).word is Word.INCONCLUSIVE
+
+
+def test_two_runs_as_far_away_as_many_outliers_before_them_are_a_regression_only_if_near_each_other() -> None:
+    """Of outliers, two in a row are rarely so near to each other as runs of one level are."""
+    with_outliers = level(120)
+    with_outliers[[11, 42, 77, 98]] = 1.3, 1.5, 1.7, 1.4
+    assert gate(np.append(with_outliers, 1.50), 1.51).word is Word.REGRESSION
+    assert gate(np.append(with_outliers, 1.50), 1.66).word is Word.INCONCLUSIVE
+    assert gate(np.append(with_outliers, [1.50, 1.66]), 1.55).word is Word.REGRESSION
+    assert gate(np.append(level(120), 1.50), 1.66).word is Word.REGRESSION
 
 
 @pytest.mark.parametrize("noise", [0.05, 0.08])
@@ -209,7 +219,6 @@ def test_what_cannot_be_seen_is_said_and_more_runs_see_more() -> None:
     assert visible_change(0.09, 6, 10) < visible_change(0.09, 6, 2)
 
 
-@settings(deadline=None)
 @given(st.floats(1e-6, 1e6), st.integers(0, 50), st.floats(0.85, 1.2))
 def test_the_unit_does_not_matter(unit: float, seed: int, last: float) -> None:
     history = np.append(level(30, seed=seed), last)
@@ -219,7 +228,6 @@ def test_the_unit_does_not_matter(unit: float, seed: int, last: float) -> None:
     assert scaled.change == pytest.approx(plain.change, abs=1e-9)
 
 
-@settings(deadline=None)
 @given(st.integers(0, 200), st.floats(0.8, 1.25))
 def test_times_and_their_reciprocals_are_judged_by_the_same_rule(seed: int, last: float) -> None:
     history = np.append(level(30, seed=seed), last)
@@ -229,7 +237,6 @@ def test_times_and_their_reciprocals_are_judged_by_the_same_rule(seed: int, last
     assert times.p_value == pytest.approx(speeds.p_value, rel=1e-6)
 
 
-@settings(deadline=None)
 @given(ANY_FLOATS, st.lists(st.floats(-1e12, 1e12, allow_nan=False), min_size=1, max_size=4), st.sampled_from(Better))
 def test_whatever_was_measured_there_is_an_answer(history: list[float], newest: list[float], better: Better) -> None:
     judgement = gate(history, newest, Rules(better))

@@ -10,7 +10,7 @@ from curator_bench.verdict.distributions import Floats
 from curator_bench.verdict.judgement import Word
 from curator_bench.verdict.sequential import (
     ERROR_BUDGET,
-    Hunt,
+    SequentialPlan,
     Side,
     difference_of,
     interleaved,
@@ -18,7 +18,7 @@ from curator_bench.verdict.sequential import (
     steps_between,
 )
 
-HUNT = Hunt(Better.LESS, 0.03, steps_between(32))
+PLAN = SequentialPlan(Better.LESS, 0.03, steps_between(32))
 
 
 def runs(chance: np.random.Generator, level: float, count: int, spread: float = 0.02) -> Floats:
@@ -26,32 +26,32 @@ def runs(chance: np.random.Generator, level: float, count: int, spread: float = 
 
 
 def said_of_ends(chance: np.random.Generator, slower: float) -> Word:
-    good, bad = runs(chance, 1.0, HUNT.most), runs(chance, 1.0 + slower, HUNT.most)
-    for look in HUNT.end_looks():
-        said, _ = difference_of(good[:look], bad[:look], HUNT)
+    good, bad = runs(chance, 1.0, PLAN.most), runs(chance, 1.0 + slower, PLAN.most)
+    for look in PLAN.end_looks():
+        said, _ = difference_of(good[:look], bad[:look], PLAN)
         if said is not Word.INCONCLUSIVE:
             return said
     return Word.INCONCLUSIVE
 
 
 def side(chance: np.random.Generator, level: float) -> Side:
-    good, bad, tried = (runs(chance, where, HUNT.most) for where in (1.0, 1.08, level))
-    for look in HUNT.looks():
-        said = side_of(tried[:look], good[:20], bad[:20], HUNT, is_last=look == HUNT.most)
+    good, bad, tried = (runs(chance, where, PLAN.most) for where in (1.0, 1.08, level))
+    for look in PLAN.looks():
+        said = side_of(tried[:look], good[:20], bad[:20], PLAN, is_last=look == PLAN.most)
         if said is not Side.UNSURE:
             return said
     return Side.UNSURE
 
 
 def test_the_shares_of_all_looks_are_no_more_than_the_budget() -> None:
-    steps = HUNT.steps * len(HUNT.looks()) * HUNT.step_chance
-    assert len(HUNT.end_looks()) * HUNT.end_chance + steps <= ERROR_BUDGET * 1.000001
+    steps = PLAN.steps * len(PLAN.looks()) * PLAN.step_chance
+    assert len(PLAN.end_looks()) * PLAN.end_chance + steps <= ERROR_BUDGET * 1.000001
 
 
 def test_looks_double_up_to_the_most() -> None:
-    assert HUNT.looks() == [5, 10, 20, 30]
-    assert Hunt(Better.LESS, 0.03, 5, first=10, most=10).looks() == [10]
-    assert Hunt(Better.LESS, 0.03, 5, first=10, most=10).end_looks() == [10]
+    assert PLAN.looks() == [5, 10, 20, 30]
+    assert SequentialPlan(Better.LESS, 0.03, 5, first=10, most=10).looks() == [10]
+    assert SequentialPlan(Better.LESS, 0.03, 5, first=10, most=10).end_looks() == [10]
 
 
 def test_ends_that_are_alike_are_hardly_ever_said_to_differ() -> None:
@@ -69,10 +69,10 @@ def test_ends_that_differ_are_seen_to() -> None:
 
 def test_of_throughput_less_is_worse() -> None:
     chance = np.random.default_rng(3)
-    hunt = Hunt(Better.MORE, 0.03, 5)
+    plan = SequentialPlan(Better.MORE, 0.03, 5)
     good, bad = runs(chance, 1.0, 20), runs(chance, 0.9, 20)
-    assert difference_of(good, bad, hunt)[0] is Word.REGRESSION
-    assert side_of(runs(chance, 0.9, 20), good, bad, hunt) is Side.BAD
+    assert difference_of(good, bad, plan)[0] is Word.REGRESSION
+    assert side_of(runs(chance, 0.9, 20), good, bad, plan) is Side.BAD
 
 
 @pytest.mark.parametrize(("level", "expected"), [(1.0, Side.GOOD), (1.08, Side.BAD)])
@@ -86,15 +86,15 @@ def test_a_commit_is_never_taken_for_the_other_end(level: float, expected: Side)
 def test_between_two_changes_a_commit_is_bad_so_that_the_first_change_is_found() -> None:
     chance = np.random.default_rng(5)
     good, bad, between = (runs(chance, level, 30, 0.01) for level in (1.0, 1.2, 1.095))
-    assert side_of(between, good, bad, HUNT) is Side.UNSURE
-    assert side_of(between, good, bad, HUNT, is_last=True) is Side.BAD
+    assert side_of(between, good, bad, PLAN) is Side.UNSURE
+    assert side_of(between, good, bad, PLAN, is_last=True) is Side.BAD
 
 
 def test_more_runs_than_fit_a_level_are_fine() -> None:
     chance = np.random.default_rng(6)
     good, bad, tried = (runs(chance, level, 300) for level in (1.0, 1.08, 1.0))
-    assert difference_of(good, bad, HUNT)[0] is Word.REGRESSION
-    assert side_of(tried, good, bad, HUNT) is Side.GOOD
+    assert difference_of(good, bad, PLAN)[0] is Word.REGRESSION
+    assert side_of(tried, good, bad, PLAN) is Side.GOOD
 
 
 def test_turns_touch_all_alike() -> None:

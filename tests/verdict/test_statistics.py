@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from curator_bench.verdict.comparable import Origin, comparable_with, difference
@@ -30,7 +30,6 @@ def test_scores_are_the_logarithms_of_the_tails_of_the_textbook() -> None:
     assert t_value(0.025, np.array([10.0, 1000.0])) == pytest.approx([2.228, 1.962], rel=0.01)
 
 
-@settings(deadline=None)
 @given(st.integers(2, 40), st.floats(0, 0.9))
 def test_the_mean_of_correlated_values_varies_as_their_covariances_say(count: int, correlation: float) -> None:
     lags = np.abs(np.subtract.outer(np.arange(count), np.arange(count)))
@@ -38,7 +37,6 @@ def test_the_mean_of_correlated_values_varies_as_their_covariances_say(count: in
     assert variance_of_mean(np.array(float(count)), np.array(correlation)) == pytest.approx(expected, rel=1e-6)
 
 
-@settings(deadline=None)
 @given(st.lists(st.floats(1e-6, 1e9), min_size=1, max_size=9))
 def test_a_scale_leads_back(values: list[float]) -> None:
     scale = scale_of(np.array(values))
@@ -111,7 +109,6 @@ def test_what_is_not_known_is_the_same_as_any_other_unknown() -> None:
     assert "(unknown)" in difference(Origin("a", None, "m1"), Origin("a", None, None))
 
 
-@settings(deadline=None)
 @given(CHANCES)
 def test_adjusting_keeps_the_order_and_makes_nothing_more_certain(chances: list[float]) -> None:
     rates = adjusted(chances)
@@ -121,7 +118,6 @@ def test_adjusting_keeps_the_order_and_makes_nothing_more_certain(chances: list[
     assert np.all(np.diff(rates[order]) >= -1e-12)
 
 
-@settings(deadline=None)
 @given(CHANCES, st.integers(30, 3000))
 def test_more_tests_ask_for_more_certainty(chances: list[float], tests: int) -> None:
     assert np.all(adjusted(chances, tests=tests) >= adjusted(chances) - 1e-12)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from curator_bench.errors import BenchError
 from curator_bench.store.all_series import RunPlace
 from curator_bench.verdict.findings import Change, Finding, Order, findings
-from curator_bench.verdict.hunting import State
 from curator_bench.verdict.judgement import Word
+from curator_bench.verdict.step_states import State
 
 if TYPE_CHECKING:
     from curator_bench.causes.judged_history import RecordedStep
@@ -117,5 +117,5 @@ def finding_named(found: Sequence[RecordedFinding], name: str) -> RecordedFindin
     if named:
         return named[-1]
     near = nearest(name, {one.name for one in found})
-    told = "; `curator-bench regressions --all` lists all. A metric is accepted as ENTRY METRIC"
-    raise BenchError(f"no finding is named {name!r}{near or told}")
+    advice = "; `curator-bench regressions --all` lists all. A metric is accepted as ENTRY METRIC"
+    raise BenchError(f"no finding is named {name!r}{near or advice}")

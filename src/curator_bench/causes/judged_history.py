@@ -29,14 +29,14 @@ from curator_bench.store.all_series import (
     subject_commits,
 )
 from curator_bench.store.commit_order import commit_order
-from curator_bench.store.queries import EntryKey
+from curator_bench.store.queries import EntryKey, own_commits_of_runs
 from curator_bench.verdict.cases import MIN_EFFECT, Rules
 from curator_bench.verdict.direction import Better, better_of
-from curator_bench.verdict.drifting import History, Standing, drifts, standings
-from curator_bench.verdict.hunting import State, state_of
+from curator_bench.verdict.drifting import History, Segmentation, drifts, segmentations
 from curator_bench.verdict.judgement import Course, Drift, Judgement, Mark, Step, Word
 from curator_bench.verdict.judging import NOTHING_BESIDE, Beside, courses
 from curator_bench.verdict.marks import Release, day_of, marks_of
+from curator_bench.verdict.step_states import State, state_of
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -160,8 +160,8 @@ def judge_history(
     """Judge every series of the database, or of these groups; `beside` is the judgement of the others."""
     asked, unknown = _asked(connection, query, among)
     histories = [History(one.values, rules) for one, rules, _ in asked]
-    standing = standings(histories)
-    found = courses(histories, beside=beside, known=standing)
+    segmentation = segmentations(histories)
+    found = courses(histories, beside=beside, known=segmentation)
     judged = [
         JudgedSeries(one, rules.better, course, query.must_see if gate is None else gate, is_gated=gate is not None)
         for (one, rules, gate), course in zip(asked, found, strict=True)
@@ -174,7 +174,7 @@ def judge_history(
     steps = sorted(recorded, key=lambda one: (one.first.start, one.entry, one.metric))
     orders = commit_order(connection, {place.commit for place in known.places.values()})
     causes = recorded_findings(steps, orders, known.subjects)
-    newest = [row for row in zip(histories, standing, (one for one, *_ in asked), strict=True) if row[2].is_newest]
+    newest = [row for row in zip(histories, segmentation, (one for one, *_ in asked), strict=True) if row[2].is_newest]
     crept = _drifts(connection, newest, closed, query)
     if query.since is not None:
         steps = [one for one in steps if one.first.start >= query.since]
@@ -222,7 +222,7 @@ def _acceptances(connection: Connection) -> _Closed:
 
 def _drifts(
     connection: Connection,
-    judged: Sequence[tuple[History, Standing | None, Series]],
+    judged: Sequence[tuple[History, Segmentation | None, Series]],
     closed: _Closed,
     query: Query,
 ) -> list[RecordedDrift]:
@@ -234,7 +234,7 @@ def _drifts(
     for (history, own, one), first in zip(judged, firsts, strict=True):
         since = replace(history, values=history.values[first:])
         asked.append((since, _marks(one, first, commits, releases)))
-        known.append(standings([since])[0] if first else own)
+        known.append(segmentations([since])[0] if first else own)
     found = zip(judged, firsts, drifts(asked, least=query.min_effect, known=known), strict=True)
     return [_recorded(one, first, drift) for (*_, one), first, drift in found if drift is not None]
 
@@ -271,6 +271,9 @@ class _Known:
     places: Mapping[int, RunPlace]
     """By run id."""
     commits: Mapping[int, str]
+    """By session."""
+    own_commits: Mapping[int, str]
+    """By run, of sessions that were joined: maybe at another commit."""
     subjects: Mapping[int, dict[str, str]]
     required: Mapping[tuple[str, str], Sequence[str]]
     closed: _Closed
@@ -289,7 +292,9 @@ def _known(connection: Connection, asked: Sequence[tuple[Series, Sequence[Step]]
     wanted = {int(one.runs[at]) for one, steps in asked for step in steps for at in _around(step)}
     places = places_of(connection, wanted | {int(one.runs[-1]) for one, _ in asked})
     subjects = subject_commits(connection, {places[run].session_id for run in wanted})
-    return _Known(places, commits_of(connection), subjects, required_metrics(connection), closed)
+    sessions = {number for one, _ in asked for number in one.sessions.tolist()}
+    own = own_commits_of_runs(connection, sessions)
+    return _Known(places, commits_of(connection), own, subjects, required_metrics(connection), closed)
 
 
 def _recorded_steps(one: Series, rules: Rules, steps: Sequence[Step], known: _Known) -> Iterator[RecordedStep]:
@@ -313,12 +318,13 @@ def _recorded_steps(one: Series, rules: Rules, steps: Sequence[Step], known: _Kn
             last_before=last_before,
             first_after=first_after,
             is_required=one.metric in required,
-            beginnings=_beginnings(one, step, known.commits),
+            beginnings=_beginnings(one, step, known),
             subjects=changed_subjects(known.subjects, before, first),
         )
 
 
-def _beginnings(one: Series, step: Step, commits: Mapping[int, str]) -> tuple[str, ...]:
+def _beginnings(one: Series, step: Step, known: _Known) -> tuple[str, ...]:
     runs = slice(step.last_before + 1, step.first_after + 1 + _LATER_NAMES)
-    found = [commits[session] for session in one.sessions[runs].tolist() if session in commits]
+    by_run = zip(one.runs[runs].tolist(), one.sessions[runs].tolist(), strict=True)
+    found = [commit for run, session in by_run if (commit := known.own_commits.get(run) or known.commits.get(session))]
     return (*found, *(_moment(start).isoformat() for start in one.starts[runs]))

@@ -11,7 +11,7 @@ from curator_bench.causes.finding_changes import changes_of
 from curator_bench.causes.finding_names import what
 from curator_bench.causes.judged_history import Query, judge_history
 from curator_bench.values import OpenFinding
-from curator_bench.verdict.hunting import State
+from curator_bench.verdict.step_states import State
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -26,10 +26,10 @@ def open_findings(connection: Connection, among: Collection[Group], repo: Path, 
     judged = judge_history(connection, Query(repo=repo), among)
     found = [one for one in judged.findings if one.state is State.OPEN][::-1]
     changes = changes_of(connection, found)
-    return [told(one, wording.text(changes[one.name], log)) for one in found]
+    return [open_finding(one, wording.text(changes[one.name], log)) for one in found]
 
 
-def told(finding: RecordedFinding, changed: list[str]) -> OpenFinding:
+def open_finding(finding: RecordedFinding, changed: list[str]) -> OpenFinding:
     """Return a finding in the form that reports show. `changed` words what changed there."""
     one = finding.largest
     return OpenFinding(

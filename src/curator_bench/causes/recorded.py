@@ -62,5 +62,5 @@ def _texts(circumstances: Mapping[str, Any], kind: str) -> dict[str, str] | None
 def _machine_of(run: RunFacts) -> dict[str, str] | None:
     """Return what older releases recorded of the machine: with the invocation, and in columns of the run."""
     known = {name: value for name, value in run.environment.items() if name not in _OF_A_CAPTURE}
-    told = {name: text for name, text in flat(known).items() if text not in _ABSENT}
-    return {**told, **({"python": run.python_version} if run.python_version else {})} or None
+    shown = {name: text for name, text in flat(known).items() if text not in _ABSENT}
+    return {**shown, **({"python": run.python_version} if run.python_version else {})} or None

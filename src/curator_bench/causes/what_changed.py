@@ -97,8 +97,10 @@ def what_changed(before: Facts, after: Facts) -> WhatChanged:
     """Compare what was recorded of two runs."""
     commits = tuple(_commits(before, after))
     code = tuple(_code(before, after))
-    told = {one.of for one in commits}
-    differences = tuple(one for one in _differences(before, after) if one.kind != Kind.PACKAGES or one.name not in told)
+    packages = {one.of for one in commits}
+    differences = tuple(
+        one for one in _differences(before, after) if one.kind != Kind.PACKAGES or one.name not in packages
+    )
     unknown = tuple(kind for kind in Kind if getattr(before, kind) is None or getattr(after, kind) is None)
     differing = {one.kind for one in differences} | ({Kind.COMMITS} if commits else set())
     differing |= {Kind.DEFINITION} if code else set()

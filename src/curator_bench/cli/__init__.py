@@ -14,7 +14,7 @@ from curator_bench.cli import tables
 from curator_bench.errors import BenchError
 from curator_bench.package import VERSION
 
-_OBJECTS_BETWEEN_SEARCHES = 200_000
+OBJECTS_BETWEEN_SEARCHES = 200_000
 """Python looks for unused cycles after so many new objects. As often as by default, that took a quarter of the
 processor time of commands that read millions of rows."""
 _GROUPS = {
@@ -22,6 +22,7 @@ _GROUPS = {
         "init": "write a first matrix, script and conftest into a folder",
         "matrix": "list the entries of matrix files, or their mistakes",
         "command": "print the command line of one entry",
+        "doctor": "say whether this machine is fit to measure, and for what a matrix asks",
         "paths": "print the directories that matrices name, here and in a container",
         "run": "run matrices with the options of the older runners",
     },
@@ -92,7 +93,7 @@ def group() -> None:
 
 def main() -> None:
     """Run the console script. A mistake of the user is shown as one message, without a traceback."""
-    gc.set_threshold(_OBJECTS_BETWEEN_SEARCHES)
+    gc.set_threshold(OBJECTS_BETWEEN_SEARCHES)
     try:
         group()
     except BenchError as error:

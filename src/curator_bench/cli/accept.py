@@ -121,7 +121,7 @@ def _of_finding(
 
 
 def _open(steps: Iterable[RecordedStep]) -> list[RecordedStep]:
-    from curator_bench.verdict.hunting import State
+    from curator_bench.verdict.step_states import State
 
     return [one for one in steps if one.state is State.OPEN]
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from curator_bench.hunting.bench import Bench
     from curator_bench.hunting.bisecting import Outcome, Tried
     from curator_bench.hunting.repository import Repository
-    from curator_bench.verdict.sequential import Hunt
+    from curator_bench.verdict.sequential import SequentialPlan
 
 _DO_NOT_DIFFER, _IN_DOUBT = 3, 4
 
@@ -69,31 +69,31 @@ def command(
     The exit code is 0 if the commit was found, 3 if good and bad do not differ, 4 if too many commits cannot be judged.
     """
     from curator_bench.hunting.bench import Bench
-    from curator_bench.hunting.bisecting import Bisection, Wish
+    from curator_bench.hunting.bisecting import Bisection, BisectRequest
     from curator_bench.hunting.children import Stopped, stoppable
     from curator_bench.hunting.repository import Repository
-    from curator_bench.verdict.sequential import Hunt, steps_between
+    from curator_bench.verdict.sequential import SequentialPlan, steps_between
 
     if runs > max_runs:
         raise BenchError(f"--runs {runs} is more than --max-runs {max_runs}")
     direction = _direction(metric, better)
     repository = Repository(repo)
-    wish = Wish(good, bad, install, skip_build_failures)
+    request = BisectRequest(good, bad, install, skip_build_failures)
     ends = repository.commit(good), repository.commit(bad)
     commits = repository.between(*ends)
-    hunt = Hunt(direction, min_effect, steps_between(len(commits)), runs, max_runs)
+    plan = SequentialPlan(direction, min_effect, steps_between(len(commits)), runs, max_runs)
     reason = f"bisect of {metric} between {ends[0].short} and {ends[1].short}"
     bench = Bench(entry, metric, absolute(database), pytest_args, reason)
     bench.refuse_unknown()
-    session = _session(bench, wish, ends, fresh=fresh)
+    session = _session(bench, request, ends, fresh=fresh)
     _tell(f"{tables.how_many(len(commits), 'commit')} from {ends[0]} to {ends[1]}; sessions {session}-…")
     try:
         with stoppable():
-            outcome = Bisection(repository, bench, wish, hunt, session, _tell).run(*ends)
+            outcome = Bisection(repository, bench, request, plan, session, _tell).run(*ends)
     except Stopped as stopped:
         _tell(f"{stopped}; {repository.top} is restored; the same command continues")
         sys.exit(stopped.exit_code)
-    _report(outcome, commits, bench, hunt, repository, as_json=as_json)
+    _report(outcome, commits, bench, plan, repository, as_json=as_json)
     sys.exit(_code(outcome))
 
 
@@ -112,12 +112,12 @@ def _tell(text: str) -> None:
     click.echo(text, err=True)
 
 
-def _session(bench: Bench, wish: Any, ends: Any, *, fresh: bool) -> str:
+def _session(bench: Bench, request: Any, ends: Any, *, fresh: bool) -> str:
     """Return the prefix of the session names: that of the newest bisect of the same question, or a new one."""
     from curator_bench.hunting.bisecting import hunt_key
     from curator_bench.hunting.session_names import newest_number
 
-    prefix = f"bisect-{hunt_key(bench, wish, *ends)}"
+    prefix = f"bisect-{hunt_key(bench, request, *ends)}"
     newest = newest_number(bench.database, prefix)
     return f"{prefix}-{newest + 1 if fresh else max(newest, 1)}"
 
@@ -131,7 +131,13 @@ def _code(outcome: Outcome) -> int:
 
 
 def _report(
-    outcome: Outcome, commits: Sequence[str], bench: Bench, hunt: Hunt, repository: Repository, *, as_json: bool
+    outcome: Outcome,
+    commits: Sequence[str],
+    bench: Bench,
+    plan: SequentialPlan,
+    repository: Repository,
+    *,
+    as_json: bool,
 ) -> None:
     place = {sha: number for number, sha in enumerate(commits, 1)}
     tried = sorted(outcome.tried, key=lambda one: place.get(one.commit.sha, 0))
@@ -141,7 +147,7 @@ def _report(
     heads = tables.columns("COMMIT", "SUBJECT", ">RUNS", f">{bench.metric}", ">CHANGE", "IS", "WHY")
     tables.print_table(heads, [_row(one, tried[0]) for one in tried])
     tables.say("")
-    for line in _said(outcome, tried, bench, hunt, repository):
+    for line in _said(outcome, tried, bench, plan, repository):
         tables.say(line)
 
 
@@ -171,7 +177,9 @@ def _change(before: Tried, after: Tried) -> Any:
     return change_between(np.array(before.runs.values[-BLOCK:]), np.array(after.runs.values[-BLOCK:]))
 
 
-def _said(outcome: Outcome, tried: Sequence[Tried], bench: Bench, hunt: Hunt, repository: Repository) -> Iterator[str]:
+def _said(
+    outcome: Outcome, tried: Sequence[Tried], bench: Bench, plan: SequentialPlan, repository: Repository
+) -> Iterator[str]:
     from curator_bench.verdict.judgement import Word
 
     if outcome.culprit is not None:
@@ -187,8 +195,8 @@ def _said(outcome: Outcome, tried: Sequence[Tried], bench: Bench, hunt: Hunt, re
     else:
         what = {
             Word.IMPROVEMENT: "the bad commit is better than the good one",
-            Word.NO_CHANGE: f"the measured difference is below {tables.share(hunt.min_effect)}",
-        }.get(outcome.difference, f"{hunt.most} runs of each do not decide it; raise --max-runs")
+            Word.NO_CHANGE: f"the measured difference is below {tables.share(plan.min_effect)}",
+        }.get(outcome.difference, f"{plan.most} runs of each do not decide it; raise --max-runs")
         ends = f"{tables.change(outcome.ends.change)}, interval {tables.interval(outcome.ends.interval)}"
         yield f"{outcome.difference}: {what} ({bench.metric} {ends})"
         yield "There is nothing to bisect."

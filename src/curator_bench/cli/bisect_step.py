@@ -54,7 +54,7 @@ def command(skip_broken: bool, pytest_args: tuple[str, ...]) -> None:
     """
     from curator_bench.hunting import junit
     from curator_bench.hunting.bisect_codes import code_of
-    from curator_bench.hunting.children import Stopped, pytest_environment, run, scratch_folder, stoppable
+    from curator_bench.hunting.children import Stopped, pytest_environment, pytest_of, run, scratch_folder, stoppable
     from curator_bench.values import Hunt
 
     if not pytest_args:
@@ -62,7 +62,7 @@ def command(skip_broken: bool, pytest_args: tuple[str, ...]) -> None:
     try:
         with stoppable(), scratch_folder() as folder:
             file = folder / "junit.xml"
-            words = [sys.executable, "-m", "pytest", *pytest_args, f"--junitxml={file}", "--bench-inconclusive=pass"]
+            words = [*pytest_of(sys.executable), *pytest_args, f"--junitxml={file}", "--bench-inconclusive=pass"]
             ended = run(words, env=pytest_environment(Hunt.BISECT_STEP), cwd=Path.cwd())
             code, why = code_of(junit.read(file, ended), skip_broken=skip_broken)
     except Stopped as stopped:

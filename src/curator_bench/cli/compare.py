@@ -227,9 +227,9 @@ def _number(value: float | None) -> str:
 
 def _markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     counts = {word: sum(row[-1] == word for row in rows) for word in _MARKS}
-    told = ", ".join(tables.how_many(counts[word], word) for word in ("regression", "improvement"))
+    totals = ", ".join(tables.how_many(counts[word], word) for word in ("regression", "improvement"))
     unclear = f", {counts['inconclusive']} inconclusive" if counts["inconclusive"] else ""
-    lines = [f"**{told}{unclear}** in {tables.how_many(len(rows), 'metric')}", ""]
+    lines = [f"**{totals}{unclear}** in {tables.how_many(len(rows), 'metric')}", ""]
     lines.append(_line([head.removeprefix(">") for head in heads]))
     lines.append(f"|{'|'.join('--:' if head.startswith('>') else '---' for head in heads)}|")
     return [*lines, *(_line((*cells, _marked(says))) for *cells, says in rows)]

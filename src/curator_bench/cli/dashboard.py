@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -26,6 +27,7 @@ from curator_bench.metric_names import is_secondary
 from curator_bench.provenance.git import commits_named, tags
 from curator_bench.report.site.model import (
     Beside,
+    BlockOf,
     CommitFacts,
     ComparedFacts,
     Directions,
@@ -50,13 +52,13 @@ from curator_bench.store.entry_axes import Combination, axes_of
 from curator_bench.store.measured import Measured, measured, measured_around, of_other_sessions, only
 from curator_bench.store.queries import EntryKey, PastRun, PastSession
 from curator_bench.store.records import InvocationRecord
-from curator_bench.store.run_marks import EntryMarks, Marks, marks_of
+from curator_bench.store.run_marks import Block, EntryMarks, Marks, marks_of
 from curator_bench.store.series import identities
 from curator_bench.values import Subject
 from curator_bench.verdict import judging
 from curator_bench.verdict.direction import better_of
-from curator_bench.verdict.hunting import State
 from curator_bench.verdict.judgement import Course
+from curator_bench.verdict.step_states import State
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -161,13 +163,10 @@ class RecordedHistory:
     def _rules(self) -> str:
         return repr((self._query, tags(self._query.repo or Path())))
 
-    def block(self, entry: SiteEntry, number: int) -> Sequence[RunFacts]:
-        block = self._marks[entry].blocks[number]
-        found = self._runs(block.runs)
-        if not block.moved:
-            return found
-        places = [None if (moved := block.moved.get(run)) is None else _moment(moved) for run in block.runs]
-        return [replace(run, place=place) for run, place in zip(found, places, strict=True)]
+    def blocks(self, wanted: Sequence[BlockOf]) -> Sequence[Sequence[RunFacts]]:
+        blocks = [self._marks[entry].blocks[number] for entry, number in wanted]
+        found = iter(self._runs([run for block in blocks for run in block.runs]))
+        return [_in_place(block, list(islice(found, len(block.runs)))) for block in blocks]
 
     def broken_since(self, entry: SiteEntry) -> RunFacts | None:
         return next(iter(self._runs(self._marks[entry].broken[:1])), None)
@@ -288,9 +287,7 @@ class RecordedHistory:
         missed = dashboard_queries.missed_by_run(self._connection, uids)
         links = dashboard_queries.links_by_run(self._connection, uids)
         return [
-            replace(
-                _run(run, missed.get(run.uid, ()), links.get(run.uid)), subjects=self._subjects.get(run.session_uid, "")
-            )
+            _run(run, missed.get(run.uid, ()), links.get(run.uid), self._subjects.get(run.session_uid, ""))
             for run in runs
         ]
 
@@ -354,7 +351,17 @@ def _group(one: _OfGroup) -> Group:
     return SiteEntry(one.entry.name, one.entry.path), one.machine_id
 
 
-def _run(run: PastRun, missed: Sequence[queries.MissedRequirement], links: Mapping[str, Any] | None) -> RunFacts:
+def _in_place(block: Block, runs: Sequence[RunFacts]) -> Sequence[RunFacts]:
+    """Add to runs that stand elsewhere than they began when that is."""
+    if not block.moved:
+        return runs
+    places = [None if (moved := block.moved.get(run)) is None else _moment(moved) for run in block.runs]
+    return [replace(run, place=place) for run, place in zip(runs, places, strict=True)]
+
+
+def _run(
+    run: PastRun, missed: Sequence[queries.MissedRequirement], links: Mapping[str, Any] | None, subjects: str
+) -> RunFacts:
     return RunFacts(
         **{name: getattr(run, name) for name in _SAME},
         machine=run.machine_id,
@@ -364,6 +371,7 @@ def _run(run: PastRun, missed: Sequence[queries.MissedRequirement], links: Mappi
         missed=tuple(said(one) for one in missed if not one.is_inconclusive),
         inconclusive=tuple(said(one) for one in missed if one.is_inconclusive),
         links=_texts(links),
+        subjects=subjects,
     )
 
 

@@ -13,7 +13,7 @@ from curator_bench.causes.finding_names import what
 from curator_bench.causes.wording import Log
 from curator_bench.provenance.packages import commit_lines
 from curator_bench.report.formats import ChangeFacts
-from curator_bench.verdict.hunting import State
+from curator_bench.verdict.step_states import State
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection

@@ -236,8 +236,8 @@ def _print_values(found: _History, metric: str) -> None:
             f"\n{metric}  {tables.sparkline(figures[-_LETTERS:])}  median {tables.number(statistics.median(figures))}"
         )
     if (judgement := found.judged.get(metric)) is not None:
-        told = "; ".join(filter(None, [judgement.reason, judgement.decides, judgements.sight(judgement)]))
-        tables.say(f"newest runs: {judgement.says}{f' ({told})' if told else ''}")
+        reason = "; ".join(filter(None, [judgement.reason, judgement.decides, judgements.sight(judgement)]))
+        tables.say(f"newest runs: {judgement.says}{f' ({reason})' if reason else ''}")
 
 
 def _warnings(found: _History) -> Iterator[str]:

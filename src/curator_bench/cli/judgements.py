@@ -67,7 +67,7 @@ def notes(rows: Sequence[tuple[str, Judgement]]) -> Iterator[str]:
     for says in ORDER:
         found = [(of, one) for of, one in rows if one.says == says and (one.decides or one.word is None)]
         for of, one in found[:_NAMED]:
-            told = "; ".join(filter(None, [one.reason, one.decides]))
-            yield f"{says}: {of}: {told.removeprefix(f'{says}: ')}"
+            reason = "; ".join(filter(None, [one.reason, one.decides]))
+            yield f"{says}: {of}: {reason.removeprefix(f'{says}: ')}"
         if len(found) > _NAMED:
             yield f"… and {len(found) - _NAMED:,} more with {says}"

@@ -45,8 +45,8 @@ def _not_measured(connection: Connection, named: str, commit: str) -> str:
     sides = zip(commits_around(Path(), commit), ("before", "after"), strict=True)
     near = [text for commits, side in sides if (text := _nearest(commits, known, side))]
     called = "" if commit.startswith(named) else f" ({commit[:_HASH]})"
-    told = f"the nearest that were: {', '.join(near)}" if near else "`curator-bench sessions` lists what was measured"
-    return f"nothing was measured at {named}{called}; {told}"
+    advice = f"the nearest that were: {', '.join(near)}" if near else "`curator-bench sessions` lists what was measured"
+    return f"nothing was measured at {named}{called}; {advice}"
 
 
 def _nearest(commits: Sequence[str], known: set[str], side: str) -> str:

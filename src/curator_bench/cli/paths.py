@@ -13,6 +13,7 @@ from curator_bench.cli.loading import load_files, overlay_option
 from curator_bench.cli.tables import columns, print_table
 from curator_bench.collection.matrix_files import matrices_in
 from curator_bench.errors import BenchError
+from curator_bench.matrix.placeholders import REPO_DIR
 from curator_bench.matrix.variables import PATTERN
 from curator_bench.values import Matrix
 
@@ -27,8 +28,10 @@ _NAME = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)")
 def command(places: tuple[Path, ...], overlays: tuple[Path, ...], docker: bool) -> None:
     """Print the directories that the matrices in PLACES (files or folders) name, here and in a container."""
     files = sorted(set(matrices_in(places)))
-    mounts = dict(_mounts(load_files(files, overlays)))
+    matrix = load_files(files, overlays)
+    mounts = dict(_mounts(matrix))
     if docker:
+        mounts |= {tree: tree for tree in _source_trees(matrix, [*files, *overlays])}
         click.echo("".join(f"{option}\n" for option in _docker_options(mounts, [*files, *overlays])), nl=False)
     else:
         print_table(columns("HERE", "IN A CONTAINER"), list(mounts.items()))
@@ -41,6 +44,16 @@ def _mounts(matrix: Matrix) -> Iterator[tuple[str, str]]:
         for directory in (file.results_dir, file.artifacts_dir):
             if directory and not any(_lies_in(directory, host) for host, _ in file.mounts):
                 yield directory, directory
+
+
+def _source_trees(matrix: Matrix, files: Iterable[Path]) -> Iterator[str]:
+    """Yield the values of {curator_repo_dir}, if any of the files uses it."""
+    if any("{" + REPO_DIR + "}" in _text(file) for file in files):
+        yield from (file.curator_repo_dir for file in matrix.files if file.curator_repo_dir)
+
+
+def _text(file: Path) -> str:
+    return file.read_text("utf-8", errors="replace")
 
 
 def _lies_in(directory: str, parent: str) -> bool:
@@ -62,5 +75,5 @@ def _docker_options(mounts: dict[str, str], files: Iterable[Path]) -> Iterator[s
 def _variables(files: Iterable[Path]) -> Iterator[str]:
     """Yield the variables the files refer to, also in defaults, that are set here."""
     for file in files:
-        for reference in _REFERENCE.finditer(file.read_text("utf-8", errors="replace")):
+        for reference in _REFERENCE.finditer(_text(file)):
             yield from (name for name in _NAME.findall(reference[0]) if name in os.environ)

@@ -64,7 +64,7 @@ def command(
     from curator_bench.causes.judged_history import Query, judge_history
     from curator_bench.cli.finding_documents import drift_document, step_documents
     from curator_bench.cli.machine_hints import machine_hints
-    from curator_bench.verdict.hunting import State
+    from curator_bench.verdict.step_states import State
 
     with reading(database) as opened, opened.reading() as connection:
         moment = moment_of(connection, since)
@@ -113,9 +113,9 @@ def _print(found: JudgedHistory, shown: Sequence[RecordedFinding], *, named: int
 def _counts(found: JudgedHistory, shown: Sequence[RecordedFinding]) -> str:
     words = [str(one.word) for one in shown]
     counts = {word: words.count(word) for word in ("regression", "improvement")} | {"drift": len(found.drifts)}
-    told = [tables.how_many(count, word) for word, count in counts.items()]
+    parts = [tables.how_many(count, word) for word, count in counts.items()]
     young = sum(one.newest.says == "no history" for one in found.series)
-    return ", ".join([*told, *([f"{young} with no history"] if young else [])])
+    return ", ".join([*parts, *([f"{young} with no history"] if young else [])])
 
 
 def _name(one: JudgedSeries) -> str:

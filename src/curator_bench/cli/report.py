@@ -12,6 +12,7 @@ from curator_bench.cli import tables
 from curator_bench.cli.databases import db_option, reading
 from curator_bench.cli.parameters import better_option, min_effect_option, repo_option
 from curator_bench.errors import BenchError, MissingExtra
+from curator_bench.files.planted import open_unless_planted
 
 if TYPE_CHECKING:
     from curator_bench.causes.judged_history import Query
@@ -126,6 +127,7 @@ def _write_text(database: str, form: str, named: str | None, query: Query, out: 
         tables.say(text, nl=False)
         return
     try:
-        out.write_text(text, encoding="utf-8", errors="replace")
+        with open_unless_planted(out) as file:
+            file.write(text.encode("utf-8", "replace"))
     except OSError as error:
-        raise BenchError(f"{out} cannot be written: {error.strerror or error}") from error
+        raise BenchError(f"{error.filename or out} cannot be written: {error.strerror or error}") from error

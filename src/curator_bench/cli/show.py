@@ -123,8 +123,8 @@ def _others(others: Sequence[PastSession]) -> Iterator[str]:
 
 def _row(run: PastRun, missed: Sequence[MissedRequirement], *, marks_hunt: bool) -> tuple[str, ...]:
     attempt = f" (attempt {run.attempt})" if run.attempt > 1 else ""
-    told = [run.error] if run.error else [said(requirement) for requirement in missed]
-    why = "; ".join([*told, *([f"no history ({run.hunt})"] if run.hunt and marks_hunt else [])])
+    reasons = [run.error] if run.error else [said(requirement) for requirement in missed]
+    why = "; ".join([*reasons, *([f"no history ({run.hunt})"] if run.hunt and marks_hunt else [])])
     return f"{run.entry.name}{attempt}", run.verdict, tables.time(run.start), tables.seconds(run.measured_s), why
 
 

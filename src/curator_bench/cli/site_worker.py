@@ -6,6 +6,7 @@ the arguments of a process are for all to read. It ends when its standard input 
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
+from curator_bench.cli import OBJECTS_BETWEEN_SEARCHES
 from curator_bench.errors import BenchError
 from curator_bench.files.codec import from_document, json_line, parsed, to_document
 from curator_bench.masking import Mask
@@ -60,6 +62,7 @@ class News:
 def main() -> None:
     """Look at the database for each line that is read."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    gc.set_threshold(OBJECTS_BETWEEN_SEARCHES)
     os.nice(_NICE)
     out, sys.stdout = sys.stdout, sys.stderr
     asked = threading.Semaphore(0)
@@ -121,12 +124,12 @@ def _refreshed(task: Task, mark: object, say: Callable[[News], None]) -> tuple[o
 def _telling(say: Callable[[News], None]) -> Callable[[int, int], None]:
     last = [0.0]
 
-    def told(done: int, total: int) -> None:
+    def report_progress(done: int, total: int) -> None:
         if time.monotonic() - last[0] > _TOLD_EVERY_S:
             last[0] = time.monotonic()
             say(News(doing=f"Writing pages: {done:,} of {total:,} entries"))
 
-    return told
+    return report_progress
 
 
 if __name__ == "__main__":

@@ -10,13 +10,16 @@ from curator_bench import interrupts
 from curator_bench.cluster.environment import CLUSTER_VARIABLE, users_own_authentication, without_ray
 from curator_bench.cluster.health import takes_connections
 from curator_bench.cluster.interpreters import interpreter_with_ray
+from curator_bench.cluster.listeners import other_user_at
 from curator_bench.cluster.logs import last_lines
 from curator_bench.cluster.model import Cluster, ClusterRequest
 from curator_bench.errors import ClusterError
+from curator_bench.files.planted import TRUSTED_VARIABLE
 from curator_bench.measure.processes import Mark, end_processes
 from curator_bench.measure.programs import Command, Program, ProgramFailed
 
 _ANSWERS_WITHIN_S = 30.0
+_AUTO, _FIND = "auto", "find"
 
 
 class AttachedCluster:
@@ -27,7 +30,10 @@ class AttachedCluster:
         env = {"RAY_ADDRESS": address, **users_own_authentication({**request.env, **request.entry_env})}
         if not address:
             raise ClusterError(f"{said} is empty")
-        if address != "auto" and not takes_connections(address):
+        if address == _AUTO:
+            address = env["RAY_ADDRESS"] = _found(request)
+        _refuse_other_users(address, said)
+        if not takes_connections(address):
             raise ClusterError(f"{said} {address}: nothing accepts connections there (is the cluster running?)")
         return _look(request, env)
 
@@ -36,6 +42,25 @@ class AttachedCluster:
 
     def close(self) -> None:
         """No-op: the cluster is the user's."""
+
+
+def _refuse_other_users(address: str, said: str) -> None:
+    """Raise ClusterError before our token is sent to another user, who took the port or the note of Ray's address."""
+    uid = other_user_at(address)
+    if uid is not None:
+        raise ClusterError(
+            f"{said} {address}: another user (uid {uid}) listens there, and would get your token and run what they like"
+            f" as you; if you trust them: {TRUSTED_VARIABLE}={uid}"
+        )
+
+
+def _found(request: ClusterRequest) -> str:
+    """Ask Ray for the address that it calls "auto", in a process without a token."""
+    base = without_ray(request.env)
+    facts = _ask(interpreter_with_ray(request.python, base), {**base, "RAY_ADDRESS": _AUTO}, request, _FIND)
+    if "refused" in facts:
+        raise ClusterError(f"{request.address_came_from} {_AUTO}: cannot be used: {facts['refused']}")
+    return str(facts["address"])
 
 
 def _look(request: ClusterRequest, env: dict[str, str]) -> Cluster:
@@ -54,13 +79,13 @@ def _look(request: ClusterRequest, env: dict[str, str]) -> Cluster:
     )
 
 
-def _ask(python: str, env: dict[str, str], request: ClusterRequest) -> dict[str, Any]:
+def _ask(python: str, env: dict[str, str], request: ClusterRequest, *words: str) -> dict[str, Any]:
     mark = Mark(secrets.token_hex(16), CLUSTER_VARIABLE)
     environment = {**env, **Mark(request.marker).environment(), **mark.environment()}
     child = None
     try:
         program = Path(__file__).with_name("probe_program.py")
-        child = Program(Command(python, program, environment, log_path=request.log_path, own_mark=mark.value))
+        child = Program(Command(python, program, environment, words, log_path=request.log_path, own_mark=mark.value))
         return child.answer(_ANSWERS_WITHIN_S)
     except ProgramFailed as failure:
         said = "\n".join(f"    {line}" for line in last_lines(request.log_path, None))

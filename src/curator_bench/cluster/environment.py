@@ -8,7 +8,7 @@ from pathlib import Path
 from curator_bench.measure.processes import RUN_VARIABLE, Mark
 
 CLUSTER_VARIABLE = "CURATOR_BENCH_CLUSTER"
-_ADDED_BY_PYTEST = ("PYTEST_CURRENT_TEST", "PYTEST_VERSION", "PYTEST_XDIST_")
+_ADDED_BY_PYTEST = ("PYTEST_CURRENT_TEST", "PYTEST_VERSION", "PYTEST_XDIST_", "CURATOR_BENCH_HUNT_DB")
 _IN_A_WORKER = "RAY_RAYLET_PID"
 _ADDED_BY_A_WORKER = frozenset({"OMP_NUM_THREADS", "PYTHONBREAKPOINT", "SPT_NOENV"})
 ADDRESS_AND_TOKEN = frozenset({"RAY_ADDRESS", "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"})
@@ -53,6 +53,11 @@ def users_own_authentication(env: Mapping[str, str]) -> dict[str, str]:
     return own
 
 
+def is_of_a_worker(env: Mapping[str, str]) -> bool:
+    """True if the environment is that of a worker of Ray. Its token is that of the worker's cluster."""
+    return _IN_A_WORKER in env
+
+
 def without_pytest(env: Mapping[str, str]) -> dict[str, str]:
-    """Copy the environment without the variables that pytest sets."""
+    """Copy the environment without the variables that pytest, or a bisect for its pytest, sets."""
     return {name: value for name, value in env.items() if not name.startswith(_ADDED_BY_PYTEST)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 
+from curator_bench.cluster.listeners import other_user_at
 from curator_bench.cluster.logs import last_lines
 from curator_bench.cluster.model import Cluster
 from curator_bench.measure.processes import is_ending
@@ -12,10 +13,13 @@ _CONNECT_TIMEOUT_S = 3.0
 
 
 def is_alive(cluster: Cluster) -> bool:
-    """True if its processes live and none was killed, or the address of the user's cluster accepts connections."""
+    """True if its processes live and none was killed, or the address of the user's cluster accepts connections.
+
+    Another user may have taken its port after its end.
+    """
     if cluster.processes:
         return not any(map(is_ending, cluster.processes))
-    return takes_connections(cluster.address)
+    return takes_connections(cluster.address) and other_user_at(cluster.address) is None
 
 
 def ended_under(whom: str, cluster: Cluster) -> str:

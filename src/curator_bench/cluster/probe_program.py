@@ -1,7 +1,7 @@
 """Program that asks the user's own cluster for its resources, to check that it lives and accepts the token.
 
 It runs by path, in the script's interpreter, and imports nothing of ours. Address and token are in its environment, as
-they will be in the script's.
+they will be in the script's. With the argument `find` it only says which cluster Ray would use.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import sys
 from typing import Any
 
 RAY_CLIENT = "ray://"
+FIND = "find"
 ALIVE = 0
 ANSWERS_WITHIN_S = 10
 OWN_DIRECTORY = os.path.dirname(os.path.abspath(__file__))
@@ -23,10 +24,19 @@ def main() -> None:
     sys.path[:] = [path for path in sys.path if path != OWN_DIRECTORY]
     try:
         address = os.environ["RAY_ADDRESS"]
-        answer = knock(address) if address.startswith(RAY_CLIENT) else look(address)
+        if sys.argv[2:] == [FIND]:
+            answer = find(address)
+        else:
+            answer = knock(address) if address.startswith(RAY_CLIENT) else look(address)
     except Exception as error:  # whatever Ray raises is the answer
         answer = {"refused": f"{type(error).__name__}: {error}"}
     os.write(int(sys.argv[1]), json.dumps(answer).encode() + b"\n")
+
+
+def find(address: str) -> dict[str, Any]:
+    """Find the cluster that Ray means by "auto", without connecting to it."""
+    services: Any = importlib.import_module("ray._private.services")
+    return {"address": services.canonicalize_bootstrap_address_or_die(address)}
 
 
 def look(address: str) -> dict[str, Any]:
@@ -60,13 +70,13 @@ def knock(address: str) -> dict[str, Any]:
 
 
 def in_words(code: str) -> str:
-    told = {
+    meanings = {
         "UNAUTHENTICATED": "it has another token, or this process has none",
         "DEADLINE_EXCEEDED": f"no answer within {ANSWERS_WITHIN_S} s",
         "UNIMPLEMENTED": "no Ray Client server (a head listens for clients at port 10001 unless told otherwise)",
         "UNAVAILABLE": "no Ray Client server (a head listens for clients at port 10001 unless told otherwise)",
     }
-    return told.get(code, code)
+    return meanings.get(code, code)
 
 
 if __name__ == "__main__":

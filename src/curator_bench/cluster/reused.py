@@ -24,7 +24,7 @@ _POINTER = "This run was given a standing cluster (ray: {{reuse: true}}). What R
 
 
 @dataclass(slots=True)
-class _Standing:
+class _StandingCluster:
     """A shared cluster and the sweeper that empties it."""
 
     cluster: Cluster
@@ -53,7 +53,7 @@ class ReusedCluster:
         self._marker = marker
         self._directory = directory
         self._local = LocalCluster()
-        self._standing: list[_Standing] = []
+        self._standing: list[_StandingCluster] = []
         self._started = 0
 
     def start(self, request: ClusterRequest) -> Cluster:
@@ -78,14 +78,14 @@ class ReusedCluster:
             for standing in self._standing:
                 stack.callback(self._end, standing)
 
-    def _fit(self, key: str) -> _Standing | None:
+    def _fit(self, key: str) -> _StandingCluster | None:
         for standing in [one for one in self._standing if one.key == key and one.used_by is None]:
             if standing.is_fit():
                 return standing
             self._end(standing)
         return None
 
-    def _begin(self, request: ClusterRequest) -> _Standing:
+    def _begin(self, request: ClusterRequest) -> _StandingCluster:
         self._started += 1
         log_path = self._directory / f"ray_startup_{self._started}.log"
         own = replace(
@@ -97,12 +97,12 @@ class ReusedCluster:
         cluster = self._local.start(own)
         with ExitStack() as undo:
             undo.callback(self._local.stop, cluster)
-            standing = _Standing(cluster, _connected_sweeper(cluster, own), _key(request), None)
+            standing = _StandingCluster(cluster, _connected_sweeper(cluster, own), _key(request), None)
             undo.pop_all()
         self._standing.append(standing)
         return standing
 
-    def _end(self, standing: _Standing, copy_logs_to: Path | None = None) -> None:
+    def _end(self, standing: _StandingCluster, copy_logs_to: Path | None = None) -> None:
         with interrupts.held():
             self._standing.remove(standing)
             standing.sweeper.end()

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
+from curator_bench.cluster.environment import is_of_a_worker, users_own_authentication
 from curator_bench.cluster.model import Cluster, ClusterRequest
 from curator_bench.cluster.shared_memory import Segments
 from curator_bench.errors import BenchError, ClusterError, DatasetError, GpuError
@@ -199,7 +200,7 @@ class Attempt:
             env=env,
             log_path=directories.ray_log,
             copy_logs_to=directories.ray_cluster,
-            entry_env=self._own_env(),
+            entry_env=self._users_own_authentication() | self._own_env(),
             python=plan.python,
             working_dir=plan.working_dir,
             provider=plan.cluster_provider,
@@ -207,6 +208,12 @@ class Attempt:
         with self._bench.clusters.cluster(request) as cluster:
             self._cluster = cluster
             yield cluster
+
+    def _users_own_authentication(self) -> dict[str, str]:
+        env, ray = self._bench.environ, self._plan.ray
+        if ray is None or ray.address is None or is_of_a_worker(env):
+            return {}
+        return users_own_authentication(env)
 
     @contextmanager
     def _gpu_watch(self, env: Mapping[str, str]) -> Iterator[None]:

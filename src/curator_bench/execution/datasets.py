@@ -14,10 +14,11 @@ from typing import Any
 from curator_bench.errors import DatasetError
 from curator_bench.execution.child import run_child
 from curator_bench.files import safe_files
+from curator_bench.files.folder_handles import NotUsable
 from curator_bench.files.json_files import log_tail, read_object, write_json
 from curator_bench.files.locking import locked
 from curator_bench.files.names import safe_name
-from curator_bench.files.planted import belongs_to_another
+from curator_bench.files.planted import refuse_planted_on_the_way
 from curator_bench.masking import Mask
 from curator_bench.values import DatasetNeed
 
@@ -51,6 +52,7 @@ class _Generated:
         if self._is_there():
             return
         self._folder.parent.mkdir(parents=True, exist_ok=True)
+        self._refuse_others()  # also before waiting for a lock that another user could hold
         with _locked(self._manifest.with_suffix(".lock")) as lock:
             if not self._is_there():  # another process may have made it meanwhile
                 self._make(env, session_dir, lock)
@@ -100,11 +102,11 @@ class _Generated:
 
     def _refuse_others(self) -> None:
         """Raise DatasetError if the folder or the manifest is another user's: it would decide what is removed here."""
-        for path in (self._folder, self._manifest):
-            if os.path.lexists(path) and belongs_to_another(path):
-                raise DatasetError(
-                    f"{self._name} cannot be generated: {path} belongs to another user (uid {path.lstat().st_uid})"
-                )
+        try:
+            for path in (self._folder, self._manifest):
+                refuse_planted_on_the_way(path)
+        except NotUsable as error:
+            raise DatasetError(f"{self._name} cannot be generated: {error.filename} {error.strerror}") from None
 
     def _make(self, env: Mapping[str, str], session_dir: Path, lock: int) -> None:
         self._refuse_others()

@@ -60,8 +60,8 @@ class Guard:
         finally:
             os.close(read_end)
         assert self._process.stdin
-        with suppress(OSError), self._process.stdin as told:
-            told.write(b"\0".join([marker.encode(), *map(os.fsencode, files_there())]))
+        with suppress(OSError), self._process.stdin as standard_input:
+            standard_input.write(b"\0".join([marker.encode(), *map(os.fsencode, files_there())]))
 
     @property
     def pid(self) -> int:

@@ -24,6 +24,7 @@ from curator_bench.measure.processes import Mark, ProcessId, identify, is_runnin
 IN_GOOD_ORDER, AT_WORK, RESTING = b".", b"w", b"r"
 DETACHED = "--detached"
 _LOOK_EVERY_MS = 500
+_PR_SET_PDEATHSIG = 1
 _STOPS_WITHIN_S = 2.0
 _LOOKS_AFTER_A_KILL, _BETWEEN_LOOKS_S = 3, 0.3
 
@@ -32,9 +33,10 @@ def main() -> None:
     descriptor, watched = int(sys.argv[1]), int(sys.argv[2])
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
+    _go_on_when_the_parent_ends()
     shed_brand()  # the watched process may be a worker of a cluster, whose end must not end us
-    told, *names = sys.stdin.buffer.read().split(b"\0")
-    marker = told.decode()
+    mark, *names = sys.stdin.buffer.read().split(b"\0")
+    marker = mark.decode()
     if not marker:  # our starter was ended while it started us, and has started nothing else
         return
     segments = Segments(frozenset(Path(os.fsdecode(name)) for name in names if name))
@@ -48,6 +50,15 @@ def main() -> None:
     for _ in range(_LOOKS_AFTER_A_KILL if _was_at_work(heard) else 0):
         time.sleep(_BETWEEN_LOOKS_S)  # a process just being started may not carry the mark yet
         clean_up(marker, segments)
+
+
+def _go_on_when_the_parent_ends() -> None:
+    """Get SIGCONT then (Linux): a script may have stopped us."""
+    if sys.platform == "linux":
+        with suppress(ImportError, OSError, AttributeError):
+            import ctypes
+
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGCONT), 0, 0, 0)
 
 
 def _was_at_work(heard: Sequence[bytes]) -> bool:

@@ -116,8 +116,8 @@ class Keeper:
 
     def _tell(self, command: bytes) -> None:
         assert self._process.stdin
-        with suppress(BrokenPipeError), self._process.stdin as told:  # it ended at once
-            told.write(command)
+        with suppress(BrokenPipeError), self._process.stdin as standard_input:  # it ended at once
+            standard_input.write(command)
 
     def _hear_of_start(self, program: str, cwd: str) -> tuple[int, float, int]:
         while line := self._answer(float("inf")):

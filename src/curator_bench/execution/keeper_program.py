@@ -40,7 +40,7 @@ GUARDS_TURN_S = 2.5
 """Seconds the guard may clean up first; longer on a busy machine."""
 _GIVES_UP_AFTER_S = 10.0
 _RLIMIT_LOCKS = 10
-_PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _PYTHONS_OWN = (signal.SIGPIPE, signal.SIGXFSZ)
 _LOOK_EVERY_MS = 500
@@ -57,6 +57,7 @@ def main() -> None:
     for number in _IGNORED:
         signal.signal(number, signal.SIG_IGN)
     _adopt_orphans()
+    _go_on_when_the_bench_ends()
     outer, inner = os.getpid(), os.fork()
     if inner:
         _stand_by(inner, life, brand)
@@ -74,8 +75,10 @@ def main() -> None:
 def _stand_by(inner: int, life: int, brand: int) -> None:
     """Wait as the outer keeper.
 
-    It inherits the processes of the inner keeper if that is killed, and holds nothing else open.
+    It inherits the processes of the inner keeper if that is killed, and holds nothing else open. A script may have
+    stopped both: whatever lets this one go on, it lets the inner one go on.
     """
+    signal.signal(signal.SIGCONT, lambda *_: _go_on(inner))
     os.closerange(0, life)
     os.closerange(life + 1, _MOST_DESCRIPTORS)
     while True:
@@ -123,13 +126,13 @@ class _Keeper:
         folder, count, *rest = sys.stdin.buffer.read().split(b"\0")
         words, pairs = rest[: int(count)], rest[int(count) :]
         env = dict(pair.split(b"=", 1) for pair in pairs)
-        told, tell = os.pipe()
+        reports, reporter = os.pipe()
         self._child = os.fork()
         if not self._child:
             _set_brand(self._brand)
-            _become(words, env, folder, inherited, tell)
-        os.close(tell)
-        began, *problem = _all_of(told).split(b" ")
+            _become(words, env, folder, inherited, reporter)
+        os.close(reporter)
+        began, *problem = _all_of(reports).split(b" ")
         facts = [b"%d" % self._child, began, b"%d" % os.getpid()]
         self._answer(b" ".join([b"problem", *problem] if problem else [b"started", *facts]))
 
@@ -180,7 +183,7 @@ class _Keeper:
 
 
 def _become(
-    words: list[bytes], env: dict[bytes, bytes], folder: bytes, inherited: dict[int, object], tell: int
+    words: list[bytes], env: dict[bytes, bytes], folder: bytes, inherited: dict[int, object], reporter: int
 ) -> None:
     """Become the child's program, as `subprocess` would start it."""
     shown = folder
@@ -191,10 +194,10 @@ def _become(
         shown = words[0]
         for number in (*_PYTHONS_OWN, *(one for one, how in inherited.items() if how is not signal.SIG_IGN)):
             signal.signal(number, signal.SIG_DFL)
-        os.write(tell, repr(time.monotonic()).encode())
+        os.write(reporter, repr(time.monotonic()).encode())
         os.execvpe(words[0], words, env)
     except OSError as error:
-        os.write(tell, f" {error.errno} {shown is folder:d}".encode())
+        os.write(reporter, f" {error.errno} {shown is folder:d}".encode())
     finally:
         os._exit(_NO_SUCH_PROGRAM)
 
@@ -207,12 +210,12 @@ def _set_brand(brand: int) -> None:
             resource.setrlimit(_RLIMIT_LOCKS, (brand, resource.getrlimit(_RLIMIT_LOCKS)[1]))
 
 
-def _all_of(told: int) -> bytes:
+def _all_of(reports: int) -> bytes:
     """Read the child's messages until it executes the program or ends."""
     said = b""
-    while piece := os.read(told, 100):
+    while piece := os.read(reports, 100):
         said += piece
-    os.close(told)
+    os.close(reports)
     return said
 
 
@@ -221,6 +224,19 @@ def _adopt_orphans() -> None:
         import ctypes
 
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _go_on_when_the_bench_ends() -> None:
+    """Get SIGCONT when our parent ends, which takes effect on a stopped process."""
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGCONT), 0, 0, 0)
+
+
+def _go_on(pid: int) -> None:
+    with suppress(OSError):  # it has ended
+        os.kill(pid, signal.SIGCONT)
 
 
 def _children() -> list[int]:

@@ -17,10 +17,12 @@ from curator_bench.cluster.shared_memory import Segments
 from curator_bench.execution.child import Child, Ended
 from curator_bench.execution.directories import Directories, clear_results, with_entry_dir
 from curator_bench.execution.environment import script_environment
+from curator_bench.execution.missing_modules import missing_module
 from curator_bench.execution.result_files import ResultFiles, read_result_files
 from curator_bench.execution.status import Status
 from curator_bench.execution.workbench import Workbench
 from curator_bench.files import safe_files
+from curator_bench.files.json_files import tail
 from curator_bench.masking import Mask, masked
 from curator_bench.measure.cgroup import memory_kills
 from curator_bench.measure.gpu import GpuSampler
@@ -31,6 +33,7 @@ from curator_bench.values import Cause, Plan, Scalar, Verdict
 
 RESULTS_OPTION = "--benchmark-results-path"
 _FULL_DISK_BYTES = 1 << 20
+_LINES_OF_A_TRACEBACK = 50
 _KILLED_FOR_MEMORY = "; meanwhile the kernel killed a process of this machine because memory ran out"
 
 
@@ -240,8 +243,19 @@ def _verdict(
     if ended.exit_code < 0:
         return Verdict.CRASHED, f"the script was ended by {_signal_name(-ended.exit_code)}", None
     if ended.exit_code != 0:
+        log = tail(directories.log, _LINES_OF_A_TRACEBACK, below=directories.large_below)
+        if module := missing_module(log):
+            return Verdict.ERROR, _without(module, plan.python), Cause.CONFIGURATION
         return Verdict.CRASHED, f"the script ended with exit code {ended.exit_code}", None
     return Verdict.CRASHED, found.problem, None
+
+
+def _without(module: str, python: str) -> str:
+    package = module.partition(".")[0]
+    return (
+        f"a library of the script needs {module}, which {python} cannot import; install it, or list it in the entry: "
+        f"`requires: [{package}]` skips the entry without it"
+    )
 
 
 def _signal_name(number: int) -> str:

@@ -6,10 +6,11 @@ A pickle can run any code. Whatever it does, the result is at most a warning, an
 from __future__ import annotations
 
 import math
+import os
 import signal
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
@@ -38,6 +39,13 @@ class Limits:
     time_s: float = 30.0
     memory_bytes: int = 4096 * MEBIBYTE
     answer_bytes: int = 16 * MEBIBYTE
+    bytes_per_s: int = 4 * MEBIBYTE
+    """A large file gets more time: as long as it takes at this speed, which a busy machine reaches."""
+    longest_s: float = 300.0
+
+    def of_file(self, size: int) -> Limits:
+        more = size / self.bytes_per_s
+        return replace(self, time_s=max(self.time_s, min(self.time_s + more, self.longest_s)))
 
     def as_arguments(self) -> tuple[str, ...]:
         seconds = math.ceil(self.time_s) + _ALARM_GRACE_S
@@ -65,7 +73,8 @@ def read_task_metrics(
     """
     try:
         with open_regular_file(path, below) as tasks, tempfile.TemporaryFile() as answer:
-            _run_reader(tasks, answer, python, env, path.parent, limits)
+            size = os.fstat(tasks.fileno()).st_size
+            _run_reader(tasks, answer, python, env, path.parent, limits.of_file(size))
             answer.seek(0)
             return _understood(path.name, answer.read(limits.answer_bytes))
     except Absent:
@@ -90,7 +99,7 @@ def _run_reader(
     finally:
         child.end(grace_s=0)
     if ended.exit_code is None:
-        raise Unusable(f"was stopped after {limits.time_s:g} s")
+        raise Unusable(f"was stopped after {limits.time_s:.3g} s")
     if ended.exit_code:
         raise Unusable(f"cannot be read: opening it ended the reading process ({_ending(ended.exit_code)})")
 

@@ -24,8 +24,8 @@ class Node:
     """Name for the user if the host has several nodes."""
 
     def __str__(self) -> str:
-        told = ", ".join(amount_text(name, amount) for name, amount in self.resources.items() if _is_shown(name))
-        return f"{self.name or self.host} ({told})"
+        amounts = ", ".join(amount_text(name, amount) for name, amount in self.resources.items() if _is_shown(name))
+        return f"{self.name or self.host} ({amounts})"
 
 
 def name_of_node(host: str, node: str, others: Collection[str]) -> str:

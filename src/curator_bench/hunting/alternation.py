@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from curator_bench.errors import BenchError
 from curator_bench.hunting.bench import MEASURED, QUIET, no_metric
-from curator_bench.hunting.children import pytest_environment, run, scratch_folder, tail_of
+from curator_bench.hunting.children import pytest_environment, pytest_of, run, scratch_folder, tail_of
 from curator_bench.hunting.environments import Environment
 from curator_bench.hunting.session_names import key_of
 from curator_bench.values import Hunt
@@ -127,15 +127,14 @@ class Comparison:
         overlays = [f"--bench-matrix={overlay}" for overlay in side.overlays]
         recording = [
             "--benchmark",
-            f"--benchmark-db={self.database}",
             "--bench-session",
             self._name(side, round_number),
         ]
-        words = [side.python, "-m", "pytest", *self.pytest_args, *overlays, *recording, *QUIET]
+        words = [*pytest_of(side.python), *self.pytest_args, *overlays, *recording, *QUIET]
         with scratch_folder() as scratch:
             log = scratch / "pytest.log"
             with log.open("wb") as output:
-                env = pytest_environment(Hunt.AB, side.env, side.python)
+                env = pytest_environment(Hunt.AB, side.env, side.python, self.database)
                 code = run(words, env=env, cwd=self.folder, output=output)
             if code not in _ENDS_OF_A_RUN:
                 raise BenchError(f"{side.name}: pytest ended with exit code {code}:\n{tail_of(log)}")

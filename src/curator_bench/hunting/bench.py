@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from curator_bench.collection.matrix_files import matrices_in
 from curator_bench.errors import BenchError
-from curator_bench.hunting.children import pytest_environment, run, scratch_folder, tail_of
+from curator_bench.hunting.children import pytest_environment, pytest_of, run, scratch_folder, tail_of
 from curator_bench.values import Hunt, Scalar, Verdict
 from curator_bench.verdict.comparable import Origin
 from curator_bench.verdict.gates import number
@@ -58,7 +58,10 @@ class Bench:
             log = scratch / "pytest.log"
             with log.open("wb") as output:
                 code = run(
-                    self._words(session, count), env=pytest_environment(Hunt.BISECT), cwd=self.folder, output=output
+                    self._words(session, count),
+                    env=pytest_environment(Hunt.BISECT, database=self.database),
+                    cwd=self.folder,
+                    output=output,
                 )
             return f"pytest ended with exit code {code}:\n{tail_of(log)}" if code else ""
 
@@ -93,9 +96,9 @@ class Bench:
         import sys
 
         chosen = [] if "::" in self.entry else ["--bench-entries", self.entry]
-        recording = ["--benchmark", f"--benchmark-db={self.database}", "--bench-session", session]
+        recording = ["--benchmark", "--bench-session", session]
         runs = ["--bench-runs", str(count), "--bench-reason", self.reason]
-        return [sys.executable, "-m", "pytest", *self._places(), *chosen, *recording, *runs, *QUIET]
+        return [*pytest_of(sys.executable), *self._places(), *chosen, *recording, *runs, *QUIET]
 
     def _places(self) -> Sequence[str]:
         if self.pytest_args:

@@ -18,35 +18,35 @@ _OF_PYTEST = {
 }
 
 
-def code_of(told: JunitOutcome, *, skip_broken: bool) -> tuple[int, str]:
+def code_of(outcome: JunitOutcome, *, skip_broken: bool) -> tuple[int, str]:
     """Return the exit code and the reason."""
-    if told.has_broken_conftest:
+    if outcome.has_broken_conftest:
         return STOP + 4, "a conftest.py cannot be loaded"
-    if told.uncollected and told.exit_code in (_FAILED, _INTERRUPTED):
+    if outcome.uncollected and outcome.exit_code in (_FAILED, _INTERRUPTED):
         return CANNOT_BE_JUDGED, "a file could not be collected"
-    if Verdict.INTERRUPTED in told.verdicts:
+    if Verdict.INTERRUPTED in outcome.verdicts:
         return INTERRUPTED, "a run was interrupted"
-    if told.exit_code in (_PASSED, _FAILED) and told.verdicts:
-        return _of_verdicts(told, skip_broken=skip_broken)
-    if told.exit_code in (_PASSED, _FAILED):
+    if outcome.exit_code in (_PASSED, _FAILED) and outcome.verdicts:
+        return _of_verdicts(outcome, skip_broken=skip_broken)
+    if outcome.exit_code in (_PASSED, _FAILED):
         return STOP + 3, "pytest did not say what it ran"
-    code = told.exit_code if told.exit_code >= STOP else STOP + told.exit_code
-    return code, _OF_PYTEST.get(told.exit_code, f"pytest ended with exit code {told.exit_code}")
+    code = outcome.exit_code if outcome.exit_code >= STOP else STOP + outcome.exit_code
+    return code, _OF_PYTEST.get(outcome.exit_code, f"pytest ended with exit code {outcome.exit_code}")
 
 
-def _of_verdicts(told: JunitOutcome, *, skip_broken: bool) -> tuple[int, str]:
+def _of_verdicts(outcome: JunitOutcome, *, skip_broken: bool) -> tuple[int, str]:
     """Judge by the verdicts. One failed benchmark makes the commit bad, whatever the others are."""
-    if Verdict.FAILED in told.verdicts:
+    if Verdict.FAILED in outcome.verdicts:
         return BAD, "failed"
-    if Verdict.ERROR in told.verdicts:
+    if Verdict.ERROR in outcome.verdicts:
         return CANNOT_BE_JUDGED, "error"
-    broken = [verdict for verdict in _BROKEN if verdict in told.verdicts]
+    broken = [verdict for verdict in _BROKEN if verdict in outcome.verdicts]
     if broken:
         return (CANNOT_BE_JUDGED if skip_broken else BAD), str(broken[0])
-    if told.exit_code != _PASSED:
-        return STOP + 3, f"pytest ended with exit code {told.exit_code} though nothing failed"
-    if Verdict.PASSED not in told.verdicts:
+    if outcome.exit_code != _PASSED:
+        return STOP + 3, f"pytest ended with exit code {outcome.exit_code} though nothing failed"
+    if Verdict.PASSED not in outcome.verdicts:
         return CANNOT_BE_JUDGED, "skipped"
-    if told.inconclusive:
-        return CANNOT_BE_JUDGED, f"inconclusive: {', '.join(told.inconclusive)}"
+    if outcome.inconclusive:
+        return CANNOT_BE_JUDGED, f"inconclusive: {', '.join(outcome.inconclusive)}"
     return GOOD, "passed"

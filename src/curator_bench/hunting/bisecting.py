@@ -18,7 +18,7 @@ from curator_bench.verdict.comparable import difference
 if TYPE_CHECKING:
     from curator_bench.verdict.intervals import Change
     from curator_bench.verdict.judgement import Word
-    from curator_bench.verdict.sequential import Hunt, Side
+    from curator_bench.verdict.sequential import SequentialPlan, Side
 
 _TRIES = 2
 """A commit cannot be judged if this many pytests in a row give no value."""
@@ -30,7 +30,7 @@ class BuildFailure(BenchError):
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class BisectRequest:
     """The user's request: the two ends, and how to install a commit."""
 
     good: str
@@ -67,21 +67,27 @@ class Outcome:
     suspects: tuple[Commit, ...] = ()
 
 
-def hunt_key(bench: Bench, wish: Wish, good: Commit, bad: Commit) -> str:
+def hunt_key(bench: Bench, request: BisectRequest, good: Commit, bad: Commit) -> str:
     """Return a key that is equal for equal questions, in any folder. It finds earlier measurements again."""
-    return key_of([good.sha, bad.sha, bench.entry, wish.install or "", *bench.pytest_args])
+    return key_of([good.sha, bad.sha, bench.entry, request.install or "", *bench.pytest_args])
 
 
 class Bisection:
     """Bisecting in one repository. Names of its measuring sessions begin with `session`."""
 
     def __init__(
-        self, repository: Repository, bench: Bench, wish: Wish, hunt: Hunt, session: str, tell: Progress
+        self,
+        repository: Repository,
+        bench: Bench,
+        request: BisectRequest,
+        plan: SequentialPlan,
+        session: str,
+        tell: Progress,
     ) -> None:
         self._repository = repository
         self._bench = bench
-        self._wish = wish
-        self._hunt = hunt
+        self._request = request
+        self._plan = plan
         self._session = session
         self._tell = tell
         self._installed = ""
@@ -122,15 +128,15 @@ class Bisection:
 
         from curator_bench.verdict.sequential import difference_of, is_settled
 
-        for look in self._hunt.end_looks():
+        for look in self._plan.end_looks():
             for commit, target in ((good, (look + 1) // 2), (bad, look), (good, look)):
                 self._measure_end(commit, target)
             ends = self._known(good), self._known(bad)
             self._refuse_unlike(*ends)
             values = [np.array(runs.values[:look]) for runs in ends]
-            found, change = difference_of(values[0], values[1], self._hunt)
+            found, change = difference_of(values[0], values[1], self._plan)
             self._tell(f"{look} runs each: bad is {change.change:+.1%}, {found}")
-            if is_settled(found, change, self._hunt):
+            if is_settled(found, change, self._plan):
                 break
         return found, change, ends
 
@@ -156,7 +162,7 @@ class Bisection:
         try:
             tried = self._judge(commit, good, bad)
         except BuildFailure as failure:
-            if not self._wish.skip_build_failures:
+            if not self._request.skip_build_failures:
                 raise BenchError(f"{commit}: {failure}\n--skip-build-failures skips such commits") from None
             tried = Tried(commit, Runs(), Judgement.SKIPPED, "it cannot be installed")
         self._tried.append(tried)
@@ -171,14 +177,14 @@ class Bisection:
         from curator_bench.verdict.sequential import Side, side_of
 
         ends = np.array(good.values), np.array(bad.values)
-        looks = self._hunt.looks()
+        looks = self._plan.looks()
         for look in looks:
             runs = self._measure(commit, look)
             if len(runs.values) < look:
                 return Tried(commit, runs, Judgement.SKIPPED, runs.problem or "it was not measured")
             if why := _unlike(runs, good):
                 return Tried(commit, runs, Judgement.SKIPPED, why)
-            side: Side = side_of(np.array(runs.values[:look]), *ends, self._hunt, is_last=look == looks[-1])
+            side: Side = side_of(np.array(runs.values[:look]), *ends, self._plan, is_last=look == looks[-1])
             if side is not Side.UNSURE:
                 return Tried(commit, runs, Judgement(str(side)))
         return Tried(commit, runs, Judgement.SKIPPED, f"{looks[-1]} runs do not decide it (raise --max-runs)")
@@ -202,8 +208,8 @@ class Bisection:
     def _check_out(self, commit: Commit) -> None:
         if self._repository.head() != commit.sha:
             self._repository.move_to(commit.sha)
-        if self._wish.install and self._installed != commit.sha:
-            self._install(self._wish.install, commit.sha)
+        if self._request.install and self._installed != commit.sha:
+            self._install(self._request.install, commit.sha)
 
     def _install(self, command: str, sha: str) -> None:
         self._installed = ""
@@ -218,10 +224,10 @@ class Bisection:
 
     def _install_again(self, sha: str) -> None:
         """Install the original commit again, so that checkout and installation agree."""
-        if not self._wish.install or self._installed == sha:
+        if not self._request.install or self._installed == sha:
             return
         try:
-            self._install(self._wish.install, sha)
+            self._install(self._request.install, sha)
         except BuildFailure as failure:
             self._tell(f"the checkout is restored, but the installation is not: {failure}")
 

@@ -20,7 +20,7 @@ from typing import IO
 from curator_bench.cluster.environment import without_pytest
 from curator_bench.cluster.temp_dirs import private_folder, remove_leftovers
 from curator_bench.hunting import child_program
-from curator_bench.options.settings import HUNT_VARIABLE
+from curator_bench.options.settings import HUNT_DATABASE_VARIABLE, HUNT_VARIABLE
 from curator_bench.provenance.git import elsewhere
 from curator_bench.values import Hunt
 
@@ -73,10 +73,16 @@ def scratch_folder() -> Iterator[Path]:
 
 
 def pytest_environment(
-    hunt: Hunt, changes: Mapping[str, str] | None = None, python: str = sys.executable
+    hunt: Hunt, changes: Mapping[str, str] | None = None, python: str = sys.executable, database: str = ""
 ) -> dict[str, str]:
-    """Return the environment of a pytest whose runs are recorded as those of this hunt."""
-    return {**environment(changes, python), HUNT_VARIABLE: hunt.value}
+    """Return the environment of a pytest whose runs are recorded as those of this hunt, and in which database."""
+    recorded_in = {HUNT_DATABASE_VARIABLE: database} if database else {}
+    return {**environment(changes, python), HUNT_VARIABLE: hunt.value, **recorded_in}
+
+
+def pytest_of(python: str) -> list[str]:
+    """Command of a pytest that imports nothing from the working folder, like the command `pytest`."""
+    return [python, "-P", "-m", "pytest"]
 
 
 def run(words: Sequence[str], *, env: Mapping[str, str], cwd: Path, output: IO[bytes] | None = None) -> int:

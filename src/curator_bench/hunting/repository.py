@@ -14,9 +14,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from curator_bench.errors import BenchError
+from curator_bench.files.checkouts import is_in_planted_checkout
 from curator_bench.hunting.children import environment
 from curator_bench.measure.processes import ProcessId, identify, is_running
-from curator_bench.provenance.git import Commit
+from curator_bench.provenance.git import Commit, only_programs_of_ours
 
 _MARKER = "curator-bench-bisect"
 _FOUND = re.compile(r"^# first bad commit: \[([0-9a-f]+)\]", re.MULTILINE)
@@ -27,6 +28,8 @@ class Repository:
     """One checkout. It is moved only within `hunting()`."""
 
     def __init__(self, path: Path) -> None:
+        if is_in_planted_checkout(path):
+            raise BenchError(f"{path} is in a git repository that another user has planted")
         self.top = path
         self.top = Path(self._git("rev-parse", "--show-toplevel", problem=f"{path} is not a git checkout"))
         self._directory = Path(self._git("rev-parse", "--absolute-git-dir"))
@@ -173,10 +176,11 @@ class Repository:
     def _run(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Run git to its end. Stopping it half-way would leave its lock and half a checkout."""
         command = ["git", "-C", str(self.top), *words]
+        env = environment({"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0"})
         try:
             child = subprocess.Popen(
                 command,
-                env=environment({"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0"}),
+                env=env | only_programs_of_ours(env),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

@@ -33,13 +33,11 @@ class Command:
 def command_of(entry: Entry, variables: Mapping[str, str]) -> Command:
     """Build the command of one entry in this environment. `problems` lists what keeps it from running."""
     filler = _Filler(entry.file, Variables(variables, entry.secrets), axis_names(entry.axes))
-    script, missing = find_script(filler.fill_names(entry.script), entry.script_base_dir, entry.file.directory)
+    script, missing = find_script(filler.fill_names(entry.script), entry.script_base_dir, entry.directories)
     gpu_check: str | None = None
     no_check: tuple[str, ...] = ()
     if entry.gpu_check:
-        gpu_check, no_check = find_script(
-            filler.fill_names(entry.gpu_check), entry.script_base_dir, entry.file.directory
-        )
+        gpu_check, no_check = find_script(filler.fill_names(entry.gpu_check), entry.script_base_dir, entry.directories)
     needs = [dataset for dataset in entry.file.datasets.values() if is_named(dataset, entry)]
     env = {name: filler.fill(value) for name, value in entry.env.items()}
     setups = tuple(_setup(setup, entry.file, filler) for setup in entry.file.data_setups)
@@ -96,11 +94,12 @@ class _Filler:
         return found.path if found else None
 
 
-def find_script(script: str, base: str | None, directory: str, *others: str) -> tuple[str, tuple[str, ...]]:
-    """Find the script in script_base_dir, beside the file, or in scripts/; return its path and the problem if it is
-    missing."""
+def find_script(script: str, base: str | None, directories: Iterable[str], *others: str) -> tuple[str, tuple[str, ...]]:
+    """Find the script in script_base_dir, beside one of its files, or in scripts/; return its path, and the problem if
+    it is missing."""
     script = os.path.expanduser(script)
-    folders = [*([base] if base else []), directory, *(os.path.join(directory, name) for name in ("scripts", *others))]
+    below = ("", "scripts", *others)
+    folders = [*([base] if base else []), *(os.path.join(folder, name) for folder in directories for name in below)]
     candidates = [os.path.normpath(os.path.join(folder, script)) for folder in folders]
     for candidate in candidates:
         if os.path.isfile(candidate):
@@ -140,13 +139,15 @@ def dataset_dir(dataset: Dataset, all_datasets: Iterable[Dataset]) -> str:
 
 
 def _generate_command(generate: Generate, folder: str, file: MatrixFile, filler: _Filler) -> tuple[str, ...]:
-    script, _ = find_script(filler.fill_names(generate.script), None, file.directory)
+    script, _ = find_script(filler.fill_names(generate.script), None, (file.directory,))
     words = (filler.fill(word, **{placeholders.DATASET_DIR: folder}) for word in generate.args)
     return (sys.executable, script, *words)
 
 
 def _setup(setup: DataSetup, file: MatrixFile, filler: _Filler) -> SetupNeed:
-    script, missing = find_script(filler.fill_names(setup.script), setup.script_base_dir, file.directory, "data_prep")
+    script, missing = find_script(
+        filler.fill_names(setup.script), setup.script_base_dir, setup.directories, "data_prep"
+    )
     words = (filler.fill(word) for word in setup.args)
     env = {name: filler.fill(value) for name, value in setup.env.items()}
     return SetupNeed(setup.name, (sys.executable, script, *words), setup.timeout_s, env, (*setup.problems, *missing))

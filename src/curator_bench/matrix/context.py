@@ -54,10 +54,6 @@ class Load:
             for mistake in mistakes
         ]
 
-    @property
-    def in_container(self) -> bool:
-        return self.request.variables.get("CURATOR_BENCH_IN_CONTAINER") == "1"
-
     def shown(self, path: Path) -> str:
         """Name of a file in messages: relative to the working directory if it lies below."""
         try:
@@ -93,5 +89,8 @@ def absolute(path: str, place: Place, working_dir: Path) -> str:
     """Make a path of a matrix absolute, relative to the file that contains it. A URL stays as it is."""
     if "://" in path:
         return path
-    folder = os.path.dirname(os.path.join(working_dir, place.file))
-    return os.path.normpath(os.path.join(folder, os.path.expanduser(path)))
+    return os.path.normpath(os.path.join(folder_of(place, working_dir), os.path.expanduser(path)))
+
+
+def folder_of(place: Place, working_dir: Path) -> str:
+    return os.path.dirname(os.path.join(working_dir, place.file))

@@ -121,7 +121,7 @@ class Definitions:
 
 def _parts(entry: Entry, content: Callable[[str], str | None]) -> dict[str, Any]:
     names = axis_names(entry.axes)
-    script, _ = find_script(_filled(entry.script, entry, names), entry.script_base_dir, entry.file.directory)
+    script, _ = find_script(_filled(entry.script, entry, names), entry.script_base_dir, entry.directories)
     variables = Variables({}, entry.secrets)
     return {
         "args": [placeholders.fill(word, names=names) for word in entry.args],
@@ -163,11 +163,11 @@ class _Script:
 def _scripts(entry: Entry) -> Iterator[_Script]:
     """Yield the entry's script and those that generate its datasets, by the names the matrix gives them."""
     names = axis_names(entry.axes)
-    path, _ = find_script(_filled(entry.script, entry, names), entry.script_base_dir, entry.file.directory)
+    path, _ = find_script(_filled(entry.script, entry, names), entry.script_base_dir, entry.directories)
     yield _Script(placeholders.fill(entry.script, names=names), _bytes(path))
     for dataset in _used(entry):
         if dataset.generate is not None:
-            path, _ = find_script(_filled(dataset.generate.script, entry, {}), None, entry.file.directory)
+            path, _ = find_script(_filled(dataset.generate.script, entry, {}), None, (entry.file.directory,))
             yield _Script(dataset.generate.script, _bytes(path))
 
 
@@ -209,7 +209,7 @@ def _dataset(dataset: Dataset, entry: Entry, content: Callable[[str], str | None
     """Text to hash for a dataset: its name, format and generator, without its path."""
     parts: list[Any] = [dataset.name, dataset.format]
     if dataset.generate is not None:
-        script, _ = find_script(_filled(dataset.generate.script, entry, {}), None, entry.file.directory)
+        script, _ = find_script(_filled(dataset.generate.script, entry, {}), None, (entry.file.directory,))
         parts += [content(script), list(dataset.generate.args)]
     return json.dumps(parts)
 

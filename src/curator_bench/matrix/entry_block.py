@@ -73,7 +73,7 @@ class EntriesReader:
             self._report_all_but_axes(block, place, above)
             return
         all_names = _names_of(combinations)
-        model = None if _stands_inside(block, all_names) else self._model(block, place, above)
+        model = None if _uses_axes(block, all_names) else self._model(block, place, above)
         variants = axes.ids(combinations) if combinations != [()] else [""]
         for choice, variant in zip(combinations, variants, strict=True):
             chosen = block if model else _with_axes(block, choice)
@@ -98,7 +98,7 @@ class EntriesReader:
     def _report_all_but_axes(self, block: Block, place: Place, above: tuple[Step, ...]) -> None:
         """Report the mistakes of an entry whose axes are invalid. Values that contain axes cannot be checked."""
         named = block.get("matrix")
-        if not _stands_inside(block, set(named) if isinstance(named, Block) else set()):
+        if not _uses_axes(block, set(named) if isinstance(named, Block) else set()):
             self._model(block, place, above)
         self._split(block, above)
 
@@ -144,6 +144,7 @@ class EntriesReader:
             variant=variant,
             marks=tuple(dict.fromkeys([*self._block.marks, *model.marks])),
             script_base_dir=base,
+            directories=self._reader.directories_of(block.places["script"]),
             python=model.python,
             env={**self._block.env, **model.env} if self._block.env else model.env,
             secrets=tuple(dict.fromkeys([*self._block.secrets, *model.secrets])),
@@ -313,7 +314,7 @@ def _names_of(combinations: list[Combination]) -> set[str]:
     return {name for choice in combinations for name in axis_names(choice)}
 
 
-def _stands_inside(block: Block, names: set[str]) -> bool:
+def _uses_axes(block: Block, names: set[str]) -> bool:
     """True if an axis is used in a value that is validated after it is filled in (`num_gpus: "{gpus}"`)."""
     if not names:
         return False

@@ -10,8 +10,9 @@ from typing import Any
 
 from curator_bench.errors import Mistake
 from curator_bench.files.checkouts import first_source
+from curator_bench.files.containers import is_mounted
 from curator_bench.matrix import placeholders
-from curator_bench.matrix.context import Load, absolute
+from curator_bench.matrix.context import Load, absolute, folder_of
 from curator_bench.matrix.known_names import KnownNames
 from curator_bench.matrix.scalars import describe
 from curator_bench.matrix.schema import DatasetBlock, DataSetupBlock, FileBlock, GenerateBlock, as_text
@@ -181,7 +182,12 @@ class FileReader:
         given = request.curator_repo or request.variables.get("CURATOR_REPO_DIR")
         if given:
             return str(request.working_dir / given)
-        return str(first_source(self._path.parents) or "")
+        trees = (first_source(file.parents) for file in (self._path, *request.overlays))
+        return str(next(filter(None, trees), ""))
+
+    def directories_of(self, script: Place) -> tuple[str, ...]:
+        """Return the folders a script may lie in or below: those of the file that names it, and of the matrix."""
+        return tuple(dict.fromkeys([folder_of(script, self._load.request.working_dir), str(self._path.parent)]))
 
     def _read_paths(self) -> Iterator[tuple[str, str]]:
         for index, item in enumerate(self.block.paths):
@@ -193,7 +199,8 @@ class FileReader:
                 self.names.path_problems[item.name] = problems[0]
                 continue
             container = item.container_path or _MADE_UP_MOUNT + host
-            self.names.paths[item.name] = container if self._load.in_container else host
+            is_inside = is_mounted(container, self._load.request.variables)
+            self.names.paths[item.name] = container if is_inside else host
             yield host, container
 
     def _read_datasets(self) -> dict[tuple[str, str], Dataset]:
@@ -261,7 +268,8 @@ class FileReader:
             problems += base_problems
         timeout = item.timeout_s or self.block.default_timeout_s or self.block.timeout_s or DEFAULT_TIMEOUT_S
         env = {**self.block.env, **item.env}
-        return DataSetup(item.name, item.script, base, words, timeout, env, place, problems)
+        directories = self.directories_of(tree.places["script"])
+        return DataSetup(item.name, item.script, base, words, timeout, env, place, problems, directories)
 
     def _sinks(self) -> Iterator[SinkSettings]:
         for index, item, place in self._items("sinks"):

@@ -37,13 +37,9 @@ class KnownNames:
             for name in placeholders.names_in(text)
             if name not in known and self.all_paths
         ]
-        wrong += [
+        return wrong + [
             f"found {found}, expected {{dataset:NAME,FORMAT}}" for found in placeholders.unfinished_datasets_in(text)
         ]
-        if self.all_datasets:
-            unknown = (dataset for dataset in placeholders.datasets_in(text) if dataset not in self.datasets)
-            wrong += [self._unknown_dataset(name, form) for name, form in unknown]
-        return wrong
 
     def _unknown_dataset(self, name: str, form: str) -> str:
         formats = [known_form for known_name, known_form in self.datasets if known_name == name]
@@ -52,7 +48,10 @@ class KnownNames:
         return f"unknown dataset {name!r}{nearest(name, [known for known, _ in self.datasets])}"
 
     def problems_in(self, text: str, own: Collection[str] = ()) -> list[str]:
-        """List the problems of a valid text whose names have no value here."""
+        """List the problems of a valid text whose names have no value here.
+
+        A dataset that this machine's matrix does not define is one: it keeps only those from running that ask for it.
+        """
         if "{" not in text:
             return []
         problems: list[str] = []
@@ -64,6 +63,9 @@ class KnownNames:
             if name == REPO_DIR and not self.repo_dir:
                 problems.append(NO_REPO)
         for dataset in placeholders.datasets_in(text):
-            if dataset in self.datasets:
-                problems += self.datasets[dataset].problems
+            known = self.datasets.get(dataset)
+            if known is not None:
+                problems += known.problems
+            elif self.all_datasets:
+                problems.append(self._unknown_dataset(*dataset))
         return problems

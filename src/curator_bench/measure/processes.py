@@ -158,15 +158,15 @@ def end_processes(
     before, so that they create nothing more meanwhile. Guards among them (see execution/guard.py) end by themselves
     once they have cleared up; they are killed only if that takes too long.
     """
-    hunt = _Hunt(mark, roots, under)
+    termination = _Termination(mark, roots, under)
     if grace_s > 0:
-        hunt.ask(grace_s, before_end)
+        termination.ask(grace_s, before_end)
     if before_end is not None:
-        before_end(process.pid for process in hunt.stop())
-    return hunt.kill(patience_s)
+        before_end(process.pid for process in termination.stop())
+    return termination.kill(patience_s)
 
 
-class _Hunt:
+class _Termination:
     """One attempt to end a run's processes. A process once seen stays known, even if its parent dies first."""
 
     def __init__(self, mark: Mark | None, roots: Iterable[ProcessId | int], under: ProcessId | None) -> None:

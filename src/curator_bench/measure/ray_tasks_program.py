@@ -144,14 +144,14 @@ class View:
         return []
 
     def _add(self, task: Any) -> None:
-        told = {event.event_name for event in task.profile_events.events}
+        reported = {event.event_name for event in task.profile_events.events}
         for event in task.profile_events.events:
             name = TIMES.get(event.event_name)
             part = self._window.part_of(event.start_time, event.end_time) if name else None
             if name and part is not None:
                 self.seconds[name] += part
                 self.executed += name == "execute"
-        if "task:execute" not in told and self._window.holds(task.state_updates.state_ts_ns.get(FINISHED, 0)):
+        if "task:execute" not in reported and self._window.holds(task.state_updates.state_ts_ns.get(FINISHED, 0)):
             self.silent += 1
 
 

@@ -16,7 +16,6 @@ from pathlib import Path
 import pytest
 
 from curator_bench.errors import BenchError
-from curator_bench.files.checkouts import first_checkout
 
 _INI_FILES = {
     "pytest.toml": "",
@@ -77,6 +76,8 @@ def _of_the_files(config: pytest.Config) -> Path:
 
 def _checkout(folder: Path) -> Path:
     """Return the top of the git checkout around the folder, or the folder. A home folder under git is not a project."""
+    from curator_bench.files.checkouts import first_checkout  # most projects have an ini file
+
     inside = itertools.takewhile(lambda each: each != Path.home(), (folder, *folder.parents))
     return first_checkout(inside) or folder
 

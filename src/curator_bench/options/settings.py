@@ -21,6 +21,8 @@ _FLEET = re.compile(rf"(local|auto|(ray://)?\S+:{_PORT})\Z")
 _COLLECT = ("asked", "always")
 HUNT_VARIABLE = "CURATOR_BENCH_HUNT"
 """The environment variable by which bisecting and A/B comparisons tell pytest what its runs are recorded for."""
+HUNT_DATABASE_VARIABLE = "CURATOR_BENCH_HUNT_DB"
+"""The one by which they name the database. Its URL may have a password, and all users can read arguments."""
 FAIL_ON = ("regression",)
 INCONCLUSIVE = ("pass", "fail")
 
@@ -281,7 +283,7 @@ def _gpus(said: str | None) -> tuple[str, ...] | None:
 def _database(config: pytest.Config) -> str:
     """Return the database of --benchmark-db, or else the one `curator-bench` finds by the same rule."""
     working_dir = config.invocation_params.dir
-    said: str | None = config.getoption("--benchmark-db")
+    said: str | None = os.environ.get(HUNT_DATABASE_VARIABLE) or config.getoption("--benchmark-db")
     if said:
         return said if "://" in said else os.path.normpath(working_dir / os.path.expanduser(said))
     return database_of(rootdir(config), str(config.getini("benchmark_db")), os.environ, working_dir)

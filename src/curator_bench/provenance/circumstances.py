@@ -44,6 +44,7 @@ for one in metadata.distributions():
         versions.setdefault(name, one.version)
 json.dump({"python": platform.python_version(), "packages": versions}, sys.stdout)
 """
+CPU = Path("/sys/devices/system/cpu")
 # They differ between any two sessions, terminals or jobs, and no benchmark depends on them.
 _OF_ONE_SESSION = re.compile(
     r"_|SHLVL|PWD|OLDPWD|COLUMNS|LINES|WINDOWID|STY|TMUX.*|TERM_SESSION_ID|XDG_SESSION_.*|XDG_RUNTIME_DIR|SSH_.*"
@@ -66,7 +67,10 @@ def _machine(limits: CgroupLimits, gpus: GpuInventory) -> dict[str, str]:
         "cores": str(online_cores()),
         "cores allowed": str(machine.cores),
         "memory": f"{rounded_up(machine.memory_bytes) / 2**30:.4g} GiB",
-        "cpu governor": _first_line(Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")),
+        "cpu governor": _first_line(CPU / "cpu0/cpufreq/scaling_governor"),
+        "turbo": _switch(CPU / "cpufreq/boost") or _switch(CPU / "intel_pstate/no_turbo", on="0"),
+        "hyper-threading": _switch(CPU / "smt/active"),
+        "huge pages": _chosen(Path("/sys/kernel/mm/transparent_hugepage/enabled")),
         "kernel": platform.release(),
         "libc": " ".join(platform.libc_ver()).strip(),
         "gpus": ", ".join(gpus.models),
@@ -138,3 +142,14 @@ def _first_line(file: Path) -> str:
         return file.read_text().strip().partition("\n")[0]
     except OSError:
         return ""
+
+
+def _switch(file: Path, on: str = "1") -> str:
+    """Return whether a switch of the kernel is on; empty where there is none."""
+    said = _first_line(file)
+    return said and ("on" if said == on else "off")
+
+
+def _chosen(file: Path) -> str:
+    """Return the word in brackets, which is how the kernel marks the one that is chosen."""
+    return _first_line(file).partition("[")[2].partition("]")[0]

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from curator_bench.files.checkouts import is_checkout
+from curator_bench.files.checkouts import is_checkout, is_in_planted_checkout
+from curator_bench.files.planted import everybody_can_create_files_in
 from curator_bench.values import CommitPlace
 
 _ID = re.compile("[0-9a-f]{7,64}")
@@ -22,6 +23,8 @@ _NOT_HERE = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GI
 """Variables a git hook sets for its own repository. They must not redirect our calls."""
 _TRUST = ("-c", "safe.directory=*")
 """Options with which git reads the heads of another user's checkout."""
+_NO_TRANSPORT = {"GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1"}
+"""Variables that keep git from fetching a missing object, with a program that the checkout names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +164,8 @@ class _Git:
     patience_s: float
 
     def __call__(self, *words: str) -> str | None:
+        if is_in_planted_checkout(self.directory):
+            return None
         command = ["git", "-C", str(self.directory), "-c", "core.fsmonitor=false", *words]
         try:
             return os.fsdecode(self._output_of(command)).rstrip("\n")
@@ -185,12 +190,18 @@ class _Git:
 
 def _environment(ours: Mapping[str, str]) -> dict[str, str]:
     quiet = {"GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
-    return elsewhere(ours) | quiet
+    return elsewhere(ours) | quiet | _NO_TRANSPORT | only_programs_of_ours(ours)
 
 
 def elsewhere(ours: Mapping[str, str]) -> dict[str, str]:
     """Environment in which git uses the given folder, without a hook's variables."""
     return {name: value for name, value in ours.items() if name not in _NOT_HERE}
+
+
+def only_programs_of_ours(ours: Mapping[str, str]) -> dict[str, str]:
+    """PATH without the working folder and folders in which everybody can put a program called git."""
+    folders = [folder for folder in ours.get("PATH", os.defpath).split(os.pathsep) if os.path.isabs(folder)]
+    return {"PATH": os.pathsep.join(folder for folder in folders if not everybody_can_create_files_in(Path(folder)))}
 
 
 def _parsed(top: str, status: str) -> GitState:
@@ -214,7 +225,7 @@ def _heads_only(ask: _Git) -> GitState | None:
     """Read commit and branch only, for a checkout too large to scan or not trusted by git.
 
     Git does not trust a checkout of another user, which is usual in containers. Reading the heads is safe: it runs no
-    program that a checkout may name.
+    program that a checkout may name, as nothing is fetched.
     """
     top = ask(*_TRUST, "rev-parse", "--show-toplevel")
     if top is None or not is_checkout(Path(top)):

@@ -220,8 +220,8 @@ def _series(one: SeriesFacts) -> dict[str, Any]:
 
 def _run(run: RunFacts) -> dict[str, Any]:
     fields = dataclasses.asdict(run)
-    told = {name: value for name, value in fields.items() if name not in ("session", "session_uid", "branch")}
-    return {**told, "why": "" if run.verdict in FINE else run.why}
+    shown = {name: value for name, value in fields.items() if name not in ("session", "session_uid", "branch")}
+    return {**shown, "why": "" if run.verdict in FINE else run.why}
 
 
 def _junit(report: SessionReport) -> str:

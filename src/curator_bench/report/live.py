@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Callable
 from typing import TextIO
 
-from curator_bench.words import without_escape_sequences
+from curator_bench.masking import without_escape_sequences
 
 _EVERY_S = 1.0
 _CLEAR = "\r\x1b[2K"

@@ -54,7 +54,7 @@ class Underway:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ProgressSnapshot:
     """The progress at one moment. Each selected entry is done, skipped by resume, running, waiting or run elsewhere."""
 
     skipped_by_resume: int
@@ -171,7 +171,7 @@ class Progress:
         """Read earlier durations from history. This may take a second, so keep it off the thread that runs entries."""
         self._times.look_up()
 
-    def now(self) -> Standing:
+    def now(self) -> ProgressSnapshot:
         with self._lock:
             running = list(self._running.items())
             now = time.monotonic()
@@ -180,7 +180,7 @@ class Progress:
             begun_or_done = {*self._verdicts, *self._running, *theirs}
             waiting = [nodeid for nodeid in self._expected if nodeid not in begun_or_done]
             spent = self._gpu_s + sum(self._gpus(run.nodeid) * run.elapsed_s for run in underway)
-            return Standing(
+            return ProgressSnapshot(
                 skipped_by_resume=self._skipped_by_resume,
                 done_elsewhere=sum(self._elsewhere.values()),
                 running_elsewhere=tuple(_name(nodeid) for nodeid in theirs if not self._elsewhere[nodeid]),

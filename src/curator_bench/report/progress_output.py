@@ -13,7 +13,7 @@ from typing import Any, TextIO
 
 from curator_bench.files.codec import from_document
 from curator_bench.report.live import plain
-from curator_bench.report.progress import Progress, Standing, Underway
+from curator_bench.report.progress import Progress, ProgressSnapshot, Underway
 from curator_bench.words import readable_seconds
 
 _FILE_EVERY_S = 1.0
@@ -71,7 +71,7 @@ class ProgressOutput:
         if has_begun or self.progress.has_skipped:
             self._write_file("ended")
 
-    def _now(self) -> Standing:
+    def _now(self) -> ProgressSnapshot:
         self.progress.look_up()
         return self.progress.now()
 
@@ -109,7 +109,7 @@ class Repeated:
             self._act()
 
 
-def document(now: Standing) -> dict[str, Any]:
+def document(now: ProgressSnapshot) -> dict[str, Any]:
     """Return the content of progress.json."""
     return {
         "at": datetime.now(UTC).isoformat(timespec="milliseconds"),
@@ -134,23 +134,23 @@ def _run_document(run: Underway) -> dict[str, Any]:
     return {**found, "gpus": list(run.gpus), "elapsed_s": round(run.elapsed_s, 1)}
 
 
-def standing_in(document: Mapping[str, Any]) -> Standing | None:
+def snapshot_in(document: Mapping[str, Any]) -> ProgressSnapshot | None:
     """Return the progress in a progress.json; None if the file is missing or has other content."""
     try:
         running = [{"in_fleet": False, **run} for run in document["running"]]
-        found = from_document(Standing, {**document, "running": running})
+        found = from_document(ProgressSnapshot, {**document, "running": running})
     except (KeyError, TypeError, ValueError):
         return None
     times = (found.elapsed_s, found.left_s or 0, found.gpu_hours, *(run.elapsed_s for run in found.running))
     return found if all(math.isfinite(one) and one >= 0 for one in times) else None
 
 
-def screen(now: Standing) -> list[str]:
+def screen(now: ProgressSnapshot) -> list[str]:
     """Return the live lines of a terminal: the totals, and a line for each run in progress."""
     return [f"    {head(now)}", *(f"    ⏱ {_run_line(run)}" for run in now.running)]
 
 
-def line(now: Standing) -> str:
+def line(now: ProgressSnapshot) -> str:
     """Return the progress in one line."""
     named = [_run_words(run) for run in now.running[:_MOST_NAMED]]
     if len(now.running) > _MOST_NAMED:
@@ -158,12 +158,12 @@ def line(now: Standing) -> str:
     return head(now) + (f": {'; '.join(named)}" if named else "")
 
 
-def head(now: Standing) -> str:
+def head(now: ProgressSnapshot) -> str:
     """Return the totals and the time left, such as `3 of 4 done, 1 failed, 1 running, about 7.47 s left`."""
     return ", ".join(_head(now))
 
 
-def _head(now: Standing) -> Iterator[str]:
+def _head(now: ProgressSnapshot) -> Iterator[str]:
     not_here = [f"{now.skipped_by_resume} skipped by resume"] if now.skipped_by_resume else []
     not_here += [f"{now.done_elsewhere} by another invocation"] if now.done_elsewhere else []
     done = now.done + now.skipped_by_resume + now.done_elsewhere

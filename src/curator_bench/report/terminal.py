@@ -38,7 +38,7 @@ class TerminalReport:
         terminal: TerminalReporter,
         session_dir: Path,
         entry_dirs: dict[str, Path],
-        told: ProgressOutput,
+        output: ProgressOutput,
         named: Mapping[str, Sequence[str]],
         database: str | None = None,
         apart: str = "",
@@ -53,8 +53,8 @@ class TerminalReport:
         self._named = named
         self._database = database
         self._apart = apart
-        self._told = told
-        self._progress = told.progress
+        self._output = output
+        self._progress = output.progress
         self._terminal = terminal
         self._session_dir = session_dir
         self._entry_dirs = entry_dirs
@@ -271,7 +271,7 @@ class TerminalReport:
             return
         self._started = True
         self._progress.note_done_before(self.done_before)
-        self._told.start()
+        self._output.start()
         if self._speaks:
             self._line(f"Started session {self._session_dir.name}")
         self._start_lines()
@@ -284,7 +284,7 @@ class TerminalReport:
             self._progress.note_done_before(self.done_before)
         for run in self._runs:
             self._progress.end(run.nodeid, run.verdict, run)
-        self._told.close()
+        self._output.close()
 
     def _end(self, report: pytest.TestReport, run: RunRecord) -> None:
         from curator_bench.words import readable_seconds
@@ -312,9 +312,9 @@ class TerminalReport:
         if self._speaks and self._may_redraw():
             from curator_bench.report.live import LiveLines
 
-            self._live = LiveLines(out, self._told.screen)
+            self._live = LiveLines(out, self._output.screen)
         else:
-            self._told.start_lines(out, lambda: bool(self._terminal._tw.width_of_current_line))
+            self._output.start_lines(out, lambda: bool(self._terminal._tw.width_of_current_line))
 
     def _may_redraw(self) -> bool:
         """True if the terminal can redraw, and no test writes to it as well."""

@@ -80,9 +80,9 @@ def _show_runs(config: pytest.Config) -> TerminalReport:
     named = dict(zip(folders, map(_metrics_of_sinks, benchmarks.matrix.entries), strict=True))
     database = benchmarks.mask.hide(benchmarks.settings.database) if benchmarks.settings.benchmark else None
     apart = _why_apart(config) if database else ""
-    told = _progress(benchmarks, folders)
+    progress = _progress(benchmarks, folders)
     findings = functools.partial(open_findings_of, config)
-    report = TerminalReport(terminal, benchmarks.session_dir, folders, told, named, database, apart, findings)
+    report = TerminalReport(terminal, benchmarks.session_dir, folders, progress, named, database, apart, findings)
     config.pluginmanager.register(report, REPORT)
     config.pluginmanager.register(SummaryHook(config, report), "curator_bench_summary_hook")
     return report
@@ -198,7 +198,7 @@ def _mistakes(entries: Iterable[Entry]) -> Iterator[Mistake]:
     for entry in entries:
         if entry.problems or not {"{", "$"}.isdisjoint(entry.script):
             continue
-        _, problems = find(entry.script, entry.script_base_dir, entry.file.directory)
+        _, problems = find(entry.script, entry.script_base_dir, entry.directories)
         yield from (Mistake(entry.place, f"entries[{entry.name}].script", problem) for problem in problems)
 
 

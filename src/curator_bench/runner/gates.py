@@ -253,7 +253,7 @@ class Gates:
     def _answers(self, asked: Sequence[_Asked]) -> list[tuple[_Asked, Judgement]]:
         """Judge each metric; what chance may explain as one test of many is in doubt."""
         found = zip(asked, judge([one.question for one in asked]), strict=True)
-        return [(one, told if self._is_worth_it(one, told) else told.doubted()) for one, told in found]
+        return [(one, judged if self._is_worth_it(one, judged) else judged.doubted()) for one, judged in found]
 
     def _is_worth_it(self, asked: _Asked, decision: Judgement) -> bool:
         """True if it may be more than chance: of many metrics without a requirement, some exceed their limit by chance.

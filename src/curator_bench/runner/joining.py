@@ -22,7 +22,12 @@ from curator_bench.errors import BenchError
 from curator_bench.files.folder_handles import NotUsable
 from curator_bench.files.json_files import read_object, write_json
 from curator_bench.files.locking import locked
-from curator_bench.files.planted import belongs_to_another, make_own_folder_first
+from curator_bench.files.planted import (
+    TRUSTED_VARIABLE,
+    belongs_to_another,
+    make_own_folder_first,
+    refuse_planted_on_the_way,
+)
 from curator_bench.options import settings
 from curator_bench.options.rootdir import name_in_project
 from curator_bench.runner.controller import warn
@@ -91,12 +96,14 @@ def _check_results(config: pytest.Config, session_dir: Path) -> None:
         raise BenchError(
             f"results cannot be written to {folder}: {error.strerror}; name another folder with --bench-results"
         ) from None
+    _refuse_planted(folder.parent if folder == session_dir else folder)
 
 
 def _make_first(config: pytest.Config) -> None:
     """Make the session's folders where everybody could make them. Raises BenchError if another user was faster."""
     session_dir = config.stash[BENCHMARKS].session_dir
     for top in [] if config.option.collectonly else [session_dir.parent, *_artifacts(config)]:
+        _refuse_planted(top)
         folder = top / session_dir.name
         try:
             if make_own_folder_first(folder):
@@ -105,6 +112,16 @@ def _make_first(config: pytest.Config) -> None:
             raise BenchError(f"the session's folder {error.filename} {error.strerror}; name another session") from None
         except OSError:  # each entry reports what this means for it
             continue
+
+
+def _refuse_planted(top: Path) -> None:
+    try:
+        refuse_planted_on_the_way(top)
+    except NotUsable as error:
+        raise BenchError(
+            f"{error.filename} {error.strerror}, who could replace what is written to {top}; name another folder"
+            f" (--bench-results, artifacts_dir), or trust this user: {TRUSTED_VARIABLE}"
+        ) from None
 
 
 def _artifacts(config: pytest.Config) -> list[Path]:

@@ -39,8 +39,8 @@ class LocalRunner:
             with interrupts.open_to_ctrl_c():
                 return Ended(order.uid, run_entry(order.plan, self._bench))
         except KeyboardInterrupt as stop:
-            told = stop.result if isinstance(stop, Interrupted) else None
-            result = told or answer_for(order.plan, Verdict.INTERRUPTED, "stopped from outside", None, began)
+            answered = stop.result if isinstance(stop, Interrupted) else None
+            result = answered or answer_for(order.plan, Verdict.INTERRUPTED, "stopped from outside", None, began)
             self._events.append(Ended(order.uid, result))
             raise KeyboardInterrupt from None
 

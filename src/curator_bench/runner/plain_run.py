@@ -72,8 +72,8 @@ class PlainRun:
         if self._benchmarks.mistakes and exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
             terminalreporter.write_line(f"ERROR: {self._benchmarks.mistakes}", red=True)
         elif self._benchmarks.mistakes:
-            told = " ".join(line.strip() for line in self._benchmarks.mistakes.splitlines()[:2])
-            terminalreporter.write_line(f"Benchmarks were not run: {told}", yellow=True)
+            reason = " ".join(line.strip() for line in self._benchmarks.mistakes.splitlines()[:2])
+            terminalreporter.write_line(f"Benchmarks were not run: {reason}", yellow=True)
         elif self._left_out:
             count = f"{self._left_out} benchmark{'s were' if self._left_out > 1 else ' was'} not run"
             terminalreporter.write_line(f"{count}; to run them: `pytest {self._where}` or `pytest --benchmark`")

@@ -101,8 +101,8 @@ class PythonRun:
         if self._row is None:
             from curator_bench.store.schema import TestRun
 
-            told = {name: getattr(self._start, name) for name in type(self._start).__slots__}
-            self._row = TestRun(**{**told, **self._columns})
+            known = {name: getattr(self._start, name) for name in type(self._start).__slots__}
+            self._row = TestRun(**{**known, **self._columns})
         return self._row
 
     def note_phase(self, phase: str, outcome: str, seconds: float) -> None:

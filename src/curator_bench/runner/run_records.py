@@ -173,8 +173,8 @@ def add_properties(item: pytest.Item, run: RunRecord) -> None:
     """Add properties of the run to the item, for junit XML and other readers of reports."""
     item.user_properties.append(("verdict", str(run.verdict)))
     if run.inconclusive:
-        told = ", ".join(f"{check.metric} {check.bound}" for check in run.inconclusive)
-        item.user_properties.append(("inconclusive", told))
+        bounds = ", ".join(f"{check.metric} {check.bound}" for check in run.inconclusive)
+        item.user_properties.append(("inconclusive", bounds))
     for name, value in itertools.islice(run.metrics.items(), _MOST_PROPERTIES):
         item.user_properties.append((name, strict(value)))
 

@@ -138,6 +138,5 @@ def host_path(path: str, mounts: Iterable[tuple[str, str]]) -> str:
 
 
 def _mounts(benchmarks: Benchmarks) -> list[tuple[str, str]]:
-    if os.environ.get("CURATOR_BENCH_IN_CONTAINER") != "1":
-        return []
-    return [mount for file in benchmarks.matrix.files for mount in file.mounts]
+    files = benchmarks.matrix.files
+    return [(host, here) for file in files for host, here in file.mounts if here in file.paths.values()]

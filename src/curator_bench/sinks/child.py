@@ -65,14 +65,14 @@ class ChildSink(Sink[Config]):
         if self._child is not None:
             self._child.end()
 
-    def _ask(self, method: str, told: Sequence[Message]) -> None:
+    def _ask(self, method: str, messages: Sequence[Message]) -> None:
         """Send a call to the child. If the child has ended, start another and repeat `start_session` first."""
         if self._child is None or not self._child.is_alive:
             self.close()
             self._child = self._new_child()
             if method != "start_session" and self._session is not None:
                 self._tell(self._child, "start_session", [self._session])
-        self._tell(self._child, method, told)
+        self._tell(self._child, method, messages)
 
     def _new_child(self) -> _Child:
         child = _Child({**os.environ, **self.environment()})
@@ -81,8 +81,8 @@ class ChildSink(Sink[Config]):
         child.ask({**start, "secrets": sorted(self.context.mask.values)})
         return child
 
-    def _tell(self, child: _Child, method: str, told: Sequence[Message]) -> None:
-        answer = child.ask({"method": method, "told": [to_message(one) for one in told]})
+    def _tell(self, child: _Child, method: str, messages: Sequence[Message]) -> None:
+        answer = child.ask({"method": method, "messages": [to_message(one) for one in messages]})
         while answer.get("alive"):
             self.context.alive()
             answer = child.answer()

@@ -53,9 +53,9 @@ def main() -> None:
     answers.send()
     while True:
         question = json.loads(lines.get())
-        told = [from_message(document) for document in question["told"]]
+        messages = [from_message(document) for document in question["messages"]]
         call: Callable[..., None] = getattr(sink, question["method"])
-        answers.send(_error_of(call, [told] if question["method"] == "runs_finished" else told))
+        answers.send(_error_of(call, [messages] if question["method"] == "runs_finished" else messages))
 
 
 def _take_standard_output() -> IO[bytes]:
@@ -87,9 +87,9 @@ def _make(start: dict[str, Any], answers: _Answers) -> Sink[Any]:
     return kind(kind.config_model.model_validate(start["config"]), context)
 
 
-def _error_of(call: Callable[..., None], told: list[Any]) -> dict[str, Any] | None:
+def _error_of(call: Callable[..., None], arguments: list[Any]) -> dict[str, Any] | None:
     try:
-        call(*told)
+        call(*arguments)
     except Refused as error:
         return {"kind": "refused", "text": str(error)}
     except TryLater as error:

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from curator_bench.files.planted import make_own_folder_first, refuse_planted_on_the_way
 from curator_bench.sinks.copying import CopyConfig
 from curator_bench.sinks.file_systems import local_folder, opened
 from curator_bench.sinks.sink import Refused, Sink
@@ -33,6 +34,8 @@ class FileCopies(Sink[CopyConfig]):
         if self.config.is_within(self.context.session_dir, self.context.matrix_dir):
             raise Refused(f"{self.config.to} is where the session stands")
         folder = local_folder(self.config.to, self.context.matrix_dir)
+        if folder is not None:
+            _take(folder / session.name)
         to = f"{str(folder) if folder else self.config.to.rstrip('/')}/{session.name}"
         self._copied: dict[Path, tuple[int, int]] = {}
         self._files, self._top = opened(to, self.config.options)
@@ -85,6 +88,13 @@ class FileCopies(Sink[CopyConfig]):
         if now - self._seen > _SIGN_OF_LIFE_S:
             self._seen = now
             self.context.alive()
+
+
+def _take(folder: Path) -> None:
+    """Make a local folder for copies, unless another user made it, or has put a link in its place."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    make_own_folder_first(folder)
+    refuse_planted_on_the_way(folder)
 
 
 def _put(file_system: Any, source: str, target: str, get_on: Any) -> None:

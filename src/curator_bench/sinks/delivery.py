@@ -36,7 +36,7 @@ _LONGEST_REASON = 300
 class _Letter:
     key: str
     """The message's id in the journal; empty for messages that need not be delivered."""
-    told: Message
+    message: Message
 
 
 _Bundle = list[_Letter]
@@ -102,20 +102,20 @@ class Delivery:
         self._put(_Letter("", session))
         self._thread.start()
 
-    def tell(self, told: Message) -> None:
+    def tell(self, message: Message) -> None:
         """Queue a message. Neither waits nor raises."""
-        if isinstance(told, RunRecord):
-            self._ended.add(told.nodeid)
-        elif isinstance(told, Run):
-            self._put(_Letter("", told))
+        if isinstance(message, RunRecord):
+            self._ended.add(message.nodeid)
+        elif isinstance(message, Run):
+            self._put(_Letter("", message))
             return
         try:
-            key = self.journal.keep(told)
+            key = self.journal.keep(message)
         except OSError as error:
             self.note(f"what is undelivered cannot be kept: {error}")
             key = f"{UNKEPT}{next(self._numbers)}"
         self.account.left.add(key)
-        self._put(_Letter(key, told))
+        self._put(_Letter(key, message))
 
     def _put(self, letter: _Letter) -> None:
         try:
@@ -203,7 +203,7 @@ class Delivery:
                 letter = self._waiting.get_nowait()
             except queue.Empty:
                 break
-            if letter is not None and isinstance(letter.told, RunRecord):
+            if letter is not None and isinstance(letter.message, RunRecord):
                 bundle.append(letter)
             elif letter is None or not self._is_stale(letter):
                 self._held, self._is_last = letter, letter is None
@@ -212,12 +212,12 @@ class Delivery:
 
     def _may_take_more(self, bundle: _Bundle) -> bool:
         at_once = self._sink.at_once if self._sink is not None else 1
-        return isinstance(bundle[-1].told, RunRecord) and len(bundle) < at_once
+        return isinstance(bundle[-1].message, RunRecord) and len(bundle) < at_once
 
     def _is_stale(self, letter: _Letter) -> bool:
         """True for a `run_started` message whose result is already queued."""
-        told = letter.told
-        return isinstance(told, Run) and not isinstance(told, RunRecord) and told.nodeid in self._ended
+        message = letter.message
+        return isinstance(message, Run) and not isinstance(message, RunRecord) and message.nodeid in self._ended
 
     def _next(self) -> _Letter | None:
         """Wait for the next letter that is not stale; None at the end.
@@ -302,7 +302,7 @@ class Delivery:
     def _delivered(self, bundle: _Bundle) -> None:
         self._last_delivery = time.monotonic()
         self._is_failing = False
-        if not isinstance(bundle[0].told, Summary) and self._stale_since is None:
+        if not isinstance(bundle[0].message, Summary) and self._stale_since is None:
             self._stale_since = self._last_delivery
         for letter in bundle:
             if letter.key:
@@ -325,7 +325,7 @@ class Delivery:
                 self._deliver([letter])
             return
         self.note(_said(refusal))
-        if isinstance(bundle[0].told, Session):
+        if isinstance(bundle[0].message, Session):
             raise _GivenUp
 
     def _close_sink(self) -> None:
@@ -338,16 +338,18 @@ class Delivery:
 
 
 def _call_for(bundle: _Bundle, sink: Sink[Any]) -> Callable[[], None]:
-    told = bundle[0].told
+    message = bundle[0].message
     if len(bundle) > 1:
-        return partial(sink.runs_finished, [letter.told for letter in bundle if isinstance(letter.told, RunRecord)])
-    if isinstance(told, Session):
-        return partial(sink.start_session, told)
-    if isinstance(told, RunRecord):
-        return partial(sink.run_finished, told)
-    if isinstance(told, Run):
-        return partial(sink.run_started, told)
-    return partial(sink.end_session, told)
+        return partial(
+            sink.runs_finished, [letter.message for letter in bundle if isinstance(letter.message, RunRecord)]
+        )
+    if isinstance(message, Session):
+        return partial(sink.start_session, message)
+    if isinstance(message, RunRecord):
+        return partial(sink.run_finished, message)
+    if isinstance(message, Run):
+        return partial(sink.run_started, message)
+    return partial(sink.end_session, message)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from pathlib import Path
 from pydantic import Field
 
 from curator_bench.files.locking import lock
+from curator_bench.files.planted import refuse_planted_on_the_way
 from curator_bench.sinks.sink import Context, Sink, SinkConfig
 from curator_bench.values import RunRecord, Session, Summary, Verdict
 from curator_bench.words import check_line, code_block, markdown_cell, readable, readable_seconds
@@ -61,6 +62,7 @@ class GithubSink(Sink[GithubConfig]):
                 if result.verdict not in (Verdict.PASSED, Verdict.SKIPPED) or result.inconclusive:
                     self.context.say(annotation(result))
         if self.config.step_summary:
+            refuse_planted_on_the_way(Path(self.config.step_summary))
             with Path(self.config.step_summary).open("a", encoding="utf-8") as file:
                 lock(file)
                 file.write(_cut(markdown(self._session, results, summary, self.config.default_metrics)))

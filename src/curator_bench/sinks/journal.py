@@ -36,7 +36,7 @@ class Undelivered:
     invocation: str
     session: Session
     source: Mapping[str, Any]
-    told: dict[str, Message] = field(default_factory=dict)
+    messages: dict[str, Message] = field(default_factory=dict)
     """Messages by their id in the file, oldest first."""
     closed: bool = False
 
@@ -55,11 +55,11 @@ class Journal:
         head = {"schema_version": SCHEMA_VERSION, "what": "invocation", "source": dict(source)}
         self._append({**head, "session": to_message(session)})
 
-    def keep(self, told: Message) -> str:
+    def keep(self, message: Message) -> str:
         """Write a message. Returns its id in the file."""
         self._count += 1
         key = f"{self._invocation}-{self._count}"
-        self._append({"what": "told", "id": key, "told": to_message(told)})
+        self._append({"what": "told", "id": key, "told": to_message(message)})
         return key
 
     def delivered(self, key: str) -> None:
@@ -94,7 +94,7 @@ def forget(path: Path, invocation: str) -> None:
 
 def tidy(path: Path) -> None:
     """Remove delivered messages from the file. A file that becomes empty is deleted."""
-    _rewrite(path, lambda left: bool(left.told) or not left.closed)
+    _rewrite(path, lambda left: bool(left.messages) or not left.closed)
 
 
 def _rewrite(path: Path, keeps: Any) -> None:
@@ -120,8 +120,8 @@ def _lines(left: Undelivered) -> Iterator[bytes]:
     head = {"schema_version": SCHEMA_VERSION, "what": "invocation", "source": dict(left.source)}
     own = {"invocation": left.invocation}
     yield json_line({**head, "session": to_message(left.session), **own})
-    for key, told in left.told.items():
-        yield json_line({"what": "told", "id": key, "told": to_message(told), **own})
+    for key, message in left.messages.items():
+        yield json_line({"what": "told", "id": key, "told": to_message(message), **own})
     if left.closed:
         yield json_line({"what": "closed", **own})
 
@@ -146,9 +146,9 @@ def _take(found: dict[str, Undelivered], document: Mapping[str, Any]) -> None:
         raise ValueError(f"the invocation {invocation} has no beginning")
     left = found[invocation]
     if what == "told":
-        left.told[document["id"]] = from_message(document["told"])
+        left.messages[document["id"]] = from_message(document["told"])
     elif what == "delivered":
-        left.told.pop(document["id"], None)
+        left.messages.pop(document["id"], None)
     elif what == "closed":
         left.closed = True
 

@@ -14,6 +14,7 @@ from pydantic import Field, field_validator
 from curator_bench.files import safe_files
 from curator_bench.files.codec import json_line, to_document
 from curator_bench.files.locking import append_whole, lock
+from curator_bench.files.planted import refuse_planted_on_the_way
 from curator_bench.sinks.file_systems import lacking, opened
 from curator_bench.sinks.sink import Sink, SinkConfig
 from curator_bench.values import RunRecord, Session
@@ -74,6 +75,7 @@ class JsonlSink(Sink[JsonlConfig]):
         """Append all lines or, if the disk is full, none. Several processes may append at once."""
         path = self.context.matrix_dir / Path(self.config.path).expanduser()
         path.parent.mkdir(parents=True, exist_ok=True)
+        refuse_planted_on_the_way(path)
         with safe_files.open_to_append(Path(os.path.realpath(path))) as file:
             lock(file)
             append_whole(file, lines, sync=True)
@@ -126,10 +128,10 @@ def _document(result: RunRecord, session: Session) -> dict[str, Any]:
 
 
 def _end(result: RunRecord) -> dict[str, Any]:
-    told = to_document(result)
+    document = to_document(result)
     names = ("verdict", "exit_code", "metrics", "params", "repeats")
     return {
-        **{name: told[name] for name in names},
+        **{name: document[name] for name in names},
         "end": result.ended_at,
         "duration": result.duration_s,
         "error": result.error or None,
@@ -142,7 +144,7 @@ def _end(result: RunRecord) -> dict[str, Any]:
             "ray_num_cpus": result.ray_num_cpus,
             "ray_num_gpus": result.ray_num_gpus,
         },
-        "checks": told["requirements"],
+        "checks": document["requirements"],
     }
 
 

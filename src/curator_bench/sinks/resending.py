@@ -69,7 +69,7 @@ class Resending:
         """Deliver all messages. Returns the number of results delivered."""
         try:
             self._tell(self._sink.start_session, self._left.session)
-            results = [(key, told) for key, told in self._left.told.items() if isinstance(told, RunRecord)]
+            results = [(key, message) for key, message in self._left.messages.items() if isinstance(message, RunRecord)]
             for key, result in results:
                 self._tell(self._sink.run_finished, result)
                 self._journal.delivered(key)
@@ -79,10 +79,10 @@ class Resending:
         finally:
             self._sink.close()
 
-    def _tell(self, call: Any, told: Message) -> None:
+    def _tell(self, call: Any, message: Message) -> None:
         for pause_s in (*_PAUSES_S, None):
             try:
-                call(told)
+                call(message)
             except Refused:
                 raise
             except TryLater as later:
@@ -98,12 +98,12 @@ class Resending:
 
     def _end(self) -> Summary:
         """Return the summary that is in the journal. If the invocation was killed, make one from its results."""
-        told = list(self._left.told.values())
-        if ends := [one for one in told if isinstance(one, Summary)]:
+        messages = list(self._left.messages.values())
+        if ends := [one for one in messages if isinstance(one, Summary)]:
             return ends[-1]
         started_at = self._left.session.started_at
-        last = max((one.ended_at for one in told if isinstance(one, RunRecord | Summary)), default=started_at)
-        counts = Counter(str(one.verdict) for one in told if isinstance(one, RunRecord))
+        last = max((one.ended_at for one in messages if isinstance(one, RunRecord | Summary)), default=started_at)
+        counts = Counter(str(one.verdict) for one in messages if isinstance(one, RunRecord))
         seconds = (_moment(last) - _moment(started_at)).total_seconds()
         return Summary(dict(counts), started_at, last or started_at, seconds)
 

@@ -143,8 +143,8 @@ class SlackSink(Sink[SlackConfig]):
         if not result.is_last:
             return
         with self.context.state.changing() as state:
-            told = [result.name, str(result.verdict), len(result.inconclusive), self._session.invocation]
-            keep_newest(state, result, told)
+            shown = [result.name, str(result.verdict), len(result.inconclusive), self._session.invocation]
+            keep_newest(state, result, shown)
             state.setdefault("open", {}).setdefault(self._session.invocation, {}).pop(result.nodeid, None)
 
     def catch_up(self) -> None:
@@ -157,9 +157,9 @@ class SlackSink(Sink[SlackConfig]):
             if summary.exit_status is None:  # the invocation was killed, and others may have gone on since
                 _expect_no_more(state, set(state["expected"]) if len(state["expected"]) == 1 else set())
         self._update(summary)
-        told = self.context.state.read().get("findings", ())
+        reported = self.context.state.read().get("findings", ())
         for one in summary.findings[:_MOST_FINDINGS]:
-            if one.name not in told:
+            if one.name not in reported:
                 self._post(blocks.finding(one), self.context.state.read().get("ts"))
                 with self.context.state.changing() as state:
                     state.setdefault("findings", []).append(one.name)

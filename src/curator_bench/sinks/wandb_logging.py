@@ -47,7 +47,7 @@ class WandbLogging(Sink[WandbConfig]):
         """Log the open findings, if there are any, as one more run of the group."""
         if not summary.findings:
             return
-        told = [to_document(one) for one in summary.findings]
+        findings = [to_document(one) for one in summary.findings]
         run = self._init(
             summary.started_at,
             id=f"{self._session.invocation}-open",
@@ -55,10 +55,10 @@ class WandbLogging(Sink[WandbConfig]):
             job_type="open_regressions",
             notes="\n".join(one.line for one in summary.findings),
             tags=list(self.config.tags),
-            config={"curator_bench": {"session": self._session.name, "open_regressions": told}},
+            config={"curator_bench": {"session": self._session.name, "open_regressions": findings}},
             resume="allow",
         )
-        run.summary.update({"open_regressions": len(told)})
+        run.summary.update({"open_regressions": len(findings)})
         run.finish(0)
 
     def _open(self, result: RunRecord) -> Any:

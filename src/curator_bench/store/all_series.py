@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,11 +16,12 @@ from sqlalchemy.types import NullType
 from curator_bench.errors import BenchError
 from curator_bench.store import bulk
 from curator_bench.store.gate_history import MEASURED
-from curator_bench.store.queries import EntryKey, nearest
+from curator_bench.store.queries import EntryKey, OwnCommit, nearest, own_commits
 from curator_bench.store.run_order import commit_places, in_order
 from curator_bench.store.scope import in_scope
 from curator_bench.store.series import SERIES
 from curator_bench.store.tables import INVOCATIONS, IS_HISTORY, REQUIREMENTS, RUNS, SESSIONS, SUBJECTS
+from curator_bench.values import CommitPlace
 
 _GATES = ("max_regression", "max_drift")
 Floats: TypeAlias = NDArray[np.float64]
@@ -172,27 +173,62 @@ def of_groups(groups: Collection[Group]) -> ColumnElement[bool]:
 
 
 def _runs(connection: Connection, where: ColumnElement[bool], among: Collection[Group] | None) -> _Runs:
-    names = ("id", "name", "path", "machine_id", "originalname")
-    columns = (*(RUNS.c[name] for name in names), as_stored(RUNS.c.start).label("start"), RUNS.c.session, SERIES)
+    names = ("id", "session", "name", "path", "machine_id", "originalname")
+    columns = (*(RUNS.c[name] for name in names), SERIES, as_stored(RUNS.c.start).label("start"))
     statement = select(*columns).where(RUNS.c.verdict.in_(MEASURED), IS_HISTORY, where)
     statement = statement.order_by(RUNS.c.start, RUNS.c.id)
     if among is not None:
         statement = statement.where(of_groups(among))
-    found = connection.execute(statement).fetchall()
-    if among is not None:
-        found = [row for row in found if (row.name, row.path, row.machine_id) in among]
-    keys: dict[_Comparable, int] = {}
-    begun = seconds([row.start for row in found]).tolist()
-    timed = in_order(found, begun, commit_places(connection), lambda row: (row.name, row.path, row.machine_id))
-    found = [row for _, row in timed]
-    numbers = [
-        (number, keys.setdefault((name, path, machine, series), len(keys)), session)
-        for number, name, path, machine, _, _, session, series in found
-    ]
-    ids, groups, sessions = np.array(numbers, dtype=np.int64).reshape(-1, 3).T
-    starts = np.array([time for time, _ in timed], dtype=np.float64)
-    newest = {(name, path, machine): series for _, name, path, machine, _, _, _, series in found}
-    return _Runs(ids, groups, starts, sessions, list(keys), {(row[1], row[2]): row[4] for row in found}, newest)
+    read = _Read()
+    for rows in connection.execute(statement.execution_options(yield_per=bulk.PARTS_AT_ONCE)).partitions():
+        if kept := rows if among is None else [row for row in rows if (row.name, row.path, row.machine_id) in among]:
+            read.add(kept)
+    return read.in_order(commit_places(connection))
+
+
+class _Placed(NamedTuple):
+    """A run for `in_order`: its place among those that were read, its session, and its group."""
+
+    at: int
+    session: int
+    group: int
+
+
+class _Read:
+    """Runs as they are read: by columns, as an object for each of a million runs would take long."""
+
+    def __init__(self) -> None:
+        self._keys: dict[_Comparable, int] = {}
+        self._originals: dict[int, str] = {}
+        self._columns: list[tuple[Integers, Integers, Floats, Integers]] = []
+
+    def add(self, rows: Sequence[Any]) -> None:
+        """Add runs in the order they began: id, session, name, path, machine, name without axes, series, start."""
+        ids, sessions, names, paths, machines, originals, series, starts = zip(*rows, strict=True)
+        keys = zip(names, paths, machines, series, strict=True)
+        groups = [self._keys.setdefault(key, len(self._keys)) for key in keys]
+        self._originals.update(zip(groups, originals, strict=True))
+        numbers = (np.array(column, dtype=np.int64) for column in (ids, groups, sessions))
+        of_runs, of_groups, of_sessions = numbers
+        self._columns.append((of_runs, of_groups, seconds(starts), of_sessions))
+
+    def in_order(self, places: Mapping[int, CommitPlace]) -> _Runs:
+        """Return the runs in the order of their commits."""
+        none = np.zeros(0, dtype=np.int64)
+        columns = self._columns or [(none, none, np.zeros(0), none)]
+        ids, groups, starts, sessions = (np.concatenate(column) for column in zip(*columns, strict=True))
+        keys = list(self._keys)
+        if places:
+            rows = map(_Placed._make, zip(range(len(ids)), sessions.tolist(), groups.tolist(), strict=True))
+            timed = in_order(rows, starts.tolist(), places, lambda row: keys[row.group][:3])
+            order = np.array([row.at for _, row in timed], dtype=np.int64)
+            ids, groups, sessions = ids[order], groups[order], sessions[order]
+            starts = np.array([time for time, _ in timed], dtype=np.float64)
+        last = dict(zip(groups.tolist(), range(len(groups)), strict=True))
+        oldest_first = [(keys[group], self._originals[group]) for group in sorted(last, key=lambda one: last[one])]
+        names = {(name, path): original for (name, path, _, _), original in oldest_first}
+        newest = {(name, path, machine): series for (name, path, machine, series), _ in oldest_first}
+        return _Runs(ids, groups, starts, sessions, keys, names, newest)
 
 
 def as_stored(moments: ColumnElement[datetime]) -> ColumnElement[Any]:
@@ -283,10 +319,17 @@ def commits_of(connection: Connection) -> dict[int, str]:
 
 def places_of(connection: Connection, runs: Collection[int]) -> dict[int, RunPlace]:
     """Place of each of these runs, by run id. Meant for a few runs."""
-    columns = (SESSIONS.c.name, RUNS.c.session, SESSIONS.c.commit, SESSIONS.c.branch, RUNS.c.start)
+    columns = (SESSIONS.c.name, RUNS.c.session, SESSIONS.c.commit, SESSIONS.c.branch, RUNS.c.start, RUNS.c.invocation)
     statement = select(RUNS.c.id, *columns).join(SESSIONS, SESSIONS.c.id == RUNS.c.session)
-    found = connection.execute(statement.where(RUNS.c.id.in_(runs)))
-    return {row.id: RunPlace(*row) for row in found}
+    found = connection.execute(statement.where(RUNS.c.id.in_(runs))).fetchall()
+    own = own_commits(connection, {row.session for row in found})
+    return {row.id: _place(row, own.get(row.invocation)) for row in found}
+
+
+def _place(row: Any, own: OwnCommit | None) -> RunPlace:
+    """Return the place of a run. A session may have been joined at another commit."""
+    commit, branch = own or (row.commit, row.branch)
+    return RunPlace(row.id, row.name, row.session, commit, branch, row.start)
 
 
 def subject_commits(connection: Connection, sessions: Collection[int]) -> dict[int, dict[str, str]]:

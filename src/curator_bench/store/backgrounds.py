@@ -110,7 +110,8 @@ def run_facts(connection: Connection, runs: Collection[int]) -> dict[int, RunFac
 
 
 def _run_facts(row: Any, subjects: Mapping[str, tuple[str, bool]], parameters: Mapping[str, str]) -> RunFacts:
-    own = {"": (row.commit, bool(row.dirty))} if row.commit else {}
+    commit, dirty = _commit_of(row)
+    own = {"": (commit, bool(dirty))} if commit else {}
     states = {**own, **subjects}
     is_here = not row.node or row.node == row.host
     return RunFacts(
@@ -122,6 +123,12 @@ def _run_facts(row: Any, subjects: Mapping[str, tuple[str, bool]], parameters: M
         parameters=parameters,
         environment=(row.environment or {}) if is_here else {},
     )
+
+
+def _commit_of(row: Any) -> tuple[str | None, bool | None]:
+    """Return the commit of a run's invocation: its session may have been joined at another commit."""
+    state = (row.environment or {}).get("session_commit") or {}
+    return (state["commit"], state.get("dirty")) if state.get("commit") else (row.commit, row.dirty)
 
 
 def _subjects(connection: Connection, sessions: Collection[int]) -> dict[int, dict[str, tuple[str, bool]]]:

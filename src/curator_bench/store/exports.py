@@ -117,11 +117,11 @@ def _table(
 
 
 def _records(connection: Connection, progress: Progress, among: ColumnElement[bool]) -> Iterator[list[StoredRun]]:
-    told: set[int] = set()
+    described: set[int] = set()
     backgrounds = Backgrounds(connection)
     for runs, sessions in _runs(connection, progress, among):
         parts = {table: _parts(connection, table, runs) for table in (METRICS, SAMPLES, PARAMS, REQUIREMENTS)}
-        invocations = _invocations(connection, runs, told)
+        invocations = _invocations(connection, runs, described)
         records = [
             _record(run, _session(sessions[run.session]), invocations.get(run.invocation), parts) for run in runs
         ]
@@ -158,7 +158,7 @@ def _sessions(connection: Connection, numbers: Iterable[int]) -> Mapping[int, Ma
     return sessions
 
 
-def _invocations(connection: Connection, runs: list[Row[Any]], told: set[int]) -> Mapping[int, InvocationRecord]:
+def _invocations(connection: Connection, runs: list[Row[Any]], described: set[int]) -> Mapping[int, InvocationRecord]:
     """Read the invocations of these runs.
 
     The environment is long, so it is exported only with the first batch of runs of its invocation.
@@ -168,8 +168,8 @@ def _invocations(connection: Connection, runs: list[Row[Any]], told: set[int]) -
     found: dict[int, InvocationRecord] = {}
     for row in connection.execute(select(INVOCATIONS).where(INVOCATIONS.c.id.in_(numbers))):
         values = {name: row._mapping[name] for name in names}
-        found[row.id] = InvocationRecord(**{**values, "environment": None if row.id in told else row.environment})
-    told |= numbers
+        found[row.id] = InvocationRecord(**{**values, "environment": None if row.id in described else row.environment})
+    described |= numbers
     return found
 
 

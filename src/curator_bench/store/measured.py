@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 from sqlalchemy import ColumnElement, Connection, and_, not_, or_, select, true
 
 from curator_bench.errors import BenchError
@@ -26,6 +27,7 @@ from curator_bench.store.run_order import commit_places, in_order, sessions_of_b
 from curator_bench.store.series import SERIES
 from curator_bench.store.tables import IS_HISTORY, RUNS, SESSIONS
 
+Bools: TypeAlias = NDArray[np.bool_]
 _SHORTEST = 6
 """Shortest prefix of a uid or a commit that is accepted."""
 
@@ -141,10 +143,18 @@ def only(everything: Measured, sessions: Collection[int]) -> Measured:
     found: Measured = defaultdict(dict)
     for measure, kinds in everything.items():
         for kind, (of, values) in kinds.items():
-            kept = np.isin(of, list(sessions))
+            kept = _are_of(of, sessions)
             if kept.any():
                 found[measure][kind] = Values(of[kept], values[kept])
     return found
+
+
+def _are_of(of_runs: Integers, sessions: Collection[int]) -> Bools:
+    """Tell which runs are of these sessions. `np.isin` takes ten times as long for one session."""
+    if len(sessions) == 1:
+        is_of: Bools = of_runs == next(iter(sessions))
+        return is_of
+    return np.isin(of_runs, list(sessions))
 
 
 def of_other_sessions(everything: Measured, sessions: Collection[int], others: Collection[int]) -> Measured:
@@ -152,8 +162,8 @@ def of_other_sessions(everything: Measured, sessions: Collection[int], others: C
     found: Measured = defaultdict(dict)
     for measure, kinds in everything.items():
         for kind, (of, values) in kinds.items():
-            own = np.isin(of, list(sessions))
-            either = np.flatnonzero(own | np.isin(of, list(others)))
+            own = _are_of(of, sessions)
+            either = np.flatnonzero(own | _are_of(of, others))
             newest = int(either[-1]) if len(either) else len(of)
             kept = ~own & (np.arange(len(of)) <= newest)
             if kept.any():

@@ -472,6 +472,17 @@ def own_commits(connection: Connection, sessions: Collection[int]) -> dict[int, 
     return found
 
 
+def own_commits_of_runs(connection: Connection, sessions: Collection[int]) -> dict[int, str]:
+    """Read the commits of the runs of those sessions that were joined, by id of the run."""
+    own, found = own_commits(connection, sessions), {}
+    invocations = sorted(own)
+    for first in range(0, len(invocations), _AT_ONCE):
+        some = RUNS.c.invocation.in_(invocations[first : first + _AT_ONCE])
+        for run, invocation in connection.execute(select(RUNS.c.id, RUNS.c.invocation).where(some)):
+            found[run] = own[invocation].commit
+    return found
+
+
 HAS_HISTORY = or_(
     exists().where(RUNS.c.session == SESSIONS.c.id, IS_HISTORY), ~exists().where(RUNS.c.session == SESSIONS.c.id)
 )

@@ -93,6 +93,8 @@ class Recorder:
         """Name and verdict of the runs in the database, by uid."""
         self._losses = _Losses()
         self._reasons: dict[str, None] = {}  # since the last successful write
+        self._is_gone = False
+        """True once the file of the database was removed or replaced, with all that was recorded in it."""
 
     @functools.cached_property
     def session(self) -> SessionRecord:
@@ -155,6 +157,7 @@ class Recorder:
     def read_back(self) -> None:
         """Compare the database with what was recorded. A script may have damaged it, or left a trigger in it."""
         if self._reasons or not self._recorded:  # no news of a database that fails
+            self._losses.changed = [name for name, _verdict in self._recorded.values() if self._is_gone]
             return
         self._database.reconnect()  # what this process holds in memory says nothing about the file
         found = self._write(lambda connection, place: rows.verdicts_of(connection, self._recorded))
@@ -193,6 +196,7 @@ class Recorder:
     def _note(self, error: Exception) -> None:
         logger.debug("%s: %s", self._database.shown, reason_of(error), exc_info=error)
         self._reasons = {**self._reasons, reason_of(error): None}
+        self._is_gone = self._is_gone or isinstance(error, FileNotFoundError)
         self._place, self._facts, self.patience_s = None, set(), _SHORT_PATIENCE_S
         self._database.reconnect()
 

@@ -140,8 +140,8 @@ def complete(connection: Connection, place: Place, start: RunStart, end: RunEnd,
     `run` is the row's id, if the caller knows it.
     """
     if run is not None:
-        told = {"the_id": run, "the_uid": start.uid, **_of_end(start, end)}
-        if connection.execute(_FINISH, told).rowcount == 1:
+        values = {"the_id": run, "the_uid": start.uid, **_of_end(start, end)}
+        if connection.execute(_FINISH, values).rowcount == 1:
             _add_parts(connection, run, end)
             return run
     return _overwrite(connection, place, start, end)

@@ -17,9 +17,9 @@ from curator_bench.store import bulk
 from curator_bench.store.all_series import Group, seconds
 from curator_bench.store.queries import EntryKey
 from curator_bench.store.run_order import commit_places, in_order
-from curator_bench.store.series import CONTENT, SERIES
 from curator_bench.store.tables import (
     ACCEPTANCES,
+    DEFINITIONS,
     INVOCATIONS,
     IS_HISTORY,
     METRICS,
@@ -37,7 +37,7 @@ _OF_A_RUN = (
     *("start", "end", "duration", "error", "log_path", "sink_urls", "ci_run_url", "cluster_details_url"),
     "performance_report_url",
 )
-_START = _OF_A_RUN.index("start")
+_SESSION, _DEFINITION, _START = map(_OF_A_RUN.index, ("session", "definition_hash", "start"))
 _BROKEN = frozenset(["failed", "crashed", "timeout", "error", "interrupted"])
 
 
@@ -137,6 +137,7 @@ class _Gathered:
 def marks_of(connection: Connection) -> Marks:
     """Read the marks of all entries and sessions."""
     sessions, accepted, places = _sessions(connection), _accepted(connection), commit_places(connection)
+    texts = _Texts(sessions, _definitions(connection))
     found: dict[tuple[str, str], _Gathered] = {}
     ran = {number: hashlib.blake2b(text, digest_size=12) for number, text in sessions.items()}
     for rows in bulk.fetched(connection, _sql(connection, _runs())):
@@ -145,14 +146,25 @@ def marks_of(connection: Connection) -> Marks:
             gathered = found.get((name, path))
             if gathered is None:
                 gathered = found[name, path] = _Gathered(accepted.get((name, path), b""))
-            text = repr(row).encode("utf-8", "surrogatepass") + sessions[session]
+            text = texts.of(row)
             gathered.note(machine, places.get(session))
             gathered.add(row, text)
             ran[session].update(text)
     for key in [key for key, gathered in found.items() if not gathered.is_in_order]:
-        found[key] = _gathered_in_order(connection, key, _Gathered(accepted.get(key, b"")), sessions, places)
+        found[key] = _gathered_in_order(connection, key, _Gathered(accepted.get(key, b"")), texts, places)
     entries = [found[key].marks(*key) for key in sorted(found)]
     return Marks(entries, {number: digest.hexdigest() for number, digest in ran.items()})
+
+
+class _Texts(NamedTuple):
+    """Turns rows of runs into texts that change with what the dashboard shows of them."""
+
+    sessions: Mapping[int, bytes]
+    definitions: Mapping[str, bytes]
+
+    def of(self, row: Sequence[Any]) -> bytes:
+        own = repr(row).encode("utf-8", "surrogatepass")
+        return b"".join((own, self.sessions[row[_SESSION]], self.definitions.get(row[_DEFINITION], b"")))
 
 
 class _Row(NamedTuple):
@@ -165,7 +177,7 @@ def _gathered_in_order(
     connection: Connection,
     key: tuple[str, str],
     gathered: _Gathered,
-    sessions: Mapping[int, bytes],
+    texts: _Texts,
     places: Mapping[int, CommitPlace],
 ) -> _Gathered:
     """Gather the runs of an entry in the order of their commits, as an older one was measured later."""
@@ -174,9 +186,8 @@ def _gathered_in_order(
     starts = seconds([row[_START] for row in columns]).tolist()
     rows = [_Row(row[1], row[4], row) for row in columns]
     began = dict(zip((row[0] for row in columns), starts, strict=True))
-    for time, (session, _, row) in in_order(rows, starts, places, lambda row: row.machine):
-        text = repr(row).encode("utf-8", "surrogatepass") + sessions[session]
-        gathered.add(row, text, None if time == began[row[0]] else time)
+    for time, (_, _, row) in in_order(rows, starts, places, lambda row: row.machine):
+        gathered.add(row, texts.of(row), None if time == began[row[0]] else time)
     return gathered
 
 
@@ -184,7 +195,7 @@ def _runs() -> Select[Any]:
     parts = [
         select(func.count()).where(table.c.run == RUNS.c.id).scalar_subquery() for table in (METRICS, REQUIREMENTS)
     ]
-    statement = select(*(RUNS.c[name] for name in _OF_A_RUN), SERIES, CONTENT, *parts).where(IS_HISTORY)
+    statement = select(*(RUNS.c[name] for name in _OF_A_RUN), *parts).where(IS_HISTORY)
     return statement.order_by(RUNS.c.start, RUNS.c.id)
 
 
@@ -197,6 +208,12 @@ def _sessions(connection: Connection) -> dict[int, bytes]:
             for number, *values in rows:
                 found[number].append(values)
     return {number: _digest(repr(values).encode("utf-8", "surrogatepass")).encode() for number, values in found.items()}
+
+
+def _definitions(connection: Connection) -> dict[str, bytes]:
+    """Return what decides which runs with a definition are one history, and where it is said to have changed."""
+    columns = DEFINITIONS.c.uid, DEFINITIONS.c.series_hash, DEFINITIONS.c.content_hash
+    return {row.uid: repr(tuple(row)).encode() for row in connection.execute(select(*columns))}
 
 
 def _accepted(connection: Connection) -> dict[tuple[str, str], bytes]:

@@ -9,6 +9,7 @@ import random
 import secrets
 import sqlite3
 import stat
+import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
@@ -21,7 +22,7 @@ from sqlalchemy.exc import IntegrityError, OperationalError
 
 from curator_bench.files import safe_files
 from curator_bench.files.folder_handles import NotUsable
-from curator_bench.files.planted import belongs_to_another
+from curator_bench.files.planted import belongs_to_another, everybody_can_create_files_in
 from curator_bench.store.storage import WRITE_PATIENCE, Storage
 
 logger = logging.getLogger(__name__)
@@ -36,6 +37,7 @@ _WRITING = {"mode": "rw"}
 _READING = {"mode": "ro"}
 _READING_ALONE = {"mode": "ro", "immutable": "1"}
 _FILE = "curator_bench_file"
+_TRIES = 20
 _BESIDE = ("-journal", "-wal", "-shm")
 _NAMES_ANOTHER_FILE = bytes.fromhex("d9d505f920a163d7")
 """End of a journal that names a super-journal, which SQLite removes after a recovery."""
@@ -64,6 +66,9 @@ class SqliteStorage:
 
     def create(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
+        if everybody_can_create_files_in(self.path.parent) and not is_on_network(self.path):
+            with suppress(OSError):  # no links here, or a file of this name
+                _create_with_log(self.path)
         # Create an empty file, which SQLite takes for a new database. Never open an existing one: closing it would
         # release this process's locks.
         with suppress(FileExistsError):
@@ -290,16 +295,55 @@ def _refuse_planted(path: Path) -> None:
     A journal changes the database and can name any other file, which SQLite then removes. We write no such journal.
     """
     real = Path(os.path.realpath(path))
+    _take_name_of_journal(real)
     beside = [real.with_name(real.name + end) for end in _BESIDE]
     for file in (path, real, *beside):
         with suppress(FileNotFoundError):
-            if belongs_to_another(file):
-                raise NotUsable(file, f"{file} belongs to another user (uid {file.lstat().st_uid})")
+            _refuse_of_others(file)
             if stat.S_ISFIFO(file.stat().st_mode):
                 raise NotUsable(file, f"{file} is a pipe, not a file")
     with suppress(FileNotFoundError):
         if safe_files.read_end(beside[0], len(_NAMES_ANOTHER_FILE)) == _NAMES_ANOTHER_FILE:
             raise NotUsable(beside[0], f"{beside[0]} names another file, which SQLite would remove: it is not ours")
+
+
+def _take_name_of_journal(database: Path) -> None:
+    """Put an empty journal beside our database where everybody can create files, before another user plants one.
+
+    SQLite ignores an empty journal, and leaves it there as long as the write-ahead log is used. To look whether there
+    is a journal is not enough: it could come between our look and SQLite's.
+    """
+    journal = Path(f"{database}{_BESIDE[0]}")
+    if not _may_be_planted(journal) or not os.path.exists(database) or database.stat().st_uid != os.geteuid():
+        return
+    for _ in range(_TRIES):
+        with suppress(OSError):  # there is one, or the disk is full
+            made = os.open(journal, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            os.fchmod(made, database.stat().st_mode & 0o666)
+            os.close(made)
+        with suppress(FileNotFoundError):  # another user's may have gone, to come back later
+            _refuse_of_others(journal)
+            return
+    raise NotUsable(journal, f"{journal} cannot be created, or another user creates and removes it")
+
+
+def _may_be_planted(file: Path) -> bool:
+    return everybody_can_create_files_in(file.parent) and os.access(file.parent, os.W_OK)
+
+
+def _refuse_of_others(file: Path) -> None:
+    if belongs_to_another(file):
+        raise NotUsable(file, f"{file} belongs to another user (uid {file.lstat().st_uid})")
+
+
+def _create_with_log(path: Path) -> None:
+    """Create a database that has its write-ahead log from the beginning: switching to it would remove the journal, and
+    leave its name to others for a moment. Raises OSError if there is a file of this name."""
+    with tempfile.TemporaryDirectory(prefix=".", dir=path.parent) as folder:
+        new = Path(folder, "new.db")
+        with closing(sqlite3.connect(new)) as connection:
+            connection.execute("PRAGMA journal_mode = WAL")
+        os.link(new, path)
 
 
 def _refuse_another_file(path: Path, opened: tuple[int, int] | None) -> None:

@@ -108,6 +108,8 @@ class DataSetup:
     env: Mapping[str, str]
     place: Place
     problems: tuple[str, ...] = ()
+    directories: tuple[str, ...] = ()
+    """As of an entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +186,8 @@ class Entry:
     """Folders of this entry below the session's: its name, then one per axis value, safe for file systems."""
     marks: tuple[str, ...] = ()
     script_base_dir: str | None = None
+    directories: tuple[str, ...] = ()
+    """Folders of the files its script may lie beside: the one that names the script, and the matrix."""
     python: str | None = None
     env: Mapping[str, str] = field(default_factory=dict)
     secrets: tuple[str, ...] = ()

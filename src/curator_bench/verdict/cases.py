@@ -22,7 +22,6 @@ class Rules:
     better: Better | None
     min_effect: float = MIN_EFFECT
     min_history: int = MIN_HISTORY
-    confidence: float = CONFIDENCE
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,8 +66,8 @@ def _other_series(origin: Origin, other: Origin) -> str:
         return f"the definition was another one ({both}), of which no more is recorded"
     names = [*origin.identity, *(name for name in other.identity if name not in origin.identity)]
     pairs = ((name, other.identity.get(name, ""), origin.identity.get(name, "")) for name in names)
-    told = [f"the {name} were {_shown(then)}, not {_shown(now)}" for name, then, now in pairs if then != now]
-    return " and ".join(told) or "what defines it was told otherwise by another release"
+    differences = [f"the {name} were {_shown(then)}, not {_shown(now)}" for name, then, now in pairs if then != now]
+    return " and ".join(differences) or "what defines it was told otherwise by another release"
 
 
 def _shown(text: str) -> str:

@@ -11,11 +11,11 @@ import numpy as np
 
 from curator_bench.verdict.cases import MIN_EFFECT, Case, Rules, case_of
 from curator_bench.verdict.distributions import Floats, t_score, t_value, variance_of_mean
-from curator_bench.verdict.ends import FEWEST_BEFORE, End, effects_of, standing
+from curator_bench.verdict.ends import FEWEST_BEFORE, End, cuts_and_ends, effects_of
 from curator_bench.verdict.judgement import Drift, Mark
 from curator_bench.verdict.levels import Cut, without_outliers
 from curator_bench.verdict.newest import TAIL
-from curator_bench.verdict.noise import in_batches, noise_apart, rows_may_be_empty, table_of
+from curator_bench.verdict.noise import in_batches, middle, noise_apart, rows_may_be_empty, table_of
 
 BEST = "its best"
 _SPAN = 20
@@ -23,6 +23,8 @@ _SPAN = 20
 _FEWEST = 15
 _CERTAIN = 15.0
 """Least score of a drift. It is high because the best level, the lowest of many, is low by noise alone."""
+_FEWEST_ERRORS = 4.9
+"""In standard errors: a smaller drift is never certain (of normal noise it scores 14.6), most are smaller."""
 _MOST_OF_IT = 0.8
 """A mark is named instead of the best level if this share of the drift came after it, because people know marks."""
 
@@ -49,16 +51,16 @@ class _Flat:
         return min(_SPAN, len(self.places) // 3)
 
 
-Standing: TypeAlias = tuple[list[Cut], End]
+Segmentation: TypeAlias = tuple[list[Cut], End]
 """The cuts between the levels of a history, and the result of its newest runs."""
 
 
-def standings(histories: Sequence[History]) -> list[Standing | None]:
-    """Return the standing of each history; None if it is too short. `courses` and `drifts` both need it."""
+def segmentations(histories: Sequence[History]) -> list[Segmentation | None]:
+    """Return the segmentation of each history; None if it is too short. `courses` and `drifts` both need it."""
     cases = [case_of(np.asarray(one.values, dtype=np.float64), one.rules) for one in histories]
     rows = [at for at, case in enumerate(cases) if len(case.places) > FEWEST_BEFORE and case.rules.better is not None]
-    found: list[Standing | None] = [None] * len(histories)
-    for at, one in zip(rows, standing([cases[at] for at in rows], [1] * len(rows)), strict=True):
+    found: list[Segmentation | None] = [None] * len(histories)
+    for at, one in zip(rows, cuts_and_ends([cases[at] for at in rows], [1] * len(rows)), strict=True):
         found[at] = one
     return found
 
@@ -67,14 +69,14 @@ def drifts(
     asked: Sequence[tuple[History, Sequence[Mark]]],
     *,
     least: float = MIN_EFFECT,
-    known: Sequence[Standing | None] | None = None,
+    known: Sequence[Segmentation | None] | None = None,
 ) -> list[Drift | None]:
     """For each history, tell whether its level now is worse than at a mark, or than its best, without a step between.
 
     `before` of a drift is the level at the mark plus the steps since then, so `change` is the drift alone. None if the
-    drift is not certain, or less than `least`. `known` are the standings of the histories.
+    drift is not certain, or less than `least`. `known` are the segmentations of the histories.
     """
-    known = standings([history for history, _ in asked]) if known is None else known
+    known = segmentations([history for history, _ in asked]) if known is None else known
     found: list[Drift | None] = [None] * len(asked)
     cases = [case_of(np.asarray(one.values, dtype=np.float64), one.rules) for one, _ in asked]
     levels = {at: one for at, one in enumerate(known) if one is not None and len(cases[at].places) >= _FEWEST}
@@ -132,8 +134,10 @@ def _since(flat: _Flat, name: str, start: int, means: Floats, least: float) -> D
     crept = float(means[-1] - means[start])
     error = flat.noise * math.sqrt(2 * float(variance_of_mean(float(flat.span), np.array(flat.correlation))))
     freedom = len(flat.places) / 2
+    if crept / error < _FEWEST_ERRORS:
+        return None
     score = float(t_score(np.array(crept / error), np.array(freedom)))
-    now = float(np.median(flat.case.places[-flat.span :]))
+    now = middle(flat.case.places[-flat.span :])
     enough = float(effects_of([flat.case], least).least(np.array([now - crept]))[0])
     if score < _CERTAIN or crept < enough:
         return None

@@ -19,6 +19,7 @@ from curator_bench.verdict.noise import (
     before,
     in_batches,
     median,
+    middle,
     rows_may_be_empty,
     table_of,
 )
@@ -50,7 +51,7 @@ class End(NamedTuple):
     score: float
 
 
-def standing(cases: Sequence[Case], newest: Sequence[int]) -> list[tuple[list[Cut], End]]:
+def cuts_and_ends(cases: Sequence[Case], newest: Sequence[int]) -> list[tuple[list[Cut], End]]:
     """For each case, return the cuts between its levels and the result of its newest runs."""
     found: list[tuple[list[Cut], End] | None] = [None] * len(cases)
     for batch in in_batches([len(case.places) for case in cases]):
@@ -83,7 +84,7 @@ def _scatter(table: Floats, lengths: Ints, cuts: Sequence[Sequence[Cut]]) -> Flo
     for row, (own, length) in enumerate(zip(cuts, lengths.tolist(), strict=True)):
         for start, end in pairwise([0, *(cut.index for cut in own), length]):
             runs = table[row, start:end]
-            scatter[row, start:end] = runs - np.median(runs)
+            scatter[row, start:end] = runs - middle(runs)
     return scatter
 
 
@@ -104,7 +105,7 @@ def _ends_of(
 
 
 def _stretches(known: Ints, starts: Ints, newest: Ints) -> tuple[Ints, Ints]:
-    """Return rows with the number of newest runs to weigh together; the number in question comes first."""
+    """Return pairs of a row and a number of newest runs to judge together; for each row, `newest` comes first."""
     counts = np.unique(np.concatenate([newest, STRETCHES, _OF_YOUNG]))
     left = known[:, None] - counts
     is_young = (starts == 0)[:, None] & (left < FEW) & np.isin(counts, _OF_YOUNG)

@@ -17,7 +17,7 @@ _GATES = {"max_regression": "worse", "max_drift": "drift"}
 _SIGNS = {"max_regression": "<=", "max_drift": "<=", "min_value": ">=", "max_value": "<=", "exact_value": "=="}
 _GAP = "  "
 _NARROWEST = 60
-# What the columns after the first may take of the width at most; the metric's name has the rest.
+# The largest shares of the width for the columns after the first. The metric's name gets the rest.
 _LARGEST_SHARES = (0.28, 0.2, 0.24)
 _LONGEST_TEXT = 60
 _PLAIN_BELOW = 10**15

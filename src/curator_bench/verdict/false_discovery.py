@@ -12,28 +12,24 @@ RATE = 0.05
 """The share of noise among all that a session reports. If nothing changed, the chance that anything is reported."""
 
 
-def adjusted(p_values: Sequence[float] | Floats, *, tests: int | None = None, dependent: bool = False) -> Floats:
+def adjusted(p_values: Sequence[float] | Floats, *, tests: int = 0) -> Floats:
     """For each p-value, return the smallest rate of false discoveries at which it is a discovery.
 
     By Benjamini and Hochberg, for tests that are independent or positively correlated, as the metrics of one run are.
-    With `dependent` by Benjamini and Yekutieli, for any correlation. `tests` is the number of tests made, if only the
-    smallest p-values were kept.
+    `tests` is the number of tests made, if only the smallest p-values were kept.
     """
     values = np.asarray(p_values, dtype=np.float64)
-    made = max(tests or 0, len(values))
+    made = max(tests, len(values))
     if len(values) == 0:
         return values
-    price = float(np.sum(1.0 / np.arange(1, made + 1))) if dependent else 1.0
     order = np.argsort(values)
-    rates = values[order] * made * price / np.arange(1, len(values) + 1)
+    rates = values[order] * made / np.arange(1, len(values) + 1)
     rates = np.minimum.accumulate(rates[::-1])[::-1]
     result = np.empty_like(values)
     result[order] = np.minimum(rates, 1.0)
     return result
 
 
-def discoveries(
-    p_values: Sequence[float] | Floats, *, rate: float = RATE, tests: int | None = None, dependent: bool = False
-) -> Bools:
+def discoveries(p_values: Sequence[float] | Floats, *, rate: float = RATE) -> Bools:
     """Return the tests that are discoveries, if this share of them may be false."""
-    return adjusted(p_values, tests=tests, dependent=dependent) <= rate
+    return adjusted(p_values) <= rate

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from curator_bench import words
 from curator_bench.metric_names import is_secondary
 from curator_bench.values import Check, Requirement, Scalar
-from curator_bench.verdict.cases import Rules
+from curator_bench.verdict.cases import CONFIDENCE, Rules
 from curator_bench.verdict.direction import Better, better_of
 from curator_bench.verdict.failure_table import percent
 from curator_bench.verdict.false_discovery import RATE
@@ -223,7 +223,7 @@ def _change(one: Wanted, decision: Judgement) -> str:
     if not math.isfinite(decision.change):
         return signed(decision.change)
     low, high = decision.interval
-    sure = f"{one.rules.confidence:.0%} confidence interval {signed(low)} to {signed(high)}"
+    sure = f"{CONFIDENCE:.0%} confidence interval {signed(low)} to {signed(high)}"
     return f"{signed(decision.change)}, {sure}; allowed is {percent(one.limit)}"
 
 

@@ -51,7 +51,7 @@ def change_between(
     return _change(scale, (levels[0], levels[1] - levels[0]), math.sqrt(float(variances.sum())), freedom, confidence)
 
 
-def paired_change(first: Floats, second: Floats, *, confidence: float = CONFIDENCE) -> Change | None:
+def paired_change(first: Floats, second: Floats) -> Change | None:
     """Measure the change between rounds of two environments, in their order; None if there are too few.
 
     Each round gives one difference, so a drift of the machine from round to round cancels out.
@@ -63,7 +63,7 @@ def paired_change(first: Floats, second: Floats, *, confidence: float = CONFIDEN
     scale = scale_of(np.concatenate([first, second]))
     before, differences = scale.to(first), scale.to(second) - scale.to(first)
     error = max(float(np.std(differences, ddof=1)), LEAST_NOISE) / math.sqrt(rounds)
-    return _change(scale, (float(np.mean(before)), float(np.mean(differences))), error, rounds - 1.0, confidence)
+    return _change(scale, (float(np.mean(before)), float(np.mean(differences))), error, rounds - 1.0, CONFIDENCE)
 
 
 def _change(scale: Scale, found: tuple[float, float], error: float, freedom: float, confidence: float) -> Change:

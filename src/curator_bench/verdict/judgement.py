@@ -56,8 +56,8 @@ class Judgement:
     p_value: float = 1.0
     """The chance that noise explains the change. It is comparable between metrics, for use in `false_discovery`."""
     began: int | None = None
-    """The first run of the new level: an index into the history followed by the newest. Set for regressions and
-    improvements alone, and None where a baseline of its own was asked about and nothing tells."""
+    """The first run of the new level: an index into the history followed by the newest runs. Only regressions and
+    improvements have one, and only if they were compared with the history and not with a baseline."""
     history: int = 0
     """The number of runs before that it was compared with."""
     noise: float | None = None
@@ -73,7 +73,7 @@ class Judgement:
         return str(self.word or self.unjudged)
 
     def doubted(self) -> Judgement:
-        """Return the same as one test of many, where as much differs by chance: a change that was certain is not."""
+        """Make a regression or improvement inconclusive, because chance explains it among so many tests."""
         if self.word not in (Word.REGRESSION, Word.IMPROVEMENT):
             return self
         decides = "measuring again decides: of so many metrics some differ as much by chance"
@@ -96,9 +96,10 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Within a history another level begins with the run at `began`: a regression or an improvement.
+    """A new level within a history. It begins with the run at `began`, and is a regression or an improvement.
 
-    A fall that undoes a rise of the limit is a little smaller than the limit: it is `no change`, but ends the rise.
+    A step back can be a little smaller than the limit: after +3 % it is -2.9 %. Then its word is `no change`, but it
+    ends the regression.
     """
 
     word: Word

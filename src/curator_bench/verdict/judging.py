@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -13,16 +14,16 @@ from curator_bench.verdict.cases import MIN_EFFECT, Case, Question, Rules, case_
 from curator_bench.verdict.direction import Better
 from curator_bench.verdict.distributions import Floats, t_value
 from curator_bench.verdict.drifting import History as History
-from curator_bench.verdict.drifting import Standing, standings
+from curator_bench.verdict.drifting import Segmentation, segmentations
 from curator_bench.verdict.drifting import drifts as drifts
-from curator_bench.verdict.ends import EARLIER, FEWEST_BEFORE, End, effects_of, ends_of, standing
+from curator_bench.verdict.ends import EARLIER, FEWEST_BEFORE, End, cuts_and_ends, effects_of, ends_of
 from curator_bench.verdict.false_discovery import adjusted, discoveries
 from curator_bench.verdict.intervals import ROUNDS, Change, paired_change
 from curator_bench.verdict.judgement import Course, Judgement, Level, Step, Unjudged, Word, word_by
 from curator_bench.verdict.levels import Cut
 from curator_bench.verdict.locating import located
 from curator_bench.verdict.newest import CERTAIN, CERTAIN_OF_FEW, FEW, TAIL, least_of, weigh
-from curator_bench.verdict.noise import BLOCK, rows_may_be_empty, table_of
+from curator_bench.verdict.noise import BLOCK, middle, rows_may_be_empty, table_of
 from curator_bench.words import multiple
 
 STEP_RATE = 0.01
@@ -101,7 +102,7 @@ def _of_newest(questions: Sequence[Question]) -> list[Judgement]:
         left_out.append(max(len(case.places) - GATE_RUNS - len(one.newest), 0))
         cases.append(replace(case, places=case.places[left_out[-1] :], indices=case.indices[left_out[-1] :]))
         newest.append(len(one.newest))
-    ends = standing(cases, newest)
+    ends = cuts_and_ends(cases, newest)
     return [
         _judged(case, end, len(case.places) - count + earlier)
         for case, (_, end), count, earlier in zip(cases, ends, newest, left_out, strict=True)
@@ -172,9 +173,19 @@ def visible_change(noise: float, history: int, newest: int = 1, *, least: float 
     known, runs = min(max(history, 2), BLOCK), max(newest, 2)
     certain = CERTAIN_OF_FEW if known + runs < FEW else CERTAIN
     error = noise * math.sqrt(1 / runs + 1 / known)
-    large = math.log1p(float(least_of(np.array(float(runs)), np.array(least), np.array(False))))
-    sure = float(t_value(math.exp(-certain), known - 1.0)) * error
+    large, sure = _least_shift(runs, least), _deviations(certain, known - 1.0) * error
     return math.expm1(min(max(large, sure) + _FOUND * error, _LARGEST))
+
+
+@cache
+def _least_shift(runs: int, least: float) -> float:
+    return math.log1p(float(least_of(np.array(float(runs)), np.array(least), np.array(False))))
+
+
+@cache
+def _deviations(certain: float, freedom: float) -> float:
+    """Return the number of standard errors that are as certain as this score."""
+    return float(t_value(math.exp(-certain), freedom))
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,14 +210,14 @@ def courses(
     *,
     rate: float = STEP_RATE,
     beside: Beside = NOTHING_BESIDE,
-    known: Sequence[Standing | None] | None = None,
+    known: Sequence[Segmentation | None] | None = None,
 ) -> list[Course]:
     """Return levels and steps of each history.
 
-    Of all steps, including those of `beside`, only this share is noise. `known` are the standings of the histories.
+    Of all steps, including those of `beside`, only this share is noise. `known` are the segmentations of the histories.
     """
     cases = [case_of(np.asarray(one.values, dtype=np.float64), one.rules) for one in histories]
-    ends = standings(histories) if known is None else known
+    ends = segmentations(histories) if known is None else known
     judged = {at: one for at, one in enumerate(ends) if one is not None}
     steps: list[list[Step]] = [[] for _ in histories]
     newest: list[Judgement] = [_why_no_course(one) for one in histories]
@@ -291,9 +302,9 @@ def _is_among(newest: Judgement, believed: Sequence[Step], case: Case) -> bool:
 
 def _level(values: Floats, start: int, end: int) -> Level:
     finite = values[start:end][np.isfinite(values[start:end])]
-    middle = float(np.median(finite)) if len(finite) else float("nan")
-    apart = float(np.median(np.abs(np.diff(finite)))) if len(finite) > 1 else 0.0
-    return Level(start, end, middle, 1.05 * apart / abs(middle) if middle else 0.0)
+    level = middle(finite) if len(finite) else float("nan")
+    apart = middle(np.abs(np.diff(finite))) if len(finite) > 1 else 0.0
+    return Level(start, end, level, 1.05 * apart / abs(level) if level else 0.0)
 
 
 def compare(pairs: Sequence[Pair]) -> list[Judgement]:
@@ -347,7 +358,7 @@ def _scatters(pairs: Sequence[Pair], cases: Sequence[Case]) -> list[Floats]:
         for pair, case in zip(pairs, cases, strict=True)
     ]
     rows = [at for at, case in enumerate(cases) if len(case.places) >= FEWEST_BEFORE]
-    for at, (cuts, end) in zip(rows, standing([cases[at] for at in rows], [1] * len(rows)), strict=True):
+    for at, (cuts, end) in zip(rows, cuts_and_ends([cases[at] for at in rows], [1] * len(rows)), strict=True):
         places = cases[at].places
         last = [len(places) - end.runs] if end.holds else []
         bounds = sorted({0, *(cut.index for cut in cuts), *last, len(places)})

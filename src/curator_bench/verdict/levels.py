@@ -45,6 +45,8 @@ _CERTAIN = 11.0
 """Least score of a cut: one in 60,000, because there are many places for a cut."""
 _CLEAR = 0.93
 """Of all pairs of one of the ten runs before and one of the ten after a cut, this share must be in order."""
+_NEAREST, _CLEARLY_BETTER = 15, 0.9
+"""Of so many runs on each side of a cut: a line is clearly better if it leaves less than this share of the squares."""
 _AS_CLEAR = 0.001
 """Weight of the distance between the levels, which decides between two places that are equally clear."""
 
@@ -91,7 +93,7 @@ def cuts_of(table: Floats, lengths: Ints, effects: Effects) -> list[list[Cut]]:
 
 
 def without_outliers(table: Floats) -> Floats:
-    """Return the values, each moved to within four times the noise of the median of the seven around it."""
+    """Return the values, each moved to within three times the noise of the median of the seven around it."""
     noise, _ = noise_apart(table)
     half = _NEIGHBOURS // 2
     padded = np.pad(table, ((0, 0), (half, half)), constant_values=np.nan)
@@ -203,12 +205,22 @@ def _weighed(rows: _Rows, sides: _Sides) -> list[tuple[Cut, bool]]:
 
 
 def _is_drift(first: Floats, second: Floats) -> Bools:
-    """True if a straight line fits the runs around a cut better than two levels."""
+    """True if a straight line fits the runs around a cut better than two levels: of all these runs, or of the nearest.
+
+    The nearest show a drift that lasted for a few runs only. There the line must be clearly better.
+    """
+    nearest = _line_to_levels(first[:, -_NEAREST:], second[:, :_NEAREST])
+    is_drift: Bools = (_line_to_levels(first, second) < 1) | (nearest < _CLEARLY_BETTER)
+    return is_drift
+
+
+def _line_to_levels(first: Floats, second: Floats) -> Floats:
+    """Sum of squares around the best straight line, as a multiple of that around two levels."""
     squares = [np.nansum((side - mean(side)[:, None]) ** 2, axis=1) for side in (first, second)]
     runs = np.concatenate([first, second], axis=1)
     rest = runs - mean(runs)[:, None]
     time = np.where(np.isnan(runs), np.nan, np.arange(runs.shape[1]))
     time = time - mean(time)[:, None]
     line = np.nansum(rest**2, axis=1) - np.nansum(time * rest, axis=1) ** 2 / np.nansum(time**2, axis=1)
-    nearer: Bools = line < squares[0] + squares[1]
-    return nearer
+    ratio: Floats = line / (squares[0] + squares[1])
+    return ratio

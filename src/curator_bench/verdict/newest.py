@@ -57,6 +57,8 @@ _ALIKE = 0.7
 _MANY_TIMES = 8.0
 _ALONE = 0.4
 """A run is no outlier if it is 40 % higher, and this many times as far away as any run of the history."""
+_MANY_OUTLIERS = 3
+"""After so many outliers as far away, two newest runs must also be near each other: two outliers rarely are."""
 _FEW_OUTLIERS = 6
 _WAYS = np.array([[math.comb(runs, some) for some in range(_FEW_OUTLIERS + 1)] for runs in range(BLOCK + 1)])
 _FARTHER, _LONGEST_EXCURSION = 2.5, 12
@@ -204,13 +206,21 @@ def _as_outliers(
         error = np.sqrt(variance * (variance_of_mean(rest, noise.correlation) + error_of_level))
         others = t_score(mean(clipped[:, outliers:]) / error, freedom)
         some = outliers * same - np.log(_WAYS[newest.astype(np.intp), outliers]) + others
-        # The first may be anywhere, the others where the first is.
+        # The first outlier may be at any distance, the others must be as far away as the first.
         all_of_them = _score_of_rate(here + alike, runs) + (outliers - 1) * same + (CERTAIN - _NO_OUTLIERS)
+        all_of_them -= _disagreement(past, distances, noise.spread) if outliers == 2 else 0.0
         all_of_them = np.minimum(all_of_them, _NO_OUTLIERS) if outliers == 1 else all_of_them
         all_of_them = np.where(low > farthest, np.inf, all_of_them)
         score = np.where(rest > 0, some, np.where(rest == 0, all_of_them, np.inf))
         best = np.minimum(best, score)
     return best
+
+
+def _disagreement(past: Floats, distances: Floats, spread: Floats) -> Floats:
+    """Score of the chance that two runs of one level differ as much as these; 0 if the history had few outliers."""
+    first, second = distances[:, 0], distances[:, 1]
+    alike = np.sum(past >= np.maximum(_ALIKE * second, OUTLIER * spread)[:, None], axis=1)
+    return np.where(alike >= _MANY_OUTLIERS, (first - second) ** 2 / (4 * spread**2), 0.0)
 
 
 def _score_of_rate(outliers: Floats, runs: Floats) -> Floats:

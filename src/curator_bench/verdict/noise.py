@@ -21,11 +21,12 @@ LEAST_NOISE = 0.001
 OUTLIER = 3.0
 """In units of noise: a run farther from the level is an outlier."""
 _CLIP = 2.5
-# What clipping at 2.5 noises, and leaving out what is beyond 3, takes from the spread of normal noise.
+# Clipping at 2.5 noises, and leaving out runs beyond 3, make the spread of normal noise smaller. These factors undo it.
 _CLIPPED, _TRIMMED = 1.0114, 1.0136
 _MOST_CORRELATED = 0.7
 _APART = (2, 3)
-_AT_ONCE = 400_000
+_AT_ONCE = 100_000
+"""The number of values in a batch. Larger ones take more memory, and longer, as they do not fit a processor's cache."""
 _AS_NORMAL = 1.4826
 """Turns a median distance into the standard deviation of normal noise."""
 
@@ -102,6 +103,12 @@ def median(values: Floats) -> Floats:
     return both
 
 
+def middle(values: Floats) -> float:
+    """Return the median of some numbers. `np.median` takes five times as long for a few dozen."""
+    ordered, half = np.sort(values), len(values) // 2
+    return float(ordered[half] if len(values) % 2 else (ordered[half - 1] + ordered[half]) / 2)
+
+
 def mean(values: Floats) -> Floats:
     """Return the mean of each row; NaN without values."""
     found: Floats = np.nansum(values, axis=-1) / known(values)
@@ -140,8 +147,8 @@ class Noise:
     @property
     def freedom(self) -> Floats:
         """Degrees of freedom of the spread; correlated runs have fewer."""
-        tells = (1 - self.correlation**2) / (1 + self.correlation**2)
-        return np.maximum((self.count - 1) * tells, 2.0)
+        independent = (1 - self.correlation**2) / (1 + self.correlation**2)
+        return np.maximum((self.count - 1) * independent, 2.0)
 
     @property
     def variance(self) -> Floats:

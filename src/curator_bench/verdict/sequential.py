@@ -30,7 +30,7 @@ class Side(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Hunt:
+class SequentialPlan:
     """The rules for all commits: the smallest difference that counts, and the looks at the runs of a commit."""
 
     better: Better
@@ -62,40 +62,40 @@ class Hunt:
         return ERROR_BUDGET / 2 / max(self.steps, 1) / len(self.looks())
 
 
-def difference_of(good: Floats, bad: Floats, hunt: Hunt) -> tuple[Word, Change]:
+def difference_of(good: Floats, bad: Floats, plan: SequentialPlan) -> tuple[Word, Change]:
     """Return the change from the good end to the bad one, and its word."""
-    change = change_between(good[-BLOCK:], bad[-BLOCK:], confidence=1 - 2 * hunt.end_chance)
-    is_certain = change.p_value / 2 <= hunt.end_chance
-    return word_by(change.change, hunt.min_effect, is_worse=_worse(change, hunt) > 0, is_certain=is_certain), change
+    change = change_between(good[-BLOCK:], bad[-BLOCK:], confidence=1 - 2 * plan.end_chance)
+    is_certain = change.p_value / 2 <= plan.end_chance
+    return word_by(change.change, plan.min_effect, is_worse=_worse(change, plan) > 0, is_certain=is_certain), change
 
 
-def is_settled(word: Word, change: Change, hunt: Hunt) -> bool:
+def is_settled(word: Word, change: Change, plan: SequentialPlan) -> bool:
     """True if more runs would hardly say otherwise: the change is certain, or all of its interval within the limit."""
-    is_within = max(map(abs, change.interval)) < hunt.min_effect
+    is_within = max(map(abs, change.interval)) < plan.min_effect
     return is_within if word is Word.NO_CHANGE else word is not Word.INCONCLUSIVE
 
 
-def side_of(runs: Floats, good: Floats, bad: Floats, hunt: Hunt, *, is_last: bool = False) -> Side:
+def side_of(runs: Floats, good: Floats, bad: Floats, plan: SequentialPlan, *, is_last: bool = False) -> Side:
     """Return the end that these runs are like.
 
     They are compared with the middle between the ends. If they are still in the middle at the last look, several
     changes lie between the ends. Then a commit that is certainly worse than the good end is bad, so that the first of
     these changes is found.
     """
-    side = _beyond(_middle(good, bad), runs, hunt)
+    side = _beyond(_middle(good, bad), runs, plan)
     if side is not Side.UNSURE or not is_last:
         return side
-    if _beyond(good, runs, hunt) is Side.BAD:
+    if _beyond(good, runs, plan) is Side.BAD:
         return Side.BAD
-    return Side.GOOD if _beyond(bad, runs, hunt) is Side.GOOD else Side.UNSURE
+    return Side.GOOD if _beyond(bad, runs, plan) is Side.GOOD else Side.UNSURE
 
 
-def _beyond(reference: Floats, runs: Floats, hunt: Hunt) -> Side:
+def _beyond(reference: Floats, runs: Floats, plan: SequentialPlan) -> Side:
     """Return bad if certainly worse than the reference, good if certainly better."""
     change = change_between(reference[-BLOCK:], runs[-BLOCK:])
-    if change.p_value / 2 > hunt.step_chance:
+    if change.p_value / 2 > plan.step_chance:
         return Side.UNSURE
-    return Side.BAD if _worse(change, hunt) > 0 else Side.GOOD
+    return Side.BAD if _worse(change, plan) > 0 else Side.GOOD
 
 
 def _middle(good: Floats, bad: Floats) -> Floats:
@@ -109,8 +109,8 @@ def _middle(good: Floats, bad: Floats) -> Floats:
     return np.array([scale.back(float(place)) for place in places])
 
 
-def _worse(change: Change, hunt: Hunt) -> float:
-    return -change.change if hunt.better is Better.MORE else change.change
+def _worse(change: Change, plan: SequentialPlan) -> float:
+    return -change.change if plan.better is Better.MORE else change.change
 
 
 def steps_between(commits: int) -> int:

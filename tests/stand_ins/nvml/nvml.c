@@ -13,6 +13,7 @@
  *   worn        uncorrected memory errors, and a defect row of memory that could not be replaced
  *   faulty      has reported Xid 79; the driver asks for a reset
  *   prohibited  compute mode prohibited
+ *   detuned     without persistence, its clock and power limited, slowed down for heat
  *   sliced      has one MIG slice, MIG-0000000N of GPU N
  *
  * A file whose first word is "no-driver", "mismatch" or "hanging" makes the library refuse to open, or never return.
@@ -222,6 +223,48 @@ int nvmlDeviceGetComputeMode(struct device *device, unsigned int *mode)
 {
     RICH(device);
     *mode = is(device, "prohibited") ? 2 : 0;
+    return OK;
+}
+
+int nvmlDeviceGetPersistenceMode(struct device *device, unsigned int *mode)
+{
+    RICH(device);
+    *mode = !is(device, "detuned");
+    return OK;
+}
+
+int nvmlDeviceGetMaxClockInfo(struct device *device, unsigned int kind, unsigned int *mhz)
+{
+    RICH(device);
+    *mhz = kind == 1 ? 1980 : 2619;
+    return OK;
+}
+
+int nvmlDeviceGetApplicationsClock(struct device *device, unsigned int kind, unsigned int *mhz)
+{
+    RICH(device);
+    *mhz = is(device, "detuned") ? 1200 : kind == 1 ? 1980 : 2619;
+    return OK;
+}
+
+int nvmlDeviceGetPowerManagementLimit(struct device *device, unsigned int *milliwatts)
+{
+    RICH(device);
+    *milliwatts = is(device, "detuned") ? 450000 : 700000;
+    return OK;
+}
+
+int nvmlDeviceGetPowerManagementDefaultLimit(struct device *device, unsigned int *milliwatts)
+{
+    RICH(device);
+    *milliwatts = 700000;
+    return OK;
+}
+
+int nvmlDeviceGetCurrentClocksEventReasons(struct device *device, unsigned long long *reasons)
+{
+    RICH(device);
+    *reasons = is(device, "detuned") ? 0x1 | 0x20 | 0x40 : 0x1;
     return OK;
 }
 

@@ -16,8 +16,8 @@ from typing import Any
 from curator_bench.files import safe_files
 from curator_bench.files.json_files import read_object, tail
 from curator_bench.report.live import plain
-from curator_bench.report.progress import Standing
-from curator_bench.report.progress_output import standing_in
+from curator_bench.report.progress import ProgressSnapshot
+from curator_bench.report.progress_output import snapshot_in
 from curator_bench.report.server.log_reader import LogPlace, newest_log
 from curator_bench.report.session_runs import CLAIM, RESULTS, STATUS, entries_below, read_run
 from curator_bench.report.site.links import slug
@@ -70,7 +70,7 @@ class LiveSession:
     folder: Path
     state: str
     """`running`, `ended`, or `killed`."""
-    standing: Standing | None
+    snapshot: ProgressSnapshot | None
     entries: tuple[LiveEntry, ...]
     uid: str = ""
     ended_at: float = math.inf
@@ -144,14 +144,14 @@ class LiveSessions:
     def _session(self, folder: Path, ended_at: float) -> LiveSession:
         is_running = ended_at == math.inf
         document = read_object(folder / PROGRESS, below=folder)
-        standing = standing_in(document)
+        snapshot = snapshot_in(document)
         state = "running" if is_running else "ended" if document.get("state") == "ended" else "killed"
         entries = [
             self._entry(inner, names, folder, is_running) for inner, names in entries_below(folder) if inner != folder
         ]
-        entries = _with_expectations(entries, standing if is_running else None)
+        entries = _with_expectations(entries, snapshot if is_running else None)
         entries.sort(key=lambda one: (_ORDER.get(one.state, 1), one.name))
-        return LiveSession(folder, state, standing, tuple(entries), _uid(folder), ended_at)
+        return LiveSession(folder, state, snapshot, tuple(entries), _uid(folder), ended_at)
 
     def _entry(self, folder: Path, names: frozenset[str], session_dir: Path, is_running: bool) -> LiveEntry:
         if is_running and CLAIM in names:
@@ -288,9 +288,9 @@ def _rows(lines: Sequence[str]) -> list[list[str]]:
         return []
 
 
-def _with_expectations(entries: Sequence[LiveEntry], standing: Standing | None) -> list[LiveEntry]:
+def _with_expectations(entries: Sequence[LiveEntry], snapshot: ProgressSnapshot | None) -> list[LiveEntry]:
     """Add how long a run usually takes, and the GPUs it has in a fleet, which its own folder does not tell."""
-    known = {run.name: run for run in standing.running} if standing else {}
+    known = {run.name: run for run in snapshot.running} if snapshot else {}
     found = []
     for one in entries:
         run = known.get(one.name)

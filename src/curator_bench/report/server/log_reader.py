@@ -9,7 +9,8 @@ from pathlib import Path
 
 from curator_bench.files import safe_files
 from curator_bench.files.folder_handles import NotUsable
-from curator_bench.words import printable, without_escape_sequences
+from curator_bench.masking import without_escape_sequences
+from curator_bench.words import printable
 
 LOG = "stdouterr.log"
 _LOGS = "logs"

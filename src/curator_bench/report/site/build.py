@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -28,12 +28,15 @@ from curator_bench.report.site.model import (
     HistoryState,
     PointFacts,
     SessionFacts,
+    SiteEntry,
 )
 from curator_bench.report.site.pages import Pages
 
 _HERE = Path(__file__).parent
 _ASSETS = _HERE / "assets"
 _ROWS_ON_OVERVIEW = 50
+_ENTRIES_AT_ONCE = 20
+"""The number of entries whose newest runs are in memory at once."""
 _FINDINGS_DETAILED = 6
 """The number of findings that the overview describes with their commits and a chart."""
 _SESSIONS_COMPARED = 20
@@ -66,16 +69,18 @@ class Built:
 
 
 def write_site(
-    out: Path, history: History, settings: Settings, told: Callable[[int, int], None] = lambda done, total: None
+    out: Path, history: History, settings: Settings, progress: Callable[[int, int], None] = lambda done, total: None
 ) -> Built:
-    """Build a dashboard in `out`, or bring the one there up to date. `told` hears how many entries are done.
+    """Build a dashboard in `out`, or bring the one there up to date.
+
+    `progress` is called with the number of entries that are done, and of all.
 
     Raises BenchError if `out` holds something else or cannot be written.
     """
     refuse_others(out)
     try:
         with SiteFolder(out) as site:
-            return _Builder(site, history, settings).build(told)
+            return _Builder(site, history, settings).build(progress)
     except OSError as error:
         raise BenchError(f"{out} cannot be written: {error.strerror or error}") from error
 
@@ -85,7 +90,7 @@ def _digest(texts: Sequence[str]) -> str:
 
 
 def facts_of(settings: Settings) -> dict[str, str | bool]:
-    """Return what every page is told."""
+    """Return the variables that all templates share."""
     return {"title": settings.title, "version": VERSION, "build": _own_files(), "is_served": settings.is_served}
 
 
@@ -110,13 +115,11 @@ class _Builder:
         self._writer = EntryWriter(site, self._pages, history, logs, self._sessions)
         self._logs = logs
 
-    def build(self, told: Callable[[int, int], None]) -> Built:
+    def build(self, progress: Callable[[int, int], None]) -> Built:
         for file in sorted(_ASSETS.iterdir()):
             self._site.write(f"assets/{file.name}", file.read_bytes())
         judged = self._judged()
-        for place, entry in enumerate(self._state.entries):
-            told(place, len(self._state.entries))
-            self._write_entry(entry, judged)
+        self._write_entries(judged, progress)
         self._findings = self._described()
         pairs = self._write_compared()
         sessions = self._write_sessions()
@@ -148,14 +151,30 @@ class _Builder:
         others = [known for group, known in kept.items() if group not in again]
         return self._history.judged(again, memory.beside(others))[0]
 
-    def _write_entry(self, entry: EntryState, judged: Mapping[Group, GroupFacts]) -> None:
+    def _write_entries(self, judged: Mapping[Group, GroupFacts], progress: Callable[[int, int], None]) -> None:
+        """Write the entries that changed, a few at a time, as their newest runs are read together."""
+        of: dict[SiteEntry, dict[str | None, GroupFacts]] = defaultdict(dict)
+        for (judged_entry, machine), facts in judged.items():
+            of[judged_entry][machine] = facts
+        kept = {one.entry.slug: known for one in self._state.entries if (known := self._unchanged(one, of))}
+        changed = [entry for entry in self._state.entries if entry.entry.slug not in kept]
+        written: dict[str, EntryMemory] = {}
+        for first in range(0, len(changed), _ENTRIES_AT_ONCE):
+            some = changed[first : first + _ENTRIES_AT_ONCE]
+            for entry, newest in zip(some, self._writer.newest(some), strict=True):
+                progress(len(kept) + len(written), len(self._state.entries))
+                slug = entry.entry.slug
+                written[slug] = self._writer.write(entry, self._old.entries.get(slug), of[entry.entry], newest)
+        both = kept | written
+        self._entries = {entry.entry.slug: both[entry.entry.slug] for entry in self._state.entries}
+
+    def _unchanged(self, entry: EntryState, judged: Collection[SiteEntry]) -> EntryMemory | None:
+        """Keep the pages and data of an entry if they are the same as in the last build; return what it remembered."""
         known = self._old.entries.get(entry.entry.slug)
-        own = {group[1]: facts for group, facts in judged.items() if group[0] == entry.entry}
-        is_same = known is not None and known.mark == entry.mark and not own
-        if known and is_same and self._slugs.issuperset(known.linked) and self._site.keep(known.all_files):
-            self._entries[entry.entry.slug] = known
-        else:
-            self._entries[entry.entry.slug] = self._writer.write(entry, known, own)
+        if known is None or known.mark != entry.mark or entry.entry in judged:
+            return None
+        is_kept = self._slugs.issuperset(known.linked) and self._site.keep(known.all_files)
+        return known if is_kept else None
 
     def _write_sessions(self) -> dict[str, str]:
         """Write the sessions that changed, or whose neighbours did. Return the mark of each by uid."""
@@ -260,9 +279,9 @@ class _Builder:
     def _write_lists(self, pairs: Mapping[str, PairMemory]) -> None:
         entries = [
             {
-                "slug": one.standing.entry.slug,
-                "name": one.standing.entry.name,
-                "path": one.standing.entry.path,
+                "slug": one.status.entry.slug,
+                "name": one.status.entry.name,
+                "path": one.status.entry.path,
                 "original": one.original,
                 "metrics": one.metrics,
             }
@@ -271,20 +290,20 @@ class _Builder:
         judged = [pair.name for pair in pairs.values()]
         index = data_files.index(entries, self._sessions, judged)
         self._site.write("data/index.js", data_files.handed_over("index", index))
-        families = families_of([one.standing for one in self._entries.values()], self._history.axes())
+        families = families_of([one.status for one in self._entries.values()], self._history.axes())
         self._site.write("data/axes.js", data_files.handed_over("axes", data_files.axes(families)))
         commits = data_files.commits(self._history.commits())
         self._site.write("data/commits.js", data_files.handed_over("commits", commits))
         self._pages.write("sessions.html", "sessions", sessions=self._sessions[::-1])
         open_steps = Counter(step.entry for one in self._open() for step in one.steps if step.state == "open")
-        standings = [one.standing for one in self._entries.values()]
-        self._pages.write("entries.html", "entries", standings=standings, open_steps=open_steps)
+        statuses = [one.status for one in self._entries.values()]
+        self._pages.write("entries.html", "entries", statuses=statuses, open_steps=open_steps)
         self._pages.write("compare.html", "compare")
         self._pages.write("axes.html", "axes", families=families)
 
     def _write_overview(self) -> None:
-        standings = [one.standing for one in self._entries.values()]
-        broken = [standing for standing in standings if standing.broken_since]
+        statuses = [one.status for one in self._entries.values()]
+        broken = [status for status in statuses if status.broken_since]
         notable = [one for group in self._groups() for one in group.notable]
         blind = sorted(
             (one for one in notable if one.is_blind), key=lambda one: (not one.is_gated, -(one.visible or 0))
@@ -304,7 +323,7 @@ class _Builder:
             blind=blind,
             left_out=[one for group in self._groups() for one in group.left_out],
             broken=sorted(broken, key=lambda one: one.latest.start, reverse=True),
-            standings=standings,
+            statuses=statuses,
         )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -159,7 +160,10 @@ def _step(step: StepFacts) -> dict[str, Any]:
 
 
 def session(one: SessionFacts, ran: Sequence[tuple[SiteEntry, RunFacts]]) -> str:
-    """Return the last run of each entry in a session, with all numbers, for the pages that compare."""
+    """Return the last run of each entry in a session on each machine, with all numbers, for the pages that compare.
+
+    `runs` has the last one of each entry, `elsewhere` those on its other machines.
+    """
     facts = {
         "name": one.name,
         "slug": one.slug,
@@ -172,17 +176,27 @@ def session(one: SessionFacts, ran: Sequence[tuple[SiteEntry, RunFacts]]) -> str
         "configuration": one.configuration,
     }
     last = {entry.slug: run for entry, run in ran}
+    by_machine: dict[str, dict[str, RunFacts]] = defaultdict(dict)
+    for entry, run in ran:
+        by_machine[entry.slug][run.machine or ""] = run
     names, texts = Numbered(), Numbered()
-    runs = []
-    for slug, run in sorted(last.items()):
-        measured = [(name, number_of(value)) for name, value in sorted(run.metrics.items())]
-        kept = [(names.of(name), value) for name, value in measured if value is not None]
-        of = as_json([run.verdict, run.machine, run.series, [place for place, _ in kept]])
-        parameters = [[texts.of(name), texts.of(_short(said))] for name, said in sorted(run.parameters.items())]
-        beside = as_json([texts.of(run.definition or ""), parameters])
-        runs.append(f"{json.dumps(slug)}:{of[:-1]},{numbers(value for _, value in kept)},{beside[1:]}")
+    runs = [f"{json.dumps(slug)}:{_last_run(run, names, texts)}" for slug, run in sorted(last.items())]
+    elsewhere = [
+        f"{json.dumps(slug)}:[{','.join(_last_run(run, names, texts) for run in others)}]"
+        for slug, known in sorted(by_machine.items())
+        if (others := [run for _, run in sorted(known.items()) if run is not last[slug]])
+    ]
     lists = f'"metrics":{as_json(names.names)},"texts":{as_json(texts.names)}'
-    return f'{as_json(facts)[:-1]},{lists},"runs":{{{",".join(runs)}}}}}'
+    return f'{as_json(facts)[:-1]},{lists},"runs":{{{",".join(runs)}}},"elsewhere":{{{",".join(elsewhere)}}}}}'
+
+
+def _last_run(run: RunFacts, names: Numbered, texts: Numbered) -> str:
+    measured = [(name, number_of(value)) for name, value in sorted(run.metrics.items())]
+    kept = [(names.of(name), value) for name, value in measured if value is not None]
+    of = as_json([run.verdict, run.machine, run.series, [place for place, _ in kept]])
+    parameters = [[texts.of(name), texts.of(_short(said))] for name, said in sorted(run.parameters.items())]
+    beside = as_json([texts.of(run.definition or ""), parameters])
+    return f"{of[:-1]},{numbers(value for _, value in kept)},{beside[1:]}"
 
 
 def _short(said: str) -> str:

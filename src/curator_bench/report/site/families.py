@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 
 from curator_bench.report.pivot import naturally
-from curator_bench.report.site.memory import Standing
+from curator_bench.report.site.memory import EntryStatus
 from curator_bench.report.site.model import SiteEntry
 
 
@@ -29,16 +29,16 @@ class Family:
         return [known.index(values[name]) if name in values else -1 for name, known in self.axes]
 
 
-def families_of(standings: Sequence[Standing], axes: Mapping[SiteEntry, Mapping[str, str]]) -> list[Family]:
+def families_of(statuses: Sequence[EntryStatus], axes: Mapping[SiteEntry, Mapping[str, str]]) -> list[Family]:
     """Group the entries that have axes."""
-    grouped: dict[SiteEntry, list[Standing]] = defaultdict(list)
-    for one in standings:
+    grouped: dict[SiteEntry, list[EntryStatus]] = defaultdict(list)
+    for one in statuses:
         if one.entry in axes:
             grouped[one.entry.family].append(one)
     return [_family(family, grouped[family], axes) for family in sorted(grouped)]
 
 
-def _family(family: SiteEntry, members: Sequence[Standing], axes: Mapping[SiteEntry, Mapping[str, str]]) -> Family:
+def _family(family: SiteEntry, members: Sequence[EntryStatus], axes: Mapping[SiteEntry, Mapping[str, str]]) -> Family:
     values: dict[str, set[str]] = defaultdict(set)
     for one in members:
         for name, value in axes[one.entry].items():

@@ -16,7 +16,8 @@ from typing import Any
 
 from curator_bench.errors import BenchError
 from curator_bench.files import locking
-from curator_bench.files.planted import belongs_to_another
+from curator_bench.files.folder_handles import NotUsable
+from curator_bench.files.planted import refuse_planted_on_the_way
 
 MARKER = ".curator-bench-site"
 """The file that marks a dashboard. A folder without it is not changed."""
@@ -26,12 +27,18 @@ _UNFINISHED = ".unfinished"
 
 def refuse_others(out: Path) -> None:
     """Raise BenchError if the folder holds something other than a dashboard."""
-    if out.is_dir() and belongs_to_another(out):
-        raise BenchError(f"{out} belongs to another user (uid {out.lstat().st_uid}); name a folder of your own")
+    _refuse_planted(out)
     if out.is_dir() and any(out.iterdir()) and not (out / MARKER).exists():
         raise BenchError(f"{out} contains something other than a dashboard; name an empty or a new folder")
     if out.exists() and not out.is_dir():
         raise BenchError(f"{out} is a file; name a folder")
+
+
+def _refuse_planted(out: Path) -> None:
+    try:
+        refuse_planted_on_the_way(out)
+    except NotUsable as error:
+        raise BenchError(f"{error.filename} {error.strerror}; name a folder of your own") from None
 
 
 class SiteFolder:
@@ -49,6 +56,7 @@ class SiteFolder:
 
     def __enter__(self) -> SiteFolder:
         self.path.mkdir(parents=True, exist_ok=True)
+        _refuse_planted(self.path)  # again: another user may have made it just now
         self._marker = (self.path / MARKER).open("a+b")
         locking.lock(self._marker)
         self._marker.seek(0)

@@ -74,7 +74,7 @@ def _row(entry: EntryMemory, sessions: Sequence[SessionFacts]) -> Row:
     for group in entry.groups:
         for uid, (change, metric, stands_out) in group.cells.items():
             found[uid] = Cell(metric, change) if stands_out else found.get(uid, "")
-    return Row(entry.standing.entry, [found.get(session.uid) for session in sessions])
+    return Row(entry.status.entry, [found.get(session.uid) for session in sessions])
 
 
 def _column(session: SessionFacts, cells: Sequence[Cell | str | None]) -> Column:

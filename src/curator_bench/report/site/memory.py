@@ -12,7 +12,7 @@ from curator_bench.report.site.model import Beside, DriftFacts, GroupFacts, RunF
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class EntryStatus:
     """The state of an entry, for lists of entries."""
 
     entry: SiteEntry
@@ -67,7 +67,7 @@ class EntryMemory:
     """An entry as it was written."""
 
     mark: str
-    standing: Standing
+    status: EntryStatus
     original: str
     metrics: tuple[str, ...]
     """The metrics that have charts, and the others, in their order."""

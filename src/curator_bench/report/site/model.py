@@ -351,6 +351,8 @@ class Beside:
     tests: int = 0
 
 
+BlockOf: TypeAlias = tuple[SiteEntry, int]
+"""A block of an entry's runs, by its number."""
 Group: TypeAlias = tuple[SiteEntry, str | None]
 """An entry and a machine: its runs are compared with each other."""
 
@@ -364,8 +366,8 @@ class History(Protocol):
     def state(self) -> HistoryState:
         """Return the marks of all entries, by name, and of all sessions."""
 
-    def block(self, entry: SiteEntry, number: int) -> Sequence[RunFacts]:
-        """Return the runs of one block of an entry, oldest first."""
+    def blocks(self, wanted: Sequence[BlockOf]) -> Sequence[Sequence[RunFacts]]:
+        """Return the runs of each of these blocks, oldest first. All are in memory at once."""
 
     def broken_since(self, entry: SiteEntry) -> RunFacts | None:
         """Return the first run since the last one that was fine; None if the newest is."""

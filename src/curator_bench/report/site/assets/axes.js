@@ -2,7 +2,7 @@
 (function () {
   "use strict";
   var words = bench.words, element = bench.element, pairs = bench.pairs, controls = {};
-  ["entry", "metric", "rows", "columns", "b", "a"].forEach(function (name) { controls[name] = document.getElementById(name); });
+  ["entry", "metric", "rows", "columns", "b", "a", "machine"].forEach(function (name) { controls[name] = document.getElementById(name); });
   var fixed = document.getElementById("fixed"), said = document.getElementById("said"), place = document.getElementById("grid");
   var index, families, byEntry = {}, turn = 0;
   var NONE = "none", LOOKED_AT = 30, SHADES = [0.1, 0.25], ABSENT = -1;
@@ -32,7 +32,7 @@
       Array.from(bench.place().keys()).forEach(function (key) { if (key !== "metric") choice[key] = null; });
     }
     if (name === "b") choice.a = null;
-    choice[name] = controls[name].value;
+    choice[name] = controls[name].value || null;
     if (name === "rows" || name === "columns") {
       var other = name === "rows" ? "columns" : "rows";
       choice[other] = controls[other].value === choice[name] ? bench.place().get(name) || otherAxis(choice[name]) : controls[other].value;
@@ -158,7 +158,20 @@
     bench.load("entries/" + one, done, function () { done(null); });
   }
 
+  /** Offers the machines of a session that ran the combinations on several. */
+  function chooseMachine(family, b) {
+    var names = [], asked = bench.place().get("machine");
+    Object.keys(family.members).forEach(function (slug) {
+      pairs.machinesOf(b, slug).forEach(function (machine) { if (!names.includes(machine)) names.push(machine); });
+    });
+    names.sort();
+    bench.fill(controls.machine, [["", "the last run on any"]].concat(names.filter(Boolean).map(function (name) { return [name, name]; })));
+    controls.machine.value = names.includes(asked) ? asked : "";
+    controls.machine.parentNode.hidden = names.length < 2;
+  }
+
   function render(family, metric, better, b, a, judged) {
+    chooseMachine(family, b);
     var rowAt = numberOf(family, controls.rows.value), columnAt = numberOf(family, controls.columns.value), wanted = {};
     fixed.querySelectorAll("select").forEach(function (select) { if (!fixed.hidden) wanted[numberOf(family, select.dataset.axis)] = Number(select.value); });
     var rows = placesOf(family, rowAt), columns = placesOf(family, columnAt), counts = {};
@@ -168,9 +181,9 @@
     if (!a) shade(cells);
     place.replaceChildren(table(family, metric, rowAt, columnAt, rows, columns, cells));
     var direction = better ? better + " is better" : "no direction";
-    var parts = [metric + " (" + direction + ") in " + b.name + (a ? " against " + a.name : "")];
-    var told = pairs.WORDS.filter(function (word) { return counts[word]; }).map(function (word) { return counts[word] + " " + word; });
-    if (told.length) parts.push(told.join(", "));
+    var parts = [metric + " (" + direction + ") in " + b.name + (a ? " against " + a.name : "") + (controls.machine.value ? " on " + controls.machine.value : "")];
+    var changes = pairs.WORDS.filter(function (word) { return counts[word]; }).map(function (word) { return counts[word] + " " + word; });
+    if (changes.length) parts.push(changes.join(", "));
     said.textContent = parts.join(": ") + "." + (a && !judged ? " " + pairs.notJudged(a, b) : "");
     document.getElementById("shades").hidden = !!a;
     document.getElementById("colours").hidden = !a;
@@ -189,13 +202,13 @@
       return Object.keys(wanted).every(function (axis) { return family.members[member][axis] === wanted[axis]; });
     });
     if (!slug) return { classes: "none", parts: [hiddenText("no such combination")] };
-    var run = pairs.runOf(b, slug), link = bench.top + "entries/" + slug + ".html#metric=" + encodeURIComponent(metric);
+    var machine = controls.machine.value || null, run = pairs.runOf(b, slug, machine), link = bench.top + "entries/" + slug + ".html#metric=" + encodeURIComponent(metric);
     if (!run) return { classes: "none", parts: ["–", hiddenText("not run")] };
     var value = run.values[metric];
     if (value == null) return { classes: "", parts: [element("a", { href: link }, run.verdict === "passed" ? "no value" : run.verdict)] };
     var shown = element("a", { href: link }, words.value(value, metric)), failed = ["passed", "failed"].includes(run.verdict) ? "" : " " + run.verdict;
     var cell = { classes: "", parts: [shown, failed], value: value };
-    if (a) compare(cell, pairs.change(slug, metric, pairs.runOf(a, slug), run, judged), counts);
+    if (a) compare(cell, pairs.change(slug, metric, pairs.runOf(a, slug, run.machine) || pairs.runOf(a, slug, machine), run, judged), counts);
     return cell;
   }
 

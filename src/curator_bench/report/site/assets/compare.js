@@ -45,13 +45,17 @@
   }
 
   function render(a, b, judged) {
-    var rows = [], told = document.getElementById("words"), counts = {};
-    var both = Object.keys(b.runs).filter(function (slug) { return a.runs[slug]; }).map(function (slug) {
-      return { entry: byEntry[slug], a: pairs.runOf(a, slug), b: pairs.runOf(b, slug) };
+    var rows = [], summary = document.getElementById("words"), counts = {};
+    var both = [];
+    Object.keys(b.runs).filter(function (slug) { return a.runs[slug]; }).forEach(function (slug) {
+      var there = pairs.machinesOf(a, slug), shared = pairs.machinesOf(b, slug).filter(function (machine) { return there.includes(machine); });
+      (shared.length ? shared : [null]).forEach(function (machine) {
+        both.push({ entry: byEntry[slug], a: pairs.runOf(a, slug, machine), b: pairs.runOf(b, slug, machine) });
+      });
     });
     both.forEach(function (one) { compareEntry(one, judged, rows); });
     rows.forEach(function (row) { counts[row.says] = (counts[row.says] || 0) + 1; });
-    told.replaceChildren.apply(told, pairs.WORDS.filter(function (word) { return counts[word]; }).map(function (word) {
+    summary.replaceChildren.apply(summary, pairs.WORDS.filter(function (word) { return counts[word]; }).map(function (word) {
       return element("li", {}, pill(counts[word] + " " + word, word));
     }));
     said.textContent = rows.filter(function (row) { return row.says !== ENDED; }).length + " metrics of both." + (judged ? "" : " " + pairs.notJudged(a, b));
@@ -59,7 +63,13 @@
       return sectionOf(machine, rows.filter(function (row) { return row.machine === machine; }));
     });
     place.replaceChildren.apply(place, sections.length ? sections : [element("p", { class: "card" }, "Both sessions have no metric in common.")]);
-    document.getElementById("differences").replaceChildren(differences(a, b, both));
+    document.getElementById("differences").replaceChildren(differences(a, b, ofLastRuns(both)));
+  }
+
+  /** Each entry once, by the machine that ran it last: definitions and parameters are the same on all. */
+  function ofLastRuns(both) {
+    var seen = new Set();
+    return both.filter(function (one) { return !seen.has(one.entry.slug) && seen.add(one.entry.slug); });
   }
 
   function compareEntry(one, judged, rows) {

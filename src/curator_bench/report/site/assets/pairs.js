@@ -29,9 +29,15 @@
     return by;
   }
 
-  /** What a session measured of an entry; null if it did not run it. */
-  pairs.runOf = function (session, slug) {
-    var run = session.runs[slug], values = {}, parameters = {};
+  /** The last run of an entry in a session on each machine; the last of all comes first. */
+  function runsOf(session, slug) { return session.runs[slug] ? [session.runs[slug]].concat(session.elsewhere[slug] || []) : []; }
+
+  /** The machines that ran an entry in a session. */
+  pairs.machinesOf = function (session, slug) { return runsOf(session, slug).map(function (run) { return run[1] || ""; }); };
+
+  /** What a session measured of an entry, last or on this machine; null if it did not run it there. */
+  pairs.runOf = function (session, slug, machine) {
+    var run = runsOf(session, slug).find(function (one) { return machine == null || (one[1] || "") === machine; }), values = {}, parameters = {};
     if (!run) return null;
     run[3].forEach(function (number, place) { values[session.metrics[number]] = run[4][place]; });
     run[6].forEach(function (pair) { parameters[session.texts[pair[0]]] = session.texts[pair[1]]; });

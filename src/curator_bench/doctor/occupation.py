@@ -1,0 +1,113 @@
+"""Other work of the machine: other processes, load, pressure. Linux."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from curator_bench.doctor.conditions import Condition, Tree, good, unknown, warning
+
+LOOK_S = 1.0
+_BUSY_CORES = 0.1
+"""Other processes that take more than this share of a core together are said."""
+_MOST_NAMED = 3
+_PRESSURE = {"cpu": 5.0, "io": 5.0, "memory": 1.0}
+"""Share of the last ten seconds, in percent, in which a process waited: more than this is said."""
+_COSTS = {
+    "cpu": "runs wait for a processor",
+    "io": "runs wait for the disk",
+    "memory": "runs wait for memory that the kernel has to free first",
+}
+_NAME_END = ") "
+_PARENT, _USER, _SYSTEM, _STARTED = 1, 11, 12, 19
+"""Positions in /proc/PID/stat after the name (proc_pid_stat(5))."""
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    pid: int
+    started: int
+    parent: int
+    name: str
+    seconds: float
+    """Processor time so far."""
+
+
+def occupation_conditions(tree: Tree, sleep: Callable[[float], object] = time.sleep) -> Iterator[Condition]:
+    """Look at the other processes for a second, and at what the kernel says of the last ten."""
+    before, began = _processes(tree), time.monotonic()
+    sleep(LOOK_S)
+    seconds = time.monotonic() - began
+    yield _others(before, _processes(tree), max(seconds, LOOK_S))
+    for resource, limit in _PRESSURE.items():
+        yield _pressure(tree, resource, limit)
+
+
+def _others(before: Mapping[int, Process], after: Mapping[int, Process], seconds: float) -> Condition:
+    if not after:
+        return unknown("other processes", "the kernel does not show them")
+    ours = _family(after, os.getpid())
+    shares = {pid: _spent(before.get(pid), process) / seconds for pid, process in after.items() if pid not in ours}
+    total = sum(shares.values())
+    if total < _BUSY_CORES:
+        return good("other processes", f"they take {total:.0%} of a core")
+    most = sorted(shares, key=lambda pid: shares[pid], reverse=True)[:_MOST_NAMED]
+    named = ", ".join(f"{after[pid].name} (pid {pid}) {shares[pid]:.0%}" for pid in most if shares[pid] >= 0.01)
+    cost = "what they take is not there for a run, and what they do changes"
+    remedy = "end them, or wait: kill PID" if len(most) > 1 else f"end it, or wait: kill {most[0]}"
+    return warning("other processes", f"they take {total:.0%} of a core: {named}", cost, remedy)
+
+
+def _spent(before: Process | None, after: Process) -> float:
+    """Return the processor time since the first look. A process that is new has used all of its time since then."""
+    is_same = before is not None and before.started == after.started
+    return after.seconds - (before.seconds if before is not None and is_same else 0.0)
+
+
+def _family(processes: Mapping[int, Process], pid: int) -> set[int]:
+    """Return the process, those it was started by, and those they have started for it."""
+    above, place = {pid}, pid
+    while (process := processes.get(place)) is not None and process.parent > 1:
+        place = process.parent
+        above.add(place)
+    return above | {other.pid for other in processes.values() if other.parent == pid}
+
+
+def _processes(tree: Tree) -> dict[int, Process]:
+    ticks = os.sysconf("SC_CLK_TCK")
+    found = {}
+    for folder in (tree.root / "proc").glob("[0-9]*"):
+        if (process := _process(tree, int(folder.name), ticks)) is not None:
+            found[process.pid] = process
+    return found
+
+
+def _process(tree: Tree, pid: int, ticks: int) -> Process | None:
+    head, end, rest = tree.text(f"proc/{pid}/stat").rpartition(_NAME_END)
+    fields = rest.split()
+    if not end or len(fields) <= _STARTED:
+        return None
+    seconds = (int(fields[_USER]) + int(fields[_SYSTEM])) / ticks
+    return Process(pid, int(fields[_STARTED]), int(fields[_PARENT]), head.partition("(")[2], seconds)
+
+
+def _pressure(tree: Tree, resource: str, limit: float) -> Condition:
+    name = f"pressure on {resource}"
+    share = _share_of_last_ten_seconds(tree.text(f"proc/pressure/{resource}"))
+    if share is None:
+        return unknown(name, "the kernel does not count it (PSI)")
+    found = f"processes waited {share:g} % of the last 10 seconds"
+    if share <= limit:
+        return good(name, found)
+    return warning(name, found, _COSTS[resource], f"see who waits: cat /proc/pressure/{resource}; top")
+
+
+def _share_of_last_ten_seconds(text: str) -> float | None:
+    for line in text.splitlines():
+        kind, *numbers = line.split()
+        if kind == "some":
+            values = dict(number.partition("=")[::2] for number in numbers)
+            return float(values["avg10"]) if "avg10" in values else None
+    return None
