@@ -177,6 +177,7 @@ def test_two_sessions_are_compared_in_the_words_of_compare_and_the_address_says_
         word = re.sub(r" \d+$", "", part.locator("summary").inner_text())
         if part.get_attribute("open") is None:
             part.locator("summary").click()
+        expect(part.locator("tbody tr").first).to_be_visible()  # filled once the browser has told that it is open
         for row in part.locator("tbody tr").all():
             shown.add((*row.locator("th, td").all_inner_texts()[:2], word))
     words = [nights.session_of(nights.SLOWER_FROM + step) for step in (-1, 0)]
