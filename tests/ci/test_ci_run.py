@@ -16,11 +16,6 @@ case "$*" in
     *.installed*) echo $$ >installer; [ -z "$HANGS" ] || exec sleep 600 ;;
     *) while [ ! -s installer ]; do sleep 0.01; done; echo "$*" >>made ;;
 esac
-[ "$*" = "$DOUBTFUL" ] && {
-    mkdir -p .pytest_cache/v/cache
-    { echo "{"; seq -f '  "tests/test_%g.py::test_it": true,' "$MANY"; echo "}"; } >.pytest_cache/v/cache/lastfailed
-    exit 2
-}
 case "$*" in
     "$AFTER") while ! grep -qx "$AWAITS" made; do sleep 0.01; done ;;
     "$FAILS" | *" $FAILS"*) echo "the disk is full"; exit 2 ;;
@@ -44,7 +39,7 @@ def clone(tmp_path: Path) -> Path:
 
 def run(clone: Path, fails: str = "nothing", hangs: str = "", **more: str) -> subprocess.CompletedProcess[str]:
     path = f"{clone / 'bin'}:{os.environ['PATH']}"
-    own = {"PATH": path, "FAILS": fails, "HANGS": hangs, "AFTER": "", "AWAITS": "", "DOUBTFUL": "", "MANY": "5", **more}
+    own = {"PATH": path, "FAILS": fails, "HANGS": hangs, "AFTER": "", "AWAITS": "", **more}
     return subprocess.run([clone / ".ci" / "run"], env=own, capture_output=True, text=True, timeout=60, check=False)
 
 
@@ -63,26 +58,8 @@ def test_what_needs_most_of_the_time_is_made_side_by_side(clone: Path) -> None:
     assert run(clone, AFTER="test-attention", AWAITS="dist").returncode == 0
 
 
-@pytest.mark.parametrize("target", FIRST[1:])
-def test_a_few_tests_that_fail_are_tried_once_more_alone_and_named(clone: Path, target: str) -> None:
-    outcome = run(clone, DOUBTFUL=target)
-    assert outcome.returncode == 0
-    assert '"tests/test_5.py::test_it": true' in outcome.stdout
-    again = f"{target} TEST_WORKERS=0 PYTEST_ARGS=--last-failed --last-failed-no-failures none"
-    lines = (clone / "made").read_text().splitlines()
-    assert lines[lines.index(target) + 1] == again
-
-
-@pytest.mark.parametrize(("fails", "many"), [("--last-failed", "1"), ("nothing", "6")])
-def test_tests_that_fail_again_or_are_many_end_it(clone: Path, fails: str, many: str) -> None:
-    outcome = run(clone, fails=fails, DOUBTFUL="test-slow", MANY=many)
-    assert outcome.returncode == 1
-    assert "== make test-slow failed" in outcome.stderr
-    assert "test-proofs" not in made(clone)
-
-
 @pytest.mark.parametrize("target", FIRST)
-def test_what_fails_without_naming_a_test_ends_it(clone: Path, target: str) -> None:
+def test_what_fails_ends_it_and_is_not_tried_again(clone: Path, target: str) -> None:
     outcome = run(clone, fails=target)
     assert outcome.returncode == 1
     assert f"== make {target} failed" in outcome.stderr
