@@ -15,20 +15,24 @@ from pathlib import Path
 
 import psutil
 
+from curator_bench.measure.processes import busyness
+
 PRINTS_WITHIN_S = 5.0
 
 
 def outputs_of(process: subprocess.Popen[str], within_s: float) -> tuple[str, str]:
     """Wait for the end of a process; return what it printed, as `communicate` does.
 
-    If it takes too long, end it and its descendants, and raise TimeoutError with what each of them was doing.
+    If it takes longer than so many seconds of a quiet machine, end it and its descendants, and raise TimeoutError with
+    what each of them was doing.
     """
+    within_s *= busyness()
     try:
         out, err = process.communicate(timeout=within_s)
     except subprocess.TimeoutExpired:
         processes = abort(process.pid)
         out, err = _rest_of(process)
-        raise TimeoutError(f"it took longer than {within_s} s:\n{processes}\n{out or ''}{err or ''}") from None
+        raise TimeoutError(f"it took longer than {within_s:.2f} s:\n{processes}\n{out or ''}{err or ''}") from None
     return out or "", err or ""
 
 

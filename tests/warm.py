@@ -22,6 +22,8 @@ from typing import IO
 from hung_processes import outputs_of
 from warm_client import ask
 
+from curator_bench.measure.processes import busyness
+
 _HERE = Path(__file__).parent
 _STARTED_WITH = dict(os.environ)
 
@@ -36,7 +38,8 @@ def run(
 ) -> subprocess.CompletedProcess[str]:
     """Run `pytest` or `curator-bench` to its end, as `subprocess.run` does.
 
-    What takes too long is killed; TimeoutError then says what its processes and their threads were doing.
+    What takes longer than so many seconds of a quiet machine is killed; TimeoutError then says what its processes and
+    their threads were doing.
     """
     words = [program, *map(str, arguments)]
     environment = dict(os.environ if env is None else env)
@@ -45,7 +48,7 @@ def run(
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, Path(os.devnull).open() as nothing:
         fds = [nothing.fileno(), out.fileno(), (err if stderr_apart else out).fileno()]
         try:
-            code = ask(_server(), words, str(cwd), environment, fds, within_s)
+            code = ask(_server(), words, str(cwd), environment, fds, within_s * busyness())
         except TimeoutError as hung:
             raise TimeoutError(
                 f"{shlex.join(words)} took longer than {within_s} s:\n{hung}\n{_text(out)}{_text(err)}"

@@ -148,9 +148,9 @@ def test_every_verdict_is_that_of_nemo_curators_chain() -> None:
     config = Path(nemo_curator.__path__[0], "config", "text", "heuristic_filter_english_pipeline.yaml")
     stages = yaml.safe_load(config.read_text())["stages"]
     theirs = [_made(stage["filter_obj"]) for stage in stages if "filter_obj" in stage]
-    assert [one._name for one in theirs] == list(FILTERS)
+    assert [one.name for one in theirs] == list(FILTERS)
     for planted in planted_texts(150, seed=3):
-        expected = {one._name: one.keep_document(one.score_document(planted.text)) for one in theirs}
+        expected = {one.name: one.keep_document(one.score_document(planted.text)) for one in theirs}
         first = next((name for name, stays in expected.items() if not stays), None)
         assert rejected_by(planted.text) == first == planted.rejected_by
         found = {name: stays(Text(planted.text)) for name, stays in FILTERS.items()}

@@ -19,6 +19,7 @@ from end_to_end.conftest import Project
 from sinks.conftest import told, tried_twice, wait_for
 
 from curator_bench.masking import Mask
+from curator_bench.measure.processes import busyness
 from curator_bench.sinks import Sink, SinkConfig, journal
 from curator_bench.sinks.delivery import Delivery
 from curator_bench.sinks.sink import Context
@@ -269,7 +270,7 @@ def test_a_sink_that_hangs_delays_nothing(project: Project) -> None:
     began = time.monotonic()
     outcome = project.run("--benchmark", "--bench-sink-grace", "100")
     assert outcome.code == 0
-    assert time.monotonic() - began < 60
+    assert time.monotonic() - began < 60 * busyness()
     assert outcome.has("3 of 3 messages not delivered (a call took longer than 0.5 s")
     assert undelivered(project)
 
@@ -324,8 +325,8 @@ def test_a_library_that_exits_ends_no_run(project: Project) -> None:
 def test_who_does_not_want_to_wait_for_a_sink_is_told_what_is_left(project: Project) -> None:
     project.matrix(project.entry("a"), sinks=[{**SINK, "sleep": 60}])
     process = project.start("--benchmark", "--bench-sink-grace", "100")
-    wait_for(lambda: (project.session_dir / "summary.json").exists())
-    time.sleep(1)
+    assert process.stdout is not None
+    assert any("Waiting for sinks: " in line for line in iter(process.stdout.readline, ""))
     os.kill(process.pid, signal.SIGINT)
     outcome = project.outcome(process)
     assert outcome.code == 2
@@ -362,8 +363,8 @@ def test_resend_says_what_is_not_known_any_more(project: Project, new_port: Call
 
 
 def test_a_slow_sink_has_time_as_long_as_it_delivers(project: Project) -> None:
-    project.matrix(*(project.entry(name) for name in "abcd"), sinks=[{**SINK, "sleep": 0.7}])
-    outcome = project.run("--benchmark", "--bench-sink-grace", "2")
+    project.matrix(*(project.entry(name) for name in "abcd"), sinks=[{**SINK, "sleep": 1.0}])
+    outcome = project.run("--benchmark", "--bench-sink-grace", "4")
     assert outcome.code == 0
     assert told(project)[-1] == ["end_session", {"passed": 4}]
     assert not undelivered(project)

@@ -129,9 +129,9 @@ def test_five_hundred_runs_are_put_in_order_in_a_few_milliseconds(is_shuffled: b
     runs, places = [Run(day) for day in days], {day: on(depth) for day, depth in zip(days, depths, strict=True)}
 
     def took() -> float:
-        start = time.perf_counter()
+        start = time.process_time()
         in_order(runs, begun(runs), places, lambda _: None)
-        return time.perf_counter() - start
+        return time.process_time() - start
 
     assert min(took() for _ in range(5)) < 0.02
     assert [places[run.session].depth for _, run in in_order(runs, begun(runs), places, lambda _: None)] == days
