@@ -66,11 +66,11 @@ test-proofs: $(INSTALLED) ## run the long proofs, each at a tenth of its size; m
 	$(PYTHON_HERE) -m pytest tests/proof $(BY_MODULE) $(PYTEST_ARGS)
 
 .PHONY: test-curator
-test-curator: $(CURATOR_INSTALLED) ## run what a CPU can of NeMo Curator under test; CURATOR_REPO=… tries its own scripts, too
+test-curator: $(CURATOR_INSTALLED) ## run what a CPU can of NeMo Curator under test; CURATOR_REPO=… tries its own scripts, too; SUITES=short
 	ci/test_curator.sh $(CURATOR_VENV)/bin/python $(if $(CURATOR_REPO),"$(CURATOR_REPO)")
 
 .PHONY: test-attention
-test-attention: $(ATTENTION_INSTALLED) ## run the attention suite, and print its tables
+test-attention: $(ATTENTION_INSTALLED) ## run the attention suite, and print its tables; SUITES=short runs half of it
 	ci/test_attention.sh $(ATTENTION_VENV)/bin
 
 .PHONY: proof

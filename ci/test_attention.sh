@@ -2,14 +2,21 @@
 # test_attention.sh BIN: runs the attention suite with the programs of an environment that has its extra, into a folder
 # that is gone afterwards: in a fleet of this machine, killed half-way and gone on with, as a study of days might be. Prints
 # what the study is for: tables of models and attention. An entry that is skipped is as bad as one that fails.
+# SUITES=short runs half of it: each benchmark with each model, attention and context, but not with all their combinations.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-bin=$1 workers=${TEST_WORKERS:-2} killed_after=12
+bin=$1 workers=${TEST_WORKERS:-2} killed_after=6 selected=()
+if [[ "${SUITES:-}" == short ]]; then
+    selected=(-k "needle and (tiny and 64 or small and 256) and (dense or local) \
+        or needle and (tiny and 256 or small and 64) and (streaming or oracle) \
+        or perplexity and (tiny and (dense or local) or small and (streaming or oracle)) \
+        or latency and (small and (dense or local) or tiny and (streaming or oracle))")
+fi
 
 results=$(mktemp -d)
 trap 'rm -rf "$results"' EXIT
 study=("$bin/python" -m pytest benchmarks/attention -q --bench-fleet local --bench-fleet-cpus "$workers"
-    --benchmark --benchmark-db "$results/runs.db" --bench-results "$results" --bench-session study)
+    --benchmark --benchmark-db "$results/runs.db" --bench-results "$results" --bench-session study "${selected[@]}")
 
 passed() {
     "$bin/python" - "$results/runs.db" <<'PROGRAM'

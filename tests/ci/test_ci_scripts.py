@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -47,6 +48,30 @@ def test_the_checkout_of_the_environment_is_tried_without_an_argument(tmp_path: 
     del env["CURATOR_REPO"]
     outcome = subprocess.run(words, cwd=ROOT, env=env, capture_output=True, text=True, timeout=60, check=True)
     assert outcome.stdout.splitlines()[-1].split()[-1].endswith("/python")
+
+
+WRITES_DOWN = '#!/bin/sh\nfor word; do echo "$word"; done >>"$WORDS"\n'
+
+
+@pytest.mark.parametrize("suite", ["attention", "curator"])
+def test_a_short_suite_has_each_value_of_each_axis(tmp_path: Path, suite: str) -> None:
+    (tmp_path / "python").write_text(WRITES_DOWN)
+    (tmp_path / "python").chmod(0o755)
+    given = tmp_path if suite == "attention" else tmp_path / "python"
+    script(f"test_{suite}.sh", given, cwd=tmp_path, SUITES="short", WORDS=str(tmp_path / "words"))
+    words = (tmp_path / "words").read_text().splitlines()
+    own = words.index(f"benchmarks/{suite}")
+    selected = words[words.index("-k", own) + 1]
+    short, whole = values_of(suite, "-k", selected), values_of(suite)
+    assert len(short) < len(whole)
+    assert set().union(*short) == set().union(*whole)
+
+
+def values_of(suite: str, *options: str) -> list[set[tuple[str, int, str]]]:
+    """The values of each entry: of which benchmark, and at which place in its name."""
+    done = warm.run("pytest", f"benchmarks/{suite}", "--collect-only", "-q", *options, cwd=ROOT)
+    entries = re.findall(r"::(\w+)\[(.+)\]$", done.stdout, re.MULTILINE)
+    return [{(name, *one) for one in enumerate(values.split("-"))} for name, values in entries]
 
 
 def database(folder: Path, name: str, runs: int = 1) -> Path:

@@ -10,6 +10,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 from real_browser import DESK, Open, chromium
 
+from curator_bench.measure.processes import busyness
+
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
@@ -27,8 +29,8 @@ def open_page(browser: Browser, site: Path) -> Iterator[Open]:
         context = browser.new_context(**{"viewport": DESK, **how})
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(15_000)
-        expect.set_options(timeout=15_000)
+        page.set_default_timeout(15_000 * busyness())
+        expect.set_options(timeout=15_000 * busyness())
         home = base or site.as_uri()
         page.on("console", lambda said: problems.append(f"{said.type}: {said.text}"))
         page.on("pageerror", lambda error: problems.append(str(error)))
