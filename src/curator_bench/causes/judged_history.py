@@ -271,9 +271,9 @@ class _Known:
     places: Mapping[int, RunPlace]
     """By run id."""
     commits: Mapping[int, str]
-    """By session."""
+    """The commit of each session."""
     own_commits: Mapping[int, str]
-    """By run, of sessions that were joined: maybe at another commit."""
+    """The commit of each run of a session that was joined, maybe at another commit."""
     subjects: Mapping[int, dict[str, str]]
     required: Mapping[tuple[str, str], Sequence[str]]
     closed: _Closed

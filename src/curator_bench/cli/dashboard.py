@@ -352,7 +352,7 @@ def _group(one: _OfGroup) -> Group:
 
 
 def _in_place(block: Block, runs: Sequence[RunFacts]) -> Sequence[RunFacts]:
-    """Add to runs that stand elsewhere than they began when that is."""
+    """Add to each run that is not drawn at its start the time at which it is drawn."""
     if not block.moved:
         return runs
     places = [None if (moved := block.moved.get(run)) is None else _moment(moved) for run in block.runs]

@@ -13,7 +13,7 @@ from curator_bench.words import readable_bytes
 SHARED_MEMORY = Path("/dev/shm")
 _HUGE = "sys/kernel/mm/transparent_hugepage/enabled"
 _SWAPPED_BYTES = 64 * 2**20
-"""Swap that is used below this is of programs that sleep."""
+"""Less swap than this is no problem: it holds what sleeping programs do not need."""
 _STORE_SHARE = 0.3
 """Share of the memory that Ray gives its object store by default."""
 

@@ -11,10 +11,10 @@ from curator_bench.doctor.conditions import Condition, Tree, good, unknown, warn
 
 LOOK_S = 1.0
 _BUSY_CORES = 0.1
-"""Other processes that take more than this share of a core together are said."""
+"""It is a warning if other processes together take more than this share of a core."""
 _MOST_NAMED = 3
 _PRESSURE = {"cpu": 5.0, "io": 5.0, "memory": 1.0}
-"""Share of the last ten seconds, in percent, in which a process waited: more than this is said."""
+"""It is a warning if processes waited for more than this percentage of the last ten seconds."""
 _COSTS = {
     "cpu": "runs wait for a processor",
     "io": "runs wait for the disk",

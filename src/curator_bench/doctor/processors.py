@@ -11,7 +11,7 @@ _CPU = "sys/devices/system/cpu"
 _STEADY = ("performance", "userspace")
 """Governors that keep the clock where it is, whatever the load."""
 _LIMITED = 0.99
-"""A clock limited to less than this share of the highest one is said."""
+"""It is a warning if the clock is limited to less than this share of the highest one."""
 
 
 def processor_conditions(tree: Tree, limits: CgroupLimits, online: int) -> Iterator[Condition]:

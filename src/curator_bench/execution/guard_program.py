@@ -53,7 +53,7 @@ def main() -> None:
 
 
 def _go_on_when_the_parent_ends() -> None:
-    """Get SIGCONT then (Linux): a script may have stopped us."""
+    """Ask the kernel for SIGCONT when the parent ends (Linux), because a script may have stopped this process."""
     if sys.platform == "linux":
         with suppress(ImportError, OSError, AttributeError):
             import ctypes

@@ -227,7 +227,7 @@ def _adopt_orphans() -> None:
 
 
 def _go_on_when_the_bench_ends() -> None:
-    """Get SIGCONT when our parent ends, which takes effect on a stopped process."""
+    """Ask the kernel for SIGCONT when the parent ends, because a script may have stopped this process."""
     if sys.platform == "linux":
         import ctypes
 

@@ -22,7 +22,8 @@ _COLLECT = ("asked", "always")
 HUNT_VARIABLE = "CURATOR_BENCH_HUNT"
 """The environment variable by which bisecting and A/B comparisons tell pytest what its runs are recorded for."""
 HUNT_DATABASE_VARIABLE = "CURATOR_BENCH_HUNT_DB"
-"""The one by which they name the database. Its URL may have a password, and all users can read arguments."""
+"""The environment variable by which they name the database. Its URL may have a password, and other users can read
+arguments."""
 FAIL_ON = ("regression",)
 INCONCLUSIVE = ("pass", "fail")
 

@@ -145,7 +145,7 @@ def _first_line(file: Path) -> str:
 
 
 def _switch(file: Path, on: str = "1") -> str:
-    """Return whether a switch of the kernel is on; empty where there is none."""
+    """Return "on" or "off" for a switch of the kernel; empty where there is none."""
     said = _first_line(file)
     return said and ("on" if said == on else "off")
 

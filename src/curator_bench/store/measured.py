@@ -150,7 +150,7 @@ def only(everything: Measured, sessions: Collection[int]) -> Measured:
 
 
 def _are_of(of_runs: Integers, sessions: Collection[int]) -> Bools:
-    """Tell which runs are of these sessions. `np.isin` takes ten times as long for one session."""
+    """Return for each run whether it is of these sessions. `np.isin` takes ten times as long for one session."""
     if len(sessions) == 1:
         is_of: Bools = of_runs == next(iter(sessions))
         return is_of

@@ -109,7 +109,7 @@ class DataSetup:
     place: Place
     problems: tuple[str, ...] = ()
     directories: tuple[str, ...] = ()
-    """As of an entry."""
+    """Folders its script may lie beside, as of an entry."""
 
 
 @dataclass(frozen=True, slots=True)

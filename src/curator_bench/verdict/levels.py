@@ -46,7 +46,8 @@ _CERTAIN = 11.0
 _CLEAR = 0.93
 """Of all pairs of one of the ten runs before and one of the ten after a cut, this share must be in order."""
 _NEAREST, _CLEARLY_BETTER = 15, 0.9
-"""Of so many runs on each side of a cut: a line is clearly better if it leaves less than this share of the squares."""
+"""A straight line through so many runs on each side of a cut is clearly better than two levels if its sum of squares is
+less than this share of theirs."""
 _AS_CLEAR = 0.001
 """Weight of the distance between the levels, which decides between two places that are equally clear."""
 
