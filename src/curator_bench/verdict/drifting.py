@@ -24,8 +24,8 @@ _FEWEST = 15
 _CERTAIN = 15.0
 """Least score of a drift. It is high because the best level, the lowest of many, is low by noise alone."""
 _FEWEST_ERRORS = 4.9
-"""A drift of fewer standard errors is not scored, which saves time, as most are smaller: in normal noise its score is at
-most 14.6, so it is never certain."""
+"""A drift of fewer standard errors is not scored: in normal noise it would score 14.6 at most, so it is never certain.
+Most drifts are smaller, so this saves time."""
 _MOST_OF_IT = 0.8
 """A mark is named instead of the best level if this share of the drift came after it, because people know marks."""
 
