@@ -42,6 +42,15 @@ def bench(folder: Path, *arguments: str, env: Mapping[str, str] | None = None) -
     return warm.run("curator-bench", *arguments, cwd=folder, env=env)
 
 
+def test_the_help_lists_each_command_in_a_group(folder: Path) -> None:
+    text = bench(folder, "--help").stdout
+    starts = [text.index(f"\n{group}:\n") for group in ("Matrices", "Results", "Regressions", "The database")]
+    assert starts == sorted(starts)
+    for command, group in (("init", 0), ("history", 1), ("compare", 2), ("merge", 3)):
+        at = text.index(f"\n  {command} ")
+        assert starts[group] < at < [*starts, len(text)][group + 1]
+
+
 def test_matrix_prints_a_table_and_what_cannot_run(folder: Path) -> None:
     result = bench(folder, "matrix", "matrix.yaml")
     assert result.returncode == 0

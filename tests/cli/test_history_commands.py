@@ -55,6 +55,25 @@ def test_history_is_as_long_as_one_says(folder: Path) -> None:
     assert [run["start"][:10] for run in entry["runs"]] == list(DAYS[1:])
 
 
+def test_the_spread_of_repeats_and_the_exit_code_are_no_metrics_of_their_own(tmp_path: Path) -> None:
+    values = {"speed": 5, "speed_min": 4, "speed_max": 6, "speed_std": 0.8, "speed_n": 3, "exit_code": 0}
+    lines = [
+        {"name": "a", "path": "m.yaml", "metric": metric, "value": value, "time": day, "session": f"of_{day}"}
+        for day in DAYS
+        for metric, value in values.items()
+    ]
+    tmp_path.joinpath("measured.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    answer(tmp_path, "import", "measured.jsonl", "--db", "benchmark.db")
+    history = answer(tmp_path, "history", "a")
+    assert [name for name in values if name in history.split()] == ["speed"], history
+    compared = json.loads(answer(tmp_path, "compare", f"of_{DAYS[0]}", f"of_{DAYS[1]}", "--json"))
+    assert [one["metric"] for one in compared] == ["speed"]
+    answer(tmp_path, "report", "--out", "site")
+    (page,) = tmp_path.joinpath("site", "entries").glob("*.html")
+    assert 'data-metric="speed"' in page.read_text()
+    assert not [name for name in values if name != "speed" and f'data-metric="{name}"' in page.read_text()]
+
+
 def test_sessions_and_show_for_programs(folder: Path) -> None:
     sessions = json.loads(answer(folder, "sessions", "--json"))["sessions"]
     assert [session["name"] for session in sessions] == [f"imported__{day}" for day in DAYS]

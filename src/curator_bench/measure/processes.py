@@ -1,7 +1,7 @@
 """Find and end the processes of one run, even if they left its group or session or their parent died.
 
 A run's processes are known by a mark in the environment that every descendant inherits, by a brand if a process wiped
-its environment (see brands.py), and by the process tree.
+its environment (see limit_marks.py), and by the process tree.
 """
 
 from __future__ import annotations
