@@ -20,15 +20,13 @@ _WINDOW = ["segments", "speaker_durations"]
 
 def line_of(entry: Entry) -> str:
     """The entry as a JSON object, with a line feed."""
-    texts = _texts_of_windows([window for name in _LISTS for window in _list(entry.get(name))])
-    members = [f"{_encode(name)}: {_member(name, value, texts)}" for name, value in entry.items()]
-    return "{" + ", ".join(members) + "}\n"
-
-
-def _member(name: str, value: Any, texts: dict[int, str]) -> str:
-    if name not in _LISTS or not isinstance(value, list):
-        return _encode(value)
-    return "[" + ", ".join([texts[id(window)] for window in value]) + "]"
+    lists = {name: entry[name] for name in _LISTS if isinstance(entry.get(name), list)}
+    texts = _texts_of_windows([window for windows in lists.values() for window in windows])
+    others = {name: value for name, value in entry.items() if name not in lists}
+    members = dict(zip(others, encoded(list(others.values())), strict=True))
+    for name, windows in lists.items():
+        members[name] = "[" + ", ".join([texts[id(window)] for window in windows]) + "]"
+    return "{" + ", ".join([f"{_encode(name)}: {members[name]}" for name in entry]) + "}\n"
 
 
 def _texts_of_windows(windows: Iterable[Any]) -> dict[int, str]:
@@ -57,7 +55,3 @@ def encoded(values: Sequence[Any]) -> list[str]:
     marked = [part for value in values for part in (value, _BETWEEN)]
     texts = _encode(marked[:-1])[1:-1].split(_MARK)
     return texts if len(texts) == len(values) else [_encode(value) for value in values]
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []

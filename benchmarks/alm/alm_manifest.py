@@ -68,14 +68,16 @@ def _entry(number: int, line: bytes) -> Entry:
 def jobs_for(lines: Sequence[bytes], repeat_factor: int, tasks: int) -> list[Job]:
     """About as many jobs as there shall be tasks, of about the same size, that together do every entry each time.
 
-    Repeating is a number in a job: no copy of an entry is ever shipped.
+    Repeating is a number in a job: no copy of an entry is ever shipped. The largest come first, so that all processes
+    end at about the same time.
     """
     shards = _shards(lines, tasks)
     if not shards:
         return []
     pieces = min(repeat_factor, -(-tasks // len(shards)))
     shares = [(repeat_factor + piece) // pieces for piece in range(pieces)]
-    return [Job(shard, share) for share in shares for shard in shards]
+    jobs = [Job(shard, share) for share in shares for shard in shards]
+    return sorted(jobs, key=lambda job: len(job.shard.text) * job.repeats, reverse=True)
 
 
 def _shards(lines: Sequence[bytes], most: int) -> list[Shard]:

@@ -171,6 +171,7 @@ class _Builder:
         self._starts: list[float] = [segment["start"] for segment in segments]
         self._ends: list[float] = [segment["end"] for segment in segments]
         self._speakers: list[Hashable] = [segment.get("speaker") for segment in segments]
+        self._talk = list(zip(self._speakers, durations, strict=True))
         self._usable = [not _bandwidth(segment) < settings.min_bandwidth for segment in segments]
         self._slim = [_without_words(segment) for segment in segments]
         self._words: dict[int, _Words] = {}
@@ -233,7 +234,7 @@ class _Builder:
         Added up from left to right for each window alone: differences of running sums would be rounded differently.
         """
         spoken: dict[Hashable, float] = {}
-        for speaker, duration in zip(self._speakers[first:stop], self._durations[first:stop], strict=True):
+        for speaker, duration in self._talk[first:stop]:
             if speaker:
                 spoken[speaker] = spoken.get(speaker, 0) + duration
         if len(chosen) > stop - first and (speaker := self._speakers[stop]):

@@ -69,6 +69,13 @@ def test_work_is_divided_into_tasks_of_about_the_same_size() -> None:
         assert max(sizes) <= 2.1 * sum(sizes) / len(sizes)
 
 
+def test_the_largest_tasks_come_first_so_that_all_processes_end_together() -> None:
+    lines = [b"x" * length for length in (3000, 9000, 1000, 7000, 5000)]
+    sizes = [len(job.shard.text) * job.repeats for job in alm_manifest.jobs_for(lines, 2000, 8)]
+    assert sizes == sorted(sizes, reverse=True)
+    assert len(set(sizes)) > 2
+
+
 def test_every_repeat_is_computed_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     built: Counter[str] = Counter()
 

@@ -372,11 +372,12 @@ def main():
     cleaned = ray.get([clean.remote(number) for number in range(20)])
     results = Path(args.benchmark_results_path)
     results.mkdir(parents=True, exist_ok=True)
+    begun = json.loads((results / "params.json").read_text())
     (results / "params.json").write_text(json.dumps(vars(args)))
     diagnostics = os.environ["NEMO_CURATOR_RAY_DATA_DIAGNOSTICS"]
     metrics = {"is_success": True, "diagnostics": diagnostics, "num_cleaned": len(cleaned),
                "cpus": ray.cluster_resources()["CPU"],
-               "address": os.environ["RAY_ADDRESS"]}
+               "address": os.environ["RAY_ADDRESS"], "begun": json.dumps(begun)}
     (results / "metrics.json").write_text(json.dumps(metrics))
     tasks = [{"_stage_perf": [{"stage_name": "clean", "process_time": 0.5}]}]
     (results / "tasks.pkl").write_bytes(pickle.dumps(tasks))
@@ -409,14 +410,16 @@ def test_a_script_for_nemo_curators_runner_runs_unchanged_with_a_cluster_of_its_
     outcome = project.run(HOME=str(project.folder), **stale)
     assert outcome.code == 0, outcome.output
     results = [outcome.json(name, "results.json") for name in ("removal", "again")]
-    chosen = {"benchmark_results_path", "executor"}
-    assert {name: value for name, value in results[0]["params"].items() if name not in chosen} == {
+    begun = {
         "object_store_size_bytes": 100_000_000,
         "ray_num_cpus": 2,
         "ray_num_gpus": 0,
         "ray_enable_object_spilling": False,
         "entry_timeout_s": 60,
     }
+    assert json.loads(results[0]["metrics"]["begun"]) == begun
+    chosen = {"benchmark_results_path", "executor"}
+    assert {name: value for name, value in results[0]["params"].items() if name not in chosen} == begun
     assert results[0]["params"]["executor"] == "ray_actors"
     header = (outcome.session_dir / "removal" / "gpustats.csv").read_text()
     assert header.startswith("time,gpu,")

@@ -22,9 +22,10 @@ from curator_bench.execution import attempt
 from curator_bench.execution.installing import install_command
 from curator_bench.execution.run import run_entry
 from curator_bench.execution.workbench import Workbench
+from curator_bench.measure.gpu import machine_may_have_gpus
 from curator_bench.measure.processes import Mark, find_processes
 from curator_bench.provenance import host_files
-from curator_bench.values import DatasetNeed, RunResult, Verdict
+from curator_bench.values import DatasetNeed, RaySettings, RunResult, Verdict
 
 if TYPE_CHECKING:
     from execution.conftest import Desk
@@ -130,6 +131,32 @@ def test_what_is_wrong_with_the_plan_is_an_error_at_once(desk: Desk) -> None:
     result = desk.run("write({})", problems=problems)
     assert (result.verdict, result.error) == (Verdict.ERROR, "; ".join(problems))
     assert (result.log_path, result.log_tail, result.metrics) == ("", (), {})
+
+
+@pytest.mark.parametrize("gpus", [0.5, 1, 8])
+def test_a_cluster_with_gpus_where_there_are_none_is_an_error_before_anything_starts(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, gpus: float
+) -> None:
+    monkeypatch.setattr("curator_bench.measure.gpu.GPU_DEVICES", (str(desk.folder / "gpu*"),))
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    result = desk.run("Path('ran').touch()", ray=RaySettings(num_gpus=gpus))
+    assert result.verdict is Verdict.ERROR
+    assert f"asks for {gpus:g} GPU" in result.error
+    assert "this machine has none" in result.error
+    assert not (desk.entry_dir / "logs" / "ray_startup.log").exists()
+    assert not (desk.folder / "ran").exists()
+
+
+def test_a_gpu_may_be_there_where_there_is_a_device_or_somebody_chose_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("curator_bench.measure.gpu.GPU_DEVICES", (str(tmp_path / "gpu*"),))
+    monkeypatch.setattr(sys, "platform", "linux")
+    assert not machine_may_have_gpus({"CUDA_VISIBLE_DEVICES": ""})
+    assert machine_may_have_gpus({"CUDA_VISIBLE_DEVICES": "0"})
+    (tmp_path / "gpu0").touch()
+    assert machine_may_have_gpus({})
 
 
 @pytest.mark.parametrize("missing", ["no_such_package", "no_such_package.sub", "json.no_such_module"])

@@ -33,7 +33,7 @@ from curator_bench.execution.workbench import Workbench
 from curator_bench.files import safe_files
 from curator_bench.files.folder_handles import HeldFolder
 from curator_bench.files.json_files import log_tail
-from curator_bench.measure.gpu import GpuInUse, busy_gpus
+from curator_bench.measure.gpu import GpuInUse, busy_gpus, machine_may_have_gpus
 from curator_bench.measure.programs import question
 from curator_bench.provenance import host_files
 from curator_bench.repeats import combine
@@ -133,6 +133,7 @@ class Attempt:
         self._status.start()
         env = script_environment(self._own_env(), {}, self._bench.marker, self._bench.environ)
         self._check_imports(env)
+        self._check_machine(env)
         self._check_gpus(env, directories)
         self._prepare_data(env)
         segments = Segments()
@@ -160,6 +161,18 @@ class Attempt:
             python = self._plan.python
             install = install_command(python, missing)
             raise _Skipped(f"needs {', '.join(missing)}, which {python} cannot import; install it with: {install}")
+
+    def _check_machine(self, env: Mapping[str, str]) -> None:
+        """Refuse a cluster with GPUs where there are none. Ray believes any number, and the script waits for them."""
+        ray = self._plan.ray
+        if ray is None or ray.address is not None or self._plan.cluster_provider:
+            return
+        if (ray.num_gpus or 0) > 0 and not machine_may_have_gpus(env):
+            asked = f"{ray.num_gpus:g} GPU{'' if ray.num_gpus == 1 else 's'}"
+            raise BenchError(
+                f"asks for {asked} (num_gpus in `ray`), and this machine has none; run it elsewhere, or set "
+                "num_gpus: 0 if its script needs none"
+            )
 
     def _check_gpus(self, env: Mapping[str, str], directories: Directories) -> None:
         """Run `gpu_check`, the user's own check of the GPUs, with the script's interpreter."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import shutil
 from collections.abc import Mapping
@@ -32,6 +33,7 @@ from curator_bench.measure.sampler import CustomSampler, SampledRun, Sampler
 from curator_bench.values import Cause, Plan, Scalar, Verdict
 
 RESULTS_OPTION = "--benchmark-results-path"
+PARAMS_FILE = "params.json"
 _FULL_DISK_BYTES = 1 << 20
 _LINES_OF_A_TRACEBACK = 50
 _KILLED_FOR_MEMORY = "; meanwhile the kernel killed a process of this machine because memory ran out"
@@ -96,6 +98,10 @@ def execute(plan: Plan, directories: Directories, stage: Stage) -> Execution:
     shown = shlex.join(map(mask.hide, words)) + "\n"
     safe_files.write_text(directories.top / "command.txt", shown, below=directories.below)
     clear_results(results, directories.below_of(results))
+    begun = _params_of(plan, cluster)
+    if begun and results.is_dir():
+        text = json.dumps(begun, indent=2) + "\n"
+        safe_files.write_text(results / PARAMS_FILE, text, below=directories.below_of(results))
     own_env = {name: with_entry_dir(value, directories.top) for name, value in plan.env.items()}
     env = script_environment(own_env, cluster.env if cluster else {}, stage.bench.marker, stage.bench.environ)
     measured = _Measured(plan, directories, stage, env)
@@ -116,7 +122,7 @@ def execute(plan: Plan, directories: Directories, stage: Stage) -> Execution:
         exit_code=ended.exit_code,
         seconds=ended.seconds,
         directories=directories,
-        params=masked({**_params_of(plan, cluster), **found.params}, mask),
+        params=masked({**begun, **found.params}, mask),
         metrics={**masked(found.metrics, mask), **own},
         warnings=(*found.warnings, *_hidden(found, own), *measured.warnings()),
         cause=cause,
@@ -124,7 +130,11 @@ def execute(plan: Plan, directories: Directories, stage: Stage) -> Execution:
 
 
 def _params_of(plan: Plan, cluster: Cluster | None) -> dict[str, Scalar]:
-    """Return the parameters of a run with Ray that its script did not choose. The script may replace them."""
+    """Return the parameters of a run with Ray that its script did not choose.
+
+    They are in params.json before it starts, as in NeMo Curator's runner, whose scripts add theirs. If a script writes
+    the file anew, they are still among the parameters of the run.
+    """
     if cluster is None or plan.ray is None:
         return {}
     store = object_store_bytes(plan.ray.object_store_size) or cluster.resources.get("object_store_memory")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import glob
 import logging
 import os
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields
 from datetime import UTC, datetime
@@ -26,6 +28,9 @@ from curator_bench.measure.samples import RowFile, TimeAverage
 from curator_bench.measure.schedule import Job, Schedule
 
 logger = logging.getLogger(__name__)
+
+GPU_DEVICES = ("/dev/nvidia*", "/dev/nvhost*", "/dev/dxg", "/dev/kfd", "/dev/accel*", "/dev/dri/render*")
+"""Devices of NVIDIA's GPUs (also of Jetson and WSL), of AMD's and Intel's."""
 
 _Merge: TypeAlias = Callable[[list[float]], float]
 _SHARE_OF_A_CORE = 0.003
@@ -66,6 +71,13 @@ class GpuInUse:
         users = f", by the processes {', '.join(map(str, self.pids))}" if self.pids else ""
         amount = f"{self.used_bytes / _GIB:.1f} of {self.total_bytes / _GIB:.1f} GiB ({share:.0f} %)"
         return f"GPU {self.index} ({self.name}, {self.uuid}): {amount} in use{users}"
+
+
+def machine_may_have_gpus(environ: Mapping[str, str]) -> bool:
+    """False only where no GPU of any vendor can be: a Linux without their devices, and nobody chose one."""
+    if sys.platform != "linux" or environ.get("CUDA_VISIBLE_DEVICES"):
+        return True
+    return any(glob.glob(pattern) for pattern in GPU_DEVICES)
 
 
 def busy_gpus(threshold: float, environ: Mapping[str, str] | None = None) -> list[GpuInUse]:
