@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -27,6 +28,10 @@ from real_browser import chromium
 from store.postgres_server import start_server
 
 from curator_bench.measure.processes import busyness
+from curator_bench.report.server.live_sessions import LiveSessions
+from curator_bench.report.server.pages import Building, ServedPages
+from curator_bench.report.server.web_server import WebServer
+from curator_bench.report.site.build import Settings
 
 pytestmark = pytest.mark.slow
 
@@ -330,6 +335,26 @@ def test_the_overview_says_that_it_is_being_built(tmp_path: Path, serve: Serve, 
     page = open_page(served.address)
     expect(page.get_by_role("heading", level=1)).to_have_text(re.compile("being built|Overview|Benchmarks"))
     expect(page.get_by_role("region", name="Latest session")).to_be_visible()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_page_that_is_being_built_says_how_far_it_is_and_opens_when_it_is_there(
+    tmp_path: Path, open_page: Open, scheme: str
+) -> None:
+    state = Building(doing="Writing pages: 3 of 1,031")
+    live = LiveSessions(lambda folder: False, list)
+    pages = ServedPages(tmp_path, Settings(is_served=True), lambda: state, lambda file: None, live, lambda uid: None)
+    with WebServer(0, pages.answer) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        page = open_page(server.address + "entries/quick.html", color_scheme=scheme, viewport=PHONE)
+        expect(page.get_by_role("status").filter(has_text="Writing pages: 3 of 1,031")).to_be_visible()
+        _is_accessible(page, PHONE)
+        (tmp_path / "entries").mkdir()
+        (tmp_path / "entries" / "quick.html").write_text("<!doctype html><title>quick</title><h1>quick</h1>")
+        expect(page.get_by_role("heading", level=1)).to_have_text("quick")
+        server.shutdown()
+        thread.join()
 
 
 def test_ctrl_c_leaves_nothing(history: Project, serve: Serve) -> None:

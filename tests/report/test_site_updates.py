@@ -17,6 +17,7 @@ from curator_bench.causes.judged_history import Query
 from curator_bench.cli.dashboard import RecordedHistory
 from curator_bench.report.site.build import Settings, write_site
 from curator_bench.report.site.model import Beside, BlockOf, Group, GroupFacts, RunFacts
+from curator_bench.report.site.work_queue import Asked, Progress, part_of
 from curator_bench.store.database import database_url, open_for_reading
 from curator_bench.store.queries import sessions
 
@@ -176,3 +177,61 @@ def test_sessions_that_lose_their_page_are_not_linked_to(folder: Path) -> None:
     site, fresh = contents(folder / "site"), contents(folder / "fresh")
     del site[".curator-bench-site"], fresh[".curator-bench-site"]  # which remembers more of the past
     assert site == fresh
+
+
+def served_site(folder: Path, name: str, progress: Progress, asked: Asked = lambda: ()) -> Path:
+    opened = open_for_reading(database_url(str(folder / "benchmark.db")))
+    assert opened
+    with opened, opened.reading() as connection:
+        history = RecordedHistory(connection, Query(), sessions(connection, 1000))
+        write_site(folder / name, history, Settings(is_served=True), progress, asked)
+    return folder / name
+
+
+def test_while_it_is_served_the_overview_comes_first_and_then_the_pages_that_are_asked_for(folder: Path) -> None:
+    last_pages = ["entries/steady-*.html", "data/sessions/night?3-*.js", "data/compared/*/*.js"]
+    files = [min((folder / "site").glob(page)).relative_to(folder / "site").as_posix() for page in last_pages]
+    seen: list[set[str]] = []
+
+    def look(done: int, total: int) -> None:
+        seen.append(set(contents(folder / "served")))
+
+    def ask() -> Sequence[str]:
+        return files[len(seen) - 1 : len(seen)]
+
+    served_site(folder, "served", look, ask)
+    lists = {"index.html", "entries.html", "sessions.html", "compare.html", "axes.html", "data/index.js"}
+    assert lists <= seen[0]
+    assert not [file for file in seen[0] if re.match("(entries|sessions|data/sessions|data/compared)/", file)]
+    assert all(
+        file in later and file not in earlier for file, earlier, later in zip(files, seen, seen[1:], strict=False)
+    )
+    assert len(seen) > len(files) + 10
+    assert contents(folder / "served") == contents(served_site(folder, "other", lambda done, total: None))
+
+
+def test_a_served_site_is_brought_up_to_date_like_any_other(folder: Path) -> None:
+    served_site(folder, "served", lambda done, total: None)
+    one_night_more(folder)
+    served_site(folder, "served", lambda done, total: None)
+    assert contents(folder / "served") == contents(served_site(folder, "fresh", lambda done, total: None))
+
+
+@pytest.mark.parametrize(
+    ("file", "part"),
+    [
+        ("entries/a.html", "entries/a"),
+        ("data/entries/a.js", "entries/a"),
+        ("data/entries/a/3.js", "entries/a"),
+        ("data/sessions/a.js", "sessions/a"),
+        ("data/compared/a/b.js", "compared/a/b"),
+        ("index.html", ""),
+        ("data/index.js", ""),
+        ("entries", ""),
+        ("data/", ""),
+        ("", ""),
+        ("../entries/a.html", ""),
+    ],
+)
+def test_a_file_names_the_part_of_a_build_that_writes_it(file: str, part: str) -> None:
+    assert part_of(file) == part

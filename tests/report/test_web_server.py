@@ -41,7 +41,7 @@ def site(tmp_path: Path) -> Path:
 @pytest.fixture
 def server(site: Path) -> Iterator[WebServer]:
     live = LiveSessions(lambda folder: False, list)
-    pages = ServedPages(site, Settings(is_served=True), lambda: Building(is_there=True), live, lambda uid: None)
+    pages = ServedPages(site, Settings(is_served=True), lambda: Building(is_there=True), print, live, lambda uid: None)
     with WebServer(0, pages.answer) as made:
         thread = threading.Thread(target=made.serve_forever, args=(0.05,))
         thread.start()
@@ -202,3 +202,26 @@ def test_a_page_that_fails_says_so_without_a_word_of_why(site: Path, capfd: pyte
     assert status == 500
     assert b"secret" not in content
     assert top(server).strip("/") not in capfd.readouterr().err
+
+
+def test_a_file_that_is_not_built_yet_is_asked_for_and_waited_for(site: Path) -> None:
+    state, wanted = [Building(doing="Writing pages")], []
+
+    live = LiveSessions(lambda folder: False, list)
+    (site / "data" / "entries").mkdir(parents=True)
+
+    def write_data(file: str) -> None:
+        wanted.append(file)
+        threading.Timer(0.2, (site / "data" / "entries" / "b.js").write_text, ["its data"]).start()
+
+    pages = ServedPages(site, Settings(is_served=True), lambda: state[0], write_data, live, lambda uid: None)
+    found = pages.answer("data/entries/b.js", {})
+    assert found is not None
+    assert found.content == b"its data"
+    page = pages.answer("entries/b.html", {})
+    assert page is not None
+    assert b"This page is being built" in page.content
+    assert wanted == ["data/entries/b.js", "entries/b.html"]
+    state[0] = Building(is_there=True)
+    assert pages.answer("entries/b.html", {}) is None
+    assert len(wanted) == 2

@@ -1,27 +1,32 @@
-"""Reads runs, sessions and judgements from a database for the dashboard."""
+"""Reads runs, sessions and judgements from a database for the dashboard. `dashboard_facts` describes them."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from curator_bench.causes.judged_history import (
     JudgedHistory,
-    JudgedSeries,
     Query,
-    RecordedDrift,
     RecordedStep,
     judge_history,
 )
 from curator_bench.cli.comparison import Sides, compare_sides
+from curator_bench.cli.dashboard_facts import (
+    MEASURED_WITH,
+    GroupJudgement,
+    drift_facts,
+    group_of,
+    run_facts,
+    runs_in_place,
+    series_facts,
+    session_facts,
+)
 from curator_bench.cli.dashboard_findings import FindingReader, findings_of
-from curator_bench.cli.heat import cells_of
-from curator_bench.cli.show import said
 from curator_bench.files.codec import from_document, to_document
 from curator_bench.metric_names import is_secondary
 from curator_bench.provenance.git import commits_named, tags
@@ -37,8 +42,6 @@ from curator_bench.report.site.model import (
     Group,
     GroupFacts,
     HistoryState,
-    InvocationFacts,
-    LevelFacts,
     PointFacts,
     RunFacts,
     SeriesFacts,
@@ -50,14 +53,12 @@ from curator_bench.store import dashboard_queries, queries
 from curator_bench.store.all_series import RunPlace, declared_directions, required_metrics
 from curator_bench.store.entry_axes import Combination, axes_of
 from curator_bench.store.measured import Measured, measured, measured_around, of_other_sessions, only
-from curator_bench.store.queries import EntryKey, PastRun, PastSession
-from curator_bench.store.records import InvocationRecord
-from curator_bench.store.run_marks import Block, EntryMarks, Marks, marks_of
+from curator_bench.store.queries import PastRun, PastSession
+from curator_bench.store.run_marks import EntryMarks, Marks, marks_of
 from curator_bench.store.series import identities
 from curator_bench.values import Subject
 from curator_bench.verdict import judging
 from curator_bench.verdict.direction import better_of
-from curator_bench.verdict.judgement import Course
 from curator_bench.verdict.step_states import State
 
 if TYPE_CHECKING:
@@ -77,8 +78,10 @@ class RecordedHistory:
     def _facts(self) -> dict[int, SessionFacts]:
         subjects = dashboard_queries.subjects_by_session(self._connection, self._past)
         invocations = dashboard_queries.invocations_by_session(self._connection, self._past)
-        measured_with = dashboard_queries.circumstances_by_session(self._connection, self._past, _MEASURED_WITH)
-        found = {one.id: _session(one, subjects.get(one.id, ()), invocations.get(one.id, ())) for one in self._past}
+        measured_with = dashboard_queries.circumstances_by_session(self._connection, self._past, MEASURED_WITH)
+        found = {
+            one.id: session_facts(one, subjects.get(one.id, ()), invocations.get(one.id, ())) for one in self._past
+        }
         return {
             number: replace(
                 one,
@@ -166,7 +169,7 @@ class RecordedHistory:
     def blocks(self, wanted: Sequence[BlockOf]) -> Sequence[Sequence[RunFacts]]:
         blocks = [self._marks[entry].blocks[number] for entry, number in wanted]
         found = iter(self._runs([run for block in blocks for run in block.runs]))
-        return [_in_place(block, list(islice(found, len(block.runs)))) for block in blocks]
+        return [runs_in_place(block, list(islice(found, len(block.runs)))) for block in blocks]
 
     def broken_since(self, entry: SiteEntry) -> RunFacts | None:
         return next(iter(self._runs(self._marks[entry].broken[:1])), None)
@@ -191,27 +194,27 @@ class RecordedHistory:
 
     def drifts(self) -> Sequence[DriftFacts]:
         """Return the drifts of all entries."""
-        return [_drift(one) for one in self._judged.drifts]
+        return [drift_facts(one) for one in self._judged.drifts]
 
     def series(self) -> Sequence[SeriesFacts]:
         """Return every judged metric on every machine."""
-        return [_series(one) for one in self._judged.series]
+        return [series_facts(one) for one in self._judged.series]
 
     def judged(self, groups: Collection[Group], beside: Beside) -> tuple[Mapping[Group, GroupFacts], float]:
         among = {(entry.name, entry.path, machine) for entry, machine in groups}
         others = judging.Beside(beside.p_values, beside.tests)
         found = judge_history(self._connection, self._query, among, others)
         uids = {one.id: one.uid for one in self._past}
-        grouped = {group: _Judged() for group in groups}
+        grouped = {group: GroupJudgement() for group in groups}
         for series in found.series:
-            grouped[_group(series.series)].series.append(series)
+            grouped[group_of(series.series)].series.append(series)
         for one, course in found.courses:
-            grouped[_group(one)].courses.append(course)
+            grouped[group_of(one)].courses.append(course)
         for step in found.steps:
-            grouped[_group(step)].steps.append(self.step_facts(step))
-            grouped[_group(step)].recorded.append(to_document(step))
+            grouped[group_of(step)].steps.append(self.step_facts(step))
+            grouped[group_of(step)].recorded.append(to_document(step))
         for drift in found.drifts:
-            grouped[_group(drift)].drifts.append(_drift(drift))
+            grouped[group_of(drift)].drifts.append(drift_facts(drift))
         for ended in found.left_out:
             grouped[SiteEntry(ended.entry, ended.path), ended.machine_id].left_out.append(ended.text)
         facts = {group: one.facts(group[1], uids) for group, one in grouped.items()}
@@ -287,7 +290,7 @@ class RecordedHistory:
         missed = dashboard_queries.missed_by_run(self._connection, uids)
         links = dashboard_queries.links_by_run(self._connection, uids)
         return [
-            _run(run, missed.get(run.uid, ()), links.get(run.uid), self._subjects.get(run.session_uid, ""))
+            run_facts(run, missed.get(run.uid, ()), links.get(run.uid), self._subjects.get(run.session_uid, ""))
             for run in runs
         ]
 
@@ -312,167 +315,3 @@ class RecordedHistory:
     def _point(self, place: RunPlace) -> PointFacts:
         known = self._facts.get(place.session_id)
         return PointFacts(place.session, known.slug if known else None, place.commit, place.start)
-
-
-@dataclass(slots=True)
-class _Judged:
-    """The judgements of one entry on one machine."""
-
-    series: list[JudgedSeries] = field(default_factory=list)
-    courses: list[Course] = field(default_factory=list)
-    steps: list[StepFacts] = field(default_factory=list)
-    recorded: list[Any] = field(default_factory=list)
-    drifts: list[DriftFacts] = field(default_factory=list)
-    left_out: list[str] = field(default_factory=list)
-
-    def facts(self, machine: str | None, uids: Mapping[int, str]) -> GroupFacts:
-        return GroupFacts(
-            machine=machine,
-            series=tuple(map(_series, self.series)),
-            steps=tuple(self.steps),
-            drifts=tuple(self.drifts),
-            recorded=tuple(self.recorded),
-            left_out=tuple(self.left_out),
-            believed=tuple(step.p_value for course in self.courses for step in course.steps),
-            doubted=tuple(value for course in self.courses for value in course.doubted),
-            tests=sum(course.is_tested for course in self.courses),
-            cells=cells_of(self.series, uids),
-        )
-
-
-class _OfGroup(Protocol):
-    @property
-    def entry(self) -> EntryKey: ...
-    @property
-    def machine_id(self) -> str | None: ...
-
-
-def _group(one: _OfGroup) -> Group:
-    return SiteEntry(one.entry.name, one.entry.path), one.machine_id
-
-
-def _in_place(block: Block, runs: Sequence[RunFacts]) -> Sequence[RunFacts]:
-    """Add to each run that is not drawn at its start the time at which it is drawn."""
-    if not block.moved:
-        return runs
-    places = [None if (moved := block.moved.get(run)) is None else _moment(moved) for run in block.runs]
-    return [replace(run, place=place) for run, place in zip(runs, places, strict=True)]
-
-
-def _run(
-    run: PastRun, missed: Sequence[queries.MissedRequirement], links: Mapping[str, Any] | None, subjects: str
-) -> RunFacts:
-    return RunFacts(
-        **{name: getattr(run, name) for name in _SAME},
-        machine=run.machine_id,
-        series=run.series_hash,
-        definition=run.content_hash,
-        duration=run.measured_s,
-        missed=tuple(said(one) for one in missed if not one.is_inconclusive),
-        inconclusive=tuple(said(one) for one in missed if one.is_inconclusive),
-        links=_texts(links),
-        subjects=subjects,
-    )
-
-
-def _drift(one: RecordedDrift) -> DriftFacts:
-    return DriftFacts(
-        entry=SiteEntry(one.entry.name, one.entry.path),
-        metric=one.metric,
-        machine=one.machine_id,
-        change=one.drift.change,
-        interval=one.drift.interval,
-        level_before=one.drift.before,
-        level_after=one.drift.after,
-        since=one.since_text,
-        start=one.since,
-    )
-
-
-def _series(one: JudgedSeries) -> SeriesFacts:
-    starts, newest = one.series.starts, one.newest
-    levels = tuple(
-        LevelFacts(_moment(starts[level.start]), _moment(starts[level.end - 1]), level.middle, level.noise)
-        for level in one.course.levels
-    )
-    return SeriesFacts(
-        entry=SiteEntry(one.series.entry.name, one.series.entry.path),
-        metric=one.series.metric,
-        machine=one.series.machine_id,
-        says=newest.says,
-        reason=newest.reason,
-        decides=newest.decides,
-        history=newest.history,
-        noise=newest.noise,
-        visible=newest.visible,
-        limit=one.limit,
-        is_gated=one.is_gated,
-        is_blind=one.is_blind,
-        levels=levels,
-    )
-
-
-def _moment(seconds: float) -> datetime:
-    return datetime.fromtimestamp(float(seconds), UTC)
-
-
-_SAME = (
-    *("uid", "session", "session_uid", "verdict", "attempt", "start", "error", "log_path", "commit"),
-    *("branch", "metrics"),
-)
-_MEASURED_WITH = ("packages", "environment", "configuration")
-"""The kinds of circumstances that two sessions are compared by; the machine is recorded with the invocation, too."""
-_OF_EVERY_CAPTURE = frozenset(
-    {"schema_version", "captured_at", "boot_id", "load_average", "session_commit", "subjects"}
-)
-"""Facts that differ between any two captures, or are shown elsewhere."""
-
-
-def _session(past: PastSession, subjects: Sequence[Subject], invoked: Sequence[InvocationRecord]) -> SessionFacts:
-    return SessionFacts(
-        uid=past.uid,
-        name=past.name,
-        start=past.start,
-        reason=past.reason,
-        commit=past.commit,
-        dirty=past.dirty,
-        branch=past.branch,
-        results=past.results_directory,
-        verdicts=past.verdicts,
-        runs=past.runs,
-        links=_texts({"viewer": past.viewer_url, **(past.sink_urls or {})}),
-        subjects=[Subject(one.package, one.version, one.commit, one.dirty) for one in subjects],
-        invocations=[_invocation(one) for one in invoked],
-        environment=dict(_environment(subjects, invoked)),
-    )
-
-
-def _invocation(one: InvocationRecord) -> InvocationFacts:
-    status = "did not end" if one.end is None else f"exit code {one.exit_status}"
-    return InvocationFacts(one.start, one.host, status, one.command_line, one.ci_run_url)
-
-
-def _environment(subjects: Sequence[Subject], invoked: Sequence[InvocationRecord]) -> Iterator[tuple[str, str]]:
-    """Yield a line per fact, to put two sessions side by side. With several machines, each has its own lines."""
-    for one in subjects:
-        facts = Subject(one.package, one.version, one.commit, one.dirty)
-        yield f"package {one.package}", facts.shown.removeprefix(one.package).strip()
-    hosts = {one.host for one in invoked if one.environment}
-    for invocation in invoked:
-        where = f"{invocation.host} " if len(hosts) > 1 else ""
-        for name, value in _flat(invocation.environment or {}):
-            yield f"{where}{name}", value
-
-
-def _flat(facts: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
-    for name, value in facts.items():
-        if above or name not in _OF_EVERY_CAPTURE:
-            if isinstance(value, Mapping):
-                yield from _flat(value, f"{above}{name}.")
-            elif value not in (None, [], ""):
-                listed = value if isinstance(value, list) else [value]
-                yield f"{above}{name}", ", ".join(map(str, listed))
-
-
-def _texts(links: Mapping[str, Any] | None) -> dict[str, str]:
-    return {str(name): url for name, url in (links or {}).items() if isinstance(url, str) and url}

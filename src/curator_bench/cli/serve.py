@@ -103,7 +103,8 @@ def _serve(task: Task, folder: Path, results: Path | None, port: int, is_opening
     own = [results.absolute()] if results else []
     with WebServer(port) as server, closing(SiteRefresher(task)) as refresher:
         live = LiveSessions(is_under_way, lambda: [*own, *refresher.results()])
-        pages = ServedPages(Path(task.site), task.settings, refresher.building, live, _log_finder(task.database))
+        find_log = _log_finder(task.database)
+        pages = ServedPages(Path(task.site), task.settings, refresher.building, refresher.want, live, find_log)
         server.answers = pages.answer
         tables.say(f"{server.address} (Ctrl-C ends it)")
         if is_opening:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from curator_bench.cli.site_worker import News, Task
+from curator_bench.cli.site_worker import News, Request, Task
 from curator_bench.files.codec import from_document, json_line, parsed, to_document
 from curator_bench.report.server.pages import Building
 
@@ -34,6 +34,7 @@ class SiteRefresher:
         self._asked = threading.Event()
         self._asked_at = time.monotonic()
         self._is_closed = False
+        self._writing = threading.Lock()
         self._worker: subprocess.Popen[bytes] | None = None
         self._thread = threading.Thread(target=self._run, name="curator-bench dashboard", daemon=True)
         self._thread.start()
@@ -43,6 +44,12 @@ class SiteRefresher:
         self._asked_at = time.monotonic()
         self._asked.set()
         return self._state
+
+    def want(self, file: str) -> None:
+        """Ask for a file to be built next."""
+        if (worker := self._worker) and worker.poll() is None:
+            with suppress(OSError, ValueError):  # it has just ended; the next one builds everything
+                self._ask(worker, Request(file))
 
     def results(self) -> list[Path]:
         """Return the results directories that the database names."""
@@ -76,11 +83,9 @@ class SiteRefresher:
 
     def _look(self) -> None:
         worker = self._worker if self._worker and self._worker.poll() is None else self._start()
-        assert worker.stdin
         assert worker.stdout
         began = time.monotonic()
-        worker.stdin.write(b"look\n")
-        worker.stdin.flush()
+        self._ask(worker, Request())
         for line in worker.stdout:
             news = from_document(News, parsed(line.decode()))
             self._note(news, began)
@@ -90,6 +95,12 @@ class SiteRefresher:
         if not self._is_closed:
             self._note(News(problem=f"The process that builds the dashboard ended with exit code {code}", is_done=True))
 
+    def _ask(self, worker: subprocess.Popen[bytes], request: Task | Request) -> None:
+        assert worker.stdin
+        with self._writing:
+            worker.stdin.write(json_line(to_document(request)))
+            worker.stdin.flush()
+
     def _start(self) -> subprocess.Popen[bytes]:
         """Start the process. What it puts aside goes into our folder, so that nothing stays when it is killed."""
         command = [sys.executable, "-P", "-m", "curator_bench.cli.site_worker"]
@@ -97,11 +108,10 @@ class SiteRefresher:
         worker = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, start_new_session=True
         )
+        self._ask(worker, self._task)
         self._worker = worker
         if self._is_closed:
             worker.kill()
-        assert worker.stdin
-        worker.stdin.write(json_line(to_document(self._task)))
         return worker
 
     def _note(self, news: News, began: float = -math.inf) -> None:

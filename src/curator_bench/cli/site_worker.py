@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from queue import SimpleQueue
 from typing import TextIO
 
 from curator_bench.cli import OBJECTS_BETWEEN_SEARCHES
@@ -22,6 +23,7 @@ from curator_bench.errors import BenchError
 from curator_bench.files.codec import from_document, json_line, parsed, to_document
 from curator_bench.masking import Mask
 from curator_bench.report.site.build import Settings
+from curator_bench.report.site.work_queue import Asked
 
 _NICE = 10
 _TOLD_EVERY_S = 0.3
@@ -59,25 +61,49 @@ class News:
     """The results directories of the newest sessions."""
 
 
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request of the server: to look at the database, or to build a file that somebody waits for next."""
+
+    file: str = ""
+    """Empty to look at the database."""
+
+
 def main() -> None:
-    """Look at the database for each line that is read."""
+    """Look at the database whenever that is asked for."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.set_threshold(OBJECTS_BETWEEN_SEARCHES)
     os.nice(_NICE)
     out, sys.stdout = sys.stdout, sys.stderr
-    asked = threading.Semaphore(0)
+    inbox = _Inbox()
     task = from_document(Task, parsed(sys.stdin.readline()))
-    threading.Thread(target=_listen, args=(sys.stdin, asked), daemon=True).start()
+    threading.Thread(target=inbox.listen, args=(sys.stdin,), daemon=True).start()
     mark: object = None
     while True:
-        asked.acquire()
-        mark = _look(task, mark, lambda news: _say(out, news))
+        inbox.looks.acquire()
+        mark = _look(task, mark, lambda news: _say(out, news), inbox.files)
 
 
-def _listen(lines: TextIO, asked: threading.Semaphore) -> None:
-    for _ in lines:
-        asked.release()
-    os._exit(0)
+class _Inbox:
+    """The requests of the server."""
+
+    def __init__(self) -> None:
+        self.looks = threading.Semaphore(0)
+        self._files: SimpleQueue[str] = SimpleQueue()
+
+    def listen(self, lines: TextIO) -> None:
+        """Read requests until the server ends; then end, too."""
+        for line in lines:
+            request = from_document(Request, parsed(line))
+            if request.file:
+                self._files.put(request.file)
+            else:
+                self.looks.release()
+        os._exit(0)
+
+    def files(self) -> list[str]:
+        """Return the files that were asked for since the last call."""
+        return [self._files.get() for _ in range(self._files.qsize())]
 
 
 def _say(out: TextIO, news: News) -> None:
@@ -88,10 +114,10 @@ def _say(out: TextIO, news: News) -> None:
         os._exit(0)
 
 
-def _look(task: Task, mark: object, say: Callable[[News], None]) -> object:
+def _look(task: Task, mark: object, say: Callable[[News], None], asked: Asked) -> object:
     """Bring the dashboard up to date if the database changed. Return its mark, or None after a failure."""
     try:
-        found, results = _refreshed(task, mark, say)
+        found, results = _refreshed(task, mark, say, asked)
     except BenchError as error:
         say(News(problem=Mask().hide(str(error)), is_done=True))
         return None
@@ -102,7 +128,7 @@ def _look(task: Task, mark: object, say: Callable[[News], None]) -> object:
     return found
 
 
-def _refreshed(task: Task, mark: object, say: Callable[[News], None]) -> tuple[object, tuple[str, ...]]:
+def _refreshed(task: Task, mark: object, say: Callable[[News], None], asked: Asked) -> tuple[object, tuple[str, ...]]:
     from curator_bench.causes.judged_history import Query
     from curator_bench.cli.dashboard import RecordedHistory
     from curator_bench.cli.databases import reading
@@ -117,7 +143,7 @@ def _refreshed(task: Task, mark: object, say: Callable[[News], None]) -> tuple[o
             say(News(doing="Reading and judging the history …", results=results))
             query = Query(better=task.better, min_effect=task.min_effect, repo=Path(task.repo) if task.repo else None)
             history = RecordedHistory(connection, query, sessions(connection, task.last))
-            write_site(Path(task.site), history, task.settings, _telling(say))
+            write_site(Path(task.site), history, task.settings, _telling(say), asked)
     return found, results
 
 
@@ -127,7 +153,7 @@ def _telling(say: Callable[[News], None]) -> Callable[[int, int], None]:
     def report_progress(done: int, total: int) -> None:
         if time.monotonic() - last[0] > _TOLD_EVERY_S:
             last[0] = time.monotonic()
-            say(News(doing=f"Writing pages: {done:,} of {total:,} entries"))
+            say(News(doing=f"Writing pages: {done:,} of {total:,}"))
 
     return report_progress
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -27,6 +28,9 @@ _KINDS = {
     ".txt": TEXT,
 }
 _LARGEST = 2**30
+_PAGE_WITHIN_S, _DATA_WITHIN_S = 1.0, 20.0
+"""A page that is being built for so long is answered with its progress; a program waits for its data."""
+_LOOKS_EVERY_S = 0.05
 _MOST_SHOWN = 300
 """The number of entries of a session that are listed."""
 
@@ -43,6 +47,11 @@ class Building:
     """When the database was read that is shown, by the monotonic clock."""
     problem: str = ""
     """Why it could not be brought up to date."""
+
+    @property
+    def is_unfinished(self) -> bool:
+        """True if pages may be missing."""
+        return bool(self.doing) or not self.is_there
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +71,15 @@ class ServedPages:
         site: Path,
         settings: build.Settings,
         building: Callable[[], Building],
+        want: Callable[[str], None],
         live: LiveSessions,
         recorded: Callable[[str], RecordedLog | None],
     ) -> None:
-        """`site` is the folder of the dashboard; `recorded` finds the log of a run by its uid."""
-        self._site, self._building, self._live, self._recorded = site, building, live, recorded
+        """`site` is the folder of the dashboard, and `want` has a file of it built next.
+
+        `recorded` finds the log of a run by its uid.
+        """
+        self._site, self._building, self._want, self._live, self._recorded = site, building, want, live, recorded
         self._templates = environment(settings.commit_url, build.facts_of(settings), _HERE / "templates")
 
     def answer(self, path: str, query: Mapping[str, str]) -> Answer | None:
@@ -83,14 +96,24 @@ class ServedPages:
             case "state.json":
                 return self._state(building, query.get("page", ""))
             case name:
-                return self._file(name) or (self._not_yet(name, building) if name.endswith(".html") else None)
+                return self._built(name, building)
 
     def _page(self, name: str, template: str, **shown: Any) -> Answer:
         text = self._templates.get_template(f"{template}.html").render(top="../" * name.count("/"), page=name, **shown)
         return Answer(text.encode("utf-8", "replace"))
 
-    def _not_yet(self, name: str, building: Building) -> Answer | None:
-        return None if building.is_there else self._page(name, "building", building=building)
+    def _built(self, name: str, building: Building) -> Answer | None:
+        """Answer with a file of the dashboard. If it is not there yet, have it built next and wait a little."""
+        if building.is_unfinished:
+            self._want(name)
+        is_page = name.endswith(".html")
+        deadline = time.monotonic() + (_PAGE_WITHIN_S if is_page else _DATA_WITHIN_S)
+        while (found := self._file(name)) is None and building.is_unfinished and time.monotonic() < deadline:
+            time.sleep(_LOOKS_EVERY_S)
+            building = self._building()
+        if found is None and is_page and building.is_unfinished:
+            return self._page(name, "building", building=building)
+        return found
 
     def _file(self, name: str) -> Answer | None:
         kind = _KINDS.get(PurePosixPath(name).suffix)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -31,12 +31,15 @@ from curator_bench.report.site.model import (
     SiteEntry,
 )
 from curator_bench.report.site.pages import Pages
+from curator_bench.report.site.work_queue import Asked, Progress, WorkQueue
 
 _HERE = Path(__file__).parent
 _ASSETS = _HERE / "assets"
 _ROWS_ON_OVERVIEW = 50
 _ENTRIES_AT_ONCE = 20
 """The number of entries whose newest runs are in memory at once."""
+_AT_ONCE_WHILE_SERVED = 5
+"""Fewer: somebody may wait for another page meanwhile."""
 _FINDINGS_DETAILED = 6
 """The number of findings that the overview describes with their commits and a chart."""
 _SESSIONS_COMPARED = 20
@@ -54,7 +57,8 @@ class Settings:
     log_url: str | None = None
     copy_logs: bool = False
     is_served: bool = False
-    """True for `curator-bench serve`, which shows logs and tells pages that there are newer data."""
+    """True for `curator-bench serve`: pages are looked at while others are built, so the overview is written first.
+    They also show logs, and tell that there are newer data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,18 +73,24 @@ class Built:
 
 
 def write_site(
-    out: Path, history: History, settings: Settings, progress: Callable[[int, int], None] = lambda done, total: None
+    out: Path,
+    history: History,
+    settings: Settings,
+    progress: Progress = lambda done, total: None,
+    asked: Asked = lambda: (),
 ) -> Built:
     """Build a dashboard in `out`, or bring the one there up to date.
 
-    `progress` is called with the number of entries that are done, and of all.
+    `progress` is called with the number of parts that are done, and of all. `asked` returns the files that somebody
+    waits for since its last call; they are written next.
 
     Raises BenchError if `out` holds something else or cannot be written.
     """
     refuse_others(out)
     try:
+        queue = WorkQueue(progress, asked, _AT_ONCE_WHILE_SERVED if settings.is_served else _ENTRIES_AT_ONCE)
         with SiteFolder(out) as site:
-            return _Builder(site, history, settings).build(progress)
+            return _Builder(site, history, settings).build(queue)
     except OSError as error:
         raise BenchError(f"{out} cannot be written: {error.strerror or error}") from error
 
@@ -108,24 +118,43 @@ class _Builder:
         facts = facts_of(settings)
         digest = _digest([VERSION, str(facts["build"]), repr(settings), self._state.rules])
         self._old = memory.remembered(site.memory, digest)
+        self._is_served = settings.is_served
         self._entries: dict[str, EntryMemory] = {}
+        self._judgements: dict[SiteEntry, dict[str | None, GroupFacts]] = defaultdict(dict)
+        self._findings: Sequence[FindingFacts] = ()
+        self._session_marks: dict[str, str] = {}
+        self._compared: dict[str, PairMemory] = {}
+        self._are_many = False
         self._slugs = {session.slug for session in self._sessions}
         logs = Logs(site, settings.log_url, settings.copy_logs, settings.is_served)
         self._pages = Pages(site, settings.commit_url, facts)
         self._writer = EntryWriter(site, self._pages, history, logs, self._sessions)
         self._logs = logs
 
-    def build(self, progress: Callable[[int, int], None]) -> Built:
+    def build(self, queue: WorkQueue) -> Built:
         for file in sorted(_ASSETS.iterdir()):
             self._site.write(f"assets/{file.name}", file.read_bytes())
-        judged = self._judged()
-        self._write_entries(judged, progress)
+        changed = self._keep_entries()
+        for entry in changed:
+            queue.add(f"entries/{entry.entry.slug}", self._write_entries, entry)
+        if self._is_served:
+            self._outline(changed)
+        else:
+            queue.do_all()
+        self._entries = {one.entry.slug: self._entries[one.entry.slug] for one in self._state.entries}
         self._findings = self._described()
-        pairs = self._write_compared()
-        sessions = self._write_sessions()
-        self._write_lists(pairs)
-        self._write_overview()
-        remembered = Memory(self._old.settings, self._entries, sessions, pairs)
+        wanted = dict(self._pairs())
+        if self._is_served:
+            self._write_lists_and_overview(wanted)
+        self._add_sessions(queue)
+        self._add_pairs(queue, wanted)
+        queue.do_all()
+        compared = {name: known for name in wanted if (known := self._compared.get(name))}
+        self._write_lists_and_overview(compared)
+        return self._finish(compared)
+
+    def _finish(self, compared: Mapping[str, PairMemory]) -> Built:
+        remembered = Memory(self._old.settings, self._entries, self._session_marks, compared)
         self._site.finish(memory.as_document(remembered))
         runs = sum(entry.runs for entry in self._state.entries)
         return Built(len(self._entries), runs, len(self._sessions), self._site.written)
@@ -151,22 +180,30 @@ class _Builder:
         others = [known for group, known in kept.items() if group not in again]
         return self._history.judged(again, memory.beside(others))[0]
 
-    def _write_entries(self, judged: Mapping[Group, GroupFacts], progress: Callable[[int, int], None]) -> None:
-        """Write the entries that changed, a few at a time, as their newest runs are read together."""
-        of: dict[SiteEntry, dict[str | None, GroupFacts]] = defaultdict(dict)
-        for (judged_entry, machine), facts in judged.items():
-            of[judged_entry][machine] = facts
-        kept = {one.entry.slug: known for one in self._state.entries if (known := self._unchanged(one, of))}
-        changed = [entry for entry in self._state.entries if entry.entry.slug not in kept]
-        written: dict[str, EntryMemory] = {}
+    def _keep_entries(self) -> list[EntryState]:
+        """Judge what changed. Keep the entries that are the same as in the last build; return the others."""
+        for (entry, machine), facts in self._judged().items():
+            self._judgements[entry][machine] = facts
+        for one in self._state.entries:
+            known = self._unchanged(one, self._judgements)
+            if known:
+                self._entries[one.entry.slug] = known
+        return [one for one in self._state.entries if one.entry.slug not in self._entries]
+
+    def _outline(self, changed: Sequence[EntryState]) -> None:
+        """Read of the entries that changed what the overview and the lists show."""
         for first in range(0, len(changed), _ENTRIES_AT_ONCE):
             some = changed[first : first + _ENTRIES_AT_ONCE]
             for entry, newest in zip(some, self._writer.newest(some), strict=True):
-                progress(len(kept) + len(written), len(self._state.entries))
-                slug = entry.entry.slug
-                written[slug] = self._writer.write(entry, self._old.entries.get(slug), of[entry.entry], newest)
-        both = kept | written
-        self._entries = {entry.entry.slug: both[entry.entry.slug] for entry in self._state.entries}
+                known, judged = self._old.entries.get(entry.entry.slug), self._judgements[entry.entry]
+                self._entries[entry.entry.slug] = self._writer.outline(entry, known, judged, newest)
+
+    def _write_entries(self, some: Sequence[EntryState]) -> None:
+        """Write these entries. Their newest runs are read together."""
+        for entry, newest in zip(some, self._writer.newest(some), strict=True):
+            slug = entry.entry.slug
+            known, judged = self._old.entries.get(slug), self._judgements[entry.entry]
+            self._entries[slug] = self._writer.write(entry, known, judged, newest)
 
     def _unchanged(self, entry: EntryState, judged: Collection[SiteEntry]) -> EntryMemory | None:
         """Keep the pages and data of an entry if they are the same as in the last build; return what it remembered."""
@@ -176,18 +213,23 @@ class _Builder:
         is_kept = self._slugs.issuperset(known.linked) and self._site.keep(known.all_files)
         return known if is_kept else None
 
-    def _write_sessions(self) -> dict[str, str]:
-        """Write the sessions that changed, or whose neighbours did. Return the mark of each by uid."""
-        marks = {}
+    def _add_sessions(self, queue: WorkQueue) -> None:
+        """Keep the sessions that are the same as in the last build, and have the same neighbours; add the others."""
+        changed = []
         for earlier, session, later in zip(
             [None, *self._sessions], self._sessions, [*self._sessions[1:], None], strict=False
         ):
             around = [one.slug if one else "" for one in (earlier, later)]
-            marks[session.uid] = mark = _digest([self._state.sessions[session.uid], *around])
+            self._session_marks[session.uid] = mark = _digest([self._state.sessions[session.uid], *around])
             names = f"sessions/{session.slug}.html", f"data/sessions/{session.slug}.js"
             if self._old.sessions.get(session.uid) != mark or not self._site.keep(names):
-                self._write_session(session, earlier, later)
-        return marks
+                changed.append((earlier, session, later))
+        for one in reversed(changed):
+            queue.add(f"sessions/{one[1].slug}", self._write_sessions, one)
+
+    def _write_sessions(self, some: Sequence[tuple[SessionFacts | None, SessionFacts, SessionFacts | None]]) -> None:
+        for earlier, session, later in some:
+            self._write_session(session, earlier, later)
 
     def _write_session(self, session: SessionFacts, earlier: SessionFacts | None, later: SessionFacts | None) -> None:
         ran, key = self._history.ran(session), f"sessions/{session.slug}"
@@ -199,31 +241,24 @@ class _Builder:
             f"{key}.html", "session", session=session, ran=rows, commits={run.commit for _, run in ran}, **around
         )
 
-    def _write_compared(self) -> dict[str, PairMemory]:
-        """Write the judgements of pairs of sessions. A large history takes long to judge, so the first pairs only."""
+    def _add_pairs(self, queue: WorkQueue, wanted: Mapping[str, tuple[SessionFacts, SessionFacts]]) -> None:
+        """Add the pairs of sessions that pages link to."""
         marks = dict(self._marks_until())
-        wanted: dict[str, tuple[SessionFacts, SessionFacts]] = {}
-        for a, b in self._pairs():
-            wanted.setdefault(f"data/compared/{a.slug}/{b.slug}.js", (a, b))
-        known = {
-            file: self._old.pairs[file]
-            for file, pair in wanted.items()
-            if file in self._old.pairs and self._old.pairs[file].mark == _mark_of(pair, marks)
-        }
-        is_one_of_many = len(wanted) > _FEW and not self._old.pairs
-        found: dict[str, PairMemory] = {}
-        judgements = 0
-        for file, (a, b) in wanted.items():
-            if judgements >= _MOST_COMPARED:
-                break
-            pair = known.get(file)
-            if pair is None or not self._site.keep([file]):
-                rows = self._history.compared(a, b, is_one_of_many=is_one_of_many)
-                self._site.write(file, data_files.handed_over(f"compared/{a.slug}/{b.slug}", data_files.compared(rows)))
-                pair = PairMemory(_mark_of((a, b), marks), f"{a.slug}/{b.slug}", len(rows))
-            found[file] = pair
-            judgements += pair.judgements
-        return found
+        self._are_many = len(wanted) > _FEW and not self._old.pairs
+        for name, (a, b) in wanted.items():
+            queue.add(f"compared/{name}", self._write_pairs, (name, a, b, _digest([marks[a.uid], marks[b.uid]])))
+
+    def _write_pairs(self, some: Sequence[tuple[str, SessionFacts, SessionFacts, str]]) -> None:
+        """Write the judgements of pairs. A large history takes long to judge, so the first pairs only."""
+        for name, a, b, mark in some:
+            if sum(one.judgements for one in self._compared.values()) >= _MOST_COMPARED:
+                return
+            file, known = f"data/compared/{name}.js", self._old.pairs.get(name)
+            if known is None or known.mark != mark or not self._site.keep([file]):
+                rows = self._history.compared(a, b, is_one_of_many=self._are_many)
+                self._site.write(file, data_files.handed_over(f"compared/{name}", data_files.compared(rows)))
+                known = PairMemory(mark, len(rows))
+            self._compared[name] = known
 
     def _marks_until(self) -> Iterator[tuple[str, str]]:
         """Yield for each session a mark of it and of all before it."""
@@ -234,17 +269,19 @@ class _Builder:
             mark = _digest([mark, self._state.sessions[session.uid]])
             yield session.uid, mark
 
-    def _pairs(self) -> Iterator[tuple[SessionFacts, SessionFacts]]:
-        """Return the pairs that pages link to: sessions around a step on the overview, and each with the one before."""
-        by_slug = {session.slug: session for session in self._sessions}
+    def _pairs(self) -> Iterator[tuple[str, tuple[SessionFacts, SessionFacts]]]:
+        """Yield the pairs that pages link to: sessions around a step on the overview, and each with the one before."""
         newest = list(pairwise(self._sessions[-_SESSIONS_COMPARED - 1 :]))[::-1]
-        yield from newest[:1]
+        for a, b in [*newest[:1], *self._around_findings(), *newest[1:]]:
+            yield f"{a.slug}/{b.slug}", (a, b)
+
+    def _around_findings(self) -> Iterator[tuple[SessionFacts, SessionFacts]]:
+        by_slug = {session.slug: session for session in self._sessions}
         for finding in [*self._open()[:_ROWS_ON_OVERVIEW], *self._improvements()[:_ROWS_ON_OVERVIEW]]:
             worst = finding.steps[0]
             a, b = (by_slug.get(point.session_slug or "") for point in (worst.before, worst.first))
             if a is not None and b is not None and a is not b:
                 yield a, b
-        yield from newest[1:]
 
     def _open(self) -> list[FindingFacts]:
         return [one for one in self._findings if one.state == "open"]
@@ -276,7 +313,12 @@ class _Builder:
     def _with_page(self, point: PointFacts) -> PointFacts:
         return point if point.session_slug in self._slugs else replace(point, session_slug=None)
 
-    def _write_lists(self, pairs: Mapping[str, PairMemory]) -> None:
+    def _write_lists_and_overview(self, compared: Collection[str]) -> None:
+        """Write the pages about all entries and sessions; `compared` are the pairs of sessions that are judged."""
+        self._write_lists(list(compared))
+        self._write_overview()
+
+    def _write_lists(self, judged: Sequence[str]) -> None:
         entries = [
             {
                 "slug": one.status.entry.slug,
@@ -287,7 +329,6 @@ class _Builder:
             }
             for one in self._entries.values()
         ]
-        judged = [pair.name for pair in pairs.values()]
         index = data_files.index(entries, self._sessions, judged)
         self._site.write("data/index.js", data_files.handed_over("index", index))
         families = families_of([one.status for one in self._entries.values()], self._history.axes())
@@ -329,8 +370,3 @@ class _Builder:
 
 _FEW = 2
 """Up to this number, pairs are judged one by one; for more, the whole history is read at once."""
-
-
-def _mark_of(pair: tuple[SessionFacts, SessionFacts], marks: Mapping[str, str]) -> str:
-    """Return a mark of all that the comparison of these sessions depends on: they, and all sessions before them."""
-    return _digest([marks[session.uid] for session in pair])

@@ -63,6 +63,30 @@ class EntryWriter:
         found = iter(self._history.blocks(wanted))
         return [{number: next(found) for number in own} for own in numbers]
 
+    def outline(
+        self,
+        state: EntryState,
+        known: EntryMemory | None,
+        judged: Mapping[str | None, GroupFacts],
+        newest: Mapping[int, Sequence[RunFacts]],
+    ) -> EntryMemory:
+        """Return what the overview and the lists show of an entry whose page and runs are not written yet.
+
+        `judged` are the machines that were judged again; the others are in `known`. `newest` are its newest blocks.
+        """
+        metrics = tuple(data_files.drawn_names(_runs_of(newest)))
+        return replace(self._begun(state, known, judged, newest), metrics=metrics)
+
+    def _begun(
+        self,
+        state: EntryState,
+        known: EntryMemory | None,
+        judged: Mapping[str | None, GroupFacts],
+        newest: Mapping[int, Sequence[RunFacts]],
+    ) -> EntryMemory:
+        groups = tuple(self._write_groups(state, known, judged))
+        return EntryMemory(state.mark, self._status(state, _runs_of(newest)), state.original, (), (), groups, (), ())
+
     def write(
         self,
         state: EntryState,
@@ -70,13 +94,11 @@ class EntryWriter:
         judged: Mapping[str | None, GroupFacts],
         newest: Mapping[int, Sequence[RunFacts]],
     ) -> EntryMemory:
-        """Write an entry. `judged` are the machines that were judged again; the others are in `known`.
-
-        `newest` are its newest blocks.
-        """
-        groups = self._write_groups(state, known, judged)
+        """Write an entry."""
+        begun = self._begun(state, known, judged, newest)
+        groups, status = begun.groups, begun.status
         blocks = self._write_blocks(state, known, newest)
-        recent = [run for _, runs in sorted(newest.items()) for run in runs]
+        recent = _runs_of(newest)
         metrics = self._metrics(state.entry, blocks, groups, recent)
         machines = {one.machine: one for one in groups}
         rows = _rows(metrics, recent, machines)
@@ -86,12 +108,11 @@ class EntryWriter:
         head = data_files.head(
             state.entry, state.original, facts, [(block.runs, block.digest) for block in blocks], listed
         )
-        status = self._status(state, recent)
         files = f"data/{key}.js", f"{key}.html"
         self._site.write(files[0], handed_over(key, head))
         linked = self._write_page(files[1], status, rows, groups, recent)
         names = tuple(one.name for one in rows)
-        return EntryMemory(state.mark, status, state.original, names, tuple(blocks), tuple(groups), files, linked)
+        return replace(begun, metrics=names, blocks=tuple(blocks), files=files, linked=linked)
 
     def _write_groups(
         self, state: EntryState, known: EntryMemory | None, judged: Mapping[str | None, GroupFacts]
@@ -204,6 +225,10 @@ class EntryWriter:
             for point in (step.before, step.first)
         )
         return replace(step, before=before, first=first, is_new=False)
+
+
+def _runs_of(blocks: Mapping[int, Sequence[RunFacts]]) -> list[RunFacts]:
+    return [run for _, runs in sorted(blocks.items()) for run in runs]
 
 
 def _without_metrics(run: RunFacts | None) -> RunFacts | None:

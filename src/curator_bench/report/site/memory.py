@@ -89,13 +89,12 @@ class PairMemory:
     """Two sessions that were compared: what it depends on, and the number of judgements."""
 
     mark: str
-    name: str
     judgements: int
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """All that is remembered: of entries by slug, of sessions by uid (their mark), of pairs by the name of the file."""
+    """All that is remembered: of entries by slug, of sessions by uid (their mark), of pairs by the slugs of both."""
 
     settings: str = ""
     entries: Mapping[str, EntryMemory] = field(default_factory=dict)

@@ -1,7 +1,7 @@
 // What pages of `curator-bench serve` do more: they hear of newer data, of sessions that run, and that the server ended.
 (function () {
   "use strict";
-  var EVERY_MS = 3000;
+  var EVERY_MS = 3000, WHILE_BUILDING_MS = 500;
   var note = document.getElementById("newer"), now = document.getElementById("now"), building = document.getElementById("building");
   var top_ = document.body.dataset.top, served = window.served = {}, loaded = null, said = "";
   var here = new URL(location.href).pathname, home = new URL(top_ || ".", location.href).pathname;
@@ -43,7 +43,7 @@
     now.textContent = state.running ? "Running (" + state.running + ")" : "Running";
     if (building) {
       building.textContent = state.problem || state.building || "It begins …";
-      if (state.written || state.is_there) location.reload();
+      if (state.written || (state.is_there && !state.building)) location.reload();
       return;
     }
     if (loaded === null) loaded = state.written;
@@ -52,7 +52,7 @@
     else say("");
   }
 
-  served.repeat(EVERY_MS, function (next) {
+  served.repeat(building ? WHILE_BUILDING_MS : EVERY_MS, function (next) {
     served.ask("state.json?page=" + encodeURIComponent(page), function (state) { hear(state); next(); }, function () { served.gone(); next(); });
   });
 })();

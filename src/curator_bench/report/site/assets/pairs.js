@@ -16,7 +16,7 @@
     bench.load("sessions/" + a, function (first) {
       bench.load("sessions/" + b, function (second) {
         if (!index.compared.includes(a + "/" + b)) return done(first, second, null);
-        bench.load("compared/" + a + "/" + b, function (found) { done(first, second, judgements(found)); });
+        bench.load("compared/" + a + "/" + b, function (found) { done(first, second, judgements(found)); }, function () { done(first, second, null); });
       }, missing);
     }, missing);
   };
