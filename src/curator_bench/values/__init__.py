@@ -40,6 +40,7 @@ from curator_bench.values.runs import (
     Verdict,
     means_success,
 )
+from curator_bench.values.stages import Stage, StageKind
 
 __all__ = [
     "BOUNDS",
@@ -75,6 +76,8 @@ __all__ = [
     "SetupNeed",
     "SinkSettings",
     "Slice",
+    "Stage",
+    "StageKind",
     "Subject",
     "Summary",
     "Verdict",
