@@ -23,7 +23,7 @@ from curator_bench.options.rootdir import name_in_project
 from curator_bench.report.session_runs import RESULTS
 from curator_bench.runner.run_keys import DEFINITION, MACHINE, UID
 from curator_bench.runner.session import hunt_of
-from curator_bench.values import GATES, Check, Entry, RunRecord, RunResult, Verdict
+from curator_bench.values import GATES, Check, Entry, RunRecord, RunResult, Stage, Verdict
 
 _MOST_PROPERTIES = 200
 _UNCONFIRMED = pytest.StashKey[set[str]]()
@@ -189,7 +189,12 @@ def masked_result(result: RunResult, mask: Mask) -> RunResult:
         metrics=masked(dict(result.metrics), mask),
         warnings=tuple(map(mask.hide, result.warnings)),
         changed=tuple(mask.hide_lines(result.changed)),
+        stages=tuple(_masked_stage(stage, mask) for stage in result.stages),
     )
+
+
+def _masked_stage(stage: Stage, mask: Mask) -> Stage:
+    return replace(stage, name=mask.hide(stage.name), parts=tuple(map(mask.hide, stage.parts)))
 
 
 def masked_checks(checks: Iterable[Check], mask: Mask) -> tuple[Check, ...]:

@@ -19,8 +19,8 @@ from curator_bench.store.records import fact_uid
 from curator_bench.store.rows import SOURCES
 from curator_bench.store.running import RUNNING
 from curator_bench.store.schema import Base
-from curator_bench.store.tables import DEFINITIONS, FACTS, INVOCATIONS, RUNS, SESSIONS
-from curator_bench.values import Verdict
+from curator_bench.store.tables import DEFINITIONS, FACTS, INVOCATIONS, RUNS, SESSIONS, STAGES
+from curator_bench.values import StageKind, Verdict
 
 _SHOWN = 40
 _KINDS: tuple[tuple[type, str, tuple[str, ...]], ...] = (
@@ -30,7 +30,11 @@ _KINDS: tuple[tuple[type, str, tuple[str, ...]], ...] = (
     (Moment, "a time", ("text",)),
     (Document, "JSON", ("text", "integer", "real")),
 )
-_VERDICTS = frozenset([RUNNING, *map(str, Verdict)])
+_WORDS: dict[Column[Any], tuple[frozenset[str], str]] = {
+    RUNS.c.verdict: (frozenset([RUNNING, *map(str, Verdict)]), "a verdict"),
+    STAGES.c.kind: (frozenset(map(str, StageKind)), "a kind of stage"),
+}
+"""Columns that hold one of a few words, and what they are called."""
 _PARTS_OF_A_DEFINITION: dict[str, Any] = {
     "args": list,
     "datasets": list,
@@ -100,8 +104,8 @@ def _of_another_form(connection: Connection, table: Table) -> Iterator[str]:
 
 
 def _check_of(column: Column[Any]) -> Callable[[Any], bool] | None:
-    if column is RUNS.c.verdict:
-        return _VERDICTS.__contains__
+    if column in _WORDS:
+        return _WORDS[column][0].__contains__
     if isinstance(column.type, Moment):
         return _is_time
     return _DOCUMENTS.get(column, _is_json) if isinstance(column.type, Document) else None
@@ -158,8 +162,8 @@ def _types(column: Column[Any]) -> str:
 
 
 def _expected(column: Column[Any]) -> str:
-    if column is RUNS.c.verdict:
-        return "a verdict"
+    if column in _WORDS:
+        return _WORDS[column][1]
     return next((said for kind, said, _ in _KINDS if isinstance(column.type, kind)), "a text")
 
 

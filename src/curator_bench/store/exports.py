@@ -19,12 +19,23 @@ from typing import IO, Any
 from sqlalchemy import ColumnElement, Connection, Row, Table, func, select, true
 
 from curator_bench.errors import MissingExtra
-from curator_bench.store import bulk, unrecorded
+from curator_bench.store import bulk, stages, unrecorded
 from curator_bench.store.backgrounds import Backgrounds
 from curator_bench.store.records import Figures, InvocationRecord, RunEnd, RunStart, SessionRecord, StoredRun
 from curator_bench.store.running import RUNNING
 from curator_bench.store.scalars import scalar_of, value_of
-from curator_bench.store.tables import INVOCATIONS, METRICS, PARAMS, REQUIREMENTS, RUNS, SAMPLES, SESSIONS, SUBJECTS
+from curator_bench.store.tables import (
+    INVOCATIONS,
+    METRICS,
+    PARAMS,
+    PARTS,
+    REQUIREMENTS,
+    RUNS,
+    SAMPLES,
+    SESSIONS,
+    STAGES,
+    SUBJECTS,
+)
 from curator_bench.values import Check, Repeat, Subject, Verdict
 from curator_bench.words import csv_cells
 
@@ -120,7 +131,7 @@ def _records(connection: Connection, progress: Progress, among: ColumnElement[bo
     described: set[int] = set()
     backgrounds = Backgrounds(connection)
     for runs, sessions in _runs(connection, progress, among):
-        parts = {table: _parts(connection, table, runs) for table in (METRICS, SAMPLES, PARAMS, REQUIREMENTS)}
+        parts = {table: _parts(connection, table, runs) for table in PARTS}
         invocations = _invocations(connection, runs, described)
         records = [
             _record(run, _session(sessions[run.session]), invocations.get(run.invocation), parts) for run in runs
@@ -193,6 +204,9 @@ def _record(
         repeats=_repeats(parts[SAMPLES].get(run.id, ())),
         checks=tuple(
             _check(values) for values in sorted(parts[REQUIREMENTS].get(run.id, ()), key=operator.itemgetter(0))
+        ),
+        stages=tuple(
+            stages.stage_of(values[1:]) for values in sorted(parts[STAGES].get(run.id, ()), key=operator.itemgetter(0))
         ),
     )
     return StoredRun(session, invocation, start, end)

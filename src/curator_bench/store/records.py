@@ -15,7 +15,7 @@ from typing import Any
 
 from curator_bench.files import codec
 from curator_bench.store.checking import wrong_values
-from curator_bench.values import Check, Repeat, Run, RunRecord, Scalar, Session, Subject, Verdict
+from curator_bench.values import WHERE_SAID, Check, Repeat, Run, RunRecord, Scalar, Session, Stage, Subject, Verdict
 
 _UID_LENGTH = 32
 
@@ -190,6 +190,7 @@ class RunEnd:
     repeats: tuple[Repeat, ...] = ()
     """Metrics of each repeat; stored as samples if there are several repeats."""
     checks: tuple[Check, ...] = ()
+    stages: tuple[Stage, ...] = field(default=(), metadata=WHERE_SAID)
 
 
 METRIC_OF_COLUMN = {
@@ -272,6 +273,7 @@ def end_of(run: RunRecord) -> RunEnd:
         params=run.params,
         repeats=run.repeats,
         checks=run.requirements,
+        stages=run.stages,
     )
     said: dict[str, Any] = {name: value for name, value in run.columns.items() if name not in FIGURES}
     return dataclasses.replace(end, **said)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Table, bindparam, delete, insert, select, update
 
+from curator_bench.store import stages
 from curator_bench.store.column_types import key
 from curator_bench.store.entry_axes import AXES
 from curator_bench.store.records import (
@@ -29,10 +30,12 @@ from curator_bench.store.tables import (
     INVOCATIONS,
     METRICS,
     PARAMS,
+    PARTS,
     REQUIREMENTS,
     RUNS,
     SAMPLES,
     SESSIONS,
+    STAGES,
     SUBJECTS,
 )
 from curator_bench.values import Subject, Verdict
@@ -219,7 +222,7 @@ def _overwrite(connection: Connection, place: Place, start: RunStart, end: RunEn
     else:
         run = int(found.id)
         connection.execute(_REWRITE, {"the_id": run, **values})
-        for parts in (METRICS, SAMPLES, PARAMS, REQUIREMENTS):
+        for parts in PARTS:
             connection.execute(delete(parts).where(parts.c.run == run))
     _add_parts(connection, run, end)
     return run
@@ -236,6 +239,7 @@ def parts_of(run: int, end: RunEnd) -> Iterator[tuple[Table, list[dict[str, Any]
     yield SAMPLES, _sample_rows(run, end)
     yield PARAMS, _param_rows(run, end)
     yield REQUIREMENTS, _requirement_rows(run, end)
+    yield STAGES, stages.rows_of(run, end.stages)
 
 
 def _of_start(place: Place, start: RunStart) -> dict[str, Any]:

@@ -249,6 +249,36 @@ class Requirement(Base):
     """Reason why it could not be compared, or what would decide an inconclusive result."""
 
 
+class Stage(Base):
+    """One stage of a run: a named part of it with its own time. `values.Stage` defines the figures."""
+
+    __tablename__ = "stage"
+    __table_args__ = _PARTS_OF_A_RUN
+
+    run: Mapped[int] = _owned_by("test_run.id", primary_key=True)
+    position: Mapped[int] = mapped_column(primary_key=True)
+    """Its place in the order in which the stages began."""
+    name: Mapped[str] = mapped_column(Key())
+    kind: Mapped[str]
+    """What it comes from, as in `values.StageKind`."""
+    parts: Mapped[str | None]
+    """JSON list of the operators that were fused into it; NULL if none were."""
+    count: Mapped[int]
+    started_s: Mapped[float | None]
+    ended_s: Mapped[float | None]
+    active_s: Mapped[float | None]
+    executing_s: Mapped[float | None]
+    reading_s: Mapped[float | None]
+    storing_s: Mapped[float | None]
+    waiting_s: Mapped[float | None]
+    waits_missing: Mapped[int]
+    bytes_in: Mapped[int | None]
+    bytes_out: Mapped[int | None]
+    backpressure_s: Mapped[float | None]
+    retries: Mapped[int]
+    failures: Mapped[int]
+
+
 class Acceptance(Base):
     """An accepted change of a metric: the level since then is the new normal.
 

@@ -15,6 +15,7 @@ from curator_bench.store.schema import (
     Param,
     Requirement,
     Sample,
+    Stage,
     Subject,
     TestRun,
 )
@@ -25,10 +26,10 @@ def _table(model: type[Base]) -> sa.Table:
 
 
 SESSIONS, INVOCATIONS, SUBJECTS, RUNS = map(_table, (BenchSession, Invocation, Subject, TestRun))
-METRICS, SAMPLES, PARAMS, REQUIREMENTS = map(_table, (Metric, Sample, Param, Requirement))
+METRICS, SAMPLES, PARAMS, REQUIREMENTS, STAGES = map(_table, (Metric, Sample, Param, Requirement, Stage))
 ACCEPTANCES = _table(Acceptance)
 DEFINITIONS, FACTS = map(_table, (Definition, Fact))
 IS_HISTORY = RUNS.c.hunt.is_(None)
 """True of the runs that make up the history of their entry. Those of bisecting and A/B comparisons do not."""
-PARTS = (METRICS, SAMPLES, PARAMS, REQUIREMENTS)
+PARTS = (METRICS, SAMPLES, PARAMS, REQUIREMENTS, STAGES)
 """Tables of the parts of a run; their first column is the run's id."""

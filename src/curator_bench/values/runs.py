@@ -12,6 +12,7 @@ from curator_bench.masking import Mask
 from curator_bench.values.failure_category import failure_category
 from curator_bench.values.matrix import RaySettings, Scalar, Subject
 from curator_bench.values.open_finding import OpenFinding
+from curator_bench.values.stages import Stage
 
 _INTERRUPTED = 2
 """Exit status of pytest when it was interrupted."""
@@ -206,6 +207,8 @@ class RunResult:
     """Seconds spent in runs that only confirm the gates, counted with the last of them."""
     changed: tuple[str, ...] = ()
     """What changed where a metric got worse, in lines: between the last run before and the first after."""
+    stages: tuple[Stage, ...] = ()
+    """Its stages, in the order in which they began. With repeats, the medians of their figures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,6 +322,8 @@ class RunRecord(Run):
     """Seconds spent in runs that only confirm the gates, counted with the last of them."""
     changed: tuple[str, ...] = field(default=(), metadata=WHERE_SAID)
     """What changed where a metric got worse, in lines: between the last run before and the first after."""
+    stages: tuple[Stage, ...] = field(default=(), metadata=WHERE_SAID)
+    """Its stages, in the order in which they began. With repeats, the medians of their figures."""
     phases: Mapping[str, str] = field(default_factory=dict, metadata=WHERE_SAID)
     """For a Python benchmark, the outcome of its set-up, call and teardown in pytest."""
     columns: Mapping[str, Scalar] = field(default_factory=dict, metadata=WHERE_SAID)
