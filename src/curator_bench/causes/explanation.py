@@ -161,7 +161,7 @@ class _Kinds:
 
     def work(self, stages: Sequence[Stage]) -> float | None:
         if "executing_s" in self.names:
-            return sum(getattr(stage, name) for stage in stages for name in self.names)
+            return float(sum(getattr(stage, name) for stage in stages for name in self.names))
         return _sum(stages, lambda stage: stage.active_s)
 
 
@@ -282,8 +282,8 @@ def _judge(measured: _Measured, limit: float) -> _JointByName:
     pairs = {name: pair for name, pair in pairs.items() if all(np.nanmean(side) > 0 for side in pair)}
     total = sum(float(np.nanmean(pair[0])) for pair in pairs.values())
     parts = [
-        Part(*(_positive(side) for side in pair), max(limit, _LEAST_SHARE * total / float(np.nanmean(pair[0]))))
-        for pair in pairs.values()
+        Part(_positive(old), _positive(new), max(limit, _LEAST_SHARE * total / float(np.nanmean(old))))
+        for old, new in pairs.values()
     ]
     joint: Joint = joint_changes(parts, limit=limit)
     return _JointByName(dict(zip(pairs, joint.parts, strict=True)), joint.shared)

@@ -141,7 +141,9 @@ def _sum(group: Sequence[str], side: Side) -> Floats:
 
 def _lasted(group: Sequence[str], side: Side) -> Floats:
     start = np.nanmin([side.stages[name].started for name in group], axis=0)
-    return np.nan_to_num(np.nanmax([side.stages[name].ended for name in group], axis=0) - start)
+    end = np.nanmax([side.stages[name].ended for name in group], axis=0)
+    lasted: Floats = np.nan_to_num(end - start)
+    return lasted
 
 
 def _shared(group: Sequence[str], before: Side, after: Side, lasted: Sequence[Floats]) -> Phase | None:
@@ -164,7 +166,7 @@ def _streaming(group: Sequence[str], before: Side, after: Side, lasted: Sequence
     per_worker = {name: _per_worker(before.stages[name], after.stages[name]) for name in group}
     nearest = [_near(group, [_mean(per_worker[name][at]) for name in group]) for at in (0, 1)]
     wanted = _mean(lasted[1]) - _mean(lasted[0])
-    limits = [_Limit.of(pair, per_worker) for pair in product(*nearest)]
+    limits = [_Limit.of((old, new), per_worker) for old, new in product(*nearest)]
     best = min(limits, key=lambda one: one.distance(wanted, _mean(lasted[0])))
     return Phase(Shape.STREAMING, tuple(group), {best.blamed: best.part}, best.bottlenecks)
 
