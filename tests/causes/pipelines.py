@@ -47,13 +47,18 @@ def renamed(found: Sequence[StagedRun], names: dict[str, str]) -> list[StagedRun
     ]
 
 
-def record(history: History, found: Sequence[StagedRun], entry: str = "pipeline", **more: str) -> None:
-    """Record runs as nights of an entry, with the time of each as `exec_time_s` and `time_taken_s`."""
+def record(
+    history: History, found: Sequence[StagedRun], entry: str = "pipeline", *, begin: int = 0, **more: str
+) -> None:
+    """Record runs as nights of an entry, with the time of each as `exec_time_s` and `time_taken_s`.
+
+    Only the stages of those from `begin` on are recorded; the others have been before.
+    """
     walls = [run.wall_s for run in found]
     history.nights({(entry, name): walls for name in ("exec_time_s", "time_taken_s")}, None, **more)
     with open_for_writing(database_url(str(history.db))) as database, database.writing() as connection:
         of_entry = RUNS.c.name == entry, RUNS.c.id.not_in(select(STAGES.c.run))
         ids = connection.scalars(select(RUNS.c.id).where(*of_entry).order_by(RUNS.c.start)).fetchall()
-        rows = [row for run, staged in zip(ids, found, strict=True) for row in rows_of(run, staged.stages)]
+        rows = [row for run, staged in zip(ids, found[begin:], strict=True) for row in rows_of(run, staged.stages)]
         connection.execute(STAGES.insert(), rows)
         connection.execute(update(RUNS).values(ray_num_cpus=found[0].cpus))

@@ -124,9 +124,9 @@ def test_runs_of_another_machine_are_not_mixed_in(tmp_path: Path) -> None:
         output = history.ask("why", "pipeline", "--since", "2026-01-09", "--machine", machine).output
         assert f"regression: {guilty}" in output
     sides = ("--machine", "one"), ("--machine", "two")
-    output = [history.ask("why", "pipeline", commit(0), commit(15), *words).output for words in sides]
-    assert "from 1 run and 1 run" in output[0]
-    assert output[0] != output[1]
+    both = [history.ask("why", "pipeline", commit(0), commit(15), *words).output for words in sides]
+    assert "from 1 run and 1 run" in both[0]
+    assert both[0] != both[1]
 
 
 def test_runs_without_stages_are_left_out_and_counted(tmp_path: Path) -> None:

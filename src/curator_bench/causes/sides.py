@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 from curator_bench.causes.judged_history import JudgedHistory, RecordedStep
 from curator_bench.errors import BenchError
 from curator_bench.store import queries
+from curator_bench.store.all_series import Series
 from curator_bench.store.queries import EntryKey, PastRun
 from curator_bench.store.staged_runs import measured_runs
 from curator_bench.verdict.comparable import Origin, difference
+from curator_bench.verdict.judgement import Step
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -30,21 +32,29 @@ class Sides:
     after: Sequence[PastRun]
 
 
-def sides_of_step(connection: Connection, judged: JudgedHistory, step: RecordedStep) -> Sides:
-    """Return the runs at the level before a step and at the level after it, without those that may be of either."""
+def sides_of_step(connection: Connection, series: Series, step: RecordedStep, others: Iterable[Step]) -> Sides:
+    """Return the runs at the level before a step and at the level after it, without those that may be of either.
+
+    `others` are the steps of the same series, which end these levels.
+    """
+    others, around = list(others), (step.step.last_before, step.step.first_after)
+    first = max((one.first_after for one in others if one.began < step.step.began), default=0)
+    last = min((one.last_before for one in others if one.began > step.step.began), default=len(series.runs) - 1)
+    ids = series.runs.tolist()
+    before = ids[max(first, around[0] + 1 - MOST) : around[0] + 1]
+    after = ids[around[1] : min(last + 1, around[1] + MOST)]
+    return Sides(step.entry, *(queries.runs_of_ids(connection, side) for side in (before, after)))
+
+
+def sides_of_judged(connection: Connection, judged: JudgedHistory, step: RecordedStep) -> Sides:
+    """Return the sides of a step of a judged history."""
     key = step.entry, step.metric, step.machine_id
     series, course = next(
         (series, course)
         for series, course in judged.courses
         if (series.entry, series.metric, series.machine_id) == key and step.step in course.steps
     )
-    place = course.steps.index(step.step)
-    first = course.steps[place - 1].first_after if place else 0
-    last = course.steps[place + 1].last_before if place + 1 < len(course.steps) else len(series.runs) - 1
-    ids = series.runs.tolist()
-    before = ids[max(first, step.step.last_before + 1 - MOST) : step.step.last_before + 1]
-    after = ids[step.step.first_after : min(last + 1, step.step.first_after + MOST)]
-    return Sides(step.entry, *(queries.runs_of_ids(connection, side) for side in (before, after)))
+    return sides_of_step(connection, series, step, list(course.steps))
 
 
 def sides_of_sessions(

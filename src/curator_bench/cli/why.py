@@ -109,7 +109,7 @@ def _of_finding(connection: Connection, words: Sequence[str], machine: str | Non
     """Return the sides of the finding that is named, or of the newest open regression of the entry."""
     from curator_bench.causes.findings import finding_named
     from curator_bench.causes.judged_history import Query, judge_history
-    from curator_bench.causes.sides import sides_of_step
+    from curator_bench.causes.sides import sides_of_judged
     from curator_bench.store import queries
     from curator_bench.store.all_series import groups_of
     from curator_bench.verdict.step_states import State
@@ -136,7 +136,7 @@ def _of_finding(connection: Connection, words: Sequence[str], machine: str | Non
     step = min(newest, key=lambda one: (not _is_time(one.metric), not one.is_required, -abs(one.step.change)))
     since = f"{step.entry.name} {step.metric} {tables.change(step.step.change)} since {step.first.session}"
     named = next((one.name for one in judged.findings if step in one.steps), "")
-    return sides_of_step(connection, judged, step), metric or step.metric, f"{named}: {since}"
+    return sides_of_judged(connection, judged, step), metric or step.metric, f"{named}: {since}"
 
 
 def _is_time(metric: str) -> bool:
