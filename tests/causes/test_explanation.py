@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -189,6 +190,26 @@ def test_phases_that_follow_each_other_have_each_their_own_bottleneck() -> None:
     part = found.stages[0].wall
     assert part
     assert part.value == pytest.approx(found.wall.value, rel=0.15)
+
+
+def test_a_stage_inside_another_is_not_counted_twice() -> None:
+    def nested(inner: float, seed: int) -> StagedRun:
+        noise = np.random.default_rng(seed).normal(1, 0.01, 2)
+        outer, inner = 1.0 * noise[0], inner * noise[1]
+        both: dict[str, Any] = {"kind": StageKind.STEP, "count": 4, "started_s": 0.1}
+        stages = [
+            Stage(name="outer", active_s=outer + inner, ended_s=0.1 + outer + inner, executing_s=outer, **both),
+            Stage(name="inner", active_s=inner, ended_s=inner + 0.5, executing_s=inner, **both),
+        ]
+        return StagedRun(stages=stages, wall_s=outer + inner + 0.2)
+
+    found = explain([nested(2.0, seed) for seed in range(8)], [nested(2.6, 9 + seed) for seed in range(8)])
+    assert named(found) == ["inner"]
+    assert found.shapes == (Shape.SERIAL,)
+    assert abs(found.unexplained.value) < 0.01
+    part = found.stages[0].wall
+    assert part
+    assert part.value == pytest.approx(0.6, abs=0.05)
 
 
 def test_unknown_figures_stay_unknown_and_are_not_taken_for_zero() -> None:

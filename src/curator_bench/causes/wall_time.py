@@ -109,14 +109,13 @@ def _overlap(one: Times, other: Times) -> bool:
 
 
 def _phase(group: Sequence[str], before: Side, after: Side) -> Phase:
-    active: dict[str, tuple[Floats, Floats]] = {
-        name: (before.stages[name].active, after.stages[name].active) for name in group
-    }
-    sums = [_sum(group, side) for side in (before, after)]
     lasted = [_lasted(group, side) for side in (before, after)]
-    in_turn = all(_mean(total) <= _AT_ONCE * _mean(time) for total, time in zip(sums, lasted, strict=True))
-    if in_turn or len(group) == 1:
-        return Phase(Shape.SERIAL, tuple(group), active)
+    for times in ("active", "work"):
+        sums = [_sum(group, side, times) for side in (before, after)]
+        if len(group) == 1 or all(_mean(one) <= _AT_ONCE * _mean(time) for one, time in zip(sums, lasted, strict=True)):
+            # A stage inside another is active while the other is; their work does not count twice.
+            parts = {name: (getattr(before.stages[name], times), getattr(after.stages[name], times)) for name in group}
+            return Phase(Shape.SERIAL, tuple(group), parts)
     streaming = _streaming(group, before, after, lasted)
     shared = _shared(group, before, after, lasted)
     if shared is None:
@@ -134,8 +133,8 @@ def _mean(values: Floats) -> float:
     return float(np.nanmean(values))
 
 
-def _sum(group: Sequence[str], side: Side) -> Floats:
-    total: Floats = np.nansum([side.stages[name].active for name in group], axis=0)
+def _sum(group: Sequence[str], side: Side, times: str) -> Floats:
+    total: Floats = np.nansum([getattr(side.stages[name], times) for name in group], axis=0)
     return total
 
 
