@@ -14,6 +14,7 @@ from curator_bench.causes.findings import RecordedFinding, recorded_findings
 from curator_bench.causes.judged_history import RecordedStep
 from curator_bench.causes.what_changed import CommitRange, WhatChanged
 from curator_bench.causes.wording import text
+from curator_bench.cli.dashboard_why import explained
 from curator_bench.provenance.packages import commits_of_package
 from curator_bench.report.site.model import CommitFacts, CommitsFacts, FindingFacts, PointFacts, StepFacts, TrendFacts
 from curator_bench.store.all_series import Group, RunPlace, Series, all_series, subject_commits
@@ -46,11 +47,13 @@ class FindingReader:
 
     def __init__(self, connection: Connection, repo: Path | None, steps: Steps, points: Points) -> None:
         self._connection, self._repo, self._steps, self._points = connection, repo, steps, points
+        self._steps_known: Sequence[RecordedStep] = ()
 
     def describe(self, found: Sequence[RecordedFinding], detailed: int) -> list[FindingFacts]:
         """Describe findings. The first ones get commits, what else changed, and the values of the worst metric."""
         trends = self._series([one.largest for one in found[:detailed]])
         changes = changes_of(self._connection, found[:detailed])
+        self._steps_known = [step for one in found for step in one.steps]
         return [
             self._facts(one, changes[one.name], trends) if place < detailed else self._brief(one)
             for place, one in enumerate(found)
@@ -76,6 +79,7 @@ class FindingReader:
             ranges=tuple(self._range(each) for each in changed.commits),
             changed=tuple(_others(changed)),
             trend=None if series is None else _trend(series, largest),
+            why=None if series is None else explained(self._connection, series, largest, self._steps_known),
         )
 
     def _range(self, one: CommitRange) -> CommitsFacts:

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Protocol, TypeAlias, TypeGuard, TypeVar
 
 from curator_bench.report.site.links import slug
+from curator_bench.report.site.waterfall import Waterfall
 from curator_bench.values import Scalar, Subject
 
 FINE = ("passed", "skipped", "running")
@@ -258,6 +259,8 @@ class FindingFacts:
     trend: TrendFacts | None = None
     is_new: bool = False
     """True if it began with the latest session."""
+    why: Waterfall | None = None
+    """Its difference by stages; None if they were not recorded."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,139 @@
+"""`curator-bench why` names the stage that made an entry slower, for every way to name two sides."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from causes.pipelines import record, runs
+from cli.nights import History, commit
+
+from curator_bench.causes.matched_stages import StagedRun
+
+NIGHTS, SLOWER_SINCE = 24, 14
+
+
+@pytest.fixture(scope="module")
+def history(tmp_path_factory: pytest.TempPathFactory) -> History:
+    """Nights of a serial pipeline whose third stage took 40 % longer from one night on, and of one without stages."""
+    made = History(tmp_path_factory.mktemp("why"))
+    found = [*runs(SLOWER_SINCE), *runs(NIGHTS - SLOWER_SINCE, slower={2: 1.4}, seed=1)]
+    record(made, found)
+    made.nights({("bare", "time_taken_s"): [1.0 + 0.001 * night for night in range(NIGHTS)]})
+    return made
+
+
+def document(history: History, *words: object) -> dict[str, Any]:
+    result = history.ask("why", "--json", *words)
+    assert result.exit_code == 0, result.output
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
+
+
+def refusal(history: History, *words: object) -> str:
+    result = history.ask("why", *words)
+    assert result.exit_code != 0
+    assert "Traceback" not in result.output
+    return str(result.exception) if result.exit_code == 1 and result.exception else result.output
+
+
+def finding(history: History) -> str:
+    return str(history.regressions("--metric", "time_taken_s")[0]["finding"])
+
+
+def test_the_open_regression_of_an_entry_is_explained_by_its_stage_and_what_else_changed(history: History) -> None:
+    output = history.ask("why", "pipeline").output
+    assert "regression: stage_2 +4" in output
+    assert ": regression, from 1" in output
+    assert "(unexplained)" in output
+    assert "what else changed:" in output
+    assert "commits " in output
+    rows = [line for line in output.splitlines() if line.startswith(("stage_", "(unexplained)"))]
+    assert rows[0].startswith("stage_2")
+    assert rows[-1].startswith("(unexplained)")
+
+
+def test_every_way_to_name_the_two_sides_leads_to_the_same_stage(history: History) -> None:
+    name = finding(history)
+    since = commit(SLOWER_SINCE)
+    for words in (
+        ["pipeline"],
+        ["pipeline", "time_taken_s"],
+        [name],
+        ["pipeline", name],
+        ["pipeline", "--since", since],
+        ["pipeline", "time_taken_s", "--since", "2026-01-15"],
+    ):
+        found = document(history, *words)
+        assert found["named"] == ["stage_2"], words
+        assert found["entry"] == "pipeline"
+        assert found["stages"][0]["work"]["verdict"] == "regression"
+        assert min(found["runs"]) >= 8
+
+
+def test_two_sessions_of_one_run_each_say_how_many_more_would_tell(history: History) -> None:
+    found = document(history, "pipeline", commit(0), commit(NIGHTS - 1))
+    assert (found["named"], found["runs"]) == ([], [1, 1])
+    assert found["decides"].startswith("2 more runs on each side at least")
+    assert {stage["work"]["verdict"] for stage in found["stages"]} == {"inconclusive"}
+    assert document(history, "pipeline", "time_taken_s", commit(0), commit(1))["metric"] == "time_taken_s"
+
+
+def test_the_document_has_what_the_manual_says(history: History) -> None:
+    found = document(history, "pipeline")
+    assert found["schema_version"] == 1
+    manual = (Path(__file__).parents[2] / "docs" / "files.md").read_text()
+    section = manual.split("### Explanations as JSON")[1].split("\n## ")[0]
+    stage = found["stages"][0]
+    names = {*found, *stage, *stage["work"], *stage["wall"], *stage["before"], *found["before"][0]}
+    assert [name for name in sorted(names) if f"`{name}`" not in section] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["pipelin"], "did you mean 'pipeline'"),
+        (["pipeline", "time_takn_s"], "did you mean 'time_taken_s'"),
+        (["pipeline", "nothing", commit(0), commit(1)], "pipeline has no metric 'nothing'"),
+        (["r-000000"], "no finding is named 'r-000000'"),
+        (["bare"], "no regression of bare is open; name two sides"),
+        (["bare", commit(0), commit(1)], "recorded stages"),
+        (["bare", "--since", commit(SLOWER_SINCE)], "Measure this side again"),
+        (["pipeline", commit(0), commit(0)], "there is nothing to compare"),
+        (["pipeline", commit(0), "unknown"], "no session, branch or commit 'unknown' is recorded"),
+        (["pipeline", "--since", "unknown"], "--since: found 'unknown'"),
+        (["pipeline", "--since", "2020-01-01"], "no run of pipeline before 2020-01-01"),
+        (["pipeline", "a", "b", "--since", "2026-01-15"], "name either A and B or --since"),
+        (["pipeline", "a", "b", "c", "d"], "expected ENTRY [METRIC] [A B]"),
+        (["pipeline", "--machine", "other"], "no run on a machine 'other' is recorded"),
+        (["pipeline", "--since", "2026-01-15", "--machine", "other"], "no run on a machine 'other' is recorded"),
+        ([], "Missing argument"),
+    ],
+)
+def test_each_wrong_use_gets_one_clear_message(history: History, words: list[str], said: str) -> None:
+    assert said in refusal(history, *words)
+
+
+def test_runs_of_another_machine_are_not_mixed_in(tmp_path: Path) -> None:
+    history = History(tmp_path)
+    record(history, [*runs(8), *runs(8, slower={0: 1.5}, seed=1)], machine="one")
+    record(history, [*runs(8, seed=2), *runs(8, slower={3: 3.0}, seed=3)], machine="two")
+    for machine, guilty in (("one", "stage_0"), ("two", "stage_3")):
+        output = history.ask("why", "pipeline", "--since", "2026-01-09", "--machine", machine).output
+        assert f"regression: {guilty}" in output
+    sides = ("--machine", "one"), ("--machine", "two")
+    both = [history.ask("why", "pipeline", commit(0), commit(15), *words).output for words in sides]
+    assert "from 1 run and 1 run" in both[0]
+    assert both[0] != both[1]
+
+
+def test_runs_without_stages_are_left_out_and_counted(tmp_path: Path) -> None:
+    history = History(tmp_path)
+    found = [*runs(8), *runs(8, slower={0: 1.5}, seed=1)]
+    found[0] = StagedRun(stages=(), wall_s=found[0].wall_s)
+    record(history, found)
+    output = history.ask("why", "pipeline", "--since", "2026-01-09").output
+    assert "from 7 runs and 8 runs" in output
+    assert "left out: 1 run without stages" in output
