@@ -6,7 +6,7 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 
-from curator_bench.values import SUCCESS_METRIC, Repeat, Scalar, means_success
+from curator_bench.values import MACHINE, SUCCESS_METRIC, Repeat, Scalar, means_success
 
 
 def combine(repeats: Sequence[Repeat]) -> dict[str, Scalar]:
@@ -14,7 +14,7 @@ def combine(repeats: Sequence[Repeat]) -> dict[str, Scalar]:
 
     Numbers become medians, with `_min`, `_max`, `_std` and `_n` beside them unless the script has a metric of that
     name. A boolean is true if it is true in each repeat, and so is the run's success. Of anything else the last value
-    counts.
+    counts. What the machine did is a mean, because a third of the repeats may be disturbed.
     """
     if len(repeats) == 1:
         return dict(repeats[0].metrics)
@@ -26,6 +26,8 @@ def combine(repeats: Sequence[Repeat]) -> dict[str, Scalar]:
         numbers = [value for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
         if name == SUCCESS_METRIC:
             combined[name] = next((value for value in values if not means_success(value)), values[-1])
+        elif name.startswith(MACHINE) and len(numbers) == len(values):
+            combined[name] = statistics.fmean(numbers)
         elif len(numbers) == len(values):
             combined[name] = _median(numbers)
             spreads.update(_spread(name, numbers))

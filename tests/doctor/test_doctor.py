@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import warm
 
-from curator_bench.doctor.conditions import Condition, State, Tree
+from curator_bench.doctor.conditions import Condition, State
 from curator_bench.doctor.demands import Resources, demand_conditions
 from curator_bench.doctor.examination import ray_condition
 from curator_bench.doctor.limits import limit_conditions
@@ -25,6 +25,7 @@ from curator_bench.doctor.noise import noise_condition, noise_of
 from curator_bench.doctor.occupation import occupation_conditions
 from curator_bench.doctor.processors import processor_conditions
 from curator_bench.measure.cgroup import CgroupLimits
+from curator_bench.measure.kernel_files import Tree
 from curator_bench.values import Entry, MatrixFile, Place, RaySettings
 
 CPU = "sys/devices/system/cpu"

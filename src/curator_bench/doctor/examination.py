@@ -6,7 +6,7 @@ import importlib.metadata
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from curator_bench.doctor.conditions import Condition, Tree, good, unknown, warning
+from curator_bench.doctor.conditions import Condition, good, unknown, warning
 from curator_bench.doctor.demands import Resources, demand_conditions
 from curator_bench.doctor.gpus import gpu_conditions
 from curator_bench.doctor.limits import limit_conditions, temporary_folder
@@ -15,6 +15,7 @@ from curator_bench.doctor.occupation import occupation_conditions
 from curator_bench.doctor.processors import processor_conditions
 from curator_bench.measure.cgroup import read_limits
 from curator_bench.measure.gpu_health import gpu_health, gpu_inventory
+from curator_bench.measure.kernel_files import Tree
 from curator_bench.provenance.machine import online_cores, this_machine
 from curator_bench.values import Entry
 

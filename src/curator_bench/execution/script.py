@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import shutil
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
@@ -26,9 +26,12 @@ from curator_bench.files.json_files import tail
 from curator_bench.masking import Mask, masked
 from curator_bench.measure.cgroup import memory_kills
 from curator_bench.measure.gpu import GpuSampler
+from curator_bench.measure.gpu_witness import GpuWitness
 from curator_bench.measure.memory import MemorySampler
 from curator_bench.measure.processes import find_processes
 from curator_bench.measure.sampler import CustomSampler, SampledRun, Sampler
+from curator_bench.measure.schedule import Schedule
+from curator_bench.measure.witness import Witness
 from curator_bench.values import Cause, Plan, Scalar, Verdict
 
 RESULTS_OPTION = "--benchmark-results-path"
@@ -154,22 +157,32 @@ class _Measured:
             csv_path=directories.top / "memory.csv",
             below=directories.below,
         )
-        self._samplers: list[Sampler] = [self._memory]
+        self._samplers: list[Sampler] = [self._memory, self._witness(stage.bench.schedule)]
         if plan.gpu_stats_interval_s > 0 and stage.bench.gpus_answer:
             path, interval = directories.top / "gpustats.csv", plan.gpu_stats_interval_s
-            self._samplers.append(
+            schedule = stage.bench.gpu_schedule
+            self._samplers += [
                 GpuSampler(
                     path,
                     below=directories.below,
                     interval_s=interval,
                     always=plan.gpu_stats_asked,
                     environ=env,
-                    schedule=stage.bench.gpu_schedule,
-                )
-            )
+                    schedule=schedule,
+                ),
+                GpuWitness(self._memory.pids, environ=env, schedule=schedule),
+            ]
 
         run = SampledRun(plan.name, directories.top, self._pids, env)
         self._samplers += [CustomSampler(name, Path(plan.working_dir), run) for name in plan.samplers]
+
+    def _witness(self, schedule: Schedule) -> Witness:
+        """Make the sampler of the machine. The processes are those that the sampler of memory has looked up."""
+
+        def waits() -> Collection[int]:
+            return self._child.waits if self._child else ()
+
+        return Witness(self._memory.pids, waiting_pids=waits, schedule=schedule)
 
     def run(self, words: list[str]) -> Ended:
         for sampler in self._samplers:

@@ -190,6 +190,7 @@ class RunEnd:
     repeats: tuple[Repeat, ...] = ()
     """Metrics of each repeat; stored as samples if there are several repeats."""
     checks: tuple[Check, ...] = ()
+    disturbed: str | None = None
 
 
 METRIC_OF_COLUMN = {
@@ -272,6 +273,7 @@ def end_of(run: RunRecord) -> RunEnd:
         params=run.params,
         repeats=run.repeats,
         checks=run.requirements,
+        disturbed=run.disturbed,
     )
     said: dict[str, Any] = {name: value for name, value in run.columns.items() if name not in FIGURES}
     return dataclasses.replace(end, **said)

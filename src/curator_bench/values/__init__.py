@@ -22,6 +22,7 @@ from curator_bench.values.matrix import (
 )
 from curator_bench.values.open_finding import OpenFinding
 from curator_bench.values.runs import (
+    MACHINE,
     SUCCESS_METRIC,
     WHERE_SAID,
     Cause,
@@ -44,6 +45,7 @@ from curator_bench.values.runs import (
 __all__ = [
     "BOUNDS",
     "GATES",
+    "MACHINE",
     "SUCCESS_METRIC",
     "WHERE_SAID",
     "AxisValue",
