@@ -1,8 +1,8 @@
 """Record real samples of the witness for `test_disturbance_proof.py`: `python tests/proof/record_disturbances.py FILE`.
 
-Needs Linux with control groups (version 1) and root. The machine may be busy with other work: all that belongs to a
-recording is in a control group of great weight, so that the rest only gets what is left over. `quiet` is therefore
-harder than a quiet machine.
+Needs Linux with control groups (version 1) and root. The machine may be busy with other work: each process of a
+recording is in a control group of great weight, so that the rest gets what is left over and a few percent. `quiet` is
+therefore harder than a quiet machine.
 """
 
 from __future__ import annotations
@@ -20,18 +20,15 @@ from pathlib import Path
 from curator_bench.measure.schedule import Schedule
 from curator_bench.measure.witness import Witness
 
-GROUP = Path("/sys/fs/cgroup/cpu/curator-bench-recording")
+GROUPS = Path("/sys/fs/cgroup/cpu")
 WEIGHT = 262_144
+PAUSE_S = 2.0
+"""Others get their turn between two recordings."""
+_STEP_S = 0.5
 SPIN = "import time\nend = time.monotonic() + {0}\nwhile time.monotonic() < end: pass"
 SLEEPY = (
     "import time\nend = time.monotonic() + {0}\nwhile time.monotonic() < end:\n"
     "    stop = time.monotonic() + 0.02\n    while time.monotonic() < stop: pass\n    time.sleep(0.01)"
-)
-THREADS = (
-    "import hashlib, threading, time\nend = time.monotonic() + {0}\nblock = bytes(1 << 20)\n"
-    "def work():\n    while time.monotonic() < end: hashlib.sha256(block).digest()\n"
-    "threads = [threading.Thread(target=work) for _ in range({1})]\n"
-    "[one.start() for one in threads]; [one.join() for one in threads]"
 )
 
 
@@ -44,7 +41,7 @@ def cases(seconds: float, cpus: int) -> dict[str, tuple[list[list[str]], list[li
     burners = [program(SPIN, seconds)] * cpus
     workloads = {
         "one thread": [program(SPIN, seconds)],
-        "threads": [program(THREADS, seconds, cpus)],
+        "a worker for each processor": [program(SPIN, seconds)] * cpus,
         "too many workers": [program(SPIN, seconds)] * 4 * cpus,
         "with pauses": [program(SLEEPY, seconds)],
     }
@@ -58,10 +55,10 @@ def cases(seconds: float, cpus: int) -> dict[str, tuple[list[list[str]], list[li
 
 
 def record(own: Sequence[Sequence[str]], beside: Sequence[Sequence[str]], seconds: float) -> list[dict[str, float]]:
-    with started(beside), started(own) as run:
-        time.sleep(0.3)  # imports
+    with started(beside, "beside"), started(own, "own") as run:
+        time.sleep(0.3)  # they start, and the scheduler finds places for them
         moments = Moments([one.pid for one in run])
-        moments.watch(seconds - 0.8)
+        moments.watch(seconds - 1.0)
     return moments.steps
 
 
@@ -77,9 +74,10 @@ class Moments:
         take = self._witness.moment
         before, end = take(self._pids), time.monotonic() + seconds
         while time.monotonic() < end:
-            time.sleep(min(1.0, max(0.2, end - time.monotonic())))
+            time.sleep(_STEP_S)
             now = take(self._pids)
-            assert before is not None and now is not None
+            assert before is not None
+            assert now is not None
             first, last = asdict(before), asdict(now)
             step = {name: last[name] - first[name] for name in ("at", "own_s", "ran_s", "waited_s")}
             machine = {name: last["machine"][name] - first["machine"][name] for name in ("busy_s", "stolen_s")}
@@ -88,30 +86,31 @@ class Moments:
 
 
 @contextmanager
-def started(programs: Sequence[Sequence[str]]) -> Iterator[list[subprocess.Popen[bytes]]]:
+def started(programs: Sequence[Sequence[str]], name: str) -> Iterator[list[subprocess.Popen[bytes]]]:
+    groups = [GROUPS / f"curator-bench-{name}-{number}" for number in range(len(programs))]
     running = [subprocess.Popen(words) for words in programs]
     try:
+        for group, one in zip(groups, running, strict=True):
+            group.mkdir()
+            (group / "cpu.shares").write_text(str(WEIGHT))
+            (group / "cgroup.procs").write_text(str(one.pid))
         yield running
     finally:
-        for one in running:
+        for group, one in zip(groups, running, strict=True):
             one.kill()
             one.wait()
+            if group.is_dir():
+                group.rmdir()
 
 
 def main(file: str, rounds: int, seconds: float) -> None:
-    GROUP.mkdir(exist_ok=True)
-    (GROUP / "cpu.shares").write_text(str(WEIGHT))
-    (GROUP / "cgroup.procs").write_text(str(os.getpid()))
     cpus = len(os.sched_getaffinity(0))
     found: dict[str, list[dict[str, float]]] = {}
-    try:
-        for _ in range(rounds):
-            for name, (own, beside) in cases(seconds, cpus).items():
-                found.setdefault(name, []).extend(record(own, beside, seconds))
-            Path(file).write_text(json.dumps({"cpus": cpus, "steps": found}) + "\n")
-    finally:
-        (GROUP.parent / "cgroup.procs").write_text(str(os.getpid()))
-        GROUP.rmdir()
+    for _ in range(rounds):
+        for name, (own, beside) in cases(seconds, cpus).items():
+            found.setdefault(name, []).extend(record(own, beside, seconds))
+            time.sleep(PAUSE_S)
+        Path(file).write_text(json.dumps({"cpus": cpus, "steps": found}) + "\n")
 
 
 if __name__ == "__main__":

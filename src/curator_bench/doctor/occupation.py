@@ -13,6 +13,8 @@ from curator_bench.measure.other_processes import Process, all_processes, spent
 LOOK_S = 1.0
 _BUSY_CORES = 0.1
 """Other processes that take more than this share of a core together are said."""
+_LOADED = 0.5
+"""A load of more than this share of the processors is said: something else runs, or just ended."""
 _MOST_NAMED = 3
 _PRESSURE = {"cpu": 5.0, "io": 5.0, "memory": 1.0}
 """Share of the last ten seconds, in percent, in which a process waited: more than this is said."""
@@ -24,11 +26,16 @@ _COSTS = {
 
 
 def occupation_conditions(tree: Tree, sleep: Callable[[float], object] = time.sleep) -> Iterator[Condition]:
-    """Look at the other processes for a second, and at what the kernel says of the last ten."""
+    """Look at the other processes for a second."""
     before, began = all_processes(tree), time.monotonic()
     sleep(LOOK_S)
     seconds = time.monotonic() - began
     yield _others(before, all_processes(tree), max(seconds, LOOK_S))
+
+
+def pressure_conditions(tree: Tree, cpus: float) -> Iterator[Condition]:
+    """Look at what the kernel says of the last minute, and of the last ten seconds."""
+    yield _load(tree, cpus)
     for resource, limit in _PRESSURE.items():
         yield _pressure(tree, resource, limit)
 
@@ -46,6 +53,19 @@ def _others(before: Mapping[int, Process], after: Mapping[int, Process], seconds
     cost = "what they take is not there for a run, and what they do changes"
     remedy = "end them, or wait: kill PID" if len(most) > 1 else f"end it, or wait: kill {most[0]}"
     return warning("other processes", f"they take {total:.0%} of a core: {named}", cost, remedy)
+
+
+def _load(tree: Tree, cpus: float) -> Condition:
+    try:
+        load = float(tree.text("proc/loadavg").split()[0])
+    except (IndexError, ValueError):
+        return unknown("load", "the kernel does not show it")
+    found = f"{load:g} processes ran or waited in the last minute, on {cpus:g} processors"
+    if load <= _LOADED * cpus:
+        return good("load", found)
+    return warning(
+        "load", found, "runs share processors with what else runs", "see what runs: top; then wait, or end it"
+    )
 
 
 def _family(processes: Mapping[int, Process], pid: int) -> set[int]:
