@@ -37,7 +37,7 @@ def program(text: str, *values: float) -> list[str]:
 
 
 def cases(seconds: float, cpus: int) -> dict[str, tuple[list[list[str]], list[list[str]]]]:
-    """The programs of the run, and those beside it, by the name of the case."""
+    """The programs of the run, and those beside it, by the name of the case. All outlast their recording."""
     burners = [program(SPIN, seconds)] * cpus
     workloads = {
         "one thread": [program(SPIN, seconds)],
@@ -49,8 +49,11 @@ def cases(seconds: float, cpus: int) -> dict[str, tuple[list[list[str]], list[li
     for name, own in workloads.items():
         found[f"quiet, {name}"] = own, []
         found[f"burner, {name}"] = own, burners
-    found["neighbour, one thread"] = workloads["one thread"], burners[:1]
-    found["neighbour, with pauses"] = workloads["with pauses"], burners[:1]
+    for name in ("one thread", "with pauses"):  # each bound to a core of its own, as if the other one were free
+        found[f"neighbour, {name}"] = (
+            [["taskset", "--cpu-list", "0", *words] for words in workloads[name]],
+            [["taskset", "--cpu-list", "1", *words] for words in burners[:1]],
+        )
     return found
 
 
@@ -58,7 +61,7 @@ def record(own: Sequence[Sequence[str]], beside: Sequence[Sequence[str]], second
     with started(beside, "beside"), started(own, "own") as run:
         time.sleep(0.3)  # they start, and the scheduler finds places for them
         moments = Moments([one.pid for one in run])
-        moments.watch(seconds - 1.0)
+        moments.watch(seconds)
     return moments.steps
 
 
@@ -107,7 +110,7 @@ def main(file: str, rounds: int, seconds: float) -> None:
     cpus = len(os.sched_getaffinity(0))
     found: dict[str, list[dict[str, float]]] = {}
     for _ in range(rounds):
-        for name, (own, beside) in cases(seconds, cpus).items():
+        for name, (own, beside) in cases(3600, cpus).items():
             found.setdefault(name, []).extend(record(own, beside, seconds))
             time.sleep(PAUSE_S)
         Path(file).write_text(json.dumps({"cpus": cpus, "steps": found}) + "\n")

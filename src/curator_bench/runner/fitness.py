@@ -1,4 +1,4 @@
-"""The short answer of the doctor for this invocation: kept in session.json, with a line on the terminal if it is bad."""
+"""The short answer of the doctor about this machine: kept in session.json, with a line on the terminal if bad."""
 
 from __future__ import annotations
 

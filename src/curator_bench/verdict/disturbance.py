@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from curator_bench.values import MACHINE, Scalar
 
-LEAST_SHARE = 0.04
+LEAST_SHARE = 0.05
 """A run is disturbed if it lost a larger share of the processor time that it was ready to use.
 
-Quiet runs lose up to 2 %, and one whose machine is busy for a third of it loses 6 % or more (docs/machine.md).
+Quiet runs lose up to 4 %, and one whose machine is busy for a third of it loses 7 % or more (docs/machine.md).
 """
 LEAST_OF_TIME = 0.01
 """A run that hardly computes may wait for all of its processor time, and lose nothing that could be measured."""
