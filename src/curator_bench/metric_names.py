@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
 
+from curator_bench.values import MACHINE
+
 SPREAD = ("min", "max", "std", "n")
 """Endings of metrics that show the spread of another metric's repeats."""
 BOOKKEEPING = frozenset(["exit_code"])
 
 
 def is_secondary(name: str, metrics: Container[str]) -> bool:
-    """True for bookkeeping, and for the spread of repeats whose median is a metric, or of tasks whose mean is one."""
+    """True for bookkeeping and what the machine did, and for the spread of repeats or tasks that have a metric."""
     base, _, ending = name.rpartition("_")
     is_spread = ending in SPREAD and all(each in metrics for each in (base, f"{base}_min", f"{base}_max"))
     is_of_tasks = ending == "std" and f"{base}_mean" in metrics
-    return is_spread or is_of_tasks or name in BOOKKEEPING
+    return is_spread or is_of_tasks or name in BOOKKEEPING or name.startswith(MACHINE)
 
 
 def in_order(names: Iterable[str], first: Sequence[str]) -> list[str]:

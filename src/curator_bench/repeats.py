@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from curator_bench.values import SUCCESS_METRIC, Repeat, Scalar, Stage, StageKind, means_success
+from curator_bench.values import MACHINE, SUCCESS_METRIC, Repeat, Scalar, Stage, StageKind, means_success
 
 _COUNTS = frozenset(["count", "times_missing", "waits_missing", "bytes_in", "bytes_out", "retries", "failures"])
 _FIGURES = tuple(field.name for field in fields(Stage) if field.name not in ("name", "kind", "parts"))
@@ -19,7 +19,7 @@ def combine(repeats: Sequence[Repeat]) -> dict[str, Scalar]:
 
     Numbers become medians, with `_min`, `_max`, `_std` and `_n` beside them unless the script has a metric of that
     name. A boolean is true if it is true in each repeat, and so is the run's success. Of anything else the last value
-    counts.
+    counts. What the machine did is a mean, because a third of the repeats may be disturbed.
     """
     if len(repeats) == 1:
         return dict(repeats[0].metrics)
@@ -31,6 +31,8 @@ def combine(repeats: Sequence[Repeat]) -> dict[str, Scalar]:
         numbers = [value for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
         if name == SUCCESS_METRIC:
             combined[name] = next((value for value in values if not means_success(value)), values[-1])
+        elif name.startswith(MACHINE) and len(numbers) == len(values):
+            combined[name] = statistics.fmean(numbers)
         elif len(numbers) == len(values):
             combined[name] = _median(numbers)
             spreads.update(_spread(name, numbers))

@@ -16,15 +16,16 @@ from pathlib import Path
 import pytest
 import warm
 
-from curator_bench.doctor.conditions import Condition, State, Tree
+from curator_bench.doctor.conditions import Condition, State
 from curator_bench.doctor.demands import Resources, demand_conditions
 from curator_bench.doctor.examination import ray_condition
 from curator_bench.doctor.limits import limit_conditions
 from curator_bench.doctor.memory import memory_conditions
 from curator_bench.doctor.noise import noise_condition, noise_of
-from curator_bench.doctor.occupation import occupation_conditions
+from curator_bench.doctor.occupation import occupation_conditions, pressure_conditions
 from curator_bench.doctor.processors import processor_conditions
 from curator_bench.measure.cgroup import CgroupLimits
+from curator_bench.measure.kernel_files import Tree
 from curator_bench.values import Entry, MatrixFile, Place, RaySettings
 
 CPU = "sys/devices/system/cpu"
@@ -56,6 +57,7 @@ SERVER = {
     HUGE_PAGES: "always [madvise] never",
     "proc/sys/net/ipv4/ip_local_port_range": "32768 60999",
     "proc/pressure/cpu": "some avg10=0.10 avg60=2.00 avg300=1.00 total=1\n",
+    "proc/loadavg": "0.35 1.00 2.00 1/200 4711",
     "proc/pressure/io": "some avg10=0.00 avg60=2.00 avg300=1.00 total=1\n",
     "proc/pressure/memory": "some avg10=0.00 avg60=2.00 avg300=1.00 total=1\n",
 }
@@ -73,6 +75,7 @@ def examined(kernel: Tree, folder: Path, limits: CgroupLimits | None = None) -> 
     found = [
         *processor_conditions(kernel, limits, 4),
         *memory_conditions(kernel, limits, folder),
+        *pressure_conditions(kernel, 4),
         *occupation_conditions(kernel, lambda seconds: None),
         *limit_conditions(kernel, []),
     ]

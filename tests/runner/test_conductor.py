@@ -34,6 +34,7 @@ class Notes:
     """What a conductor told of its jobs."""
 
     gate: Callable[[Job, RunResult], GateState] = lambda job, result: GateState.PASSED
+    disturbance: Callable[[Job, RunResult], bool] = lambda job, result: False
     taken: frozenset[str] = frozenset()
     """Entries that others have claimed."""
     started: list[tuple[str, int, str]] = field(default_factory=list)
@@ -57,6 +58,9 @@ class Notes:
 
     def verdict(self, job: Job, result: RunResult) -> Verdict:
         return result.verdict
+
+    def is_disturbed(self, job: Job, result: RunResult) -> bool:
+        return bool(self.disturbance(job, result))
 
     def gates(self, job: Job, result: RunResult) -> GateState:
         return self.gate(job, result)

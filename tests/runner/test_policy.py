@@ -69,6 +69,24 @@ def test_two_runs_that_fail_together_are_certain_and_an_inconclusive_gate_is_mea
     assert next_step(replace(third, gates=GateState.INCONCLUSIVE), allowed).next is Next.JUDGE
 
 
+def test_a_disturbed_run_is_measured_again_as_often_as_gates_may_be_confirmed() -> None:
+    disturbed, allowed = once(PASSED, is_disturbed=True), Allowance(confirm=2)
+    assert not asks_gates(disturbed, allowed), "it decides nothing"
+    assert next_step(disturbed, allowed).next is Next.MEASURE_AGAIN
+    assert next_step(disturbed, Allowance()).next is Next.JUDGE
+    twice = disturbed.after(PASSED, 1.0, is_disturbed=True)
+    assert next_step(twice, allowed).next is Next.MEASURE_AGAIN
+    assert next_step(twice.after(PASSED, 1.0, is_disturbed=True), allowed).next is Next.JUDGE
+    assert next_step(disturbed, allowed, Spent(600.0, 600.0)).next is Next.JUDGE
+
+
+def test_the_run_that_replaces_a_disturbed_one_is_confirmed_like_a_first_one() -> None:
+    again = once(PASSED, is_disturbed=True).after(PASSED, 1.0)
+    assert asks_gates(again, Allowance(confirm=2))
+    assert next_step(replace(again, gates=GateState.FAILED), Allowance(confirm=2)).next is Next.CONFIRM
+    assert next_step(replace(again, gates=GateState.PASSED), Allowance(confirm=2)).next is Next.JUDGE
+
+
 def test_an_error_while_confirming_is_tried_again_like_any_other() -> None:
     happened = once(PASSED).after(ERROR, 1.0)
     assert next_step(happened, Allowance(retries=1, confirm=2)).next is Next.RETRY
@@ -113,7 +131,7 @@ def run_an_entry(chance: random.Random) -> None:
     verdicts: list[Verdict] = []
     while True:
         verdicts.append(chance.choice([PASSED, PASSED, PASSED, FAILED, ERROR, *ENDS[:1]]))
-        happened = happened.after(verdicts[-1], chance.random())
+        happened = happened.after(verdicts[-1], chance.random(), is_disturbed=chance.random() < 0.3)
         is_confirming_now = is_confirming(happened, allowed)
         spent = Spent(spent.runs_s + happened.seconds, spent.confirming_s + happened.seconds * is_confirming_now)
         if asks_gates(happened, allowed):
@@ -126,7 +144,7 @@ def run_an_entry(chance: random.Random) -> None:
         assert decision.reason
     assert steps[Next.RETRY] <= allowed.retries
     assert steps[Next.RUN_AGAIN] <= allowed.runs - 1
-    assert steps[Next.CONFIRM] <= allowed.confirm
+    assert steps[Next.CONFIRM] + steps[Next.MEASURE_AGAIN] <= allowed.confirm
     assert steps[Next.JUDGE] == 1
     assert all(verdict in (PASSED, FAILED, ERROR) for verdict in verdicts[:-1])
     assert sum(steps.values()) == len(verdicts)

@@ -65,7 +65,7 @@ class _History:
     @property
     def alike(self) -> Sequence[PastRun]:
         """The runs that are comparable with the newest one."""
-        return [run for run in self.runs if _kind(run) == _kind(self.runs[-1])]
+        return [run for run in self.runs if _kind(run) == _kind(self.runs[-1]) and not run.disturbed]
 
     @cached_property
     def marks(self) -> Mapping[str, str]:
@@ -77,6 +77,15 @@ class _History:
                 found[run.uid] = "definition changed here"
             before[kind] = run.content_hash
         return found
+
+    def note(self, run: PastRun) -> str:
+        """Return the notes on one run, such as that it was disturbed."""
+        disturbed = f"disturbed, no history: {run.disturbed}" if run.disturbed else ""
+        return "; ".join(filter(None, [self.marks.get(run.uid, ""), disturbed]))
+
+    @property
+    def has_notes(self) -> bool:
+        return bool(self.marks) or any(run.disturbed for run in self.runs)
 
 
 @click.command("history")
@@ -227,7 +236,7 @@ def _print_values(found: _History, metric: str) -> None:
         change = _change(before.get(_kind(run)), value)
         shown = tables.number(run.metrics[metric])
         rows.append((started, session, verdict, commit, shown, change, *_kind_cells(found, run)))
-        if value is not None:
+        if value is not None and not run.disturbed:
             before[_kind(run)] = value
     tables.print_table(heads, rows)
     figures = _figures(metric, measured.alike)
@@ -252,11 +261,11 @@ def _warnings(found: _History) -> Iterator[str]:
 def _kind_titles(found: _History) -> list[str]:
     machines, series = ({kind[place] for kind in found.kinds} for place in (0, 1))
     several = [*(["MACHINE"] if len(machines) > 1 else []), *(["SERIES"] if len(series) > 1 else [])]
-    return [*several, *(["NOTE"] if found.marks else [])]
+    return [*several, *(["NOTE"] if found.has_notes else [])]
 
 
 def _kind_cells(found: _History, run: PastRun) -> list[str]:
-    series, note = (run.series_hash or "")[:8], found.marks.get(run.uid, "")
+    series, note = (run.series_hash or "")[:8], found.note(run)
     cells = {"MACHINE": run.machine_id or "", "SERIES": series, "NOTE": note}
     return [cells[title] for title in _kind_titles(found)]
 

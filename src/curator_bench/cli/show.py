@@ -132,7 +132,9 @@ def _others(others: Sequence[PastSession]) -> Iterator[str]:
 
 def _row(run: PastRun, missed: Sequence[MissedRequirement], *, marks_hunt: bool) -> tuple[str, ...]:
     reasons = [run.error] if run.error else [said(requirement) for requirement in missed]
-    why = "; ".join([*reasons, *([f"no history ({run.hunt})"] if run.hunt and marks_hunt else [])])
+    apart = [f"no history ({run.hunt})"] if run.hunt and marks_hunt else []
+    disturbed = [f"disturbed, no history: {run.disturbed}"] if run.disturbed else []
+    why = "; ".join([*reasons, *apart, *disturbed])
     return _title(run), run.verdict, tables.time(run.start), tables.seconds(run.measured_s), why
 
 

@@ -6,15 +6,16 @@ import importlib.metadata
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from curator_bench.doctor.conditions import Condition, Tree, good, unknown, warning
+from curator_bench.doctor.conditions import Condition, good, unknown, warning
 from curator_bench.doctor.demands import Resources, demand_conditions
 from curator_bench.doctor.gpus import gpu_conditions
 from curator_bench.doctor.limits import limit_conditions, temporary_folder
 from curator_bench.doctor.memory import free_shared_memory, memory_conditions
-from curator_bench.doctor.occupation import occupation_conditions
+from curator_bench.doctor.occupation import occupation_conditions, pressure_conditions
 from curator_bench.doctor.processors import processor_conditions
 from curator_bench.measure.cgroup import read_limits
 from curator_bench.measure.gpu_health import gpu_health, gpu_inventory
+from curator_bench.measure.kernel_files import Tree
 from curator_bench.provenance.machine import online_cores, this_machine
 from curator_bench.values import Entry
 
@@ -24,13 +25,20 @@ _OLDEST_RAY = (2, 52)
 def examine_machine(folders: Sequence[Path], tree: Tree | None = None) -> Iterator[Condition]:
     """Look at this machine, and at the disks of these folders. It takes a second."""
     tree = tree or Tree()
-    limits = read_limits(tree.root)
-    yield from processor_conditions(tree, limits, online_cores())
-    yield from memory_conditions(tree, limits)
+    yield from glance_at_machine(folders, tree)
     yield from occupation_conditions(tree)
+    yield from gpu_conditions()
+
+
+def glance_at_machine(folders: Sequence[Path], tree: Tree | None = None) -> Iterator[Condition]:
+    """Look at everything that is known at once: neither at other processes, which takes a second, nor at GPUs."""
+    tree = tree or Tree()
+    limits, cores = read_limits(tree.root), online_cores()
+    yield from processor_conditions(tree, limits, cores)
+    yield from memory_conditions(tree, limits)
+    yield from pressure_conditions(tree, cores)
     yield from limit_conditions(tree, [*folders, temporary_folder()])
     yield ray_condition(importlib.metadata.version("ray"))
-    yield from gpu_conditions()
 
 
 def examine_entries(entries: Sequence[Entry], problems: Mapping[str, Sequence[str]]) -> list[Condition]:

@@ -8,18 +8,8 @@ from contextlib import suppress
 
 from curator_bench.doctor.conditions import Condition, good, unknown, warning
 from curator_bench.measure.gpu_health import gpu_health
-from curator_bench.measure.nvml import Device, Driver, GpuLost, ask_driver
+from curator_bench.measure.nvml import STREAMING_CLOCK, Device, Driver, GpuLost, ask_driver
 from curator_bench.words import how_many
-
-# NVML's own numbers. Older versions of its Python module have no names for them.
-_STREAMING_CLOCK = 1
-_SLOWDOWNS = {
-    0x4: "its power limit",
-    0x8: "the hardware (heat or power)",
-    0x20: "its heat limit",
-    0x40: "the hardware, for heat",
-    0x80: "the hardware, for power",
-}
 
 
 def gpu_conditions() -> list[Condition]:
@@ -64,8 +54,8 @@ def _persistence(driver: Driver, device: Device, name: str) -> Condition:
 
 def _clock(driver: Driver, device: Device, name: str) -> Condition:
     name = f"{name}, clock"
-    highest = driver.ask(device, "nvmlDeviceGetMaxClockInfo", _STREAMING_CLOCK)
-    chosen = driver.ask(device, "nvmlDeviceGetApplicationsClock", _STREAMING_CLOCK)
+    highest = driver.ask(device, "nvmlDeviceGetMaxClockInfo", STREAMING_CLOCK)
+    chosen = driver.ask(device, "nvmlDeviceGetApplicationsClock", STREAMING_CLOCK)
     if not highest or not chosen:
         return unknown(name, "the driver does not tell it")
     if chosen >= highest:
@@ -90,12 +80,9 @@ def _power(driver: Driver, device: Device, name: str) -> Condition:
 
 def _slowdown(driver: Driver, device: Device, name: str) -> Condition:
     name = f"{name}, slowed down"
-    reasons = driver.ask(device, "nvmlDeviceGetCurrentClocksEventReasons")
-    if reasons is None:  # the name of the call before driver 535
-        reasons = driver.ask(device, "nvmlDeviceGetCurrentClocksThrottleReasons")
-    if reasons is None:
+    by = driver.slowdowns(device)
+    if by is None:
         return unknown(name, "the driver does not tell it")
-    by = [what for bit, what in _SLOWDOWNS.items() if reasons & bit]
     if not by:
         return good(name, "no")
     cost = "its clock is lower than asked for right now"

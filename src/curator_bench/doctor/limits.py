@@ -7,7 +7,8 @@ import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from curator_bench.doctor.conditions import Condition, Tree, good, unknown, warning
+from curator_bench.doctor.conditions import Condition, good, unknown, warning
+from curator_bench.measure.kernel_files import Tree
 from curator_bench.words import readable_bytes
 
 _FREE_BYTES = 5 * 2**30

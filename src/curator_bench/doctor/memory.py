@@ -6,8 +6,9 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from curator_bench.doctor.conditions import Condition, Tree, good, unknown, warning
+from curator_bench.doctor.conditions import Condition, good, unknown, warning
 from curator_bench.measure.cgroup import CgroupLimits
+from curator_bench.measure.kernel_files import Tree
 from curator_bench.words import readable_bytes
 
 SHARED_MEMORY = Path("/dev/shm")

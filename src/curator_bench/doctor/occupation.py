@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 
-from curator_bench.doctor.conditions import Condition, Tree, good, unknown, warning
+from curator_bench.doctor.conditions import Condition, good, unknown, warning
+from curator_bench.measure.kernel_files import Tree
+from curator_bench.measure.other_processes import Process, all_processes, spent
 
 LOOK_S = 1.0
 _BUSY_CORES = 0.1
 """It is a warning if other processes together take more than this share of a core."""
+_LOADED = 0.5
+"""It is a warning if the load is more than this share of the processors: something else runs, or just ended."""
 _MOST_NAMED = 3
 _PRESSURE = {"cpu": 5.0, "io": 5.0, "memory": 1.0}
 """It is a warning if processes waited for more than this percentage of the last ten seconds."""
@@ -20,27 +23,19 @@ _COSTS = {
     "io": "runs wait for the disk",
     "memory": "runs wait for memory that the kernel has to free first",
 }
-_NAME_END = ") "
-_PARENT, _USER, _SYSTEM, _STARTED = 1, 11, 12, 19
-"""Positions in /proc/PID/stat after the name (proc_pid_stat(5))."""
-
-
-@dataclass(frozen=True, slots=True)
-class Process:
-    pid: int
-    started: int
-    parent: int
-    name: str
-    seconds: float
-    """Processor time so far."""
 
 
 def occupation_conditions(tree: Tree, sleep: Callable[[float], object] = time.sleep) -> Iterator[Condition]:
-    """Look at the other processes for a second, and at what the kernel says of the last ten."""
-    before, began = _processes(tree), time.monotonic()
+    """Look at the other processes for a second."""
+    before, began = all_processes(tree), time.monotonic()
     sleep(LOOK_S)
     seconds = time.monotonic() - began
-    yield _others(before, _processes(tree), max(seconds, LOOK_S))
+    yield _others(before, all_processes(tree), max(seconds, LOOK_S))
+
+
+def pressure_conditions(tree: Tree, cpus: float) -> Iterator[Condition]:
+    """Look at what the kernel says of the last minute, and of the last ten seconds."""
+    yield _load(tree, cpus)
     for resource, limit in _PRESSURE.items():
         yield _pressure(tree, resource, limit)
 
@@ -49,7 +44,7 @@ def _others(before: Mapping[int, Process], after: Mapping[int, Process], seconds
     if not after:
         return unknown("other processes", "the kernel does not show them")
     ours = _family(after, os.getpid())
-    shares = {pid: _spent(before.get(pid), process) / seconds for pid, process in after.items() if pid not in ours}
+    shares = {pid: spent(before.get(pid), process) / seconds for pid, process in after.items() if pid not in ours}
     total = sum(shares.values())
     if total < _BUSY_CORES:
         return good("other processes", f"they take {total:.0%} of a core")
@@ -60,10 +55,17 @@ def _others(before: Mapping[int, Process], after: Mapping[int, Process], seconds
     return warning("other processes", f"they take {total:.0%} of a core: {named}", cost, remedy)
 
 
-def _spent(before: Process | None, after: Process) -> float:
-    """Return the processor time since the first look. A process that is new has used all of its time since then."""
-    is_same = before is not None and before.started == after.started
-    return after.seconds - (before.seconds if before is not None and is_same else 0.0)
+def _load(tree: Tree, cpus: float) -> Condition:
+    try:
+        load = float(tree.text("proc/loadavg").split()[0])
+    except (IndexError, ValueError):
+        return unknown("load", "the kernel does not show it")
+    found = f"{load:g} processes ran or waited in the last minute, on {cpus:g} processors"
+    if load <= _LOADED * cpus:
+        return good("load", found)
+    return warning(
+        "load", found, "runs share processors with what else runs", "see what runs: top; then wait, or end it"
+    )
 
 
 def _family(processes: Mapping[int, Process], pid: int) -> set[int]:
@@ -73,24 +75,6 @@ def _family(processes: Mapping[int, Process], pid: int) -> set[int]:
         place = process.parent
         above.add(place)
     return above | {other.pid for other in processes.values() if other.parent == pid}
-
-
-def _processes(tree: Tree) -> dict[int, Process]:
-    ticks = os.sysconf("SC_CLK_TCK")
-    found = {}
-    for folder in (tree.root / "proc").glob("[0-9]*"):
-        if (process := _process(tree, int(folder.name), ticks)) is not None:
-            found[process.pid] = process
-    return found
-
-
-def _process(tree: Tree, pid: int, ticks: int) -> Process | None:
-    head, end, rest = tree.text(f"proc/{pid}/stat").rpartition(_NAME_END)
-    fields = rest.split()
-    if not end or len(fields) <= _STARTED:
-        return None
-    seconds = (int(fields[_USER]) + int(fields[_SYSTEM])) / ticks
-    return Process(pid, int(fields[_STARTED]), int(fields[_PARENT]), head.partition("(")[2], seconds)
 
 
 def _pressure(tree: Tree, resource: str, limit: float) -> Condition:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from curator_bench.doctor.conditions import Condition, Tree, good, unknown, warning
+from curator_bench.doctor.conditions import Condition, good, unknown, warning
 from curator_bench.measure.cgroup import CgroupLimits, count_cpus
+from curator_bench.measure.kernel_files import Tree
 
 _CPU = "sys/devices/system/cpu"
 _STEADY = ("performance", "userspace")

@@ -7,7 +7,7 @@ import shlex
 import shutil
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import zip_longest
@@ -31,11 +31,14 @@ from curator_bench.files.json_files import tail
 from curator_bench.masking import Mask, masked
 from curator_bench.measure.cgroup import memory_kills
 from curator_bench.measure.gpu import GpuSampler
+from curator_bench.measure.gpu_witness import GpuWitness
 from curator_bench.measure.memory import MemorySampler
 from curator_bench.measure.named_stages import in_bounds
 from curator_bench.measure.processes import find_processes
 from curator_bench.measure.ray_tasks import RayTaskSampler
 from curator_bench.measure.sampler import CustomSampler, SampledRun, Sampler
+from curator_bench.measure.schedule import Schedule
+from curator_bench.measure.witness import Witness
 from curator_bench.stages import STAGES_FILE
 from curator_bench.values import Cause, Plan, Scalar, Stage, Verdict
 
@@ -181,25 +184,35 @@ class _Measured:
             csv_path=directories.top / "memory.csv",
             below=directories.below,
         )
-        self._samplers: list[Sampler] = [self._memory]
+        self._samplers: list[Sampler] = [self._memory, self._witness(shared.bench.schedule)]
         if plan.gpu_stats_interval_s > 0 and shared.bench.gpus_answer:
             path, interval = directories.top / "gpustats.csv", plan.gpu_stats_interval_s
-            self._samplers.append(
+            schedule = shared.bench.gpu_schedule
+            self._samplers += [
                 GpuSampler(
                     path,
                     below=directories.below,
                     interval_s=interval,
                     always=plan.gpu_stats_asked,
                     environ=env,
-                    schedule=shared.bench.gpu_schedule,
-                )
-            )
+                    schedule=schedule,
+                ),
+                GpuWitness(self._memory.pids, environ=env, schedule=schedule),
+            ]
 
         self._tasks = _task_sampler(shared, env)
         if self._tasks is not None:
             self._samplers.insert(0, self._tasks)
         run = SampledRun(plan.name, directories.top, self._pids, env)
         self._samplers += [CustomSampler(name, Path(plan.working_dir), run) for name in plan.samplers]
+
+    def _witness(self, schedule: Schedule) -> Witness:
+        """Make the sampler of the machine. The processes are those that the sampler of memory has looked up."""
+
+        def waits() -> Collection[int]:
+            return self._child.waits if self._child else ()
+
+        return Witness(self._memory.pids, waiting_pids=waits, schedule=schedule)
 
     def run(self, words: list[str]) -> Ended:
         for sampler in self._samplers:

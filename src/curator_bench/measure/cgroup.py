@@ -121,3 +121,30 @@ def memory_kills(vmstat: Path = Path("/proc/vmstat")) -> int:
     except OSError:
         return 0
     return next((int(line.split()[1]) for line in lines if line.split()[:1] == [_COUNTER]), 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Throttling:
+    """How long this process's group, and the visible groups above it, stood still for want of quota so far."""
+
+    periods: int
+    seconds: float
+
+
+def read_throttling(root: Path = Path("/")) -> Throttling | None:
+    """Read it of version 1 and 2; None if no group counts it. `root` contains proc and sys."""
+    own_groups = dict(_own_groups(_text(root / "proc/self/cgroup")))
+    mounts = list(_mounts(_text(root / "proc/self/mountinfo"), root))
+    counted = [found for folder in _folders(mounts, own_groups, "cpu") if (found := _throttling(folder)) is not None]
+    return Throttling(sum(one.periods for one in counted), sum(one.seconds for one in counted)) if counted else None
+
+
+def _throttling(folder: Path) -> Throttling | None:
+    rows = dict(line.split()[:2] for line in _text(folder / "cpu.stat").splitlines() if len(line.split()) >= 2)
+    periods = rows.get("nr_throttled", "")
+    if not periods.isdecimal():
+        return None
+    if rows.get("throttled_usec", "").isdecimal():  # version 2
+        return Throttling(int(periods), int(rows["throttled_usec"]) / 1e6)
+    nanoseconds = rows.get("throttled_time", "")
+    return Throttling(int(periods), int(nanoseconds) / 1e9) if nanoseconds.isdecimal() else None

@@ -96,19 +96,24 @@ def _ask(driver: Driver, device: Device) -> GpuHealth:
     _corrected, _uncorrected, remap_pending, remap_failed = (
         driver.ask(device, "nvmlDeviceGetRemappedRows") or [None] * 4
     )
-    ecc_errors = driver.ask(device, "nvmlDeviceGetTotalEccErrors", _UNCORRECTED, _SINCE_DRIVER_LOAD)
     return GpuHealth(
         index=device.index,
         uuid=device.uuid,
         name=device.name,
         compute_mode=_named(_COMPUTE_MODES, driver.ask(device, "nvmlDeviceGetComputeMode")),
         memory_total_bytes=memory and memory[1],
-        uncorrected_ecc_errors=ecc_errors,
+        uncorrected_ecc_errors=uncorrected_errors(driver, device),
         retired_pages_pending=_truth(driver.ask(device, "nvmlDeviceGetRetiredPagesPendingStatus")),
         row_remap_pending=_truth(remap_pending),
         row_remap_failed=_truth(remap_failed),
         recovery_action=_named(_RECOVERY_ACTIONS, driver.field(device, _RECOVERY_ACTION_FIELD)),
     )
+
+
+def uncorrected_errors(driver: Driver, device: Device) -> int | None:
+    """Count the uncorrected errors of its memory since the driver was loaded; None if it has no ECC."""
+    counted = driver.ask(device, "nvmlDeviceGetTotalEccErrors", _UNCORRECTED, _SINCE_DRIVER_LOAD)
+    return None if counted is None else int(counted)
 
 
 def _problems(health: GpuHealth) -> Iterator[str]:

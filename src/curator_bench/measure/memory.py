@@ -81,6 +81,10 @@ class MemorySampler:
         self._tree_changed = True
         self._schedule.hurry(self._job)
 
+    def pids(self) -> list[int]:
+        """Return the processes of the tree, as far as they were looked up and still lived at the last sample."""
+        return list(self._known)
+
     def stop(self) -> None:
         self._tree_changed = True
         if not self._schedule.remove(self._job):

@@ -15,6 +15,15 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 _MOST_FAULTS_AT_ONCE = 100
+# NVML's own numbers. Older versions of its Python module have no names for them.
+STREAMING_CLOCK = 1
+_SLOWDOWNS = {
+    0x4: "its power limit",
+    0x8: "the hardware (heat or power)",
+    0x20: "its heat limit",
+    0x40: "the hardware, for heat",
+    0x80: "the hardware, for power",
+}
 
 
 class NoDriver(Exception):
@@ -162,6 +171,13 @@ class Driver:
         if compute is None and graphics is None:
             return None
         return tuple(sorted({int(process.pid) for process in (*(compute or ()), *(graphics or ()))}))
+
+    def slowdowns(self, device: Device) -> tuple[str, ...] | None:
+        """Reasons for which its clock is lower than asked for right now; None if the driver does not tell."""
+        reasons = self.ask(device, "nvmlDeviceGetCurrentClocksEventReasons")
+        if reasons is None:  # the name of the call before driver 535
+            reasons = self.ask(device, "nvmlDeviceGetCurrentClocksThrottleReasons")
+        return None if reasons is None else tuple(what for bit, what in _SLOWDOWNS.items() if reasons & bit)
 
     def field(self, device: Device, number: int) -> int | None:
         """Value of one of NVML's numbered fields."""

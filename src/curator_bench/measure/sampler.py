@@ -22,7 +22,7 @@ class Sampler(Protocol):
     def stop(self) -> None:
         """Take the last sample and stop. Called before the measured processes are cleaned up."""
 
-    def metrics(self) -> dict[str, float | int]:
+    def metrics(self) -> Mapping[str, float | int | str]:
         """Metrics of the time from `start` to `stop`. What could not be measured is left out."""
 
     def warnings(self) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Collection
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from curator_bench.measure.shared_memory import SharedMemory
@@ -50,7 +51,9 @@ class UsageReader(Protocol):
 class ProcReader:
     """Reader of process usage in /proc; `started` counts from the machine's boot."""
 
-    def __init__(self) -> None:
+    def __init__(self, root: Path = Path("/")) -> None:
+        """`root` contains proc."""
+        self._proc = root / "proc"
         self._page_bytes = os.sysconf("SC_PAGE_SIZE")
         self._ticks_per_s = os.sysconf("SC_CLK_TCK")
         self._shared = SharedMemory()
@@ -60,8 +63,8 @@ class ProcReader:
 
     def usage(self, pid: int) -> ProcessUsage | None:
         try:
-            pages = _read(f"/proc/{pid}/statm").split()
-            fields = _read(f"/proc/{pid}/stat").rpartition(b") ")[2].split()
+            pages = _read(f"{self._proc}/{pid}/statm").split()
+            fields = _read(f"{self._proc}/{pid}/stat").rpartition(b") ")[2].split()
         except OSError:  # gone, or another user's where /proc is mounted with hidepid
             return None
         return ProcessUsage(

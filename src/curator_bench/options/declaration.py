@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from curator_bench.options.rootdir import DATABASE
-from curator_bench.options.settings import FAIL_ON, INCONCLUSIVE
+from curator_bench.options.settings import DISTURBED, FAIL_ON, INCONCLUSIVE
 
 DEFAULT_PATTERNS = ("*matrix.yaml", "*matrix.yml", "*benchmark.yaml", "*benchmark.yml")
 
@@ -43,6 +43,7 @@ def add_options(parser: pytest.Parser) -> None:
     parser.addini("bench_fail_on", "as --bench-fail-on", default="")
     parser.addini("bench_confirm", "as --bench-confirm", default="2")
     parser.addini("bench_confirm_budget", "as --bench-confirm-budget", default="")
+    parser.addini("bench_disturbed", "as --bench-disturbed", default="apart")
     parser.addini("bench_inconclusive", "as --bench-inconclusive", default="pass")
     parser.addini(
         "bench_machine",
@@ -158,6 +159,11 @@ def _add_gate_options(group: pytest.OptionGroup) -> None:
         "--bench-confirm-budget",
         metavar="SECONDS",
         help="longest time for all repeated measurements (600, or a fifth of the session so far, whichever is more)",
+    )
+    group.addoption(
+        "--bench-disturbed",
+        choices=DISTURBED,
+        help="runs during which the machine did something else: no part of history, or as all others (apart)",
     )
     group.addoption(
         "--bench-inconclusive",

@@ -25,6 +25,7 @@ HUNT_DATABASE_VARIABLE = "CURATOR_BENCH_HUNT_DB"
 """The environment variable by which they name the database. Its URL may have a password, and other users can read
 arguments."""
 FAIL_ON = ("regression",)
+DISTURBED = ("apart", "count")
 INCONCLUSIVE = ("pass", "fail")
 
 
@@ -81,6 +82,8 @@ class Settings:
     """The longest time in seconds for all repeated measurements; None derives it from the session's length."""
     inconclusive_fails: bool = False
     """True if a run fails when a gate is inconclusive."""
+    disturbed_count: bool = False
+    """True if runs count although the machine did something else meanwhile."""
     copy_to: str | None = None
     """The folder or URL that the runs' folders are copied to."""
 
@@ -148,6 +151,7 @@ def read_settings(config: pytest.Config) -> Settings:
         confirm=int(_number(config, "--bench-confirm", "a whole number, 0 or more", whole=True) or 0),
         confirm_budget_s=_number(config, "--bench-confirm-budget", "seconds"),
         inconclusive_fails=_inconclusive(config) == "fail",
+        disturbed_count=_disturbed(config) == "count",
         curator_repo=str(repo) if repo else None,
         working_dir=working_dir,
         progress_every_s=_number(config, "--bench-progress", "seconds, or 0 for never") or 0.0,
@@ -301,6 +305,19 @@ def _inconclusive(config: pytest.Config) -> str:
     said = str(config.getoption("--bench-inconclusive") or config.getini("bench_inconclusive"))
     if said not in INCONCLUSIVE:
         raise BenchError(f"bench_inconclusive: found {said!r}, expected {' or '.join(INCONCLUSIVE)}")
+    return said
+
+
+_DISTURBED_VARIABLE = "CURATOR_BENCH_DISTURBED"
+
+
+def _disturbed(config: pytest.Config) -> str:
+    """Return what the option says, or else the environment variable, or else the ini key."""
+    of_machine, of_project = os.environ.get(_DISTURBED_VARIABLE), str(config.getini("bench_disturbed"))
+    said = str(config.getoption("--bench-disturbed") or of_machine or of_project)
+    if said not in DISTURBED:
+        source = _DISTURBED_VARIABLE if of_machine else "bench_disturbed"
+        raise BenchError(f"{source}: found {said!r}, expected {' or '.join(DISTURBED)}")
     return said
 
 

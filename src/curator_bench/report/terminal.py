@@ -53,6 +53,8 @@ class TerminalReport:
         self._named = named
         self._database = database
         self._apart = apart
+        self.unfit = ""
+        """What makes measurements scatter on this machine; empty if nothing is known to."""
         self._output = output
         self._progress = output.progress
         self._terminal = terminal
@@ -183,6 +185,7 @@ class TerminalReport:
         if self._database:
             found.append(f"Database: {self._database}")
             found += [f"No part of the history: {self._apart}"] if self._apart else []
+            found += [f"warning: {self.unfit}"] if self.unfit else []
         return list(map(printable, found))
 
     @pytest.hookimpl(trylast=True)

@@ -77,6 +77,9 @@ class Callbacks(Protocol):
     def verdict(self, job: Job, result: RunResult) -> Verdict:
         """Return the verdict without gates."""
 
+    def is_disturbed(self, job: Job, result: RunResult) -> bool:
+        """Return true if the machine did something else during the run."""
+
     def gates(self, job: Job, result: RunResult) -> GateState:
         """Add a run, and ask the gates about all runs of the job."""
 
@@ -201,7 +204,10 @@ class Conductor:
 
     def _decide(self, job: Job, result: RunResult, *, is_hopeless: bool) -> Decision:
         verdict = self._callbacks.verdict(job, result)
-        job.happened = job.happened.after(verdict, result.duration_s, is_hopeless=is_hopeless)
+        is_disturbed = self._callbacks.is_disturbed(job, result)
+        job.happened = job.happened.after(
+            verdict, result.duration_s, is_hopeless=is_hopeless, is_disturbed=is_disturbed
+        )
         self._note_seconds(job, result.duration_s)
         allowed = job.allowed if self._runner.can_repeat(job.where) else replace(job.allowed, confirm=0)
         if asks_gates(job.happened, allowed):
@@ -225,7 +231,7 @@ class Conductor:
         job.attempt += 1
         if step is Next.RETRY and job.where is not None:
             job.not_on |= {job.where.node}
-        if step is Next.CONFIRM:
+        if step in (Next.CONFIRM, Next.MEASURE_AGAIN):
             job.confirms, job.reserved_s = (result, job.where), result.duration_s
             self._spend(confirming_s=job.reserved_s)
         self.add(job)

@@ -72,6 +72,7 @@ def _show_runs_from(config: pytest.Config, nodeid: str) -> TerminalReport:
 
 def _show_runs(config: pytest.Config) -> TerminalReport:
     from curator_bench.report.terminal import TerminalReport
+    from curator_bench.runner.fitness import unfit_line
     from curator_bench.runner.open_findings import open_findings_of
 
     benchmarks = config.stash[BENCHMARKS]
@@ -83,6 +84,8 @@ def _show_runs(config: pytest.Config) -> TerminalReport:
     progress = _progress(benchmarks, folders)
     findings = functools.partial(open_findings_of, config)
     report = TerminalReport(terminal, benchmarks.session_dir, folders, progress, named, database, apart, findings)
+    if database:
+        report.unfit = unfit_line(config)
     config.pluginmanager.register(report, REPORT)
     config.pluginmanager.register(SummaryHook(config, report), "curator_bench_summary_hook")
     return report

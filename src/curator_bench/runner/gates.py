@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -39,6 +39,7 @@ from curator_bench.values import Check, Entry, Requirement, Scalar
 from curator_bench.verdict.cases import Question
 from curator_bench.verdict.comparable import Origin, comparable_with
 from curator_bench.verdict.distributions import Floats
+from curator_bench.verdict.disturbance import RECENT, is_machine_disturbed
 from curator_bench.verdict.drifting import History, drifts
 from curator_bench.verdict.failure_table import percent
 from curator_bench.verdict.gates import (
@@ -67,6 +68,8 @@ _SHOWN = 40
 _SHORTEST_COMMIT = 6
 _FEW = 5
 """A series with fewer runs says which runs are left out."""
+_QUIETER = "measure on a quieter machine (`curator-bench doctor` says what to mend)"
+ONLY_DISTURBED = f"the machine did something else during the run: {_QUIETER}"
 _FOUND = pytest.StashKey[int]()
 """The number of regressions this process found on metrics without a requirement."""
 
@@ -185,8 +188,28 @@ class Gates:
         alike = sum(counts[index] for index in found.indices)
         return f"left out of its history: {'; '.join(left.reasons)}" if alike < _FEW and left.reasons else ""
 
-    def judge(self, measured: Sequence[Mapping[str, Scalar]]) -> Judged:
-        """Judge all these runs of the item together, the first one first."""
+    def judge(self, measured: Sequence[Mapping[str, Scalar]], disturbed: Sequence[bool] = ()) -> Judged:
+        """Judge all these runs of the item together, the first one first.
+
+        `disturbed` tells which of the item's runs were disturbed; those are not among `measured` unless all were.
+        """
+        found = self._judge(measured)
+        reason = self._why_undecidable(disturbed)
+        if not reason or not found.checks:
+            return found
+        return Judged(tuple(_undecided(check, reason) for check in found.checks))
+
+    def _why_undecidable(self, disturbed: Sequence[bool]) -> str:
+        """Return why disturbances leave nothing to judge; empty if enough undisturbed runs are there."""
+        if disturbed and all(disturbed):
+            return ONLY_DISTURBED
+        before = next((history.disturbed for history in self._histories.values()), ())
+        recent = [one for one in (*before, *disturbed) if one is not None][-RECENT:]
+        if not is_machine_disturbed(recent):
+            return ""
+        return f"{sum(recent)} of the last {len(recent)} runs were disturbed: {_QUIETER}"
+
+    def _judge(self, measured: Sequence[Mapping[str, Scalar]]) -> Judged:
         self._read(measured[-1])
         asked = [self._ask(one, measured) for one in self._wanted if number(measured[-1].get(one.metric)) is not None]
         answers = self._answers(asked)
@@ -307,6 +330,10 @@ def gates_of(item: pytest.Item, entry: Entry) -> Gates:
     definition = item.stash.get(DEFINITION, None) or definition_of(entry)
     background = item.stash.get(BACKGROUND, lambda: NO_BACKGROUND)
     return Gates(item.config, (key, definition), entry.requirements, machine, background)
+
+
+def _undecided(check: Check, reason: str) -> Check:
+    return replace(check, met=None, off_by_fraction=None, note=reason, says=str(Word.INCONCLUSIVE))
 
 
 def _items(config: pytest.Config) -> int:

@@ -19,9 +19,11 @@ def begin(config: pytest.Config) -> None:
     if benchmarks.is_recording(config):
         from curator_bench.runner.python_run import PythonRunHooks
         from curator_bench.runner.recording import RecordingHooks
+        from curator_bench.runner.witnessing import WitnessHooks
 
         config.pluginmanager.register(RecordingHooks(config), "curator_bench_recording")
         config.pluginmanager.register(PythonRunHooks(), "curator_bench_python_runs")
+        config.pluginmanager.register(WitnessHooks(), "curator_bench_witness")
     if benchmarks.has_fleet(config):
         from curator_bench.runner.fleet_session import FleetHooks
 

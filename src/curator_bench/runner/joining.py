@@ -40,11 +40,14 @@ _NEAR_SHOWN = 3
 
 def note_session(session: pytest.Session) -> None:
     """Write session.json in the controller, before anything runs."""
+    from curator_bench.runner.fitness import fitness_document
+
     benchmarks, config = session.config.stash[BENCHMARKS], session.config
     if has_matrix(config) and will_run(session):
         matrices = _matrix_names(benchmarks, config)
         try:
-            note_invocation(benchmarks.session_dir, benchmarks.settings.invocation, matrices, hunt_of(config))
+            invocation, machine = benchmarks.settings.invocation, fitness_document(config)
+            note_invocation(benchmarks.session_dir, invocation, matrices, hunt_of(config), machine)
         except OSError as error:  # each entry reports what this means for it
             warn(config, f"{FILE_NAME} could not be written: {error}")
 
@@ -171,8 +174,17 @@ def _matrix_names(benchmarks: Benchmarks, config: pytest.Config) -> list[str]:
     return [name_in_project(file.file, config) for file in benchmarks.matrix.files]
 
 
-def note_invocation(directory: Path, invocation: str, matrices: Sequence[str], hunt: str = "") -> None:
-    """Add the invocation to session.json before its first entry runs. Others may do the same at that moment."""
+def note_invocation(
+    directory: Path,
+    invocation: str,
+    matrices: Sequence[str],
+    hunt: str = "",
+    machine: Sequence[Mapping[str, str]] = (),
+) -> None:
+    """Add the invocation to session.json before its first entry runs. Others may do the same at that moment.
+
+    `machine` is the short answer of the doctor.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     now = datetime.now(UTC).isoformat(timespec="milliseconds")
     own = {
@@ -181,6 +193,7 @@ def note_invocation(directory: Path, invocation: str, matrices: Sequence[str], h
         "host": socket.gethostname(),
         "pid": os.getpid(),
         "hunt": hunt,
+        "machine": machine,
     }
     with locked(directory / f".{FILE_NAME}.lock"):
         known = read_object(directory / FILE_NAME)

@@ -12,6 +12,7 @@ from curator_bench.collection.benchmarks import BENCHMARKS
 from curator_bench.collection.items import UNJUDGED, has_gates
 from curator_bench.errors import BenchError
 from curator_bench.masking import Mask
+from curator_bench.runner.disturbing import disturbed_by
 from curator_bench.runner.policy import GateState
 from curator_bench.runner.run_records import add_properties, note_run
 from curator_bench.values import Check, Entry, RunRecord, RunResult, Scalar, Verdict
@@ -80,6 +81,7 @@ class Judge:
         """`new_gates` is called when the gates are first needed; None if there are none."""
         self._requirements, self._new_gates = entry.requirements if entry else (), new_gates
         self._facts = _facts_required(entry) if entry else {}
+        self._config = config
         self._inconclusive_fails = config.stash[BENCHMARKS].settings.inconclusive_fails
         self._checked: tuple[Mapping[str, Scalar], tuple[Check, ...]] | None = None
         """The metrics that were last checked, and their checks."""
@@ -127,8 +129,13 @@ class Judge:
         if self._gates is None:
             assert self._new_gates
             self._gates = self._new_gates()
-        self._found = self._gates.judge([run.metrics for run in self._gated])
+        are_disturbed = [bool(self._disturbed(run)) for run in self._gated]
+        counted = [run.metrics for run, is_one in zip(self._gated, are_disturbed, strict=True) if not is_one]
+        self._found = self._gates.judge(counted or [result.metrics], disturbed=are_disturbed)
         return self._found
+
+    def _disturbed(self, result: RunResult) -> str | None:
+        return disturbed_by(self._config, result.verdict, result.metrics)
 
     def _with_gates(self, outcome: Outcome, found: Judged) -> Outcome:
         warnings = self._gates.warnings if self._gates else ()

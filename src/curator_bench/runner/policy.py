@@ -23,6 +23,8 @@ class Next(StrEnum):
     """The user asked for more runs of each entry."""
     CONFIRM = "confirm"
     """A gate failed or is inconclusive, and another measurement may decide it."""
+    MEASURE_AGAIN = "measure again"
+    """The machine did something else during the run, which therefore does not count."""
     JUDGE = "judge"
 
 
@@ -68,6 +70,8 @@ class Happened:
     errors: int = 0
     measured: int = 0
     """Runs that passed or failed their requirements, regardless of gates."""
+    disturbed: int = 0
+    """Those of them that were disturbed."""
     verdict: Verdict = Verdict.PASSED
     """The verdict of the last run, before its gates."""
     seconds: float = 0.0
@@ -77,12 +81,19 @@ class Happened:
     gates: GateState | None = None
     """None if the gates were not asked, or if there are none."""
 
-    def after(self, verdict: Verdict, seconds: float, *, is_hopeless: bool = False) -> Happened:
+    @property
+    def undisturbed(self) -> int:
+        return self.measured - self.disturbed
+
+    def after(
+        self, verdict: Verdict, seconds: float, *, is_hopeless: bool = False, is_disturbed: bool = False
+    ) -> Happened:
         """Return the state after one more run."""
         return replace(
             self,
             errors=self.errors + (verdict is Verdict.ERROR),
             measured=self.measured + _is_measured(verdict),
+            disturbed=self.disturbed + (is_disturbed and _is_measured(verdict)),
             verdict=verdict,
             seconds=seconds,
             is_hopeless=is_hopeless,
@@ -109,12 +120,20 @@ def next_step(happened: Happened, allowed: Allowance, spent: Spent = NOTHING_SPE
         return _JUDGE
     if happened.measured < allowed.runs:
         return Decision(Next.RUN_AGAIN, f"run {happened.measured + 1} of {allowed.runs}")
+    if lacks_undisturbed_run(happened, allowed):
+        return _within_budget(Decision(Next.MEASURE_AGAIN, "it was disturbed"), happened, allowed, spent)
     return _confirm(happened, allowed, spent) if asks_gates(happened, allowed) else _JUDGE
+
+
+def lacks_undisturbed_run(happened: Happened, allowed: Allowance) -> bool:
+    """True if a run is to replace a disturbed one, as often as gates may be confirmed."""
+    may_run_again = happened.measured - allowed.runs < allowed.confirm
+    return bool(happened.disturbed) and happened.undisturbed < allowed.runs and may_run_again
 
 
 def asks_gates(happened: Happened, allowed: Allowance) -> bool:
     """True if the next step depends on the gates."""
-    is_last = happened.measured >= allowed.runs
+    is_last = happened.measured >= allowed.runs and not lacks_undisturbed_run(happened, allowed)
     return happened.verdict is Verdict.PASSED and is_last and happened.measured - allowed.runs < allowed.confirm
 
 
@@ -132,15 +151,20 @@ def budget_s(allowed: Allowance, spent: Spent) -> float:
 
 def _confirm(happened: Happened, allowed: Allowance, spent: Spent) -> Decision:
     """Confirm inconclusive gates, and a first failure. Several runs that fail together are certain."""
-    is_first = happened.measured == allowed.runs
+    is_first = happened.undisturbed <= allowed.runs
     is_open = happened.gates is GateState.INCONCLUSIVE or (happened.gates is GateState.FAILED and is_first)
     if not is_open:
         return _JUDGE
+    reason = f"its gates {'fail' if happened.gates is GateState.FAILED else 'are inconclusive'}"
+    return _within_budget(Decision(Next.CONFIRM, reason), happened, allowed, spent)
+
+
+def _within_budget(decision: Decision, happened: Happened, allowed: Allowance, spent: Spent) -> Decision:
     budget = budget_s(allowed, spent)
     if spent.confirming_s + happened.seconds > budget:
         reason = f"not measured again: {happened.seconds:.0f} s more would exceed the budget of {budget:.0f} s"
         return Decision(Next.JUDGE, f"{reason} (--bench-confirm-budget)")
-    return Decision(Next.CONFIRM, f"its gates {'fail' if happened.gates is GateState.FAILED else 'are inconclusive'}")
+    return decision
 
 
 def _is_measured(verdict: Verdict) -> bool:

@@ -27,6 +27,7 @@ from curator_bench.measure.named_stages import NamedStages, in_bounds
 from curator_bench.options.rootdir import name_in_project
 from curator_bench.provenance.packages import package_version
 from curator_bench.runner.backgrounds import background_of
+from curator_bench.runner.disturbing import disturbed_by, warning_of
 from curator_bench.runner.judging import Judge, changes_text, error_of, shown_error, verdict_of
 from curator_bench.runner.recording import Recording, recording_of
 from curator_bench.runner.run_keys import MEASURING, PYTHON_RUN
@@ -34,7 +35,7 @@ from curator_bench.runner.run_records import masked_checks, masked_stage
 from curator_bench.runner.session import hunt_of, item_dir
 from curator_bench.store.queries import EntryKey
 from curator_bench.store.records import FIGURES, METRIC_OF_COLUMN, end_of, new_uid
-from curator_bench.values import Check, Entry, Run, RunRecord, RunResult, Scalar, Stage, Verdict
+from curator_bench.values import MACHINE, Check, Entry, Run, RunRecord, RunResult, Scalar, Stage, Verdict
 
 if TYPE_CHECKING:
     from curator_bench.cluster.model import Cluster
@@ -144,6 +145,8 @@ class PythonRun:
     def so_far(self) -> RunRecord:
         """Return the record of the run in its present state. At its end it is complete."""
         columns, directory = self._columns_now(), item_dir(self._item)
+        disturbance = disturbed_by(self._item.config, self.verdict, self.metrics)
+        disturbance = disturbance and self._mask.hide(disturbance)
         return RunRecord(
             **{name: getattr(self._run, name) for name in Run.__dataclass_fields__ if name != "directory"},
             verdict=self.verdict,
@@ -155,7 +158,8 @@ class PythonRun:
             log_path=columns.get("log_path") or "",
             params=self._shown_params(),
             metrics=masked(self.metrics, self._mask),
-            warnings=tuple(map(self._mask.hide, self.warnings)),
+            warnings=(*map(self._mask.hide, self.warnings), *warning_of(disturbance)),
+            disturbed=disturbance,
             stages=tuple(masked_stage(stage, self._mask) for stage in in_bounds((*self.stages, *self.named.stages()))),
             changed=tuple(self._mask.hide_lines(self.changed)),
             requirements=masked_checks(self.checks, self._mask),
@@ -291,10 +295,13 @@ def _begin(item: pytest.Item) -> PythonRun | None:
 def judge(item: pytest.Item, run: PythonRun, report: pytest.TestReport) -> None:
     """Judge a passed test by its history, for `--bench-fail-on regression`: metrics that no phase before had."""
     new = {name: value for name, value in run.metrics.items() if name not in run.judged}
+    machine = {name: value for name, value in run.metrics.items() if name.startswith(MACHINE)}
     if report.when == "setup" or run.verdict is not Verdict.PASSED or not new:
         return
     run.judged.update(new)
-    outcome = Judge(item.config, None, lambda: _gates_of(item, run)).of_last(replace(run.result(), metrics=new))
+    outcome = Judge(item.config, None, lambda: _gates_of(item, run)).of_last(
+        replace(run.result(), metrics=new | machine)
+    )
     run.checks, run.warnings = (*run.checks, *outcome.checks), list(outcome.result.warnings)
     run.changed = outcome.result.changed
     if outcome.verdict is Verdict.FAILED:

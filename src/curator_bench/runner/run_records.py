@@ -21,6 +21,7 @@ from curator_bench.masking import Mask, masked
 from curator_bench.matrix import definition_of
 from curator_bench.options.rootdir import name_in_project
 from curator_bench.report.session_runs import RESULTS
+from curator_bench.runner.disturbing import disturbed_by, warning_of
 from curator_bench.runner.run_keys import DEFINITION, MACHINE, UID
 from curator_bench.runner.session import hunt_of
 from curator_bench.values import GATES, Check, Entry, RunRecord, RunResult, Stage, Verdict
@@ -113,8 +114,12 @@ def record_of(
     shown = masked_result(result, benchmarks.mask)
     measured: dict[str, Any] = {name: getattr(shown, name) for name in _MEASURED}
     uid = item.stash.get(UID, "")
+    disturbance = disturbed_by(item.config, verdict, result.metrics)
+    disturbance = disturbance and benchmarks.mask.hide(disturbance)
+    measured["warnings"] = (*shown.warnings, *warning_of(disturbance))
     return RunRecord(
         **measured,
+        disturbed=disturbance,
         verdict=verdict,
         uid=uid,
         entry=entry.name,

@@ -17,6 +17,7 @@ from curator_bench.execution.workbench import Workbench
 from curator_bench.matrix import command_of, definition_of
 from curator_bench.runner.claiming import NOT_HERE, claim, leave_to_others, release
 from curator_bench.runner.conductor import Conductor, Job
+from curator_bench.runner.disturbing import disturbed_by
 from curator_bench.runner.interrupting import hold_until_the_end
 from curator_bench.runner.judging import forget_judge, judge_of
 from curator_bench.runner.local_runner import LocalRunner
@@ -95,6 +96,9 @@ class ItemCallbacks:
     def verdict(self, job: Job, result: RunResult) -> Verdict:
         return judge_of(job.item, job.entry).by_requirements(result).verdict
 
+    def is_disturbed(self, job: Job, result: RunResult) -> bool:
+        return bool(disturbed_by(self._config, result.verdict, result.metrics))
+
     def gates(self, job: Job, result: RunResult) -> GateState:
         return judge_of(job.item, job.entry).gates(result)
 
@@ -144,6 +148,11 @@ def workbench(config: pytest.Config) -> Workbench:
         )
         config.add_cleanup(config.stash[_WORKBENCH].close)
     return config.stash[_WORKBENCH]
+
+
+def marker_of(config: pytest.Config) -> str:
+    """Return the mark of the processes that runs of this process started; empty if there is no workbench yet."""
+    return config.stash[_WORKBENCH].marker if _WORKBENCH in config.stash else ""
 
 
 def plan_of(entry: Entry, benchmarks: Benchmarks) -> Plan:

@@ -20,7 +20,7 @@ from curator_bench.store.queries import EntryKey, OwnCommit, nearest, own_commit
 from curator_bench.store.run_order import commit_places, in_order
 from curator_bench.store.scope import in_scope
 from curator_bench.store.series import SERIES
-from curator_bench.store.tables import INVOCATIONS, IS_HISTORY, REQUIREMENTS, RUNS, SESSIONS, SUBJECTS
+from curator_bench.store.tables import INVOCATIONS, IS_HISTORY, IS_NO_HUNT, REQUIREMENTS, RUNS, SESSIONS, SUBJECTS
 from curator_bench.values import CommitPlace
 
 _GATES = ("max_regression", "max_drift")
@@ -148,7 +148,7 @@ def by_series(
 def groups_of(connection: Connection, entries: Collection[EntryKey]) -> set[Group]:
     """Return these entries on each kind of machine that ran them."""
     columns = RUNS.c.name, RUNS.c.path, RUNS.c.machine_id
-    named = select(*columns).where(RUNS.c.name.in_({entry.name for entry in entries}), IS_HISTORY).distinct()
+    named = select(*columns).where(RUNS.c.name.in_({entry.name for entry in entries}), IS_NO_HUNT).distinct()
     wanted = {(entry.name, entry.path) for entry in entries}
     return {(row.name, row.path, row.machine_id) for row in connection.execute(named) if (row.name, row.path) in wanted}
 
@@ -159,7 +159,7 @@ def gated_groups(connection: Connection, invocation: str) -> set[Group]:
         select(RUNS.c.name, RUNS.c.path, RUNS.c.machine_id)
         .join(INVOCATIONS, INVOCATIONS.c.id == RUNS.c.invocation)
         .join(REQUIREMENTS, REQUIREMENTS.c.run == RUNS.c.id)
-        .where(INVOCATIONS.c.uid == invocation, REQUIREMENTS.c.bound.in_(_GATES), IS_HISTORY)
+        .where(INVOCATIONS.c.uid == invocation, REQUIREMENTS.c.bound.in_(_GATES), IS_NO_HUNT)
     )
     return {(name, path, machine) for name, path, machine in connection.execute(asked.distinct())}
 
@@ -280,7 +280,7 @@ def gate_limits(connection: Connection) -> dict[tuple[str, str, str], float]:
     statement = (
         select(RUNS.c.name, RUNS.c.path, REQUIREMENTS.c.metric, REQUIREMENTS.c.limit)
         .join(RUNS, RUNS.c.id == REQUIREMENTS.c.run)
-        .where(REQUIREMENTS.c.bound == "max_regression", REQUIREMENTS.c.limit.is_not(None), IS_HISTORY)
+        .where(REQUIREMENTS.c.bound == "max_regression", REQUIREMENTS.c.limit.is_not(None), IS_NO_HUNT)
         .order_by(RUNS.c.start)
     )
     return {(name, path, metric): float(limit) for name, path, metric, limit in connection.execute(statement)}

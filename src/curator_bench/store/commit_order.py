@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from sqlalchemy import Connection, func, select
 
 from curator_bench.store.run_order import commit_places, in_order
-from curator_bench.store.tables import IS_HISTORY, RUNS, SESSIONS
+from curator_bench.store.tables import IS_NO_HUNT, RUNS, SESSIONS
 
 
 def commit_order(connection: Connection, commits: Collection[str | None]) -> Mapping[str, float]:
@@ -21,7 +21,7 @@ def commit_order(connection: Connection, commits: Collection[str | None]) -> Map
     statement = (
         select(SESSIONS.c.commit, RUNS.c.session, RUNS.c.start)
         .join(RUNS, RUNS.c.session == SESSIONS.c.id)
-        .where(RUNS.c.id.in_(firsts), IS_HISTORY)
+        .where(RUNS.c.id.in_(firsts), IS_NO_HUNT)
         .order_by(RUNS.c.start)
     )
     found = connection.execute(statement).fetchall()

@@ -50,6 +50,7 @@ _SESSION_COLUMNS = ("uid", "name", "reason", "commit", "dirty", "branch")
 _RUN_COLUMNS = (
     *("uid", "name", "originalname", "path", "definition_hash", "attempt", "verdict", "host", "machine_id", "node"),
     *("gpu", "start", "end", "duration", "exit_code", "error", "python_version", "platform", "ray_version", "hunt"),
+    "disturbed",
 )
 COLUMNS = (*(f"session_{name}" for name in _SESSION_COLUMNS), *_RUN_COLUMNS, "metric", "value", "text")
 """Columns of the tables. `text` holds metrics that are not numbers."""

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from sqlalchemy import Connection, and_, func, select
+from sqlalchemy import ColumnElement, Connection, and_, func, select
 
 from curator_bench.store.acceptances import acceptances
 from curator_bench.store.opening import to_read_if_there
 from curator_bench.store.queries import EntryKey, PastValue, last_values, runs_in_order
 from curator_bench.store.series import SERIES, identities
-from curator_bench.store.tables import IS_HISTORY, RUNS
+from curator_bench.store.tables import IS_HISTORY, IS_NO_HUNT, RUNS
 from curator_bench.values import CommitPlace, Verdict
 
+_RECENT = 20
+"""More than are asked for, because some may be of another series."""
 MEASURED = (str(Verdict.PASSED), str(Verdict.FAILED))
 """Verdicts of runs whose numbers count: the run completed, whether or not its requirements were met."""
 
@@ -29,6 +31,8 @@ class GateHistory:
     """Number of runs by machine and series."""
     level_since: Mapping[str, datetime] = field(default_factory=dict)
     """Start of the present level, by metric, where a change was accepted."""
+    disturbed: Sequence[bool | None] = ()
+    """Which of the recent runs of the series on this machine were disturbed, oldest first; None if it is not known."""
     identities: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Arguments, datasets and the like of each recorded series."""
 
@@ -66,7 +70,22 @@ def _history(connection: Connection, gated: Gated, metrics: Sequence[str], last:
     kinds: Counter[tuple[str | None, str | None]] = Counter()
     for (machine, series), count in _kinds(connection, gated.entry).items():
         kinds[machine, gated.series_hash if series in own else series] += count
-    return GateHistory(values, kinds, accepted, identities(connection, {series for _, series in kinds}))
+    return GateHistory(
+        values,
+        kinds,
+        accepted,
+        _recently_disturbed(connection, and_(*of_entry, IS_NO_HUNT, RUNS.c.verdict.in_(MEASURED)), own),
+        identities(connection, {series for _, series in kinds}),
+    )
+
+
+def _recently_disturbed(
+    connection: Connection, measured: ColumnElement[bool], own: Collection[str | None]
+) -> list[bool | None]:
+    """Return what is known of the newest runs of these series, in the order they were run in."""
+    newest = select(RUNS.c.disturbed, SERIES).where(measured).order_by(RUNS.c.start.desc(), RUNS.c.id.desc())
+    found = connection.execute(newest.limit(_RECENT)).fetchall()[::-1]
+    return [None if text is None else bool(text) for text, series in found if series in own]
 
 
 def _kinds(connection: Connection, entry: EntryKey) -> Counter[tuple[str | None, str | None]]:

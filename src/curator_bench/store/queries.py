@@ -18,7 +18,7 @@ from curator_bench.store.records import InvocationRecord
 from curator_bench.store.run_order import commit_places, earlier, in_order
 from curator_bench.store.scalars import scalar_of
 from curator_bench.store.series import CONTENT, SERIES
-from curator_bench.store.tables import INVOCATIONS, IS_HISTORY, METRICS, REQUIREMENTS, RUNS, SESSIONS, SUBJECTS
+from curator_bench.store.tables import INVOCATIONS, IS_NO_HUNT, METRICS, REQUIREMENTS, RUNS, SESSIONS, SUBJECTS
 from curator_bench.values import CommitPlace, Scalar, Subject, Verdict
 
 _NAMES_SHOWN = 3
@@ -80,6 +80,8 @@ class PastRun:
     """Time of its commit, as far as known. Without a depth, its session was joined at another commit as well."""
     hunt: str | None = None
     """Purpose of the run, as in `values.Hunt`; None if it is history."""
+    disturbed: str | None = None
+    """What disturbed the run, which then is no history; empty if nothing did, None if it is not known."""
     metrics: Mapping[str, Scalar] = field(default_factory=dict)
 
     @property
@@ -153,6 +155,7 @@ _RUN_COLUMNS = (
     RUNS.c.id,
     *(RUNS.c[name] for name in ("uid", "name", "path", "originalname", "verdict", "attempt", "start", "end")),
     *(RUNS.c[name] for name in ("duration", "error", "log_path", "host", "machine_id", "definition_hash", "hunt")),
+    RUNS.c.disturbed,
     SERIES,
     CONTENT,
     SESSIONS.c.name.label("session_name"),
@@ -416,7 +419,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def _kind_of_run(hunts: bool) -> ColumnElement[bool]:
-    return not_(IS_HISTORY) if hunts else IS_HISTORY
+    return not_(IS_NO_HUNT) if hunts else IS_NO_HUNT
 
 
 def _is(entry: EntryKey) -> tuple[ColumnElement[bool], ...]:
@@ -484,7 +487,7 @@ def own_commits_of_runs(connection: Connection, sessions: Collection[int]) -> di
 
 
 HAS_HISTORY = or_(
-    exists().where(RUNS.c.session == SESSIONS.c.id, IS_HISTORY), ~exists().where(RUNS.c.session == SESSIONS.c.id)
+    exists().where(RUNS.c.session == SESSIONS.c.id, IS_NO_HUNT), ~exists().where(RUNS.c.session == SESSIONS.c.id)
 )
 """True of sessions that are part of the history: those with a run of it, and those without runs."""
 _STARTED = func.coalesce(
@@ -524,7 +527,7 @@ def _with_verdicts(
             func.row_number().over(partition_by=entry, order_by=(RUNS.c.start.desc(), RUNS.c.id.desc())).label("place"),
             func.count().over(partition_by=entry).label("runs"),
         )
-        .where(RUNS.c.session.in_([row.id for row in rows]), or_(IS_HISTORY, apart), true() if among is None else among)
+        .where(RUNS.c.session.in_([row.id for row in rows]), or_(IS_NO_HUNT, apart), true() if among is None else among)
         .subquery()
     )
     last = ranked.c.session, ranked.c.verdict

@@ -191,6 +191,7 @@ class RunEnd:
     """Metrics of each repeat; stored as samples if there are several repeats."""
     checks: tuple[Check, ...] = ()
     stages: tuple[Stage, ...] = field(default=(), metadata=WHERE_SAID)
+    disturbed: str | None = None
 
 
 METRIC_OF_COLUMN = {
@@ -274,6 +275,7 @@ def end_of(run: RunRecord) -> RunEnd:
         repeats=run.repeats,
         checks=run.requirements,
         stages=run.stages,
+        disturbed=run.disturbed,
     )
     said: dict[str, Any] = {name: value for name, value in run.columns.items() if name not in FIGURES}
     return dataclasses.replace(end, **said)

@@ -249,7 +249,17 @@ def _of_start(place: Place, start: RunStart) -> dict[str, Any]:
 
 
 _SAID_TWICE = ("node", "gpu", "command", "log_path")
-_OF_END = ("verdict", "end", "duration", "setup_outcome", "call_outcome", "teardown_outcome", "exit_code", "error")
+_OF_END = (
+    "verdict",
+    "end",
+    "duration",
+    "setup_outcome",
+    "call_outcome",
+    "teardown_outcome",
+    "exit_code",
+    "error",
+    "disturbed",
+)
 
 
 def _of_end(start: RunStart, end: RunEnd) -> dict[str, Any]:

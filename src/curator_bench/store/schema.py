@@ -146,6 +146,8 @@ class TestRun(Base):
     attempt: Mapped[int] = mapped_column(default=1)
     hunt: Mapped[str | None]
     """What the run is recorded for, as in `values.Hunt`; NULL if it is history."""
+    disturbed: Mapped[str | None]
+    """What disturbed the run, which then is no history; empty if nothing did, NULL if it is not known."""
     verdict: Mapped[str] = mapped_column(default=RUNNING)
     host: Mapped[str | None] = mapped_column(Key())
     machine_id: Mapped[str | None] = mapped_column(Key())

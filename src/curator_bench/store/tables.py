@@ -29,7 +29,11 @@ SESSIONS, INVOCATIONS, SUBJECTS, RUNS = map(_table, (BenchSession, Invocation, S
 METRICS, SAMPLES, PARAMS, REQUIREMENTS, STAGES = map(_table, (Metric, Sample, Param, Requirement, Stage))
 ACCEPTANCES = _table(Acceptance)
 DEFINITIONS, FACTS = map(_table, (Definition, Fact))
-IS_HISTORY = RUNS.c.hunt.is_(None)
-"""True of the runs that make up the history of their entry. Those of bisecting and A/B comparisons do not."""
+IS_NO_HUNT = RUNS.c.hunt.is_(None)
+"""True of the runs that were not made by bisecting or for an A/B comparison."""
+IS_UNDISTURBED = sa.or_(RUNS.c.disturbed.is_(None), RUNS.c.disturbed == "")
+"""True of the runs during which the machine did nothing else, as far as known."""
+IS_HISTORY = sa.and_(IS_NO_HUNT, IS_UNDISTURBED)
+"""True of the runs that make up the history of their entry: no hunts, and no disturbed runs."""
 PARTS = (METRICS, SAMPLES, PARAMS, REQUIREMENTS, STAGES)
 """Tables of the parts of a run; their first column is the run's id."""

@@ -22,6 +22,7 @@ from curator_bench.values.matrix import (
 )
 from curator_bench.values.open_finding import OpenFinding
 from curator_bench.values.runs import (
+    MACHINE,
     SUCCESS_METRIC,
     WHERE_SAID,
     Cause,
@@ -45,6 +46,7 @@ from curator_bench.values.stages import Stage, StageKind
 __all__ = [
     "BOUNDS",
     "GATES",
+    "MACHINE",
     "SUCCESS_METRIC",
     "WHERE_SAID",
     "AxisValue",

@@ -18,6 +18,8 @@ _INTERRUPTED = 2
 """Exit status of pytest when it was interrupted."""
 WHERE_SAID: Mapping[str, Any] = {"where_said": True}
 """Metadata of a field that is omitted from JSON if it has its default value."""
+MACHINE = "machine."
+"""Beginning of the metrics that say what the machine did during a run. They explain others, and are never compared."""
 SUCCESS_METRIC = "is_success"
 """Metric by which a script reports its own success."""
 
@@ -324,6 +326,8 @@ class RunRecord(Run):
     """What changed where a metric got worse, in lines: between the last run before and the first after."""
     stages: tuple[Stage, ...] = field(default=(), metadata=WHERE_SAID)
     """Its stages, in the order in which they began. With repeats, the medians of their figures."""
+    disturbed: str | None = field(default=None, metadata=WHERE_SAID)
+    """What disturbed the run; such a run is no history. Empty if nothing did, None if it is not known."""
     phases: Mapping[str, str] = field(default_factory=dict, metadata=WHERE_SAID)
     """For a Python benchmark, the outcome of its set-up, call and teardown in pytest."""
     columns: Mapping[str, Scalar] = field(default_factory=dict, metadata=WHERE_SAID)
