@@ -55,9 +55,9 @@ from curator_bench.store.records import InvocationRecord
 from curator_bench.store.run_marks import Block, EntryMarks, Marks, marks_of
 from curator_bench.store.series import identities
 from curator_bench.values import Subject
-from curator_bench.verdict import judging
+from curator_bench.verdict import trends
 from curator_bench.verdict.direction import better_of
-from curator_bench.verdict.judgement import Course
+from curator_bench.verdict.judgement import Trend
 from curator_bench.verdict.step_states import State
 
 if TYPE_CHECKING:
@@ -199,14 +199,14 @@ class RecordedHistory:
 
     def judged(self, groups: Collection[Group], beside: Beside) -> tuple[Mapping[Group, GroupFacts], float]:
         among = {(entry.name, entry.path, machine) for entry, machine in groups}
-        others = judging.Beside(beside.p_values, beside.tests)
+        others = trends.Beside(beside.p_values, beside.tests)
         found = judge_history(self._connection, self._query, among, others)
         uids = {one.id: one.uid for one in self._past}
         grouped = {group: _Judged() for group in groups}
         for series in found.series:
             grouped[_group(series.series)].series.append(series)
-        for one, course in found.courses:
-            grouped[_group(one)].courses.append(course)
+        for one, trend in found.trends:
+            grouped[_group(one)].trends.append(trend)
         for step in found.steps:
             grouped[_group(step)].steps.append(self.step_facts(step))
             grouped[_group(step)].recorded.append(to_document(step))
@@ -217,7 +217,7 @@ class RecordedHistory:
         facts = {group: one.facts(group[1], uids) for group, one in grouped.items()}
         p_values = [*beside.p_values, *(value for one in facts.values() for value in (*one.believed, *one.doubted))]
         tests = beside.tests + sum(one.tests for one in facts.values())
-        return facts, judging.largest_believed(p_values, tests)
+        return facts, trends.largest_believed(p_values, tests)
 
     def axes(self) -> Mapping[SiteEntry, Mapping[str, str]]:
         newest = [
@@ -319,7 +319,7 @@ class _Judged:
     """The judgements of one entry on one machine."""
 
     series: list[JudgedSeries] = field(default_factory=list)
-    courses: list[Course] = field(default_factory=list)
+    trends: list[Trend] = field(default_factory=list)
     steps: list[StepFacts] = field(default_factory=list)
     recorded: list[Any] = field(default_factory=list)
     drifts: list[DriftFacts] = field(default_factory=list)
@@ -333,9 +333,9 @@ class _Judged:
             drifts=tuple(self.drifts),
             recorded=tuple(self.recorded),
             left_out=tuple(self.left_out),
-            believed=tuple(step.p_value for course in self.courses for step in course.steps),
-            doubted=tuple(value for course in self.courses for value in course.doubted),
-            tests=sum(course.is_tested for course in self.courses),
+            believed=tuple(step.p_value for trend in self.trends for step in trend.steps),
+            doubted=tuple(value for trend in self.trends for value in trend.doubted),
+            tests=sum(trend.is_tested for trend in self.trends),
             cells=cells_of(self.series, uids),
         )
 
@@ -393,7 +393,7 @@ def _series(one: JudgedSeries) -> SeriesFacts:
     starts, newest = one.series.starts, one.newest
     levels = tuple(
         LevelFacts(_moment(starts[level.start]), _moment(starts[level.end - 1]), level.middle, level.noise)
-        for level in one.course.levels
+        for level in one.trend.levels
     )
     return SeriesFacts(
         entry=SiteEntry(one.series.entry.name, one.series.entry.path),

@@ -13,7 +13,8 @@ import os
 import sys
 import threading
 import time
-from typing import Any, Dict, Iterable, List, Set, Tuple
+from collections.abc import Iterable
+from typing import Any
 
 OWN_DIRECTORY = os.path.dirname(os.path.abspath(__file__))
 STARTS_WITHIN_S = 60.0
@@ -39,7 +40,7 @@ def main() -> None:
     os._exit(0)  # actors end with their driver; a clean shutdown is slow
 
 
-def start_samplers() -> Dict[str, Any]:
+def start_samplers() -> dict[str, Any]:
     """Start one actor per machine, by address. Nodes that share an address are sampled once."""
     ray: Any = importlib.import_module("ray")
     strategies: Any = importlib.import_module("ray.util.scheduling_strategies")
@@ -55,7 +56,7 @@ def start_samplers() -> Dict[str, Any]:
     return samplers
 
 
-def collected(samplers: Dict[str, Any]) -> Dict[str, Any]:
+def collected(samplers: dict[str, Any]) -> dict[str, Any]:
     """Collect the samples of each machine: the time by its own clock, and the bytes."""
     ray: Any = importlib.import_module("ray")
     answers = {address: sampler.stop.remote() for address, sampler in samplers.items()}
@@ -77,18 +78,18 @@ class CuratorBenchMemory:
 
     def __init__(self, session: str) -> None:
         self._session = session
-        self._samples: List[Tuple[float, int]] = []
+        self._samples: list[tuple[float, int]] = []
         self._problem = ""
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
-        self._pids: Set[int] = set()
+        self._pids: set[int] = set()
         self._look_up_due = 0.0
 
     def start(self) -> None:
         self._sample()
         self._thread.start()
 
-    def stop(self) -> Tuple[List[Tuple[float, int]], str]:
+    def stop(self) -> tuple[list[tuple[float, int]], str]:
         self._stopped.set()
         self._thread.join(SAMPLE_EVERY_S)
         self._look_up_due = 0.0
@@ -112,10 +113,10 @@ class CuratorBenchMemory:
             self._problem = in_words(error)
 
 
-def processes_of(session: str) -> Set[int]:
+def processes_of(session: str) -> set[int]:
     """Find the processes that name the session in their command, and their descendants."""
     pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
-    children: Dict[int, List[int]] = {}
+    children: dict[int, list[int]] = {}
     for pid in pids:
         children.setdefault(parent_of(pid), []).append(pid)
     waiting = [pid for pid in pids if session.encode() in read(f"/proc/{pid}/cmdline")]
@@ -139,7 +140,7 @@ def private_bytes(pid: int) -> int:
 
 def shared_bytes(pids: Iterable[int]) -> int:
     """Bytes of the in-memory files these processes have open, such as Ray's object store, each once."""
-    held: Dict[Tuple[int, int], int] = {}
+    held: dict[tuple[int, int], int] = {}
     for pid in pids:
         for path in descriptors(pid):
             try:
@@ -151,7 +152,7 @@ def shared_bytes(pids: Iterable[int]) -> int:
     return sum(held.values())
 
 
-def descriptors(pid: int) -> List[str]:
+def descriptors(pid: int) -> list[str]:
     try:
         return [f"/proc/{pid}/fd/{name}" for name in os.listdir(f"/proc/{pid}/fd")]
     except OSError:  # gone, or another user's

@@ -15,7 +15,7 @@ import socket
 import struct
 import sys
 import time
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any
 
 OWN_DIRECTORY = os.path.dirname(os.path.abspath(__file__))
 ANSWERS_WITHIN_S = 10.0
@@ -62,7 +62,7 @@ class Baseline:
         self._dropped = cluster.task_events().num_status_task_events_dropped
         self._disk, _ = disk_use(cluster)
 
-    def compare(self, began_ns: int, ended_ns: int) -> Dict[str, Any]:
+    def compare(self, began_ns: int, ended_ns: int) -> dict[str, Any]:
         """Return `tasks` and `disk` of the window, each None if the cluster does not report it, and `problems`."""
         disk, problem = disk_use(self._cluster)
         window = Window(began_ns, ended_ns)
@@ -94,7 +94,7 @@ class Window:
         self.began_ns = began_ns
         self.ended_ns = ended_ns
 
-    def part_of(self, began_ns: int, ended_ns: int) -> Optional[float]:
+    def part_of(self, began_ns: int, ended_ns: int) -> float | None:
         """Seconds of a time span that lie in the window; None if all of it is outside."""
         start, end = max(began_ns, self.began_ns), min(ended_ns, self.ended_ns)
         return (end - start) / 1e9 if start <= end else None
@@ -132,7 +132,7 @@ class View:
     def same_as(self, other: View) -> bool:
         return (self.seconds, self.executed) == (other.seconds, other.executed)
 
-    def problems(self, forgotten: int) -> List[str]:
+    def problems(self, forgotten: int) -> list[str]:
         if not self._stored:
             return ["the cluster stores no events of tasks"]
         if forgotten:
@@ -159,10 +159,10 @@ def wait_until(moment_ns: int, after_s: float) -> None:
     time.sleep(max(0.0, after_s - (time.time_ns() - moment_ns) / 1e9))
 
 
-Disk = Dict[str, Dict[str, float]]
+Disk = dict[str, dict[str, float]]
 
 
-def disk_use(cluster: Cluster) -> Tuple[Optional[Disk], str]:
+def disk_use(cluster: Cluster) -> tuple[Disk | None, str]:
     """Read by node what its object store wrote and read since its start; None, with a reason, if a node does not
     answer."""
     try:
@@ -171,11 +171,11 @@ def disk_use(cluster: Cluster) -> Tuple[Optional[Disk], str]:
         return None, f"the object store does not report its use of the disk: {in_words(error)}"
 
 
-def difference(before: Optional[Disk], after: Optional[Disk]) -> Optional[Dict[str, float]]:
+def difference(before: Disk | None, after: Disk | None) -> dict[str, float] | None:
     """Subtract two disk uses; None if unknown, or if a node has gone and its use is lost."""
     if before is None or after is None or not set(before) <= set(after):
         return None
-    total: Dict[str, float] = collections.defaultdict(float)
+    total: dict[str, float] = collections.defaultdict(float)
     for node, use in after.items():
         for name, amount in use.items():
             total[name] += amount - before.get(node, {}).get(name, 0.0)
@@ -196,7 +196,7 @@ class Cluster:
         request, reply = self._messages.GetTaskEventsRequest(), self._messages.GetTaskEventsReply
         return self._call(self._address, "TaskInfoGcsService/GetTaskEvents", request, reply)
 
-    def nodes(self) -> List[Tuple[str, str]]:
+    def nodes(self) -> list[tuple[str, str]]:
         """List id and address of each living node."""
         request, reply = self._messages.GetAllNodeInfoRequest(), self._messages.GetAllNodeInfoReply
         found = self._call(self._address, "NodeInfoGcsService/GetAllNodeInfo", request, reply).node_info_list
@@ -206,7 +206,7 @@ class Cluster:
             if node.state == ALIVE
         ]
 
-    def disk_use(self, address: str) -> Dict[str, float]:
+    def disk_use(self, address: str) -> dict[str, float]:
         request = self._node_messages.GetNodeStatsRequest(include_memory_info=False)
         reply = self._node_messages.GetNodeStatsReply
         stats = self._call(address, "NodeManagerService/GetNodeStats", request, reply).store_stats
@@ -216,7 +216,7 @@ class Cluster:
         return reply.FromString(call(address, "/ray.rpc." + method, request.SerializeToString(), self._authorization))
 
 
-def authorization() -> Dict[str, str]:
+def authorization() -> dict[str, str]:
     """Authorization headers as Ray finds them, from the environment or a file; empty if tokens are off."""
     raylet: Any = importlib.import_module("ray._raylet")
     if raylet.get_authentication_mode() != raylet.AuthenticationMode.TOKEN:
@@ -225,7 +225,7 @@ def authorization() -> Dict[str, str]:
     return {name.lower(): value for name, value in found.items()}
 
 
-def call(address: str, path: str, message: bytes, headers: Dict[str, str]) -> bytes:
+def call(address: str, path: str, message: bytes, headers: dict[str, str]) -> bytes:
     """Make one unary gRPC call. Raises OSError if it is refused, unanswered or broken off."""
     host, _, port = address.rpartition(":")
     all_headers = {
@@ -266,7 +266,7 @@ def read_answer(connection: socket.socket) -> bytes:
                 return b"".join(pieces)
 
 
-def read_frame(stream: Any) -> Tuple[int, int, bytes]:
+def read_frame(stream: Any) -> tuple[int, int, bytes]:
     head = stream.read(9)
     payload = stream.read(int.from_bytes(head[:3], "big")) if len(head) == 9 else b""
     if len(head) < 9 or len(payload) < int.from_bytes(head[:3], "big"):
