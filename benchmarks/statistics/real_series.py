@@ -52,12 +52,12 @@ LARGE = [Cell(b, a, f, n) for f in (2.0, 12.0) for n in (1, 5, 15) for b in (8, 
 
 
 def ours(histories: Sequence[Floats]) -> list[list[Call]]:
-    from curator_bench.verdict.cases import Rules
+    from curator_bench.verdict.cases import History, Rules
     from curator_bench.verdict.direction import Better
     from curator_bench.verdict.judgement import Word
-    from curator_bench.verdict.judging import History, courses
+    from curator_bench.verdict.trends import trends
 
-    found = courses([History(values, Rules(Better.LESS)) for values in histories])
+    found = trends([History(values, Rules(Better.LESS)) for values in histories])
     return [[(step.began, step.change) for step in one.steps if step.word is not Word.NO_CHANGE] for one in found]
 
 

@@ -22,10 +22,10 @@ from generated_series import correlated, lognormal
 from curator_bench.store import bulk
 from curator_bench.store.database import Database, database_url, open_for_writing
 from curator_bench.store.tables import METRICS, RUNS, SESSIONS
-from curator_bench.verdict.cases import Question, Rules
+from curator_bench.verdict.cases import History, Question, Rules
 from curator_bench.verdict.direction import Better
-from curator_bench.verdict.drifting import History
-from curator_bench.verdict.judging import courses, judge
+from curator_bench.verdict.judging import judge
+from curator_bench.verdict.trends import trends
 
 COMMAND = "from curator_bench.cli import main; main()"
 FIRST = datetime(2025, 1, 1, tzinfo=UTC)
@@ -87,7 +87,7 @@ def verdict_ms(points: int, rounds: int) -> dict[str, float]:
         began = time.perf_counter()
         judge([Question(values[:-1], values[-1:], rules)])
         between = time.perf_counter()
-        courses([History(values, rules)])
+        trends([History(values, rules)])
         times["gate_ms"].append(1000 * (between - began))
         times["steps_ms"].append(1000 * (time.perf_counter() - between))
     return {name: median(found) for name, found in times.items()}

@@ -9,7 +9,8 @@ from curator_bench.verdict.cases import Rules
 from curator_bench.verdict.direction import Better
 from curator_bench.verdict.distributions import Floats
 from curator_bench.verdict.judgement import Judgement, Unjudged, Word
-from curator_bench.verdict.judging import Pair, Rounds, compare, compare_rounds
+from curator_bench.verdict.judging import Pair, compare
+from curator_bench.verdict.rounds import Rounds, compare_rounds
 from curator_bench.verdict.scale import as_floats
 
 LESS, MORE = Rules(Better.LESS), Rules(Better.MORE)

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from curator_bench.verdict.cases import Rules
+from curator_bench.verdict.cases import History, Rules
 from curator_bench.verdict.direction import Better
 from curator_bench.verdict.distributions import Floats
-from curator_bench.verdict.judgement import Course, Drift, Mark, Word
-from curator_bench.verdict.judging import History, courses, drifts
+from curator_bench.verdict.drifting import drift_sight, drifts
+from curator_bench.verdict.judgement import Drift, Mark, Trend, Word
+from curator_bench.verdict.trends import trends
 
 LESS = Rules(Better.LESS)
 
@@ -28,7 +29,7 @@ def drift(values: Floats, *marks: Mark, rules: Rules = LESS, least: float = 0.03
 def test_a_little_more_each_session_is_drift_and_no_regression(sessions: int) -> None:
     many = [noisy(1.003 ** np.maximum(np.arange(20.0 + sessions) - 20, 0.0), seed=seed) for seed in range(20)]
     assert all(drift(values) for values in many)
-    steps = [course.steps for course in courses([History(values, LESS) for values in many])]
+    steps = [trend.steps for trend in trends([History(values, LESS) for values in many])]
     assert sum(any(step.word is Word.REGRESSION for step in own) for own in steps) <= 2
 
 
@@ -45,15 +46,15 @@ def test_most_losses_of_two_percent_every_five_runs_are_drift_and_no_regression(
     losses = np.concatenate([np.ones(55), np.repeat(1.02 ** np.arange(6), 5), np.full(15, 1.02**5)])
     many = [History(noisy(losses, seed=seed), LESS) for seed in range(100)]
     drifted = [one is not None for one in drifts([(history, ()) for history in many])]
-    called = [any(step.word is Word.REGRESSION for step in course.steps) for course in map(_course, many)]
+    called = [any(step.word is Word.REGRESSION for step in trend.steps) for trend in map(_trend, many)]
     assert np.mean(drifted) >= 0.75
     assert np.mean(called) <= 0.3
     assert np.all(np.logical_or(drifted, called))
 
 
-def _course(history: History) -> Course:
-    """The course of a history that is reported by itself."""
-    return courses([history])[0]
+def _trend(history: History) -> Trend:
+    """The trend of a history that is reported by itself."""
+    return trends([history])[0]
 
 
 def test_hardly_one_of_a_thousand_series_that_do_not_change_has_drifted() -> None:
@@ -94,3 +95,29 @@ def test_getting_better_bit_by_bit_is_none() -> None:
 @pytest.mark.parametrize("runs", range(16))
 def test_few_runs_show_nothing(runs: int) -> None:
     assert drift(np.full(runs, 2.0)) is None
+    assert drift_sight(History(np.full(runs, 2.0), LESS)) is None or runs == 15
+
+
+@pytest.mark.parametrize(("runs", "noise"), [(60, 0.02), (60, 0.08), (120, 0.05)])
+def test_most_drifts_of_the_size_said_to_be_visible_are_found(runs: int, noise: float) -> None:
+    """As a drift, or as a regression where the whole of it took few runs."""
+    found = []
+    for seed in range(40):
+        calm = noisy(np.ones(runs), noise, seed)
+        seen = drift_sight(History(calm, LESS))
+        assert seen is not None
+        slope = np.clip((np.arange(runs) - runs / 3) / (runs / 3), 0, 1)
+        crept = calm * (1 + seen.visible) ** slope
+        found.append(drift(crept) is not None or bool(_trend(History(crept, LESS)).steps))
+    assert np.mean(found) >= 0.75
+
+
+def test_the_noisier_or_shorter_a_history_the_larger_the_drift_it_hides() -> None:
+    visible = [
+        seen.visible
+        for runs, noise in ((120, 0.01), (120, 0.05), (20, 0.05))
+        if (seen := drift_sight(History(noisy(np.ones(runs), noise), LESS)))
+    ]
+    assert visible == sorted(visible)
+    assert visible[0] < 0.04
+    assert visible[-1] > 0.15

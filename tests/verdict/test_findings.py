@@ -11,12 +11,11 @@ from generated_series import FAMILIES
 from hypothesis import given
 from hypothesis import strategies as st
 
-from curator_bench.verdict.cases import Rules
+from curator_bench.verdict.cases import History, Rules
 from curator_bench.verdict.direction import Better
-from curator_bench.verdict.drifting import History
 from curator_bench.verdict.findings import Change, findings
 from curator_bench.verdict.judgement import Word
-from curator_bench.verdict.judging import courses
+from curator_bench.verdict.trends import trends
 
 LESS = Rules(Better.LESS)
 
@@ -77,8 +76,8 @@ def test_a_step_lies_between_the_runs_it_is_said_to_lie_between(family: str) -> 
     series = [FAMILIES[family](random, 200, 0.02).copy() for _ in begins]
     for values, begin in zip(series, begins, strict=True):
         values[begin:] *= 1.12
-    for course, begin in zip(courses([History(values, LESS) for values in series]), begins, strict=True):
-        for step in course.steps:
+    for trend, begin in zip(trends([History(values, LESS) for values in series]), begins, strict=True):
+        for step in trend.steps:
             assert step.last_before < step.began <= step.first_after
             missed += abs(step.began - begin) < 12 and not step.last_before < begin <= step.first_after
             widths.append(step.first_after - step.last_before)
@@ -90,6 +89,6 @@ def test_the_ranges_of_two_steps_of_one_metric_do_not_overlap() -> None:
     random = np.random.default_rng(2)
     for _ in range(20):
         values = np.repeat([1.0, 1.08, 1.16], [40, 12, 40]) * (1 + 0.03 * random.standard_normal(92))
-        steps = courses([History(values, LESS)])[0].steps
+        steps = trends([History(values, LESS)])[0].steps
         for first, second in pairwise(steps):
             assert first.first_after <= second.last_before

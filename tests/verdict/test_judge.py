@@ -15,8 +15,9 @@ from curator_bench.verdict.direction import Better
 from curator_bench.verdict.distributions import Floats
 from curator_bench.verdict.gates import Seen, Wanted, bar_of, failure_text
 from curator_bench.verdict.judgement import Judgement, Unjudged, Word
-from curator_bench.verdict.judging import judge, visible_change
+from curator_bench.verdict.judging import judge
 from curator_bench.verdict.scale import as_floats
+from curator_bench.verdict.visible import visible_change
 
 LESS, MORE = Rules(Better.LESS), Rules(Better.MORE)
 ANY_FLOATS = st.lists(st.floats(-1e12, 1e12, allow_nan=False) | st.sampled_from([math.nan, math.inf, 0.0]), max_size=40)
@@ -93,6 +94,14 @@ def test_a_small_change_is_found_when_it_has_lasted() -> None:
     assert judgement.word is Word.REGRESSION
     assert judgement.began is not None
     assert abs(judgement.began - 40) <= 1
+
+
+def test_what_would_decide_is_true_of_the_size_of_the_change() -> None:
+    """A young and noisy history hides half as much more: that is no matter of how close it is to a limit of 3 %."""
+    young = [0.109, 0.063, 0.091, 0.098, 0.067, 0.089, 0.106, 0.172, 0.118]
+    assert gate(young, 0.158).decides.startswith("too noisy to judge: with noise of ")
+    runs = 1 + 0.0005 * np.resize([1, -1], 12)
+    assert gate(runs, 1.0302).decides == "measuring again may not decide: the change is close to the limit"
 
 
 def test_what_is_certain_but_too_small_is_no_change() -> None:
@@ -289,7 +298,7 @@ def test_what_is_never_negative_cannot_lose_more_than_all_of_it() -> None:
 def test_what_has_no_share_is_told_without_one(value: float, change: str) -> None:
     history = np.zeros(20) if value == 1.0 else level(20)
     judgement = gate(history, value)
-    text = failure_text(Wanted("t_s", LESS, 0.1), judgement, value=value, runs=1, course="", seen=Seen())
+    text = failure_text(Wanted("t_s", LESS, 0.1), judgement, value=value, runs=1, trend="", seen=Seen())
     assert change in text
     assert max(map(len, text.splitlines())) < 150
     assert "inf" not in text.replace("inconclusive", "")

@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 
 from curator_bench.values import Check
-from curator_bench.verdict.cases import Question, Rules
+from curator_bench.verdict.cases import History, Question, Rules
 from curator_bench.verdict.direction import Better
 from curator_bench.verdict.distributions import Floats
 from curator_bench.verdict.failure_table import failure_table
 from curator_bench.verdict.gates import Wanted, check_of
-from curator_bench.verdict.judging import History, Pair, Rounds, compare, compare_rounds, courses, judge
+from curator_bench.verdict.judging import Pair, compare, judge
+from curator_bench.verdict.rounds import Rounds, compare_rounds
 from curator_bench.verdict.sequential import SequentialPlan, difference_of
+from curator_bench.verdict.trends import trends
 from curator_bench.words import check_line
 
 SIZES = (0.5, 0.88, 0.95, 0.97, 0.98, 1.0, 1.02, 1.031, 1.05, 1.12, 1.25, 2.0)
@@ -61,7 +63,7 @@ def lines(asked: Numbers) -> Iterator[Line]:
     ends = np.resize(newest, runs) * np.linspace(0.999, 1.001, runs)
     (gate,) = judge([Question(history, newest, rules)])
     (baseline,) = judge([Question(history, newest, rules, history[-5:])])
-    (regressions,) = courses([History(np.concatenate([history, newest]), rules)])
+    (regressions,) = trends([History(np.concatenate([history, newest]), rules)])
     (compared,) = compare([Pair(history[-5:], newest, history, rules)])
     (ab,) = compare_rounds([Rounds(history[-runs:], ends, rules)])
     found = {"gate": gate, "baseline": baseline, "regressions": regressions.newest, "compare": compared, "ab": ab}
@@ -102,8 +104,8 @@ def test_one_newest_run_has_the_same_word_in_its_gate_in_regressions_and_on_the_
     for seed in seeds(block, 100):
         asked = numbers(seed)
         (gate,) = judge([Question(asked.history, asked.newest[:1], asked.rules)])
-        (course,) = courses([History(np.append(asked.history, asked.newest[0]), asked.rules)])
-        newest = course.newest
+        (trend,) = trends([History(np.append(asked.history, asked.newest[0]), asked.rules)])
+        newest = trend.newest
         assert (gate.word, gate.change, gate.interval) == (newest.word, newest.change, newest.interval), f"seed {seed}"
 
 
@@ -151,7 +153,7 @@ def test_half_as_fast_is_within_a_limit_of_sixty_percent() -> None:
 
 def test_what_undoes_a_regression_of_the_limit_ends_it_though_it_is_smaller() -> None:
     """3.2 % up is undone by 2.95 % down: that is no change by itself, but another level."""
-    steps = courses([History(np.repeat([1.0, 1.032, 1.0016], 40) * np.tile([0.999, 1.001], 60), Rules(Better.LESS))])
+    steps = trends([History(np.repeat([1.0, 1.032, 1.0016], 40) * np.tile([0.999, 1.001], 60), Rules(Better.LESS))])
     assert [str(step.word) for step in steps[0].steps] == ["regression", "no change"]
 
 
@@ -160,8 +162,8 @@ def test_many_metrics_make_one_doubtful_wherever_it_is_listed() -> None:
     chance = np.random.default_rng(11)
     clean = [History(np.exp(0.02 * chance.standard_normal(40)), Rules(Better.LESS)) for _ in range(1000)]
     alone = replace(clean[0], values=np.append(clean[0].values, [1.067, 1.057]))
-    assert courses([alone])[0].newest.says == "regression"
-    among = courses([alone, *clean[1:]])[0]
+    assert trends([alone])[0].newest.says == "regression"
+    among = trends([alone, *clean[1:]])[0]
     assert [str(step.word) for step in among.steps] == []
     assert among.newest.says == "inconclusive"
     assert among.newest.began is None

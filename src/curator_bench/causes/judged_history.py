@@ -30,13 +30,14 @@ from curator_bench.store.all_series import (
 )
 from curator_bench.store.commit_order import commit_order
 from curator_bench.store.queries import EntryKey, own_commits_of_runs
-from curator_bench.verdict.cases import MIN_EFFECT, Rules
+from curator_bench.verdict.cases import MIN_EFFECT, History, Rules
 from curator_bench.verdict.direction import Better, better_of
-from curator_bench.verdict.drifting import History, Segmentation, drifts, segmentations
-from curator_bench.verdict.judgement import Course, Drift, Judgement, Mark, Step, Word
-from curator_bench.verdict.judging import NOTHING_BESIDE, Beside, courses
+from curator_bench.verdict.drifting import drifts
+from curator_bench.verdict.ends import Segmentation, segmentations
+from curator_bench.verdict.judgement import Drift, Judgement, Mark, Step, Trend, Word
 from curator_bench.verdict.marks import Release, day_of, marks_of
 from curator_bench.verdict.step_states import State, state_of
+from curator_bench.verdict.trends import NOTHING_BESIDE, Beside, trends
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -118,14 +119,14 @@ class JudgedSeries:
 
     series: Series
     better: Better
-    course: Course
+    trend: Trend
     limit: float
     """The change it should be able to show: that of its gate, or the default."""
     is_gated: bool
 
     @property
     def newest(self) -> Judgement:
-        return self.course.newest
+        return self.trend.newest
 
     @property
     def is_blind(self) -> bool:
@@ -145,7 +146,7 @@ class JudgedHistory:
     """Metrics that are not judged because their better direction is unknown."""
     left_out: Sequence[LeftOut] = ()
     """Runs of ended series. Of these, only regressions that are still open are judged."""
-    courses: Sequence[tuple[Series, Course]] = ()
+    trends: Sequence[tuple[Series, Trend]] = ()
     """Every history that was judged, also those of ended series."""
 
     @property
@@ -161,14 +162,14 @@ def judge_history(
     asked, unknown = _asked(connection, query, among)
     histories = [History(one.values, rules) for one, rules, _ in asked]
     segmentation = segmentations(histories)
-    found = courses(histories, beside=beside, known=segmentation)
+    found = trends(histories, beside=beside, known=segmentation)
     judged = [
-        JudgedSeries(one, rules.better, course, query.must_see if gate is None else gate, is_gated=gate is not None)
-        for (one, rules, gate), course in zip(asked, found, strict=True)
+        JudgedSeries(one, rules.better, trend, query.must_see if gate is None else gate, is_gated=gate is not None)
+        for (one, rules, gate), trend in zip(asked, found, strict=True)
         if rules.better is not None and one.is_newest
     ]
     closed = _acceptances(connection)
-    stepped = [(one, rules, course.steps) for (one, rules, _), course in zip(asked, found, strict=True) if course.steps]
+    stepped = [(one, rules, trend.steps) for (one, rules, _), trend in zip(asked, found, strict=True) if trend.steps]
     known = _known(connection, [(one, steps) for one, _, steps in stepped], closed)
     recorded = (step for one in stepped for step in _recorded_steps(*one, known))
     steps = sorted(recorded, key=lambda one: (one.first.start, one.entry, one.metric))

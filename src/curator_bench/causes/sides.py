@@ -49,12 +49,12 @@ def sides_of_step(connection: Connection, series: Series, step: RecordedStep, ot
 def sides_of_judged(connection: Connection, judged: JudgedHistory, step: RecordedStep) -> Sides:
     """Return the sides of a step of a judged history."""
     key = step.entry, step.metric, step.machine_id
-    series, course = next(
-        (series, course)
-        for series, course in judged.courses
-        if (series.entry, series.metric, series.machine_id) == key and step.step in course.steps
+    series, trend = next(
+        (series, trend)
+        for series, trend in judged.trends
+        if (series.entry, series.metric, series.machine_id) == key and step.step in trend.steps
     )
-    return sides_of_step(connection, series, step, list(course.steps))
+    return sides_of_step(connection, series, step, list(trend.steps))
 
 
 def sides_of_sessions(

@@ -57,7 +57,7 @@ from curator_bench.store.queries import PastRun, PastSession
 from curator_bench.store.run_marks import EntryMarks, Marks, marks_of
 from curator_bench.store.series import identities
 from curator_bench.values import Subject
-from curator_bench.verdict import judging
+from curator_bench.verdict import trends
 from curator_bench.verdict.direction import better_of
 from curator_bench.verdict.step_states import State
 
@@ -202,14 +202,14 @@ class RecordedHistory:
 
     def judged(self, groups: Collection[Group], beside: Beside) -> tuple[Mapping[Group, GroupFacts], float]:
         among = {(entry.name, entry.path, machine) for entry, machine in groups}
-        others = judging.Beside(beside.p_values, beside.tests)
+        others = trends.Beside(beside.p_values, beside.tests)
         found = judge_history(self._connection, self._query, among, others)
         uids = {one.id: one.uid for one in self._past}
         grouped = {group: GroupJudgement() for group in groups}
         for series in found.series:
             grouped[group_of(series.series)].series.append(series)
-        for one, course in found.courses:
-            grouped[group_of(one)].courses.append(course)
+        for one, trend in found.trends:
+            grouped[group_of(one)].trends.append(trend)
         for step in found.steps:
             grouped[group_of(step)].steps.append(self.step_facts(step))
             grouped[group_of(step)].recorded.append(to_document(step))
@@ -220,7 +220,7 @@ class RecordedHistory:
         facts = {group: one.facts(group[1], uids) for group, one in grouped.items()}
         p_values = [*beside.p_values, *(value for one in facts.values() for value in (*one.believed, *one.doubted))]
         tests = beside.tests + sum(one.tests for one in facts.values())
-        return facts, judging.largest_believed(p_values, tests)
+        return facts, trends.largest_believed(p_values, tests)
 
     def axes(self) -> Mapping[SiteEntry, Mapping[str, str]]:
         newest = [

@@ -26,7 +26,7 @@ from curator_bench.store.queries import EntryKey, MissedRequirement, PastRun, Pa
 from curator_bench.store.records import InvocationRecord
 from curator_bench.store.run_marks import Block
 from curator_bench.values import Subject
-from curator_bench.verdict.judgement import Course
+from curator_bench.verdict.judgement import Trend
 
 
 @dataclass(slots=True)
@@ -34,7 +34,7 @@ class GroupJudgement:
     """The judgements of one entry on one machine."""
 
     series: list[JudgedSeries] = field(default_factory=list)
-    courses: list[Course] = field(default_factory=list)
+    trends: list[Trend] = field(default_factory=list)
     steps: list[StepFacts] = field(default_factory=list)
     recorded: list[Any] = field(default_factory=list)
     drifts: list[DriftFacts] = field(default_factory=list)
@@ -48,9 +48,9 @@ class GroupJudgement:
             drifts=tuple(self.drifts),
             recorded=tuple(self.recorded),
             left_out=tuple(self.left_out),
-            believed=tuple(step.p_value for course in self.courses for step in course.steps),
-            doubted=tuple(value for course in self.courses for value in course.doubted),
-            tests=sum(course.is_tested for course in self.courses),
+            believed=tuple(step.p_value for trend in self.trends for step in trend.steps),
+            doubted=tuple(value for trend in self.trends for value in trend.doubted),
+            tests=sum(trend.is_tested for trend in self.trends),
             cells=cells_of(self.series, uids),
         )
 
@@ -108,7 +108,7 @@ def series_facts(one: JudgedSeries) -> SeriesFacts:
     starts, newest = one.series.starts, one.newest
     levels = tuple(
         LevelFacts(moment_of(starts[level.start]), moment_of(starts[level.end - 1]), level.middle, level.noise)
-        for level in one.course.levels
+        for level in one.trend.levels
     )
     return SeriesFacts(
         entry=SiteEntry(one.series.entry.name, one.series.entry.path),

@@ -93,7 +93,7 @@ def _folders(matrix: Matrix) -> Iterator[Path]:
 
 
 def _visible(noise: float) -> str:
-    from curator_bench.verdict.judging import visible_change
+    from curator_bench.verdict.visible import visible_change
 
     return sight(round(noise, 3), _RUNS, round(visible_change(noise, _RUNS), 2), share)
 

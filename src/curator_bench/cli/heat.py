@@ -42,7 +42,7 @@ def cells_of(series: Sequence[JudgedSeries], uids: Mapping[int, str]) -> dict[st
 
 def _against_levels(one: JudgedSeries) -> tuple[list[int], Floats, Floats]:
     """Return the sessions of the newest runs, their changes against the level of then, and the same in noises."""
-    values, levels = one.series.values, one.course.levels
+    values, levels = one.series.values, one.trend.levels
     first = max(0, len(values) - RUNS)
     bounds = np.array([level.start for level in levels] or [0])
     of_level = np.searchsorted(bounds, np.arange(first, len(values)), side="right") - 1

@@ -53,7 +53,7 @@ def _ratios(one: JudgedSeries, models: Mapping[int, str]) -> Iterator[tuple[str,
     for model in sorted(set(of_runs.tolist()) - {""}):
         apart = [
             _apart(places[level.start : level.end], of_runs[level.start : level.end] == model)
-            for level in one.course.levels
+            for level in one.trend.levels
         ]
         known = [each for each in apart if each is not None]
         if known:

@@ -11,12 +11,11 @@ from curator_bench.metric_names import in_order
 from curator_bench.store.all_series import declared_directions
 from curator_bench.store.gate_history import MEASURED
 from curator_bench.store.queries import EntryKey, history
-from curator_bench.verdict.cases import Rules
+from curator_bench.verdict.cases import History, Rules
 from curator_bench.verdict.direction import better_of
-from curator_bench.verdict.drifting import History
 from curator_bench.verdict.gates import number
 from curator_bench.verdict.judgement import Judgement
-from curator_bench.verdict.judging import courses
+from curator_bench.verdict.trends import trends
 
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection
@@ -41,5 +40,5 @@ def newest_judgements(
         values = [value for metrics in alike if (value := number(metrics.get(name))) is not None]
         if better is not None and values:
             asked[name] = History(np.array(values, dtype=np.float64), Rules(better))
-    found = courses(list(asked.values()))
-    return {name: course.newest for name, course in zip(asked, found, strict=True)}
+    found = trends(list(asked.values()))
+    return {name: trend.newest for name, trend in zip(asked, found, strict=True)}

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from curator_bench.verdict.cases import Rules
     from curator_bench.verdict.direction import Better
     from curator_bench.verdict.judgement import Judgement
-    from curator_bench.verdict.judging import Rounds
+    from curator_bench.verdict.rounds import Rounds
 
 _ENDS_OF_A_RUN = (0, 1)
 """Exit codes of a pytest that ran everything. With 1 a run did not pass, and the database says which."""
@@ -215,7 +215,7 @@ def answers(
     """
     from curator_bench.verdict.cases import Rules
     from curator_bench.verdict.judgement import Unjudged
-    from curator_bench.verdict.judging import compare_rounds
+    from curator_bench.verdict.rounds import compare_rounds
 
     asked = [
         _rounds(first.get(series, {}), other.get(series, {}), Rules(better, min_effect))
@@ -232,7 +232,7 @@ def _rounds(first: Mapping[int, float], other: Mapping[int, float], rules: Rules
     """Return the values of the rounds that both sides have, so that equal rounds are compared."""
     import numpy as np
 
-    from curator_bench.verdict.judging import Rounds
+    from curator_bench.verdict.rounds import Rounds
 
     both = sorted(first.keys() & other.keys())
     one, two = (np.array([side[number] for number in both], dtype=np.float64) for side in (first, other))

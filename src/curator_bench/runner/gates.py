@@ -36,11 +36,11 @@ from curator_bench.store.queries import EntryKey, PastValue
 from curator_bench.store.records import NO_BACKGROUND, Background
 from curator_bench.store.series import identity_of
 from curator_bench.values import Check, Entry, Requirement, Scalar
-from curator_bench.verdict.cases import Question
+from curator_bench.verdict.cases import History, Question
 from curator_bench.verdict.comparable import Origin, comparable_with
 from curator_bench.verdict.distributions import Floats
 from curator_bench.verdict.disturbance import RECENT, is_machine_disturbed
-from curator_bench.verdict.drifting import History, drifts
+from curator_bench.verdict.drifting import FEWEST_FOR_DRIFT, drifts
 from curator_bench.verdict.failure_table import percent
 from curator_bench.verdict.gates import (
     PREVIOUS,
@@ -50,6 +50,7 @@ from curator_bench.verdict.gates import (
     bar_of,
     check_of,
     drift_check,
+    drift_sight_text,
     failure_text,
     number,
     sight,
@@ -63,7 +64,7 @@ from curator_bench.verdict.marks import Release, marks_of
 _LAST = 2 * GATE_RUNS
 _LAST_OF_DRIFT = 1000
 """The number of earlier runs read for a gate on drift, which is slow."""
-_BLIND = "would miss a change of"
+_BLIND, _BLIND_TO_DRIFT = "would miss a change of", "would miss a drift of"
 _SHOWN = 40
 _SHORTEST_COMMIT = 6
 _FEW = 5
@@ -304,13 +305,22 @@ class Gates:
     def _drift_checks(self, measured: Sequence[Mapping[str, Scalar]]) -> Iterator[Check]:
         for one in self._wanted_drifts:
             value, newest = measured[-1].get(one.metric), _newest(measured, one.metric)
-            past = self._past(one.metric)
-            if len(newest) and len(past) < one.rules.min_history:
-                lacks = f"not enough history: {len(past)} of at least {one.rules.min_history} runs"
+            past, fewest = self._past(one.metric), max(one.rules.min_history, FEWEST_FOR_DRIFT - 1)
+            if len(newest) and len(past) < fewest:
+                lacks = f"not enough history: {len(past)} of at least {fewest} runs"
                 yield drift_check(one, value, None, lacks=lacks)
             elif len(newest):
-                (found,) = drifts([self._drift_question(one, past, newest)], least=one.limit)
+                history, marks = self._drift_question(one, past, newest)
+                (found,) = drifts([(history, marks)], least=one.limit)
+                self._warn_of_drift(one, "" if found else drift_sight_text(history, one.limit))
                 yield drift_check(one, value, found)
+
+    def _warn_of_drift(self, one: WantedDrift, text: str) -> None:
+        """Warn about a gate on drift that cannot detect a drift of its limit, if there is a text about it."""
+        start = f"{one.metric} {_BLIND_TO_DRIFT}"
+        self.warnings = [known for known in self.warnings if not known.startswith(start)]
+        if text:
+            self.warnings.append(f"{start} {percent(one.limit)}: {text}")
 
     def _drift_question(
         self, one: WantedDrift, past: Sequence[PastValue], newest: Floats
@@ -376,13 +386,13 @@ def _check(asked: _Asked, decision: Judgement, metrics: Mapping[str, Scalar]) ->
 def _told(asked: _Asked, decision: Judgement) -> str:
     newest = asked.question.newest
     began = len(asked.past) if decision.began is None else decision.began
-    course = [*asked.question.history[-_SHOWN:], *newest]
+    trend = [*asked.question.history[-_SHOWN:], *newest]
     return failure_text(
         asked.wanted,
         decision,
         value=float(newest[-1]),
         runs=len(asked.past) + len(newest) - began,
-        course=drawn([value for value in course if np.isfinite(value)]),
+        trend=drawn([value for value in trend if np.isfinite(value)]),
         seen=_seen(asked, decision),
     )
 

@@ -1,4 +1,4 @@
-"""Questions about a metric, and its values as numbers on a scale where higher is worse."""
+"""Questions about a metric, its history, and its values as numbers on a scale where higher is worse."""
 
 from __future__ import annotations
 
@@ -32,6 +32,14 @@ class Question:
     newest: Floats
     rules: Rules
     baseline: Floats | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """All comparable runs of one metric of one entry on one kind of machine, the oldest first."""
+
+    values: Floats
+    rules: Rules
 
 
 @dataclass(frozen=True, slots=True)

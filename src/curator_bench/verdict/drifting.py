@@ -5,22 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 
-from curator_bench.verdict.cases import MIN_EFFECT, Case, Rules, case_of
+from curator_bench.verdict.cases import MIN_EFFECT, Case, History, case_of
 from curator_bench.verdict.distributions import Floats, t_score, t_value, variance_of_mean
-from curator_bench.verdict.ends import FEWEST_BEFORE, End, cuts_and_ends, effects_of
+from curator_bench.verdict.ends import End, Segmentation, effects_of, segmentations
 from curator_bench.verdict.judgement import Drift, Mark
 from curator_bench.verdict.levels import Cut, without_outliers
 from curator_bench.verdict.newest import TAIL
 from curator_bench.verdict.noise import in_batches, middle, noise_apart, rows_may_be_empty, table_of
+from curator_bench.verdict.visible import found_beyond
 
 BEST = "its best"
 _SPAN = 20
 """The number of runs that make up the level at a mark, the best level, and the level now; fewer in a short history."""
-_FEWEST = 15
+FEWEST_FOR_DRIFT = 15
+"""In fewer runs no drift is found."""
 _CERTAIN = 15.0
 """Least score of a drift. It is high because the best level, the lowest of many, is low by noise alone."""
 _FEWEST_ERRORS = 4.9
@@ -28,14 +29,6 @@ _FEWEST_ERRORS = 4.9
 Most drifts are smaller, so this saves time."""
 _MOST_OF_IT = 0.8
 """A mark is named instead of the best level if this share of the drift came after it, because people know marks."""
-
-
-@dataclass(frozen=True, slots=True)
-class History:
-    """All comparable runs of one metric of one entry on one kind of machine, the oldest first."""
-
-    values: Floats
-    rules: Rules
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,19 +44,14 @@ class _Flat:
     def span(self) -> int:
         return min(_SPAN, len(self.places) // 3)
 
+    @property
+    def error(self) -> float:
+        """Standard error of the difference between two levels."""
+        return self.noise * math.sqrt(2 * float(variance_of_mean(float(self.span), np.array(self.correlation))))
 
-Segmentation: TypeAlias = tuple[list[Cut], End]
-"""The cuts between the levels of a history, and the result of its newest runs."""
-
-
-def segmentations(histories: Sequence[History]) -> list[Segmentation | None]:
-    """Return the segmentation of each history; None if it is too short. `courses` and `drifts` both need it."""
-    cases = [case_of(np.asarray(one.values, dtype=np.float64), one.rules) for one in histories]
-    rows = [at for at, case in enumerate(cases) if len(case.places) > FEWEST_BEFORE and case.rules.better is not None]
-    found: list[Segmentation | None] = [None] * len(histories)
-    for at, one in zip(rows, cuts_and_ends([cases[at] for at in rows], [1] * len(rows)), strict=True):
-        found[at] = one
-    return found
+    @property
+    def freedom(self) -> float:
+        return len(self.places) / 2
 
 
 def drifts(
@@ -80,7 +68,7 @@ def drifts(
     known = segmentations([history for history, _ in asked]) if known is None else known
     found: list[Drift | None] = [None] * len(asked)
     cases = [case_of(np.asarray(one.values, dtype=np.float64), one.rules) for one, _ in asked]
-    levels = {at: one for at, one in enumerate(known) if one is not None and len(cases[at].places) >= _FEWEST}
+    levels = {at: one for at, one in enumerate(known) if one is not None and len(cases[at].places) >= FEWEST_FOR_DRIFT}
     rows = list(levels)
     for batch in in_batches([len(cases[at].places) for at in rows]):
         chosen = [rows[at] for at in batch]
@@ -89,7 +77,30 @@ def drifts(
     return found
 
 
-def _flat(cases: Sequence[Case], levels: Sequence[tuple[list[Cut], End]]) -> list[_Flat]:
+@dataclass(frozen=True, slots=True)
+class DriftSight:
+    """What could have been seen of a drift in a history. Both are fractions."""
+
+    runs: int
+    noise: float
+    visible: float
+    """The smallest drift that would have been found 80 % of the time."""
+
+
+def drift_sight(history: History, *, least: float = MIN_EFFECT) -> DriftSight | None:
+    """Return how small a drift, of at least `least`, this history would show; None if it is too short for any."""
+    case = case_of(np.asarray(history.values, dtype=np.float64), history.rules)
+    (known,) = segmentations([history])
+    if known is None or len(case.places) < FEWEST_FOR_DRIFT:
+        return None
+    (flat,) = _flat([case], [known])
+    now = case.value(middle(case.places[-flat.span :]))
+    noise, error = case.scale.fraction(flat.noise, now), case.scale.fraction(flat.error, now)
+    certain = max(float(t_value(math.exp(-_CERTAIN), flat.freedom)), _FEWEST_ERRORS) * error
+    return DriftSight(len(case.places), noise, found_beyond(max(math.log1p(least), certain), error))
+
+
+def _flat(cases: Sequence[Case], levels: Sequence[Segmentation]) -> list[_Flat]:
     table, lengths = table_of([_without_steps(case, *known) for case, known in zip(cases, levels, strict=True)])
     with rows_may_be_empty():
         smooth = without_outliers(table)
@@ -132,12 +143,10 @@ def _window(flat: _Flat, index: int) -> int:
 
 
 def _since(flat: _Flat, name: str, start: int, means: Floats, least: float) -> Drift | None:
-    crept = float(means[-1] - means[start])
-    error = flat.noise * math.sqrt(2 * float(variance_of_mean(float(flat.span), np.array(flat.correlation))))
-    freedom = len(flat.places) / 2
+    crept, error = float(means[-1] - means[start]), flat.error
     if crept / error < _FEWEST_ERRORS:
         return None
-    score = float(t_score(np.array(crept / error), np.array(freedom)))
+    score = float(t_score(np.array(crept / error), np.array(flat.freedom)))
     now = middle(flat.case.places[-flat.span :])
     enough = float(effects_of([flat.case], least).least(np.array([now - crept]))[0])
     if score < _CERTAIN or crept < enough:
@@ -148,6 +157,6 @@ def _since(flat: _Flat, name: str, start: int, means: Floats, least: float) -> D
         before=flat.case.value(now - crept),
         after=flat.case.value(now),
         change=flat.case.change(now - crept, crept),
-        interval=flat.case.interval(now - crept, crept, float(t_value(TAIL, freedom)) * error),
+        interval=flat.case.interval(now - crept, crept, float(t_value(TAIL, flat.freedom)) * error),
         p_value=math.exp(-score),
     )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from curator_bench.verdict.cases import Case
+from curator_bench.verdict.cases import Case, History, case_of
 from curator_bench.verdict.distributions import Bools, Floats, Ints
 from curator_bench.verdict.levels import Cut, cuts_of
 from curator_bench.verdict.newest import FEW, Weighed, weigh
@@ -51,9 +51,23 @@ class End(NamedTuple):
     score: float
 
 
-def cuts_and_ends(cases: Sequence[Case], newest: Sequence[int]) -> list[tuple[list[Cut], End]]:
+Segmentation: TypeAlias = tuple[list[Cut], End]
+"""The cuts between the levels of a history, and the result of its newest runs."""
+
+
+def segmentations(histories: Sequence[History]) -> list[Segmentation | None]:
+    """Return the segmentation of each history; None if it is too short. `trends` and `drifts` both need it."""
+    cases = [case_of(np.asarray(one.values, dtype=np.float64), one.rules) for one in histories]
+    rows = [at for at, case in enumerate(cases) if len(case.places) > FEWEST_BEFORE and case.rules.better is not None]
+    found: list[Segmentation | None] = [None] * len(histories)
+    for at, one in zip(rows, cuts_and_ends([cases[at] for at in rows], [1] * len(rows)), strict=True):
+        found[at] = one
+    return found
+
+
+def cuts_and_ends(cases: Sequence[Case], newest: Sequence[int]) -> list[Segmentation]:
     """For each case, return the cuts between its levels and the result of its newest runs."""
-    found: list[tuple[list[Cut], End] | None] = [None] * len(cases)
+    found: list[Segmentation | None] = [None] * len(cases)
     for batch in in_batches([len(case.places) for case in cases]):
         table, lengths = table_of([cases[at].places for at in batch])
         effects = effects_of([cases[at] for at in batch])

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from curator_bench import words
 from curator_bench.metric_names import is_secondary
 from curator_bench.values import Check, Requirement, Scalar
-from curator_bench.verdict.cases import CONFIDENCE, Rules
+from curator_bench.verdict.cases import CONFIDENCE, History, Rules
 from curator_bench.verdict.direction import Better, better_of
+from curator_bench.verdict.drifting import drift_sight
 from curator_bench.verdict.failure_table import percent
 from curator_bench.verdict.false_discovery import RATE
 from curator_bench.verdict.judgement import Drift, Judgement, Unjudged, Word
-from curator_bench.verdict.judging import visible_change
+from curator_bench.verdict.visible import visible_change
 from curator_bench.words import multiple
 
 BOUND = "max_regression"
@@ -143,6 +144,14 @@ def _more_repeats(decision: Judgement, limit: float, repeats: int) -> str:
     return f"`repeat: {repeat * repeats}` would see {percent(seen)}" if seen <= max(limit, _USEFUL) else ""
 
 
+def drift_sight_text(history: History, limit: float) -> str:
+    """Return the warning of a gate on drift that cannot detect a drift of its limit; empty if it can."""
+    seen = drift_sight(history)
+    if seen is None or seen.visible <= limit:
+        return ""
+    return words.sight(seen.noise, seen.runs, seen.visible, percent)
+
+
 @dataclass(frozen=True, slots=True)
 class WantedDrift:
     """A metric whose drift is gated. `limit` is how much worse it may become, as a fraction."""
@@ -191,7 +200,7 @@ class Seen:
     when: str = ""
 
 
-def failure_text(one: Wanted, decision: Judgement, *, value: float, runs: int, course: str, seen: Seen) -> str:
+def failure_text(one: Wanted, decision: Judgement, *, value: float, runs: int, trend: str, seen: Seen) -> str:
     """Word a gate that is not met: its word, value, baseline, change, trend, and since when.
 
     `runs` is the number of runs at the new level, with this one.
@@ -202,7 +211,7 @@ def failure_text(one: Wanted, decision: Judgement, *, value: float, runs: int, c
         ("value", f"{value:,.4g}{level}"),
         ("baseline", _baseline(one, decision)),
         ("change", _change(one, decision)),
-        ("trend", course),
+        ("trend", trend),
         ("decides", decision.decides) if is_open else ("first seen", _first_seen(seen)),
     ]
     lines = [f"{_INDENT}{name:<11}{text}" for name, text in rows if text]

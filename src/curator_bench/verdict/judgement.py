@@ -116,8 +116,8 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
-    """A whole history: its levels, the steps between them, and what its newest runs say."""
+class Trend:
+    """A whole history: its levels, the steps between them, and the judgement of its newest runs."""
 
     levels: tuple[Level, ...]
     steps: tuple[Step, ...]

@@ -59,8 +59,9 @@ _ALONE = 0.4
 """A run is no outlier if it is 40 % higher, and this many times as far away as any run of the history."""
 _MANY_OUTLIERS = 3
 """After so many outliers as far away, two newest runs must also be near each other: two outliers rarely are."""
-_FEW_OUTLIERS = 6
-_WAYS = np.array([[math.comb(runs, some) for some in range(_FEW_OUTLIERS + 1)] for runs in range(BLOCK + 1)])
+_MOST_AT_ONCE = 6
+"""More outliers among the newest runs are no explanation. `_WAYS[runs, some]`: so many choices of some of the runs."""
+_WAYS = np.array([[math.comb(runs, some) for some in range(_MOST_AT_ONCE + 1)] for runs in range(BLOCK + 1)])
 _FARTHER, _LONGEST_EXCURSION = 2.5, 12
 _CLEAR_OF_RESTLESS = 0.95
 _LEAST_OF_RESTLESS = {5: 0.065}
@@ -102,6 +103,33 @@ class Weighed(NamedTuple):
         return np.where(self.shift < 0, -1.0, 1.0)
 
 
+class _Compared(NamedTuple):
+    """The newest runs of each row and past ones, as distances in the direction of the shift."""
+
+    past: Floats
+    """The distances of past runs from their own levels."""
+    newest: Floats
+    """The distances of the newest runs from the level before, the farthest first, without outliers of the new level."""
+    usual: Floats
+    """The same, each at most two noises beyond the shift."""
+    spread: Floats
+    correlation: Floats
+    variance: Floats
+    freedom: Floats
+    variance_of_level: Floats
+    """Variance of the level before, as a multiple of that of one run."""
+
+    def error(self, runs: Floats) -> Floats:
+        """Standard error of the distance between the level before and the mean of so many newest runs."""
+        error: Floats = np.sqrt(self.variance * (variance_of_mean(runs, self.correlation) + self.variance_of_level))
+        return error
+
+    def chance(self, outliers: int) -> Floats:
+        """Score of the chance that ordinary scatter moves the newest runs as far, without so many of the farthest."""
+        error = self.error(known(self.newest) - outliers)
+        return t_score(mean(self.usual[:, outliers:]) / error, self.freedom)
+
+
 def weigh(level_runs: Floats, newest: Floats, effects: Effects, earlier: Floats, restless: Bools) -> Weighed:
     """Compare the newest runs of each row with the runs of the level before; rows are filled up with NaN.
 
@@ -109,31 +137,46 @@ def weigh(level_runs: Floats, newest: Floats, effects: Effects, earlier: Floats,
     histories that had other levels before.
     """
     level, _, kept = trimmed(level_runs)
+    shift = median(newest) - level
     scatter = np.concatenate([earlier, level_runs - level[:, None]], axis=1)
     noise = noise_of(scatter)
-    count, of_level = known(newest), np.maximum(known(np.where(kept, level_runs, np.nan)), 1)
-    shift = median(newest) - level
-    sign = np.where(shift < 0, -1.0, 1.0)
-    distances = _farthest_first(sign[:, None] * (newest - level[:, None]), sign * shift, noise.spread)
-    error_of_level = variance_of_mean(of_level, noise.correlation)
-    error = np.sqrt(noise.variance * (variance_of_mean(known(distances), noise.correlation) + error_of_level))
-    clipped = np.minimum(distances, (sign * shift + 2 * noise.spread)[:, None])
-    usual = mean(clipped)
-    chance = t_score(usual / error, noise.freedom)
-    alone = Effects(np.full(len(count), _ALONE), effects.is_log).least(level)
-    outliers = _as_outliers(noise, error_of_level, sign[:, None] * scatter, distances, clipped, alone)
-    reach = np.maximum(OUTLIER * noise.spread, _STRAY * sign * shift)
-    stray = np.sum(distances < (sign * shift - reach)[:, None], axis=1)
-    score = np.minimum(chance, outliers) - _STRAY_COSTS * stray
+    compared = _compared(noise, scatter, newest - level[:, None], shift, kept)
+    chance = compared.chance(0)
+    alone = Effects(np.full(len(level), _ALONE), effects.is_log).least(level)
+    score = np.minimum(chance, _as_outliers(compared, alone)) - _STRAY_COSTS * _strays(compared, np.abs(shift))
+    count = known(newest)
     certain = np.where(known(level_runs) + count < FEW, CERTAIN_OF_FEW, CERTAIN)
     floor = Effects(least_of(count, effects.fraction, restless), effects.is_log)
-    is_large = (usual >= floor.least(level)) & (np.abs(shift) >= effects.least(level))
+    is_large = (mean(compared.usual) >= floor.least(level)) & (np.abs(shift) >= effects.least(level))
     holds = (score >= certain) & is_large & _stands_out(level_runs[:, -NEAR:], kept[:, -NEAR:], newest, shift, restless)
     far = np.flatnonzero(holds & restless)
-    excursion = _farthest_excursion(sign[far, None] * scatter[far], count[far])
-    holds[far] = np.abs(shift[far]) >= _FARTHER * excursion
+    holds[far] = np.abs(shift[far]) >= _FARTHER * _farthest_excursion(compared.past[far], count[far])
     history = np.sum(noise.kept, axis=1)
-    return Weighed(holds, history, level, shift, t_value(TAIL, noise.freedom) * error, noise.spread, chance, score)
+    reach = t_value(TAIL, noise.freedom) * compared.error(known(compared.newest))
+    return Weighed(holds, history, level, shift, reach, noise.spread, chance, score)
+
+
+def _compared(noise: Noise, scatter: Floats, distances: Floats, shift: Floats, kept: Bools) -> _Compared:
+    sign = np.where(shift < 0, -1.0, 1.0)
+    newest = _farthest_first(sign[:, None] * distances, np.abs(shift), noise.spread)
+    of_level = np.maximum(np.sum(kept, axis=1), 1).astype(np.float64)
+    return _Compared(
+        past=sign[:, None] * scatter,
+        newest=newest,
+        usual=np.minimum(newest, (np.abs(shift) + 2 * noise.spread)[:, None]),
+        spread=noise.spread,
+        correlation=noise.correlation,
+        variance=noise.variance,
+        freedom=noise.freedom,
+        variance_of_level=variance_of_mean(of_level, noise.correlation),
+    )
+
+
+def _strays(compared: _Compared, shift: Floats) -> Floats:
+    """Return the number of newest runs that are clearly nearer to the level before than the new one is."""
+    reach = np.maximum(OUTLIER * compared.spread, _STRAY * shift)
+    strays: Floats = np.sum(compared.newest < (shift - reach)[:, None], axis=1)
+    return strays
 
 
 def _farthest_first(distances: Floats, shift: Floats, spread: Floats) -> Floats:
@@ -184,43 +227,50 @@ def least_of(runs: Floats, effect: Floats, restless: Bools) -> Floats:
     return np.maximum(least, effect)
 
 
-def _as_outliers(
-    noise: Noise, error_of_level: Floats, past: Floats, distances: Floats, clipped: Floats, alone: Floats
-) -> Floats:
-    """Score of the best explanation in which the highest of the newest runs, some or all, are outliers.
+def _as_outliers(compared: _Compared, alone: Floats) -> Floats:
+    """Score of the best explanation in which the farthest of the newest runs, some or all, are outliers.
 
     A run beyond `alone`, and many times as far away as any past run, is no outlier.
     """
-    runs, newest = known(past), known(distances)
-    variance, freedom = noise.variance, noise.freedom
-    highest = distances[:, 0] + noise.spread / 2
-    farthest = np.maximum(_MANY_TIMES * np.nanmax(np.abs(past), axis=1), alone)
-    best = np.full(len(past), np.inf)
-    for outliers in range(1, min(distances.shape[1], _FEW_OUTLIERS) + 1):
-        low = distances[:, outliers - 1] - noise.spread / 2
-        least = np.maximum(low, 2 * noise.spread)
-        here = np.sum((past >= least[:, None]) & (past <= highest[:, None]), axis=1)
-        alike = np.sum(past >= np.maximum(_ALIKE * low, 2 * noise.spread)[:, None], axis=1) - here
-        same = _score_of_rate(here + _ELSEWHERE * alike, runs)
-        rest = newest - outliers
-        error = np.sqrt(variance * (variance_of_mean(rest, noise.correlation) + error_of_level))
-        others = t_score(mean(clipped[:, outliers:]) / error, freedom)
-        some = outliers * same - np.log(_WAYS[newest.astype(np.intp), outliers]) + others
-        # The first outlier may be at any distance, the others must be as far away as the first.
-        all_of_them = _score_of_rate(here + alike, runs) + (outliers - 1) * same + (CERTAIN - _NO_OUTLIERS)
-        all_of_them -= _disagreement(past, distances, noise.spread) if outliers == 2 else 0.0
-        all_of_them = np.minimum(all_of_them, _NO_OUTLIERS) if outliers == 1 else all_of_them
-        all_of_them = np.where(low > farthest, np.inf, all_of_them)
-        score = np.where(rest > 0, some, np.where(rest == 0, all_of_them, np.inf))
+    newest = known(compared.newest)
+    most = np.maximum(_MANY_TIMES * np.nanmax(np.abs(compared.past), axis=1), alone)
+    best = np.full(len(newest), np.inf)
+    for outliers in range(1, min(compared.newest.shape[1], _MOST_AT_ONCE) + 1):
+        is_too_far = compared.newest[:, outliers - 1] - compared.spread / 2 > most
+        first, further = _scores_of_outliers(compared, outliers)
+        ways = _WAYS[newest.astype(np.intp), outliers]
+        some = outliers * further - np.log(ways) + compared.chance(outliers)
+        every = first + (outliers - 1) * further + (CERTAIN - _NO_OUTLIERS)
+        if outliers == 1:
+            every = np.minimum(every, _NO_OUTLIERS)
+        elif outliers == 2:
+            every = every - _disagreement(compared)
+        every = np.where(is_too_far, np.inf, every)
+        score = np.where(newest > outliers, some, np.where(newest == outliers, every, np.inf))
         best = np.minimum(best, score)
     return best
 
 
-def _disagreement(past: Floats, distances: Floats, spread: Floats) -> Floats:
+def _scores_of_outliers(compared: _Compared, outliers: int) -> tuple[Floats, Floats]:
+    """Score of the chance that a run is an outlier like the farthest newest ones, for the first of them and a further.
+
+    The first may be at any distance, the others must be about as far away as the first.
+    """
+    runs, half = known(compared.past), compared.spread / 2
+    nearest, farthest = compared.newest[:, outliers - 1] - half, compared.newest[:, 0] + half
+    least = 2 * compared.spread
+    here = np.sum((compared.past >= np.maximum(nearest, least)[:, None]) & (compared.past <= farthest[:, None]), axis=1)
+    alike = np.sum(compared.past >= np.maximum(_ALIKE * nearest, least)[:, None], axis=1)
+    elsewhere = alike - here
+    return _score_of_rate(alike, runs), _score_of_rate(here + _ELSEWHERE * elsewhere, runs)
+
+
+def _disagreement(compared: _Compared) -> Floats:
     """Score of the chance that two runs of one level differ as much as these; 0 if the history had few outliers."""
-    first, second = distances[:, 0], distances[:, 1]
-    alike = np.sum(past >= np.maximum(_ALIKE * second, OUTLIER * spread)[:, None], axis=1)
-    return np.where(alike >= _MANY_OUTLIERS, (first - second) ** 2 / (4 * spread**2), 0.0)
+    first, second = compared.newest[:, 0], compared.newest[:, 1]
+    least = np.maximum(_ALIKE * second, OUTLIER * compared.spread)
+    alike = np.sum(compared.past >= least[:, None], axis=1)
+    return np.where(alike >= _MANY_OUTLIERS, (first - second) ** 2 / (4 * compared.spread**2), 0.0)
 
 
 def _score_of_rate(outliers: Floats, runs: Floats) -> Floats:

@@ -36,10 +36,6 @@ class Scale:
     def back(self, place: float) -> float:
         return math.exp(min(place, _LARGEST)) if self.unit is None else max(place, self.least) * self.unit
 
-    def least_shift(self, level: Floats, fraction: float) -> Floats:
-        """Return the distance from each level to a value that is larger by this fraction."""
-        return np.full_like(level, math.log1p(fraction)) if self.unit is None else fraction * np.abs(level)
-
     def fraction(self, distance: float, level: float) -> float:
         """Convert a distance to a fraction of a level, which is a value of the metric."""
         if self.unit is None:

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from curator_bench.verdict.cases import Question, Rules
+from curator_bench.verdict.cases import History, Question, Rules
 from curator_bench.verdict.direction import Better
 from curator_bench.verdict.distributions import Floats
-from curator_bench.verdict.drifting import History
-from curator_bench.verdict.judgement import Course, Step, Word
-from curator_bench.verdict.judging import courses, judge
+from curator_bench.verdict.judgement import Step, Trend, Word
+from curator_bench.verdict.judging import judge
 from curator_bench.verdict.scale import as_floats
+from curator_bench.verdict.trends import trends
 
 LESS = Rules(Better.LESS)
 
@@ -24,17 +24,17 @@ def series(*levels: tuple[float, int], noise: float = 0.02, seed: int = 0) -> Fl
     return noisy
 
 
-def course(values: Floats | list[float], rules: Rules = LESS) -> Course:
-    return courses([History(as_floats(values), rules)])[0]
+def trend(values: Floats | list[float], rules: Rules = LESS) -> Trend:
+    return trends([History(as_floats(values), rules)])[0]
 
 
 def steps(values: Floats | list[float], rules: Rules = LESS) -> tuple[Step, ...]:
-    return course(values, rules).steps
+    return trend(values, rules).steps
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_every_level_is_found_where_it_begins(seed: int) -> None:
-    found = course(series((1.0, 60), (1.1, 50), (0.9, 70), (1.0, 40), seed=seed))
+    found = trend(series((1.0, 60), (1.1, 50), (0.9, 70), (1.0, 40), seed=seed))
     assert [step.word for step in found.steps] == [Word.REGRESSION, Word.IMPROVEMENT, Word.REGRESSION]
     assert [step.began for step in found.steps] == pytest.approx([60, 110, 180], abs=2)
     assert [step.change for step in found.steps] == pytest.approx([0.1, -0.182, 0.11], abs=0.03)
@@ -66,7 +66,7 @@ def test_a_level_that_lasted_for_a_while_is_found(runs: int) -> None:
 
 
 def test_a_step_of_the_newest_runs_is_among_them_once() -> None:
-    found = course(series((1.0, 60), (1.2, 60), (1.45, 3)))
+    found = trend(series((1.0, 60), (1.2, 60), (1.45, 3)))
     assert [step.began for step in found.steps] == [60, 120]
     assert found.newest.word is Word.REGRESSION
     assert found.newest.began == 120
@@ -77,7 +77,7 @@ def test_a_regression_stays_found_while_more_runs_confirm_it(before: int) -> Non
     """However short the history is, in a gate and over the whole series: mostly from the second run, then always."""
     stages = [series((1.0, before), (1.5, runs), seed=seed) for seed in range(10) for runs in range(2, 13)]
     gated = judge([Question(one[:-1], one[-1:], LESS) for one in stages])
-    hunted = courses([History(one, LESS) for one in stages])
+    hunted = trends([History(one, LESS) for one in stages])
     is_hunted = [any(step.word is Word.REGRESSION for step in one.steps) for one in hunted]
     is_gated = [one.word is Word.REGRESSION for one in gated]
     for found, stages_of_gate in ((is_hunted, 11), (is_gated, 4)):  # later a gate takes the new level for the usual one
@@ -110,7 +110,7 @@ def test_few_points_show_nothing(points: int) -> None:
 
 @given(st.lists(st.floats(-1e9, 1e9, allow_nan=False), max_size=60))
 def test_whatever_was_measured_steps_lie_within_it_in_order(values: list[float]) -> None:
-    found = course(values)
+    found = trend(values)
     begins = [step.began for step in found.steps]
     assert begins == sorted(begins)
     assert all(0 < began < len(values) for began in begins)
@@ -131,11 +131,11 @@ def test_what_has_no_logarithm_has_steps_too(offset: float) -> None:
 
 def test_many_series_get_the_answers_of_one_by_one() -> None:
     many = [series((1.0, 40 + seed), (1.0 + 0.03 * seed, 30), seed=seed) for seed in range(6)]
-    together = courses([History(one, LESS) for one in many])
+    together = trends([History(one, LESS) for one in many])
     assert [[s.began for s in one.steps] for one in together] == [[s.began for s in steps(one)] for one in many]
 
 
 def test_of_a_thousand_series_that_do_not_change_hardly_one_has_a_step() -> None:
     random = np.random.default_rng(11)
     clean = [1 + 0.03 * random.standard_normal(int(random.integers(20, 120))) for _ in range(1000)]
-    assert sum(bool(one.steps) for one in courses([History(one, LESS) for one in clean])) <= 1
+    assert sum(bool(one.steps) for one in trends([History(one, LESS) for one in clean])) <= 1
