@@ -140,7 +140,7 @@ def _refreshed(task: Task, mark: object, say: Callable[[News], None], asked: Ask
     from curator_bench.cli.dashboard import RecordedHistory
     from curator_bench.cli.databases import reading
     from curator_bench.report.site.build import write_site
-    from curator_bench.store.queries import sessions
+    from curator_bench.store.past_sessions import sessions
     from curator_bench.store.serving import mark_of_changes, results_directories
 
     with reading(task.database) as opened, opened.reading() as connection:
