@@ -44,6 +44,7 @@ entries:
   - {name: first, script: talker.py, args: first, timeout_s: 300}
   - {name: second, script: talker.py, args: second, timeout_s: 300, requirements: [{metric: rate, min_value: 5}]}
 """
+ENTRY_PAGE = '<!doctype html><link rel="icon" href="data:,"><title>quick</title><h1>quick</h1>'
 TALKER = """
 import json, sys, time
 from pathlib import Path
@@ -351,7 +352,7 @@ def test_a_page_that_is_being_built_says_how_far_it_is_and_opens_when_it_is_ther
         expect(page.get_by_role("status").filter(has_text="Writing pages: 3 of 1,031")).to_be_visible()
         _is_accessible(page, PHONE)
         (tmp_path / "entries").mkdir()
-        (tmp_path / "entries" / "quick.html").write_text("<!doctype html><title>quick</title><h1>quick</h1>")
+        (tmp_path / "entries" / "quick.html").write_text(ENTRY_PAGE)
         expect(page.get_by_role("heading", level=1)).to_have_text("quick")
         server.shutdown()
         thread.join()

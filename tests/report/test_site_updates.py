@@ -19,7 +19,7 @@ from curator_bench.report.site.build import Settings, write_site
 from curator_bench.report.site.model import Beside, BlockOf, Group, GroupFacts, RunFacts
 from curator_bench.report.site.work_queue import Asked, Progress, part_of
 from curator_bench.store.database import database_url, open_for_reading
-from curator_bench.store.queries import sessions
+from curator_bench.store.past_sessions import sessions
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 MACHINES = ("epyc", "grace")

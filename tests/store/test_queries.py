@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from curator_bench.errors import BenchError
-from curator_bench.store import queries
+from curator_bench.store import past_sessions, queries
 from curator_bench.store.queries import EntryKey
 from curator_bench.store.recorder import Recorder
 from curator_bench.store.records import SessionRecord
@@ -148,7 +148,7 @@ def test_a_misspelt_name_is_said_with_the_nearest_that_exist(bench: Bench) -> No
         ):
             queries.find_entries(connection, "zzz")
         with pytest.raises(BenchError, match=r"^no session or commit 'nigthly' is recorded; did you mean 'nightly'\?$"):
-            queries.find_sessions(connection, "nigthly")
+            past_sessions.find_sessions(connection, "nigthly")
         assert queries.metric_names(connection, [REMOVAL]) == ["rate"]
 
 
@@ -189,35 +189,35 @@ def test_sessions_come_by_when_they_began_whatever_the_order_they_were_recorded_
     with database.writing() as connection:  # as of imported runs, which nobody invoked
         connection.exec_driver_sql("DELETE FROM invocation WHERE uid = 'ib-uid-1'")
     with database.reading() as connection:
-        newest = queries.sessions(connection, 3)
+        newest = past_sessions.sessions(connection, 3)
         assert [session.name for session in newest] == ["night a", "night b", "night c"]
         assert [dict(session.verdicts) for session in newest] == [{"failed": 1, "passed": 1}] * 3
-        assert [session.uid for session in queries.find_sessions(connection, "night a")] == ["a-uid-2", "a-uid-1"]
-        assert [session.uid for session in queries.find_sessions(connection, "b-uid-")] == ["b-uid-1"]
-        assert [session.uid for session in queries.find_sessions(connection, None)] == ["c-uid-1"]
+        assert [session.uid for session in past_sessions.find_sessions(connection, "night a")] == ["a-uid-2", "a-uid-1"]
+        assert [session.uid for session in past_sessions.find_sessions(connection, "b-uid-")] == ["b-uid-1"]
+        assert [session.uid for session in past_sessions.find_sessions(connection, None)] == ["c-uid-1"]
         with pytest.raises(BenchError, match="no session"):
-            queries.find_sessions(connection, "%")
+            past_sessions.find_sessions(connection, "%")
 
 
 def test_a_session_knows_what_it_ran_and_what_was_not_met(bench: Bench) -> None:
     database = bench.open()
     sessions_at(bench, database, {"a-uid-1": 1, "b-uid-1": 2})
     with database.reading() as connection:
-        (session,) = queries.find_sessions(connection, "a-uid-1")
-        runs = queries.runs_of(connection, session)
+        (session,) = past_sessions.find_sessions(connection, "a-uid-1")
+        runs = queries.runs_of(connection, session.id)
         assert [run.entry.name for run in runs] == ["removal[dense]", "other"]
-        (missed,) = queries.missed_requirements(connection, session)
+        (missed,) = queries.missed_requirements(connection, session.id)
         assert (missed.run_uid, missed.metric, missed.bound, missed.limit, missed.actual) == (
             *(runs[0].uid, "rate", "min_value", "2", "1"),
         )
-        (invocation,) = queries.invocations_of(connection, session)
+        (invocation,) = past_sessions.invocations_of(connection, session)
         assert (invocation.host, invocation.environment) == ("h", {"cores": 2})
-        assert queries.subjects_of(connection, session) == [Subject("ray", "2")]
+        assert past_sessions.subjects_of(connection, session) == [Subject("ray", "2")]
 
 
 def test_an_empty_database_has_no_sessions_and_no_entries(bench: Bench) -> None:
     with bench.open().reading() as connection:
-        assert queries.sessions(connection, 5) == []
+        assert past_sessions.sessions(connection, 5) == []
         assert queries.known_entries(connection) == []
         with pytest.raises(BenchError, match="no sessions are recorded"):
-            queries.find_sessions(connection, None)
+            past_sessions.find_sessions(connection, None)

@@ -53,7 +53,8 @@ from curator_bench.store import dashboard_queries, queries
 from curator_bench.store.all_series import RunPlace, declared_directions, required_metrics
 from curator_bench.store.entry_axes import Combination, axes_of
 from curator_bench.store.measured import Measured, measured, measured_around, of_other_sessions, only
-from curator_bench.store.queries import PastRun, PastSession
+from curator_bench.store.past_sessions import PastSession
+from curator_bench.store.queries import PastRun
 from curator_bench.store.run_marks import EntryMarks, Marks, marks_of
 from curator_bench.store.series import identities
 from curator_bench.values import Subject
@@ -176,7 +177,7 @@ class RecordedHistory:
 
     def ran(self, session: SessionFacts) -> Sequence[tuple[SiteEntry, RunFacts]]:
         past = self._by_uid[session.uid]
-        ran = self._ran([run for run in queries.runs_of(self._connection, past) if not run.hunt])
+        ran = self._ran([run for run in queries.runs_of(self._connection, past.id) if not run.hunt])
         parameters = dashboard_queries.parameters_of_session(self._connection, past.id)
         return [(entry, replace(run, parameters=parameters.get(run.uid, {}))) for entry, run in ran]
 
@@ -271,7 +272,7 @@ class RecordedHistory:
     def runs_of_last_session(self) -> Sequence[tuple[SiteEntry, RunFacts]]:
         """Return the last session's runs in the order they began."""
         session = self._past[-1]
-        return self._ran([run for run in queries.runs_of(self._connection, session) if session.hunt or not run.hunt])
+        return self._ran([run for run in queries.runs_of(self._connection, session.id) if session.hunt or not run.hunt])
 
     def directions(self, entry: SiteEntry, metrics: Sequence[str]) -> Directions:
         found = {

@@ -22,7 +22,8 @@ from curator_bench.report.site.model import (
     SiteEntry,
     StepFacts,
 )
-from curator_bench.store.queries import EntryKey, MissedRequirement, PastRun, PastSession
+from curator_bench.store.past_sessions import PastSession
+from curator_bench.store.queries import EntryKey, MissedRequirement, PastRun
 from curator_bench.store.records import InvocationRecord
 from curator_bench.store.run_marks import Block
 from curator_bench.values import Subject

@@ -12,7 +12,7 @@ from curator_bench.errors import BenchError
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from curator_bench.store.queries import PastSession
+    from curator_bench.store.past_sessions import PastSession
 
 _Found = TypeVar("_Found")
 _HASH = 8
@@ -39,7 +39,7 @@ def found_by_name(connection: Connection, named: str, find: Callable[[str], _Fou
 
 def _not_measured(connection: Connection, named: str, commit: str) -> str:
     from curator_bench.provenance.git import commits_around
-    from curator_bench.store.queries import measured_commits
+    from curator_bench.store.past_sessions import measured_commits
 
     known = measured_commits(connection)
     sides = zip(commits_around(Path(), commit), ("before", "after"), strict=True)
@@ -65,7 +65,7 @@ def past_sessions(
     connection: Connection, named: str | None, gone: Mapping[int, str] | None = None
 ) -> list[PastSession]:
     """Return the sessions with this name, uid or commit, newest last; without a name, the newest session."""
-    from curator_bench.store.queries import find_sessions
+    from curator_bench.store.past_sessions import find_sessions
 
     if named is None:
         return find_sessions(connection, None, gone or {})
@@ -74,7 +74,8 @@ def past_sessions(
 
 def moment_of(connection: Connection, since: datetime | str | None) -> datetime | None:
     """Return the moment that `--since` means: of a commit or a session, the start of its first run."""
-    from curator_bench.store.queries import NotRecorded, first_start
+    from curator_bench.store.past_sessions import first_start
+    from curator_bench.store.queries import NotRecorded
 
     if not isinstance(since, str):
         return since

@@ -89,7 +89,7 @@ def command(
         raise MissingExtra("the dashboard", "report")
     from curator_bench.cli.dashboard import RecordedHistory
     from curator_bench.report.site.build import Settings, write_site
-    from curator_bench.store.queries import sessions
+    from curator_bench.store.past_sessions import sessions
 
     with reading(database) as opened, opened.reading() as connection:
         history = RecordedHistory(connection, query, sessions(connection, last))

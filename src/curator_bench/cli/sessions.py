@@ -15,7 +15,7 @@ from curator_bench.cli.parameters import scope_options
 from curator_bench.files.codec import json_text
 
 if TYPE_CHECKING:
-    from curator_bench.store.queries import PastSession
+    from curator_bench.store.past_sessions import PastSession
 
 
 @click.command("sessions")
@@ -34,7 +34,7 @@ def command(
     as_json: bool,
 ) -> None:
     """Print the newest sessions with their start, the verdicts of their entries, their runs, and their commit."""
-    from curator_bench.store import queries
+    from curator_bench.store import past_sessions
     from curator_bench.store.dead_runs import gone_runs
     from curator_bench.store.scope import in_scope
 
@@ -42,8 +42,8 @@ def command(
         is_part = branch or machine or since
         among = in_scope(connection, branch, machine, moment_of(connection, since)) if is_part else None
         gone = gone_runs(connection, here())
-        found = queries.sessions(connection, last, hunts=hunts, gone=gone, among=among)
-        apart = 0 if hunts else queries.count_hunts(connection)
+        found = past_sessions.sessions(connection, last, hunts=hunts, gone=gone, among=among)
+        apart = 0 if hunts else past_sessions.count_hunts(connection)
     if as_json:
         document = {"schema_version": 1, "sessions": [as_document(session) for session in found]}
         click.echo(json_text(document), nl=False)

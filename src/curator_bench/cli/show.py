@@ -20,7 +20,8 @@ from curator_bench.words import readable
 
 if TYPE_CHECKING:
     from curator_bench.cli.session_changes import SessionChange
-    from curator_bench.store.queries import MissedRequirement, PastRun, PastSession
+    from curator_bench.store.past_sessions import PastSession
+    from curator_bench.store.queries import MissedRequirement, PastRun
     from curator_bench.store.records import InvocationRecord
 
 
@@ -57,19 +58,20 @@ def command(session: str | None, database: str, as_json: bool) -> None:
     from curator_bench.cli.session_changes import changes_of_session
     from curator_bench.store import queries
     from curator_bench.store.dead_runs import gone_runs
+    from curator_bench.store.past_sessions import invocations_of, subjects_of
     from curator_bench.store.stages import stages_of
 
     with reading(database) as opened, opened.reading() as connection:
         gone = gone_runs(connection, here())
         *others, chosen = past_sessions(connection, session, gone)
         missed = defaultdict(list)
-        for requirement in queries.missed_requirements(connection, chosen):
+        for requirement in queries.missed_requirements(connection, chosen.id):
             missed[requirement.run_uid].append(requirement)
-        runs = queries.runs_of(connection, chosen, gone)
+        runs = queries.runs_of(connection, chosen.id, gone)
         found = _Found(
             chosen,
-            queries.invocations_of(connection, chosen),
-            queries.subjects_of(connection, chosen),
+            invocations_of(connection, chosen),
+            subjects_of(connection, chosen),
             runs,
             missed,
             changes_of_session(connection, runs, missed),

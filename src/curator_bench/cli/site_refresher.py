@@ -18,7 +18,7 @@ from curator_bench.report.server.pages import Building
 
 _LOOKS_EVERY_S = 2.0
 _SHARE_OF_A_CORE = 0.2
-"""After a look that took long, the next one waits: the machine may be measuring."""
+"""After a look that took much processor time, the next one waits: the machine may be measuring."""
 _INTEREST_S = 60.0
 """Nobody asked for a page for this long: nobody looks."""
 _ENDS_WITHIN_S = 1.0
@@ -65,23 +65,24 @@ class SiteRefresher:
 
     def _run(self) -> None:
         while not self._is_closed:
-            began = time.monotonic()
+            began, used_s = time.monotonic(), 0.0
             try:
-                self._look()
+                used_s = self._look()
             except OSError as error:
                 self._note(News(problem=f"The dashboard cannot be built: {error.strerror or error}", is_done=True))
-            self._rest(time.monotonic() - began)
+            self._rest(used_s / _SHARE_OF_A_CORE - (time.monotonic() - began))
         self._end_worker()
 
-    def _rest(self, took_s: float) -> None:
-        due = time.monotonic() + max(_LOOKS_EVERY_S, took_s / _SHARE_OF_A_CORE - took_s)
+    def _rest(self, least_s: float) -> None:
+        due = time.monotonic() + max(_LOOKS_EVERY_S, least_s)
         while not self._is_closed and (left := due - time.monotonic()) > 0:
             time.sleep(min(left, 0.2))
         if time.monotonic() - self._asked_at > _INTEREST_S:
             self._asked.clear()
             self._asked.wait()
 
-    def _look(self) -> None:
+    def _look(self) -> float:
+        """Have the process look at the database. Return the processor time it took."""
         worker = self._worker if self._worker and self._worker.poll() is None else self._start()
         assert worker.stdout
         began = time.monotonic()
@@ -90,10 +91,11 @@ class SiteRefresher:
             news = from_document(News, parsed(line.decode()))
             self._note(news, began)
             if news.is_done:
-                return
+                return news.used_s
         code = worker.wait()
         if not self._is_closed:
             self._note(News(problem=f"The process that builds the dashboard ended with exit code {code}", is_done=True))
+        return 0.0
 
     def _ask(self, worker: subprocess.Popen[bytes], request: Task | Request) -> None:
         assert worker.stdin

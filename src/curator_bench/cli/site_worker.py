@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
-from typing import TextIO
+from typing import Any, TextIO
 
 from curator_bench.cli import OBJECTS_BETWEEN_SEARCHES
 from curator_bench.errors import BenchError
@@ -59,6 +59,8 @@ class News:
     """True at the end of a look at the database."""
     results: tuple[str, ...] = ()
     """The results directories of the newest sessions."""
+    used_s: float = 0.0
+    """Processor time of the look, at its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,15 +118,20 @@ def _say(out: TextIO, news: News) -> None:
 
 def _look(task: Task, mark: object, say: Callable[[News], None], asked: Asked) -> object:
     """Bring the dashboard up to date if the database changed. Return its mark, or None after a failure."""
+    began = time.process_time()
+
+    def end(**news: Any) -> None:
+        say(News(is_done=True, used_s=time.process_time() - began, **news))
+
     try:
         found, results = _refreshed(task, mark, say, asked)
     except BenchError as error:
-        say(News(problem=Mask().hide(str(error)), is_done=True))
+        end(problem=Mask().hide(str(error)))
         return None
     except Exception as error:  # the next look may succeed, and the pages that are there stay
-        say(News(problem=Mask().hide(f"The dashboard could not be built: {error!r}"), is_done=True))
+        end(problem=Mask().hide(f"The dashboard could not be built: {error!r}"))
         return None
-    say(News(is_done=True, results=results))
+    end(results=results)
     return found
 
 
@@ -133,7 +140,7 @@ def _refreshed(task: Task, mark: object, say: Callable[[News], None], asked: Ask
     from curator_bench.cli.dashboard import RecordedHistory
     from curator_bench.cli.databases import reading
     from curator_bench.report.site.build import write_site
-    from curator_bench.store.queries import sessions
+    from curator_bench.store.past_sessions import sessions
     from curator_bench.store.serving import mark_of_changes, results_directories
 
     with reading(task.database) as opened, opened.reading() as connection:

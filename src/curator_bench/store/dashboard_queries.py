@@ -10,7 +10,8 @@ from typing import Any
 from sqlalchemy import Connection, or_, select
 
 from curator_bench.store.backgrounds import Backgrounds
-from curator_bench.store.queries import MISSED_COLUMNS, MissedRequirement, PastSession
+from curator_bench.store.past_sessions import PastSession
+from curator_bench.store.queries import MISSED_COLUMNS, MissedRequirement
 from curator_bench.store.records import InvocationRecord
 from curator_bench.store.tables import INVOCATIONS, PARAMS, REQUIREMENTS, RUNS, SESSIONS, SUBJECTS
 from curator_bench.values import Subject

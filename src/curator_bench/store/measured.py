@@ -22,7 +22,8 @@ from curator_bench.store.all_series import (
     seconds,
 )
 from curator_bench.store.gate_history import MEASURED
-from curator_bench.store.queries import HAS_HISTORY, NotRecorded, nearest
+from curator_bench.store.past_sessions import HAS_HISTORY
+from curator_bench.store.queries import NotRecorded, nearest
 from curator_bench.store.run_order import commit_places, in_order, sessions_of_branch
 from curator_bench.store.series import SERIES
 from curator_bench.store.tables import IS_HISTORY, RUNS, SESSIONS

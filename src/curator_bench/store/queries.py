@@ -1,31 +1,29 @@
-"""Queries: the recorded entries, their values, and the runs of a session."""
+"""Queries: the recorded entries, their values, and the runs of a session. `past_sessions` has those of sessions."""
 
 from __future__ import annotations
 
 import shlex
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, and_, case, exists, func, not_, or_, select, true, tuple_
+from sqlalchemy import ColumnElement, Connection, Row, Select, and_, func, not_, or_, select, true, tuple_
 
 from curator_bench.errors import BenchError
 from curator_bench.store import bulk
-from curator_bench.store.records import InvocationRecord
 from curator_bench.store.run_order import commit_places, earlier, in_order
 from curator_bench.store.scalars import scalar_of
 from curator_bench.store.series import CONTENT, SERIES
-from curator_bench.store.tables import INVOCATIONS, IS_NO_HUNT, METRICS, REQUIREMENTS, RUNS, SESSIONS, SUBJECTS
-from curator_bench.values import CommitPlace, Scalar, Subject, Verdict
+from curator_bench.store.tables import INVOCATIONS, IS_NO_HUNT, METRICS, REQUIREMENTS, RUNS, SESSIONS
+from curator_bench.values import CommitPlace, Scalar, Verdict
 
 _NAMES_SHOWN = 3
 _AT_ONCE = 500
-_SHORTEST_UID = 6
 MISSED_COLUMNS = ("metric", "bound", "limit", "actual", "met", "note")
-_NOBODY: Mapping[int, str] = {}
+NOBODY: Mapping[int, str] = {}
 _MEASURED_TIME = "exec_time_s"
 
 
@@ -107,30 +105,6 @@ class PastValue:
     commit: str | None
     branches: tuple[str, ...]
     """The branch of its checkout; of a detached one, all that contained its commit."""
-
-
-@dataclass(frozen=True, slots=True)
-class PastSession:
-    """A session with the number of its runs by verdict."""
-
-    id: int
-    uid: str
-    name: str
-    results_directory: str
-    start: datetime | None
-    reason: str | None
-    commit: str | None
-    dirty: bool | None
-    branch: str | None
-    viewer_url: str | None
-    sink_urls: Mapping[str, str] | None = None
-    """Links to the session in sinks, by name of the sink."""
-    hunt: str | None = None
-    """Purpose of its runs, as in `values.Hunt`; None if a run of it is history."""
-    verdicts: Mapping[str, int] = field(default_factory=dict)
-    """The number of entries by verdict: that of the last run of each."""
-    runs: int = 0
-    """The number of all runs. An entry that ran again has several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +201,7 @@ def history(
     *,
     hunts: bool = False,
     among: ColumnElement[bool] | None = None,
-    gone: Mapping[int, str] = _NOBODY,
+    gone: Mapping[int, str] = NOBODY,
 ) -> list[PastRun]:
     """Read the last runs of an entry on any machine, in order, with all metrics or only one.
 
@@ -317,99 +291,22 @@ def metric_names(connection: Connection, entries: Iterable[EntryKey], *, hunts: 
     return sorted(found)
 
 
-def sessions(
-    connection: Connection,
-    last: int,
-    *,
-    hunts: bool = False,
-    gone: Mapping[int, str] = _NOBODY,
-    among: ColumnElement[bool] | None = None,
-) -> list[PastSession]:
-    """Read the newest sessions, oldest first; with `hunts`, those without a run that is history.
-
-    `gone` are running runs whose process is gone (`dead_runs.gone_runs`), which count as interrupted. With `among`,
-    only runs that meet it count, and sessions that have one.
-    """
-    chosen = _sessions().where(not_(HAS_HISTORY) if hunts else HAS_HISTORY)
-    if among is not None:
-        chosen = chosen.where(SESSIONS.c.id.in_(select(RUNS.c.session).where(among)))
-    found = connection.execute(chosen.order_by(_STARTED.desc(), SESSIONS.c.id.desc()).limit(last)).fetchall()
-    return _with_verdicts(connection, found[::-1], gone, among)
-
-
-def count_hunts(connection: Connection) -> int:
-    """Count the sessions without a run that is history."""
-    return connection.scalar(select(func.count()).select_from(SESSIONS).where(not_(HAS_HISTORY))) or 0
-
-
-def find_sessions(connection: Connection, named: str | None, gone: Mapping[int, str] = _NOBODY) -> list[PastSession]:
-    """Find sessions by name, uid or commit, newest last; without a name, the newest session.
-
-    Raises NotRecorded with the nearest names if there is none.
-    """
-    if named is None:
-        found = sessions(connection, 1, gone=gone)
-        if not found:
-            raise BenchError("no sessions are recorded; `pytest --benchmark` records one")
-        return found
-    columns = SESSIONS.c.uid, SESSIONS.c.commit
-    meant = [SESSIONS.c.name == named, or_(*(column == named for column in columns))]
-    if len(named) >= _SHORTEST_UID:
-        meant.append(or_(*(column.startswith(named, autoescape=True) for column in columns)))
-    rows: Sequence[Row[Any]] = ()
-    for condition in meant:
-        rows = rows or connection.execute(_sessions().where(condition).order_by(_STARTED, SESSIONS.c.id)).fetchall()
-    if not rows:
-        names = connection.scalars(select(SESSIONS.c.name).distinct())
-        near = nearest(named, names)
-        raise NotRecorded(
-            f"no session or commit {named!r} is recorded{near or '; `curator-bench sessions` lists them'}"
-        )
-    return _with_verdicts(connection, rows, gone)
-
-
-def runs_of(connection: Connection, session: PastSession, gone: Mapping[int, str] = _NOBODY) -> list[PastRun]:
-    """Read the session's runs in the order they began, with all metrics."""
-    chosen = _runs().where(RUNS.c.session == session.id).order_by(RUNS.c.start, RUNS.c.id)
-    metrics = _metrics_by_run(connection, select(RUNS.c.id).where(RUNS.c.session == session.id))
+def runs_of(connection: Connection, session: int, gone: Mapping[int, str] = NOBODY) -> list[PastRun]:
+    """Read the runs of a session, by its id, in the order they began, with all metrics."""
+    chosen = _runs().where(RUNS.c.session == session).order_by(RUNS.c.start, RUNS.c.id)
+    metrics = _metrics_by_run(connection, select(RUNS.c.id).where(RUNS.c.session == session))
     return _past_runs(connection, connection.execute(chosen).fetchall(), metrics, gone)
 
 
-def missed_requirements(connection: Connection, session: PastSession) -> list[MissedRequirement]:
+def missed_requirements(connection: Connection, session: int) -> list[MissedRequirement]:
     """Read the requirements its runs did not meet, and the inconclusive gates."""
     missed = (
         select(RUNS.c.uid, *(REQUIREMENTS.c[name] for name in MISSED_COLUMNS))
         .join(RUNS, RUNS.c.id == REQUIREMENTS.c.run)
-        .where(RUNS.c.session == session.id, REQUIREMENTS.c.met.is_not(True))
+        .where(RUNS.c.session == session, REQUIREMENTS.c.met.is_not(True))
         .order_by(RUNS.c.start, RUNS.c.id, REQUIREMENTS.c.position)
     )
     return [MissedRequirement(*row) for row in connection.execute(missed)]
-
-
-def measured_commits(connection: Connection) -> set[str]:
-    """Return the commits of the sessions that are history."""
-    found = connection.scalars(select(SESSIONS.c.commit).where(SESSIONS.c.commit.is_not(None), HAS_HISTORY))
-    return {commit for commit in found if commit}
-
-
-def first_start(connection: Connection, sessions: Collection[int]) -> datetime | None:
-    """Return the start of the first run of these sessions."""
-    found: datetime | None = connection.scalar(select(func.min(RUNS.c.start)).where(RUNS.c.session.in_(sessions)))
-    return found
-
-
-def subjects_of(connection: Connection, session: PastSession) -> list[Subject]:
-    """Read the packages under test of a session."""
-    columns = [SUBJECTS.c[field.name] for field in fields(Subject)]
-    found = select(*columns).where(SUBJECTS.c.session == session.id).order_by(SUBJECTS.c.package, SUBJECTS.c.id)
-    return [Subject(*row) for row in connection.execute(found)]
-
-
-def invocations_of(connection: Connection, session: PastSession) -> list[InvocationRecord]:
-    """Read the invocations of a session, oldest first."""
-    columns = [INVOCATIONS.c[field.name] for field in fields(InvocationRecord)]
-    found = select(*columns).where(INVOCATIONS.c.session == session.id).order_by(INVOCATIONS.c.start)
-    return [InvocationRecord(*row) for row in connection.execute(found)]
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -434,7 +331,7 @@ def _past_runs(
     connection: Connection,
     rows: Sequence[Row[Any]],
     metrics: Mapping[int, Mapping[str, Scalar]],
-    gone: Mapping[int, str] = _NOBODY,
+    gone: Mapping[int, str] = NOBODY,
 ) -> list[PastRun]:
     own = own_commits(connection, {row.session for row in rows})
     found = (_past_run(row, metrics.get(row.id, {}), own.get(row.invocation)) for row in rows)
@@ -484,55 +381,3 @@ def own_commits_of_runs(connection: Connection, sessions: Collection[int]) -> di
         for run, invocation in connection.execute(select(RUNS.c.id, RUNS.c.invocation).where(some)):
             found[run] = own[invocation].commit
     return found
-
-
-HAS_HISTORY = or_(
-    exists().where(RUNS.c.session == SESSIONS.c.id, IS_NO_HUNT), ~exists().where(RUNS.c.session == SESSIONS.c.id)
-)
-"""True of sessions that are part of the history: those with a run of it, and those without runs."""
-_STARTED = func.coalesce(
-    select(func.min(INVOCATIONS.c.start)).where(INVOCATIONS.c.session == SESSIONS.c.id).scalar_subquery(),
-    select(func.min(RUNS.c.start)).where(RUNS.c.session == SESSIONS.c.id).scalar_subquery(),
-)
-
-
-_HUNT = select(func.max(RUNS.c.hunt)).where(RUNS.c.session == SESSIONS.c.id).scalar_subquery()
-
-
-def _sessions() -> Select[Any]:
-    names = ("id", "uid", "name", "results_directory")
-    others = ("reason", "commit", "dirty", "branch", "viewer_url", "sink_urls")
-    return select(
-        *(SESSIONS.c[name] for name in names),
-        _STARTED.label("start"),
-        *(SESSIONS.c[name] for name in others),
-        case((HAS_HISTORY, None), else_=_HUNT).label("hunt"),
-    )
-
-
-def _with_verdicts(
-    connection: Connection,
-    rows: Sequence[Row[Any]],
-    gone: Mapping[int, str],
-    among: ColumnElement[bool] | None = None,
-) -> list[PastSession]:
-    verdicts: dict[int, dict[str, int]] = defaultdict(dict)
-    runs: dict[int, int] = defaultdict(int)
-    apart = RUNS.c.session.in_([row.id for row in rows if row.hunt])
-    entry = RUNS.c.session, RUNS.c.path, RUNS.c.name
-    ranked = (
-        select(
-            RUNS.c.session,
-            case((RUNS.c.id.in_(list(gone)), str(Verdict.INTERRUPTED)), else_=RUNS.c.verdict).label("verdict"),
-            func.row_number().over(partition_by=entry, order_by=(RUNS.c.start.desc(), RUNS.c.id.desc())).label("place"),
-            func.count().over(partition_by=entry).label("runs"),
-        )
-        .where(RUNS.c.session.in_([row.id for row in rows]), or_(IS_NO_HUNT, apart), true() if among is None else among)
-        .subquery()
-    )
-    last = ranked.c.session, ranked.c.verdict
-    counted = select(*last, func.count(), func.sum(ranked.c.runs)).where(ranked.c.place == 1)
-    for session, verdict, entries, of_entries in connection.execute(counted.group_by(*last).order_by(*last)):
-        verdicts[session][verdict] = entries
-        runs[session] += int(of_entries)
-    return [PastSession(**row._mapping, verdicts=verdicts[row.id], runs=runs[row.id]) for row in rows]
