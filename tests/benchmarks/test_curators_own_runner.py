@@ -93,7 +93,7 @@ RAY = """#!/usr/bin/env bash
 case $1 in
     status)
         newest=$(ls -t "{folder}"/results/theirs/*/logs/ray.log* | head -n 1)
-        grep --quiet "Ray runtime started" "$newest" && echo running
+        grep -E "runtime started|Local node IP|will be killed" "$newest" | tail -n 1 | grep "runtime started"
         ;;
     start) "{ray}" "$@" || "{ray}" "$@" || "{ray}" "$@" ;;
     *) exec "{ray}" "$@" ;;
