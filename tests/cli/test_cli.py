@@ -137,6 +137,20 @@ def test_run_translates_the_older_options_and_prints_the_invocation(folder: Path
     assert folder.joinpath("there", "night", "removal", "1").is_dir()
 
 
+def test_run_takes_the_other_options_of_nemo_curators_runner(folder: Path) -> None:
+    """Strictly, the variable that an entry lacks is a mistake."""
+    result = bench(
+        folder, "run", "--config=matrix.yaml", "--entries-exact", "removal,waits", "--list", "--strict-config-check",
+        "--viewer-url-template", "http://viewer/{session_name_url}",
+    )  # fmt: skip
+    assert result.stderr.splitlines()[0] == (
+        "python -m pytest matrix.yaml --bench-entries removal,waits "
+        "--bench-viewer-url 'http://viewer/{session_name_url}' --bench-strict --collect-only -q"
+    )
+    assert result.returncode == 4
+    assert "environment variable NOT_SET is not set" in result.stdout + result.stderr
+
+
 def test_run_lists_without_running(folder: Path) -> None:
     result = bench(folder, "run", "--matrix", "matrix.yaml", "--list")
     assert "matrix.yaml::removal[2]" in result.stdout

@@ -45,6 +45,16 @@ def test_without_an_ini_file_the_database_stays_in_the_project(project: Project,
     assert paths(project.folder / "benchmark.db") == ["matrix.yaml"]
 
 
+def test_a_checkout_named_after_a_space_moves_nothing(project: Project, elsewhere: Path) -> None:
+    """It has an ini file of its own, as NeMo Curator's has."""
+    elsewhere.joinpath("pyproject.toml").write_text("[tool.pytest.ini_options]\n")
+    project.matrix(project.entry("a"))
+    for _ in range(2):
+        assert project.run("--benchmark", "--bench-curator-repo", str(elsewhere)).code == 0
+    assert paths(project.folder / "benchmark.db") == ["matrix.yaml"] * 2
+    assert {place.name for place in elsewhere.iterdir()} == {"pyproject.toml"}
+
+
 def test_an_ini_file_that_pytest_overlooks_is_a_mistake_that_says_how_to_write_it(
     project: Project, elsewhere: Path
 ) -> None:
