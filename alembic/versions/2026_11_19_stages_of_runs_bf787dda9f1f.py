@@ -33,6 +33,7 @@ def upgrade() -> None:
         sa.Column("reading_s", sa.Double(), nullable=True),
         sa.Column("storing_s", sa.Double(), nullable=True),
         sa.Column("waiting_s", sa.Double(), nullable=True),
+        sa.Column("times_missing", sa.BigInteger(), nullable=False),
         sa.Column("waits_missing", sa.BigInteger(), nullable=False),
         sa.Column("bytes_in", sa.BigInteger(), nullable=True),
         sa.Column("bytes_out", sa.BigInteger(), nullable=True),

@@ -15,8 +15,20 @@ if TYPE_CHECKING:
     from curator_bench.cluster.model import Cluster, ClusterProvider, ClusterRequest
     from curator_bench.measure.sampler import SampledRun, Sampler
     from curator_bench.sinks.sink import Sink, SinkConfig
+    from curator_bench.stages import stage
     from curator_bench.study import MatrixResults, run_matrix
-    from curator_bench.values import Check, OpenFinding, Plan, Run, RunRecord, Session, Subject, Summary, Verdict
+    from curator_bench.values import (
+        Check,
+        OpenFinding,
+        Plan,
+        Run,
+        RunRecord,
+        Session,
+        Stage,
+        Subject,
+        Summary,
+        Verdict,
+    )
 
 __version__ = VERSION
 __all__ = [
@@ -34,16 +46,19 @@ __all__ = [
     "Session",
     "Sink",
     "SinkConfig",
+    "Stage",
     "Subject",
     "Summary",
     "Verdict",
     "run_matrix",
+    "stage",
 ]
 _MODULES = {
     **dict.fromkeys(("Cluster", "ClusterProvider", "ClusterRequest"), "curator_bench.cluster.model"),
     **dict.fromkeys(("MatrixResults", "run_matrix"), "curator_bench.study"),
     **dict.fromkeys(("SampledRun", "Sampler"), "curator_bench.measure.sampler"),
     **dict.fromkeys(("Sink", "SinkConfig"), "curator_bench.sinks.sink"),
+    "stage": "curator_bench.stages",
 }
 """The modules of those that are not in values."""
 

@@ -5,8 +5,13 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any
 
-from curator_bench.values import SUCCESS_METRIC, Repeat, Scalar, means_success
+from curator_bench.values import SUCCESS_METRIC, Repeat, Scalar, Stage, StageKind, means_success
+
+_COUNTS = frozenset(["count", "times_missing", "waits_missing", "bytes_in", "bytes_out", "retries", "failures"])
+_FIGURES = tuple(field.name for field in fields(Stage) if field.name not in ("name", "kind", "parts"))
 
 
 def combine(repeats: Sequence[Repeat]) -> dict[str, Scalar]:
@@ -72,3 +77,26 @@ def _as_float(number: float) -> float:
         return float(number)
     except OverflowError:
         return math.inf if number > 0 else -math.inf
+
+
+def combine_stages(repeats: Sequence[Sequence[Stage]]) -> tuple[Stage, ...]:
+    """Combine the stages of a run's repeats: medians of their figures, over the repeats that know the figure.
+
+    The order is that in which the stages began.
+    """
+    if len(repeats) == 1:
+        return tuple(repeats[0])
+    found: dict[tuple[StageKind, str], list[Stage]] = {}
+    for stages in repeats:
+        for stage in stages:
+            found.setdefault((stage.kind, stage.name), []).append(stage)
+    combined = [_median_stage(stages) for stages in found.values()]
+    return tuple(sorted(combined, key=lambda stage: math.inf if stage.started_s is None else stage.started_s))
+
+
+def _median_stage(stages: Sequence[Stage]) -> Stage:
+    figures: dict[str, Any] = {}
+    for name in _FIGURES:
+        known = [value for stage in stages if (value := getattr(stage, name)) is not None]
+        figures[name] = None if not known else statistics.median_low(known) if name in _COUNTS else _median(known)
+    return replace(stages[-1], **figures)

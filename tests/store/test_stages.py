@@ -31,6 +31,7 @@ FUSED = Stage(
     reading_s=0.25,
     storing_s=1.5,
     waiting_s=3.0,
+    times_missing=1,
     waits_missing=2,
     bytes_in=1 << 40,
     bytes_out=0,

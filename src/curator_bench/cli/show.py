@@ -5,17 +5,17 @@ from __future__ import annotations
 import dataclasses
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from curator_bench.cli import tables
+from curator_bench.cli import stage_tables, tables
 from curator_bench.cli.databases import db_option, here, reading
 from curator_bench.cli.names import past_sessions
 from curator_bench.cli.sessions import as_document
 from curator_bench.files.codec import json_text
-from curator_bench.values import Hunt, Subject
+from curator_bench.values import Hunt, Stage, Subject
 from curator_bench.words import readable
 
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ class _Found:
     runs: Sequence[PastRun]
     missed: Mapping[str, Sequence[MissedRequirement]]
     changes: Sequence[SessionChange] = ()
+    stages: Mapping[str, Sequence[Stage]] = field(default_factory=dict)
+    """Stages by uid of the run."""
 
 
 @click.command("show")
@@ -51,10 +53,11 @@ class _Found:
 @db_option
 @click.option("--json", "as_json", is_flag=True, help="print JSON instead of tables")
 def command(session: str | None, database: str, as_json: bool) -> None:
-    """Print the runs of SESSION (its name or uid; by default the newest) and their verdicts."""
+    """Print the runs of SESSION (its name or uid; by default the newest), their verdicts and their stages."""
     from curator_bench.cli.session_changes import changes_of_session
     from curator_bench.store import queries
     from curator_bench.store.dead_runs import gone_runs
+    from curator_bench.store.stages import stages_of
 
     with reading(database) as opened, opened.reading() as connection:
         gone = gone_runs(connection, here())
@@ -70,6 +73,7 @@ def command(session: str | None, database: str, as_json: bool) -> None:
             runs,
             missed,
             changes_of_session(connection, runs, missed),
+            stages_of(connection, [run.uid for run in runs]),
         )
     if as_json:
         click.echo(json_text(_document(found)), nl=False)
@@ -86,6 +90,11 @@ def command(session: str | None, database: str, as_json: bool) -> None:
     tables.print_table(heads, rows)
     for line in (line for change in found.changes for line in change.lines):
         tables.say(line)
+    for run in found.runs:
+        if stages := found.stages.get(run.uid):
+            tables.say("")
+            tables.say(f"stages of {_title(run)}")
+            stage_tables.print_stages(stages)
 
 
 def _head(found: _Found) -> Iterator[str]:
@@ -122,10 +131,13 @@ def _others(others: Sequence[PastSession]) -> Iterator[str]:
 
 
 def _row(run: PastRun, missed: Sequence[MissedRequirement], *, marks_hunt: bool) -> tuple[str, ...]:
-    attempt = f" (attempt {run.attempt})" if run.attempt > 1 else ""
     reasons = [run.error] if run.error else [said(requirement) for requirement in missed]
     why = "; ".join([*reasons, *([f"no history ({run.hunt})"] if run.hunt and marks_hunt else [])])
-    return f"{run.entry.name}{attempt}", run.verdict, tables.time(run.start), tables.seconds(run.measured_s), why
+    return _title(run), run.verdict, tables.time(run.start), tables.seconds(run.measured_s), why
+
+
+def _title(run: PastRun) -> str:
+    return f"{run.entry.name} (attempt {run.attempt})" if run.attempt > 1 else run.entry.name
 
 
 def said(requirement: MissedRequirement) -> str:
@@ -163,14 +175,14 @@ def _document(found: _Found) -> dict[str, Any]:
         **as_document(found.session),
         "invocations": [dataclasses.asdict(invocation) for invocation in found.invocations],
         "subjects": [dataclasses.asdict(subject) for subject in found.subjects],
-        "runs": [_run(run, found.missed[run.uid]) for run in found.runs],
+        "runs": [_run(run, found.missed[run.uid], found.stages.get(run.uid, ())) for run in found.runs],
         "changes": [change.document for change in found.changes],
     }
 
 
-def _run(run: PastRun, missed: Sequence[MissedRequirement]) -> dict[str, Any]:
+def _run(run: PastRun, missed: Sequence[MissedRequirement], stages: Sequence[Stage]) -> dict[str, Any]:
     bounds = [{name: getattr(one, name) for name in _BOUND_KEYS} for one in missed]
-    return {**run_document(run), "missed_requirements": bounds}
+    return {**run_document(run), "missed_requirements": bounds, "stages": list(map(dataclasses.asdict, stages))}
 
 
 def run_document(run: PastRun) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from curator_bench.execution.directories import (
 )
 from curator_bench.execution.environment import script_environment
 from curator_bench.execution.installing import install_command
-from curator_bench.execution.script import Execution, Stage, command_words, execute, mask_of
+from curator_bench.execution.script import Execution, Shared, command_words, execute, mask_of
 from curator_bench.execution.status import Status
 from curator_bench.execution.workbench import Workbench
 from curator_bench.files import safe_files
@@ -36,8 +36,8 @@ from curator_bench.files.json_files import log_tail
 from curator_bench.measure.gpu import GpuInUse, busy_gpus
 from curator_bench.measure.programs import question
 from curator_bench.provenance import host_files
-from curator_bench.repeats import combine
-from curator_bench.values import Cause, Plan, Repeat, RunResult, Verdict
+from curator_bench.repeats import combine, combine_stages
+from curator_bench.values import Cause, Plan, Repeat, RunResult, Stage, Verdict
 
 _CHECK_PATIENCE_S = 60.0
 _GPU_IN_USE = 0.01
@@ -84,6 +84,8 @@ class Attempt:
         self._clock = time.monotonic()
         self._executions: list[Execution] = []
         self._repeats: list[Repeat] = []
+        self._stages: list[tuple[Stage, ...]] = []
+        """Stages of each repeat."""
         self._warnings: list[str] = []
         self._cluster: Cluster | None = None
         self._status: Status | None = None
@@ -138,7 +140,7 @@ class Attempt:
         segments = Segments()
         try:
             with self._gpu_watch(env), self._cluster_of(directories, env) as cluster:
-                self._execute_all(directories, Stage(cluster, self._bench, self._status, segments))
+                self._execute_all(directories, Shared(cluster, self._bench, self._status, segments))
         finally:
             segments.remove()
 
@@ -207,7 +209,11 @@ class Attempt:
         )
         with self._bench.clusters.cluster(request) as cluster:
             self._cluster = cluster
-            yield cluster
+            try:
+                yield cluster
+            finally:
+                if not plan.ray.reuse:
+                    self._bench.task_programs.end()
 
     def _users_own_authentication(self) -> dict[str, str]:
         env, ray = self._bench.environ, self._plan.ray
@@ -233,22 +239,22 @@ class Attempt:
         self._bench.gpus_answer = time.monotonic() - began < GPUS_HANG_AFTER_S
         return found
 
-    def _execute_all(self, directories: Directories, stage: Stage) -> None:
+    def _execute_all(self, directories: Directories, shared: Shared) -> None:
         for number in range(1, self._plan.warmup + 1):
-            stage.status.now(f"warmup {number}", directories.log)
-            if not self._execute(prepare(self._plan, self._top / f"warmup_{number}"), stage):
+            shared.status.now(f"warmup {number}", directories.log)
+            if not self._execute(prepare(self._plan, self._top / f"warmup_{number}"), shared):
                 return
         for number in range(1, self._plan.repeat + 1):
             own = directories if number == 1 else prepare(self._plan, self._top / f"repeat_{number}")
-            stage.status.now(f"repeat {number}", own.log)
-            done = self._execute(own, stage)
+            shared.status.now(f"repeat {number}", own.log)
+            done = self._execute(own, shared)
             self._note_repeat(number)
             if not done:
                 return
 
-    def _execute(self, directories: Directories, stage: Stage) -> bool:
+    def _execute(self, directories: Directories, shared: Shared) -> bool:
         """Run one execution; true if it passed, so that the next one may follow."""
-        execution = execute(self._plan, directories, stage)
+        execution = execute(self._plan, directories, shared)
         self._executions.append(execution)
         if self._plan.delete_scratch:
             self._warnings += remove_scratch(directories)
@@ -257,6 +263,7 @@ class Attempt:
 
     def _note_repeat(self, number: int) -> None:
         last = self._executions[-1]
+        self._stages.append(last.stages)
         self._repeats.append(Repeat(number, last.exit_code, last.seconds, last.metrics, _now()))
 
     def _result(self, verdict: Verdict, error: str, cause: Cause | None = None) -> RunResult:
@@ -283,6 +290,7 @@ class Attempt:
             params=last.params if last else {},
             metrics=combine(self._repeats) if self._repeats else {},
             repeats=tuple(self._repeats),
+            stages=combine_stages(self._stages) if self._stages else (),
             attempt=plan.attempt,
             warnings=tuple(dict.fromkeys(mask.hide(text) for text in warnings)),
             host=socket.gethostname(),

@@ -22,7 +22,7 @@ from curator_bench.execution.untrusted_files import (
     read_json_object,
     some_of,
 )
-from curator_bench.values import Scalar
+from curator_bench.values import Scalar, Stage
 
 MOST_METRICS = 10_000
 MOST_LIST_ITEMS = 100
@@ -44,6 +44,7 @@ class ResultFiles:
     metrics: Mapping[str, Scalar] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     problem: str = ""
+    stages: tuple[Stage, ...] = ()
 
 
 def read_result_files(folder: Path, *, python: str, env: Mapping[str, str], below: Path | None = None) -> ResultFiles:
@@ -58,12 +59,13 @@ def read_result_files(folder: Path, *, python: str, env: Mapping[str, str], belo
     metrics, metrics_warnings, problem = _read_metrics(folder / "metrics.json", below)
     if problem and not os.path.lexists(folder / "params.json"):  # one message is enough for a script that wrote nothing
         params_warnings = ()
-    task_metrics, task_warnings = _read_tasks(folder / "tasks.pkl", below, python, env)
+    task_metrics, task_warnings, stages = _read_tasks(folder / "tasks.pkl", below, python, env)
     return ResultFiles(
         params=params,
         metrics={**metrics, **task_metrics},
         warnings=(*params_warnings, *metrics_warnings, *task_warnings),
         problem=problem,
+        stages=stages,
     )
 
 
@@ -89,11 +91,11 @@ def _read_metrics(path: Path, below: Path | None) -> tuple[dict[str, Scalar], tu
 
 def _read_tasks(
     path: Path, below: Path | None, python: str, env: Mapping[str, str]
-) -> tuple[dict[str, Scalar], tuple[str, ...]]:
+) -> tuple[dict[str, Scalar], tuple[str, ...], tuple[Stage, ...]]:
     tasks = read_task_metrics(path, python=python, env=env, below=below)
     flat = FlatMetrics()
     flat.add_all(tasks.metrics)
-    return flat.metrics, (*tasks.warnings, *_about(path, flat.warnings()))
+    return flat.metrics, (*tasks.warnings, *_about(path, flat.warnings())), tasks.stages
 
 
 def _about(path: Path, findings: Iterable[str]) -> tuple[str, ...]:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import shlex
 import shutil
+import sys
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
@@ -19,6 +22,7 @@ from curator_bench.execution.directories import Directories, clear_results, with
 from curator_bench.execution.environment import script_environment
 from curator_bench.execution.missing_modules import missing_module
 from curator_bench.execution.result_files import ResultFiles, read_result_files
+from curator_bench.execution.stage_lines import read_stage_lines
 from curator_bench.execution.status import Status
 from curator_bench.execution.workbench import Workbench
 from curator_bench.files import safe_files
@@ -27,9 +31,12 @@ from curator_bench.masking import Mask, masked
 from curator_bench.measure.cgroup import memory_kills
 from curator_bench.measure.gpu import GpuSampler
 from curator_bench.measure.memory import MemorySampler
+from curator_bench.measure.named_stages import in_bounds
 from curator_bench.measure.processes import find_processes
+from curator_bench.measure.ray_tasks import RayTaskSampler
 from curator_bench.measure.sampler import CustomSampler, SampledRun, Sampler
-from curator_bench.values import Cause, Plan, Scalar, Verdict
+from curator_bench.stages import STAGES_FILE
+from curator_bench.values import Cause, Plan, Scalar, Stage, Verdict
 
 RESULTS_OPTION = "--benchmark-results-path"
 _FULL_DISK_BYTES = 1 << 20
@@ -50,6 +57,7 @@ class Execution:
     metrics: Mapping[str, Scalar] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     cause: Cause | None = None
+    stages: tuple[Stage, ...] = ()
 
 
 def command_words(plan: Plan, directories: Directories) -> tuple[list[str], Path]:
@@ -78,7 +86,7 @@ def mask_of(plan: Plan, cluster: Cluster | None) -> Mask:
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class Shared:
     """Resources that the executions of one attempt share."""
 
     cluster: Cluster | None
@@ -88,21 +96,27 @@ class Stage:
     """The run's shared memory, noted before its processes are ended and removed after the cluster."""
 
 
-def execute(plan: Plan, directories: Directories, stage: Stage) -> Execution:
+def execute(plan: Plan, directories: Directories, shared: Shared) -> Execution:
     """Run the script once and read its result files."""
-    cluster = stage.cluster
+    cluster = shared.cluster
     words, results = command_words(plan, directories)
     mask = mask_of(plan, cluster)
     shown = shlex.join(map(mask.hide, words)) + "\n"
     safe_files.write_text(directories.top / "command.txt", shown, below=directories.below)
     clear_results(results, directories.below_of(results))
     own_env = {name: with_entry_dir(value, directories.top) for name, value in plan.env.items()}
-    env = script_environment(own_env, cluster.env if cluster else {}, stage.bench.marker, stage.bench.environ)
-    measured = _Measured(plan, directories, stage, env)
+    env = script_environment(own_env, cluster.env if cluster else {}, shared.bench.marker, shared.bench.environ)
+    stage_lines = directories.top / "stages.jsonl"
+    safe_files.remove(stage_lines, below=directories.below)
+    env[STAGES_FILE] = str(stage_lines)
+    measured = _Measured(plan, directories, shared, env)
     kills_before = memory_kills()
     ended = measured.run(words)
-    stage.status.now("reading results", directories.log)
+    shared.status.now("reading results", directories.log)
     found = read_result_files(results, python=plan.python, env=env, below=directories.below_of(results))
+    named, stage_warnings = read_stage_lines(stage_lines, measured.began, below=directories.below)
+    with suppress(OSError):  # results.json has them
+        safe_files.remove(stage_lines, below=directories.below)
     verdict, error, cause = _verdict(plan, ended, found, cluster, directories)
     if verdict is Verdict.CRASHED and memory_kills() > kills_before:
         error += _KILLED_FOR_MEMORY
@@ -118,8 +132,9 @@ def execute(plan: Plan, directories: Directories, stage: Stage) -> Execution:
         directories=directories,
         params=masked({**_params_of(plan, cluster), **found.params}, mask),
         metrics={**masked(found.metrics, mask), **own},
-        warnings=(*found.warnings, *_hidden(found, own), *measured.warnings()),
+        warnings=(*found.warnings, *stage_warnings, *_hidden(found, own), *measured.warnings()),
         cause=cause,
+        stages=in_bounds((*measured.stages(), *found.stages, *named)),
     )
 
 
@@ -144,18 +159,20 @@ def _whole(number: float) -> float:
 class _Measured:
     """A child process and its samplers, which run from before its start until just before its tree is ended."""
 
-    def __init__(self, plan: Plan, directories: Directories, stage: Stage, env: Mapping[str, str]) -> None:
-        self._plan, self._directories, self._stage, self._env = plan, directories, stage, env
+    def __init__(self, plan: Plan, directories: Directories, shared: Shared, env: Mapping[str, str]) -> None:
+        self._plan, self._directories, self._shared, self._env = plan, directories, shared, env
         self._child: Child | None = None
+        self.began = time.monotonic()
+        """When the script began, by the monotonic clock."""
         self._memory = MemorySampler(
             self._pids,
             waiting_pids=lambda: self._child.waits if self._child else (),
-            schedule=stage.bench.schedule,
+            schedule=shared.bench.schedule,
             csv_path=directories.top / "memory.csv",
             below=directories.below,
         )
         self._samplers: list[Sampler] = [self._memory]
-        if plan.gpu_stats_interval_s > 0 and stage.bench.gpus_answer:
+        if plan.gpu_stats_interval_s > 0 and shared.bench.gpus_answer:
             path, interval = directories.top / "gpustats.csv", plan.gpu_stats_interval_s
             self._samplers.append(
                 GpuSampler(
@@ -164,16 +181,20 @@ class _Measured:
                     interval_s=interval,
                     always=plan.gpu_stats_asked,
                     environ=env,
-                    schedule=stage.bench.gpu_schedule,
+                    schedule=shared.bench.gpu_schedule,
                 )
             )
 
+        self._tasks = _task_sampler(shared, env)
+        if self._tasks is not None:
+            self._samplers.insert(0, self._tasks)
         run = SampledRun(plan.name, directories.top, self._pids, env)
         self._samplers += [CustomSampler(name, Path(plan.working_dir), run) for name in plan.samplers]
 
     def run(self, words: list[str]) -> Ended:
         for sampler in self._samplers:
             sampler.start()
+        self.began = time.monotonic()
         try:
             self._child = Child(
                 words,
@@ -182,7 +203,7 @@ class _Measured:
                 below=self._directories.large_below,
                 cwd=self._plan.working_dir,
             )
-            self._stage.status.now("running", self._directories.log)
+            self._shared.status.now("running", self._directories.log)
             self._memory.look_again()
             return self._child.wait(self._plan.timeout_s)
         finally:
@@ -201,25 +222,39 @@ class _Measured:
         finally:
             if self._child is not None:
                 self._child.end()
-            self._stage.bench.guard.resume()
+            self._shared.bench.guard.resume()
 
     def _note_segments(self) -> None:
         """Note the run's shared memory before the script is ended, because Ray then ends its workers at once."""
         if self._child is not None and not self._child.has_ended:
-            self._stage.bench.guard.will_be_left(self._stage.segments.note(self._pids()))
+            self._shared.bench.guard.will_be_left(self._shared.segments.note(self._pids()))
 
     def metrics(self) -> dict[str, Scalar]:
         return {name: value for sampler in self._samplers for name, value in sampler.metrics().items()}
+
+    def stages(self) -> tuple[Stage, ...]:
+        return self._tasks.stages() if self._tasks is not None else ()
 
     def warnings(self) -> tuple[str, ...]:
         return tuple(text for sampler in self._samplers for text in sampler.warnings())
 
     def _pids(self) -> list[int]:
         found = self._child.processes() if self._child else frozenset()
-        cluster = self._stage.cluster
+        cluster = self._shared.cluster
         if cluster is not None and cluster.mark is not None:
             found |= find_processes(cluster.mark, cluster.processes, settle=False)
         return [process.pid for process in found]
+
+
+def _task_sampler(shared: Shared, env: Mapping[str, str]) -> RayTaskSampler | None:
+    """Sampler of the tasks and stages of a run with Ray. Its child is no process of the script or of its cluster."""
+    cluster = shared.cluster
+    if cluster is None:
+        return None
+    programs, is_new = shared.bench.task_programs, cluster.mark is not None
+    return RayTaskSampler(
+        cluster.python or sys.executable, env, session_dir=cluster.session_dir, programs=programs, is_new=is_new
+    )
 
 
 def _hidden(found: ResultFiles, own: Mapping[str, Scalar]) -> tuple[str, ...]:

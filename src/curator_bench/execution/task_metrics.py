@@ -9,7 +9,7 @@ import math
 import os
 import signal
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any, BinaryIO
@@ -24,6 +24,9 @@ from curator_bench.execution.untrusted_files import (
     decode_json_object,
     open_regular_file,
 )
+from curator_bench.measure.named_stages import MOST_STAGES
+from curator_bench.stages import LONGEST_NAME
+from curator_bench.values import Stage, StageKind
 
 _PROGRAM = Path(__file__).resolve().with_name("task_reader_program.py")
 # Address space exceeds memory, because importing torch maps gigabytes of libraries that are never touched.
@@ -58,10 +61,12 @@ _LIMITS = Limits()
 
 @dataclass(frozen=True, slots=True)
 class TaskMetrics:
-    """Metrics `task_STAGE_METRIC_sum`, `_mean` and `_std` for every stage and metric of the tasks, and warnings."""
+    """Metrics `task_STAGE_METRIC_sum`, `_mean` and `_std` for every stage and metric of the tasks, the stages,
+    and warnings."""
 
     metrics: Mapping[str, float] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    stages: tuple[Stage, ...] = ()
 
 
 def read_task_metrics(
@@ -128,7 +133,21 @@ def _understood(file_name: str, answer: bytes) -> TaskMetrics:
     return TaskMetrics(
         metrics={clean_text(name): value for name, value in _items(fields.get("metrics")) if isinstance(value, float)},
         warnings=tuple(f"{file_name} {clean_text(text)}" for text in _texts(fields.get("warnings"))),
+        stages=tuple(_stages(fields.get("stages"))),
     )
+
+
+def _stages(value: Any) -> Iterator[Stage]:
+    for said in value[:MOST_STAGES] if isinstance(value, list) else ():
+        name, count, seconds = said if isinstance(said, list) and len(said) == 3 else (None, None, None)
+        if isinstance(name, str) and type(count) is int and 0 <= count < 2**53:
+            known = isinstance(seconds, float) and math.isfinite(seconds) and seconds >= 0
+            yield Stage(
+                name=clean_text(name[:LONGEST_NAME]),
+                kind=StageKind.STEP,
+                count=count,
+                executing_s=seconds if known else None,
+            )
 
 
 def _items(value: Any) -> list[tuple[str, Any]]:

@@ -30,6 +30,9 @@ NESTED_METRICS = ("custom_metrics", "custom_stats")
 # Modules a pickle needs for plain values; always imported.
 PLAIN_MODULES = frozenset(["_codecs", "builtins", "collections", "copyreg", "datetime", "numpy"])
 SHOWN = 3
+SECONDS = "process_time"
+"""Measurement of NeMo Curator's StagePerfStats with the seconds a stage worked on a batch."""
+MOST_STAGES = 500
 
 
 class NotTasks(Exception):
@@ -118,6 +121,17 @@ class TaskNumbers:
             else:
                 self.values.setdefault((stage, str(name)), []).append(number)
 
+    def stages(self, prefix: str) -> list[list[Any]]:
+        """Name, number of measurements and seconds of each stage; the seconds are null if they are unknown."""
+        found: dict[str, list[Any]] = {}
+        for (stage, name), values in self.values.items():
+            known = found.setdefault(stage, [prefix + stage, 0, None])
+            known[1] = max(known[1], len(values))
+            if name == SECONDS:
+                seconds = exact_sum(values)
+                known[2] = seconds if math.isfinite(seconds) and seconds >= 0 else None
+        return list(found.values())
+
     def aggregated(self, prefix: str) -> dict[str, float]:
         metrics: dict[str, float] = {}
         for (stage, name), values in self.values.items():
@@ -205,15 +219,27 @@ def without_stand_in(content: Any) -> Any:
     return content
 
 
-def own_metrics(pipelines: dict[str, list[Any]], warnings: list[str]) -> dict[str, float]:
-    metrics: dict[str, float] = {}
-    unread: list[str] = []
+def numbers_of(pipelines: dict[str, list[Any]]) -> dict[str, TaskNumbers]:
+    found: dict[str, TaskNumbers] = {}
     for pipeline, tasks in pipelines.items():
-        numbers = TaskNumbers()
+        numbers = found[pipeline] = TaskNumbers()
         for task in tasks:
             numbers.add_task(task)
-        metrics.update(numbers.aggregated(f"{PREFIX}_{pipeline}" if pipeline else PREFIX))
-        unread += numbers.unread
+    return found
+
+
+def stages_of(numbers: dict[str, TaskNumbers]) -> list[list[Any]]:
+    return [stage for pipeline, own in numbers.items() for stage in own.stages(f"{pipeline}." if pipeline else "")][
+        :MOST_STAGES
+    ]
+
+
+def own_metrics(numbers: dict[str, TaskNumbers], warnings: list[str]) -> dict[str, float]:
+    metrics: dict[str, float] = {}
+    unread: list[str] = []
+    for pipeline, own in numbers.items():
+        metrics.update(own.aggregated(f"{PREFIX}_{pipeline}" if pipeline else PREFIX))
+        unread += own.unread
     if unread:
         warnings.append(f"has {len(unread)} measurements that are not numbers: {some_of(unread)}")
     return metrics
@@ -236,8 +262,13 @@ def is_for_nemo_curator(pipelines: dict[str, list[Any]], missing: dict[str, str]
     return bool(tasks) and knows_them and importlib.util.find_spec("nemo_curator") is not None
 
 
-def metrics_of(content: Any, missing: dict[str, str], warnings: list[str]) -> dict[str, float]:
-    pipelines = pipelines_of(content)
+def metrics_of(
+    content: Any,
+    pipelines: dict[str, list[Any]],
+    numbers: dict[str, TaskNumbers],
+    missing: dict[str, str],
+    warnings: list[str],
+) -> dict[str, float]:
     strangers = without_measurements(pipelines)
     if strangers:
         warnings.append(f"has {len(strangers)} tasks without _stage_perf: {some_of(sorted(set(strangers)))}")
@@ -246,7 +277,7 @@ def metrics_of(content: Any, missing: dict[str, str], warnings: list[str]) -> di
             return nemo_curator_metrics(content)
         except Exception as error:  # this version may lack it or reject these objects
             warnings.append(f"was read without NeMo Curator's TaskPerfUtils: {in_words(error)}")
-    return own_metrics(pipelines, warnings)
+    return own_metrics(numbers, warnings)
 
 
 def read(file: BinaryIO, *, importing: bool) -> dict[str, Any]:
@@ -255,7 +286,10 @@ def read(file: BinaryIO, *, importing: bool) -> dict[str, Any]:
     warnings: list[str] = []
     if unpickler.missing:
         warnings.append(f"was read without classes that cannot be imported: {described(unpickler.missing)}")
-    return {"metrics": metrics_of(content, unpickler.missing, warnings), "warnings": warnings}
+    pipelines = pipelines_of(content)
+    numbers = numbers_of(pipelines)
+    metrics = metrics_of(content, pipelines, numbers, unpickler.missing, warnings)
+    return {"metrics": metrics, "stages": stages_of(numbers), "warnings": warnings}
 
 
 def report_on(file: BinaryIO) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import Self
 
 from curator_bench.cluster.providers import Clusters
 from curator_bench.execution.guard import Guard
+from curator_bench.measure.ray_tasks import RayTaskPrograms
 from curator_bench.measure.schedule import Schedule
 from curator_bench.provenance.environment import Provenance
 
@@ -40,6 +41,7 @@ class Workbench:
         self.clusters = Clusters(self.marker, session_dir / "standing_clusters")
         self.schedule = Schedule()
         self.gpu_schedule = Schedule()  # its own thread, so that a hanging driver does not stop other sampling
+        self.task_programs = RayTaskPrograms()
         self.gpus_answer = True
         """False once the driver did not answer in time.
 
@@ -49,6 +51,7 @@ class Workbench:
     def close(self) -> None:
         """End standing clusters; the guard then looks for anything else."""
         try:
+            self.task_programs.end()
             self.clusters.close()
         finally:
             self.guard.dismiss()

@@ -8,14 +8,17 @@ ray[default] only, and a plain call is five HTTP/2 frames (RFC 9113, with litera
 from __future__ import annotations
 
 import collections
+import contextlib
 import importlib
 import json
 import os
+import select
 import socket
 import struct
 import sys
 import time
-from typing import Any, Dict, List, Optional, Tuple
+from collections.abc import Callable, Iterator
+from typing import Any, Dict, List, Optional, Set, Tuple
 
 OWN_DIRECTORY = os.path.dirname(os.path.abspath(__file__))
 ANSWERS_WITHIN_S = 10.0
@@ -30,10 +33,19 @@ MOST_SILENT = 0.5
 A killed actor loses the events of its last second, and Ray Data kills the actors that inspect its files.
 """
 TIMES = {"task:execute": "execute", "task:deserialize_arguments": "deserialize", "task:store_outputs": "store"}
-DISK = ("spill_time_total_s", "restore_time_total_s", "spilled_bytes_total")
-FINISHED, DRIVER_TASK, ALIVE = 11, 3, 0
+DISK = ("spill_time_total_s", "restore_time_total_s", "spilled_bytes_total", "restored_bytes_total")
+SUBMITTED, RUNNING, FINISHED, FAILED = 1, 8, 11, 12
+NORMAL_TASK, ACTOR_CREATION, ACTOR_TASK, DRIVER_TASK = range(4)
+ALIVE = 0
 OWN_ACTORS = "CuratorBench"
 """Prefix of our memory actors. Their tasks are not the benchmark's."""
+OF_RAY_DATA = ("_StatsActor.", "_AutoscalingCoordinatorActor.", "ActorLocationTracker.", "_UsageCollectionActor.")
+"""Actors with which Ray Data looks after itself. They are no stages of a benchmark."""
+OPERATOR_TASK, OPERATOR_ACTOR, OPERATOR_METHOD = "_map_task", "MapWorker(", ").submit"
+MOST_STAGES = 500
+WATCHED_EVERY_S = 1.0
+WATCHING_SHARE = 0.005
+"""Largest share of the time that is spent asking for the use of the object store."""
 LARGEST_WINDOW = (1 << 31) - 1
 DATA, HEADERS, RESET, SETTINGS, PING, GOAWAY, WINDOW_UPDATE = 0, 1, 3, 4, 6, 7, 8
 END_STREAM = ACKNOWLEDGED = 1
@@ -46,44 +58,88 @@ def main() -> None:
         os.set_inheritable(answers.fileno(), False)
         try:
             cluster = Cluster(os.environ["RAY_ADDRESS"])
-            before = Baseline(cluster)
+            before = Baseline(cluster, is_new="new" in sys.argv[2:])
             answers.write(json.dumps({"ready": True}) + "\n")
-            for line in sys.stdin:
-                answers.write(json.dumps(before.compare(**json.loads(line))) + "\n")
+            for line in lines_of(sys.stdin.fileno(), before.note_store):
+                question = json.loads(line)
+                if question.pop("begin", False):
+                    before.begin()
+                    answers.write(json.dumps({"ready": True}) + "\n")
+                else:
+                    answers.write(json.dumps(before.compare(**question)) + "\n")
         except Exception as error:  # any exception of Ray becomes the answer
             answers.write(json.dumps({"failed": in_words(error)}) + "\n")
+
+
+def lines_of(descriptor: int, in_silence: Callable[[], float]) -> Iterator[bytes]:
+    """Yield lines as they arrive. In silence, call the function, which returns the seconds until it is called again."""
+    unread, every_s = b"", WATCHED_EVERY_S
+    while True:
+        if b"\n" in unread:
+            line, _, unread = unread.partition(b"\n")
+            yield line
+        elif not select.select([descriptor], [], [], every_s)[0]:
+            every_s = in_silence()
+        else:
+            piece = os.read(descriptor, 65536)
+            if not piece:
+                return
+            unread += piece
 
 
 class Baseline:
     """Counters of a cluster before the window. It counts from its own start."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, is_new: bool = False) -> None:
         self._cluster = cluster
-        self._dropped = cluster.task_events().num_status_task_events_dropped
-        self._disk, _ = disk_use(cluster)
+        self.begin(is_new)
 
-    def compare(self, began_ns: int, ended_ns: int) -> Dict[str, Any]:
-        """Return `tasks` and `disk` of the window, each None if the cluster does not report it, and `problems`."""
+    def begin(self, is_new: bool = False) -> None:
+        """Take the present counters, or those of a cluster that has only just started."""
+        cluster = self._cluster
+        self._dropped = 0 if is_new else cluster.task_events().num_status_task_events_dropped
+        self._disk: Optional[Disk] = {} if is_new else disk_use(cluster)[0]
+        self._peak: Optional[float] = None
+
+    def note_store(self) -> float:
+        """Note the use of the object stores; return when to do so again."""
+        began = time.monotonic()
+        with contextlib.suppress(Exception):  # a node that does not answer is asked again
+            used = self._cluster.store_use()
+            self._peak = used if self._peak is None else max(self._peak, used)
+        return max(WATCHED_EVERY_S, (time.monotonic() - began) / WATCHING_SHARE)
+
+    def compare(self, began_ns: int, ended_ns: int, is_over: bool = False) -> Dict[str, Any]:
+        """Return `tasks` and `disk` of the window, each None if the cluster does not report it, and `problems`.
+
+        `is_over` says that the driver has ended, so that nothing of it is reported later.
+        """
+        self.note_store()
         disk, problem = disk_use(self._cluster)
         window = Window(began_ns, ended_ns)
-        view = self._settled(window)
+        if is_over and not self._cluster.has_driver_since(began_ns):
+            return {"tasks": None, "stages": [], "store_peak": self._peak, "disk": difference(self._disk, disk)}
+        view = self._settled(window, is_over)
         forgotten = view.dropped - self._dropped
         return {
             "tasks": {"count": view.executed, "silent": view.silent, **view.seconds}
             if view.is_whole(forgotten)
             else None,
+            "stages": [] if forgotten else view.stages(),
+            "store_peak": self._peak,
             "disk": difference(self._disk, disk),
             "problems": [*view.problems(forgotten), *([problem] if problem else [])],
         }
 
-    def _settled(self, window: Window) -> View:
+    def _settled(self, window: Window, is_over: bool) -> View:
         """Look until two looks agree and no task is missing, or patience runs out."""
-        wait_until(window.ended_ns, REPORTED_EVERY_S + LOOK_EVERY_S)
+        wait_until(window.ended_ns, LOOK_EVERY_S if is_over else REPORTED_EVERY_S + LOOK_EVERY_S)
+        patience_s = REPORTED_EVERY_S + LOOK_EVERY_S if is_over else PATIENCE_S
         before = None
         while True:
             view = View(self._cluster.task_events(), window)
             settled = before is not None and view.same_as(before) and not view.silent
-            if settled or time.time_ns() > window.ended_ns + PATIENCE_S * 1e9:
+            if settled or time.time_ns() > window.ended_ns + patience_s * 1e9:
                 return view
             before = view
             time.sleep(LOOK_EVERY_S)
@@ -116,9 +172,16 @@ class View:
         """
         self.seconds = dict.fromkeys(TIMES.values(), 0.0)
         self.executed = 0
+        self._stages: Dict[Tuple[str, str], StageSum] = {}
         self.silent = 0
         """Tasks that have finished, but whose worker has not reported the times."""
+        operators = {
+            task.task_info.name for task in reply.events_by_task if task.task_info.func_or_class_name == OPERATOR_TASK
+        }
         for task in reply.events_by_task:
+            found = stage_of(task, operators) if task.task_info.type != DRIVER_TASK else None
+            if found is not None:
+                self._stages.setdefault(found, StageSum(found)).add(task, window)
             if task.task_info.type != DRIVER_TASK and not task.task_info.func_or_class_name.startswith(OWN_ACTORS):
                 self._add(task)
 
@@ -128,6 +191,11 @@ class View:
         A cluster with a connected driver knows at least that driver. If it knows nothing, its events are switched off.
         """
         return self._stored > 0 and not forgotten and self.silent <= MOST_SILENT * self.executed
+
+    def stages(self) -> List[Dict[str, Any]]:
+        """The stages that were executed, with those that took longest first."""
+        found = [stage.figures(self._window) for stage in self._stages.values() if stage.count or stage.failures]
+        return sorted(found, key=lambda stage: -(stage["executing"] or 0.0))[:MOST_STAGES]
 
     def same_as(self, other: View) -> bool:
         return (self.seconds, self.executed) == (other.seconds, other.executed)
@@ -153,6 +221,115 @@ class View:
                 self.executed += name == "execute"
         if "task:execute" not in reported and self._window.holds(task.state_updates.state_ts_ns.get(FINISHED, 0)):
             self.silent += 1
+
+
+def stage_of(task: Any, operators: Set[str]) -> Optional[Tuple[str, str]]:
+    """Kind and name of the stage a task belongs to; None for tasks that are nobody's.
+
+    Ray loses what the owner of a task told last. Then its worker's profile has a name, but not what kind of task it is.
+    """
+    info = task.task_info
+    name, kind = info.func_or_class_name, "actor" if info.type in (ACTOR_CREATION, ACTOR_TASK) else "task"
+    if not name:
+        name = next((event.event_name[1:] for event in task.profile_events.events if event.event_name[:1] == ":"), "")
+        if name.endswith(".__init__"):
+            name = name.rpartition(":")[2]  # an actor with a name has it in front
+        kind = "operator" if name in operators else "actor" if "." in name else "task"
+    elif name == OPERATOR_TASK:
+        name, kind = info.name, "operator"
+    if name.startswith(OPERATOR_ACTOR) and not name.endswith(".__init__"):
+        is_method = name.endswith(OPERATOR_METHOD)
+        return ("operator", name[len(OPERATOR_ACTOR) : -len(OPERATOR_METHOD)]) if is_method else None
+    is_nobodys = not name or name.startswith(OWN_ACTORS) or name.startswith(OF_RAY_DATA)
+    return None if is_nobodys else (kind, name)
+
+
+class StageSum:
+    """Sums of the tasks of one stage."""
+
+    def __init__(self, key: Tuple[str, str]) -> None:
+        self.kind, self.name = key
+        self.count = self.failures = 0
+        self._retries = self._times_missing = self._waits_missing = 0
+        self._seconds = dict.fromkeys(TIMES.values(), 0.0)
+        self._waiting = 0.0
+        self._spans: List[Tuple[int, int]] = []
+
+    def add(self, task: Any, window: Window) -> None:
+        states = task.state_updates.state_ts_ns
+        is_executed = self._add_times(task, states, window)
+        has_failed = window.holds(states.get(FAILED, 0))
+        self.count += is_executed
+        self.failures += has_failed
+        self._retries += (is_executed or has_failed) and task.attempt_number > 0
+        if is_executed:
+            self._add_wait(states)
+
+    def _add_times(self, task: Any, states: Any, window: Window) -> bool:
+        """Add the times of an execution; false if it is not of the window."""
+        found = False
+        for event in task.profile_events.events:
+            name = TIMES.get(event.event_name)
+            part = window.part_of(event.start_time, event.end_time) if name else None
+            if name and part is not None:
+                self._seconds[name] += part
+                if name == "execute":
+                    found = True
+                    self._spans.append((event.start_time, event.end_time))
+        if found or any(event.event_name == "task:execute" for event in task.profile_events.events):
+            return found
+        return self._add_states(states, window)
+
+    def _add_states(self, states: Any, window: Window) -> bool:
+        """Take the times of a task whose worker was killed before it reported them. Operators wait while they run."""
+        began, ended = states.get(RUNNING, 0), states.get(FINISHED, 0) or states.get(FAILED, 0)
+        if began and ended and self.kind != "operator":
+            part = window.part_of(began, ended)
+            if part is not None:
+                self._seconds["execute"] += part
+                self._spans.append((began, ended))
+            return part is not None
+        is_executed = window.holds(began or states.get(FINISHED, 0))
+        self._times_missing += is_executed
+        return is_executed
+
+    def _add_wait(self, states: Any) -> None:
+        submitted, began = states.get(SUBMITTED, 0), states.get(RUNNING, 0)
+        if submitted and began:
+            self._waiting += max(0, began - submitted) / 1e9
+        else:
+            self._waits_missing += 1
+
+    def figures(self, window: Window) -> Dict[str, Any]:
+        is_timed = self.count > self._times_missing
+        spans = united(self._spans)
+        return {
+            "kind": self.kind,
+            "name": self.name,
+            "count": self.count,
+            "started": (spans[0][0] - window.began_ns) / 1e9 if spans else None,
+            "ended": (spans[-1][1] - window.began_ns) / 1e9 if spans else None,
+            "active": sum(window.part_of(*span) or 0.0 for span in spans) if spans else None,
+            "executing": self._seconds["execute"] if is_timed else None,
+            "reading": self._seconds["deserialize"] if is_timed else None,
+            "storing": self._seconds["store"] if is_timed else None,
+            "waiting": self._waiting if self.count > self._waits_missing else None,
+            "times_missing": self._times_missing,
+            "waits_missing": self._waits_missing,
+            "retries": self._retries,
+            "failures": self.failures,
+        }
+
+
+def united(spans: List[Tuple[int, int]]) -> List[Tuple[int, int]]:
+    """Spans in order, with overlapping ones as one."""
+    found: List[Tuple[int, int]] = []
+    for began, ended in sorted(spans):
+        if found and began <= found[-1][1]:
+            found[-1] = (found[-1][0], max(found[-1][1], ended))
+        else:
+            found.append((began, ended))
+    return found
 
 
 def wait_until(moment_ns: int, after_s: float) -> None:
@@ -196,6 +373,13 @@ class Cluster:
         request, reply = self._messages.GetTaskEventsRequest(), self._messages.GetTaskEventsReply
         return self._call(self._address, "TaskInfoGcsService/GetTaskEvents", request, reply)
 
+    def has_driver_since(self, moment_ns: int) -> bool:
+        """True if a driver connected after this moment, or might have."""
+        request = self._messages.GetAllJobInfoRequest()
+        request.skip_submission_job_info_field = request.skip_is_running_tasks_field = True
+        reply = self._call(self._address, "JobInfoGcsService/GetAllJobInfo", request, self._messages.GetAllJobInfoReply)
+        return any(job.start_time * 1e6 >= moment_ns - 1e9 for job in reply.job_info_list)
+
     def nodes(self) -> List[Tuple[str, str]]:
         """List id and address of each living node."""
         request, reply = self._messages.GetAllNodeInfoRequest(), self._messages.GetAllNodeInfoReply
@@ -207,10 +391,17 @@ class Cluster:
         ]
 
     def disk_use(self, address: str) -> Dict[str, float]:
+        stats = self._store_stats(address)
+        return {name: float(getattr(stats, name)) for name in DISK}
+
+    def store_use(self) -> int:
+        """Bytes that the object stores of all nodes hold in memory."""
+        return sum(int(self._store_stats(address).object_store_bytes_used) for _, address in self.nodes())
+
+    def _store_stats(self, address: str) -> Any:
         request = self._node_messages.GetNodeStatsRequest(include_memory_info=False)
         reply = self._node_messages.GetNodeStatsReply
-        stats = self._call(address, "NodeManagerService/GetNodeStats", request, reply).store_stats
-        return {name: float(getattr(stats, name)) for name in DISK}
+        return self._call(address, "NodeManagerService/GetNodeStats", request, reply).store_stats
 
     def _call(self, address: str, method: str, request: Any, reply: Any) -> Any:
         return reply.FromString(call(address, "/ray.rpc." + method, request.SerializeToString(), self._authorization))

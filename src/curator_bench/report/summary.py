@@ -31,7 +31,8 @@ _OWN = frozenset(
     [
         *("exec_time_s", "exit_code", "peak_memory_bytes", "average_memory_bytes", "cpu_time_s"),
         *("compute_time_s", "serializing_time_s", "transfer_time_s", "ray_tasks", "ray_tasks_without_times"),
-        *("disk_spill_time_s", "spilled_bytes"),
+        *("disk_spill_time_s", "spilled_bytes", "restored_bytes", "peak_object_store_bytes"),
+        *("ray_retries", "ray_failures"),
         *("is_success", "success"),
     ]
 )

@@ -9,6 +9,7 @@ import inspect
 import re
 import shlex
 import textwrap
+import time
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,21 +18,23 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from curator_bench import stages
 from curator_bench.collection.benchmarks import BENCHMARKS, REPORT
 from curator_bench.files.codec import to_document
 from curator_bench.masking import is_secret_name, masked
 from curator_bench.matrix import Definition, function_definition
+from curator_bench.measure.named_stages import NamedStages, in_bounds
 from curator_bench.options.rootdir import name_in_project
 from curator_bench.provenance.packages import package_version
 from curator_bench.runner.backgrounds import background_of
 from curator_bench.runner.judging import Judge, changes_text, error_of, shown_error, verdict_of
 from curator_bench.runner.recording import Recording, recording_of
 from curator_bench.runner.run_keys import MEASURING, PYTHON_RUN
-from curator_bench.runner.run_records import masked_checks
+from curator_bench.runner.run_records import masked_checks, masked_stage
 from curator_bench.runner.session import hunt_of, item_dir
 from curator_bench.store.queries import EntryKey
 from curator_bench.store.records import FIGURES, METRIC_OF_COLUMN, end_of, new_uid
-from curator_bench.values import Check, Entry, Run, RunRecord, RunResult, Scalar, Verdict
+from curator_bench.values import Check, Entry, Run, RunRecord, RunResult, Scalar, Stage, Verdict
 
 if TYPE_CHECKING:
     from curator_bench.cluster.model import Cluster
@@ -57,6 +60,9 @@ class PythonRun:
         """The metrics that were compared with their history."""
         self.params: dict[str, Any] = parameters_of(item)
         self.warnings: list[str] = []
+        self.stages: tuple[Stage, ...] = ()
+        """Stages of its Ray tasks; those it names itself are in `named`."""
+        self.named = NamedStages(time.monotonic())
         self.changed: tuple[str, ...] = ()
         self.checks: tuple[Check, ...] = ()
         self.verdict = Verdict.PASSED
@@ -150,6 +156,7 @@ class PythonRun:
             params=self._shown_params(),
             metrics=masked(self.metrics, self._mask),
             warnings=tuple(map(self._mask.hide, self.warnings)),
+            stages=tuple(masked_stage(stage, self._mask) for stage in in_bounds((*self.stages, *self.named.stages()))),
             changed=tuple(self._mask.hide_lines(self.changed)),
             requirements=masked_checks(self.checks, self._mask),
             ray_version=columns.get("ray_version") or "",
@@ -260,6 +267,7 @@ def recorded(item: pytest.Item) -> Iterator[None]:
         yield
         return
     item.stash[PYTHON_RUN] = run
+    stages.listen(run.named)
     try:
         yield
     except (KeyboardInterrupt, pytest.exit.Exception) as stop:
@@ -268,6 +276,7 @@ def recorded(item: pytest.Item) -> Iterator[None]:
             report.note_interrupted(run.so_far())
         raise
     finally:
+        stages.listen(None)
         del item.stash[PYTHON_RUN]
         run.record()
 

@@ -189,11 +189,11 @@ def masked_result(result: RunResult, mask: Mask) -> RunResult:
         metrics=masked(dict(result.metrics), mask),
         warnings=tuple(map(mask.hide, result.warnings)),
         changed=tuple(mask.hide_lines(result.changed)),
-        stages=tuple(_masked_stage(stage, mask) for stage in result.stages),
+        stages=tuple(masked_stage(stage, mask) for stage in result.stages),
     )
 
 
-def _masked_stage(stage: Stage, mask: Mask) -> Stage:
+def masked_stage(stage: Stage, mask: Mask) -> Stage:
     return replace(stage, name=mask.hide(stage.name), parts=tuple(map(mask.hide, stage.parts)))
 
 

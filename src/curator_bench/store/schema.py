@@ -271,6 +271,7 @@ class Stage(Base):
     reading_s: Mapped[float | None]
     storing_s: Mapped[float | None]
     waiting_s: Mapped[float | None]
+    times_missing: Mapped[int]
     waits_missing: Mapped[int]
     bytes_in: Mapped[int | None]
     bytes_out: Mapped[int | None]

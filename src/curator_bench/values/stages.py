@@ -36,18 +36,23 @@ class Stage:
     active_s: float | None = None
     """Seconds during which at least one of its tasks was executing."""
     executing_s: float | None = None
-    """Seconds of executing, summed over its tasks: worker-seconds."""
+    """Seconds of executing, summed over its tasks: worker-seconds. Stages that `curator_bench.stage` measured inside it
+    are not counted in it, so that stages add up."""
     reading_s: float | None = None
     """Seconds of reading arguments, summed."""
     storing_s: float | None = None
     """Seconds of storing results, summed."""
     waiting_s: float | None = None
     """Seconds between submission and start, summed over the tasks whose times are known."""
+    times_missing: int = 0
+    """Number of tasks whose executing is unknown, because their worker was killed. The sums are those of the others."""
     waits_missing: int = 0
     """Number of tasks whose waiting is unknown, because the owner's last report was lost."""
     bytes_in: int | None = None
     bytes_out: int | None = None
     backpressure_s: float | None = None
-    """Seconds during which Ray Data held the operator back, because a later one was slower."""
+    """Seconds during which Ray Data held the operator back: a later one was slower, or resources were taken."""
     retries: int = 0
+    """Number of its tasks that were executed again after a failure, each time counted."""
     failures: int = 0
+    """Number of attempts at its tasks that failed."""

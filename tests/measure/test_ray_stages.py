@@ -1,0 +1,219 @@
+"""Stages of a real cluster: times that are known beforehand are found, and what Ray has lost is missing, not zero."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from curator_bench.cluster.environment import without_ray
+from curator_bench.cluster.model import Cluster
+from curator_bench.measure.ray_tasks import RayTaskPrograms, RayTaskSampler
+from curator_bench.values import Stage, StageKind
+
+pytestmark = pytest.mark.slow
+
+Measure = Callable[..., dict[tuple[str, str], Stage]]
+DRIVER = "import os, sys, time\nimport ray\nray.init(log_to_driver=False, logging_level='ERROR')\n"
+DATA = """
+import ray.data
+ray.data.DataContext.get_current().enable_progress_bars = False
+"""
+
+
+@pytest.fixture
+def samplers() -> list[RayTaskSampler]:
+    """The samplers of a test, for their metrics."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def programs() -> Iterator[RayTaskPrograms]:
+    found = RayTaskPrograms()
+    yield found
+    found.end()
+
+
+@pytest.fixture
+def measure(programs: RayTaskPrograms, cluster: Cluster, tmp_path: Path, samplers: list[RayTaskSampler]) -> Measure:
+    """Run a script on the cluster as an entry's script runs; gives its stages by kind and name."""
+
+    def run(code: str, **variables: str) -> dict[tuple[str, str], Stage]:
+        env = {**without_ray(os.environ), **cluster.env}
+        sampler = RayTaskSampler(cluster.python, env, session_dir=cluster.session_dir, programs=programs, is_new=True)
+        samplers.append(sampler)
+        script = tmp_path / "script.py"
+        script.write_text(DRIVER + textwrap.dedent(code))
+        sampler.start()
+        subprocess.run([sys.executable, script], env={**env, **variables}, cwd=tmp_path, check=True, timeout=120)
+        sampler.stop()
+        return {(str(stage.kind), stage.name): stage for stage in sampler.stages()}
+
+    return run
+
+
+def test_tasks_and_methods_of_actors_have_the_time_they_took(measure: Measure, samplers: list[RayTaskSampler]) -> None:
+    found = measure("""
+    @ray.remote
+    def nap():
+        time.sleep(0.2)
+
+    @ray.remote
+    def burn():
+        began = time.process_time()
+        while time.process_time() - began < 0.3:
+            pass
+
+    @ray.remote
+    class Worker:
+        def work(self):
+            time.sleep(0.1)
+
+    ray.get([nap.remote() for _ in range(6)])
+    ray.get([burn.remote() for _ in range(2)])
+    worker = Worker.remote()
+    ray.get([worker.work.remote() for _ in range(5)])
+    time.sleep(1.5)
+    """)
+    nap, work = found["task", "nap"], found["actor", "Worker.work"]
+    assert (nap.count, work.count, found["task", "burn"].count) == (6, 5, 2)
+    assert nap.executing_s == pytest.approx(1.2, rel=0.15)
+    assert work.executing_s == pytest.approx(0.5, rel=0.15)
+    assert (found["task", "burn"].executing_s or 0) >= 0.6
+    assert nap.active_s is not None
+    assert 0.55 < nap.active_s < 1.25  # two at a time
+    assert nap.started_s is not None
+    assert work.started_s is not None
+    assert 0 < nap.started_s < work.started_s
+    assert nap.waits_missing == 0
+    assert (nap.waiting_s or 0) > 0.2 + 0.4  # the last four of six waited for one or two others
+    assert (nap.bytes_in, nap.backpressure_s) == (None, None)
+    metrics = samplers[-1].metrics()
+    assert (metrics["ray_retries"], metrics["ray_failures"], metrics["restored_bytes"]) == (0, 0, 0)
+
+
+def test_waits_of_a_drivers_last_moments_are_missing_and_counted(measure: Measure) -> None:
+    never = {"RAY_task_events_report_interval_ms": "600000"}
+    found = measure(
+        """
+        @ray.remote
+        def nap():
+            time.sleep(0.05)
+
+        ray.get([nap.remote() for _ in range(30)])
+        time.sleep(2)  # the workers report
+        os._exit(0)  # and the driver has not
+        """,
+        **never,
+    )
+    nap = found["task", "nap"]
+    assert nap.count == 30
+    assert nap.executing_s == pytest.approx(1.5, rel=0.2)
+    assert (nap.waits_missing, nap.waiting_s) == (30, None)
+
+
+def test_a_task_whose_worker_was_killed_is_a_failure_and_a_retry(
+    measure: Measure, samplers: list[RayTaskSampler], tmp_path: Path
+) -> None:
+    found = measure(f"""
+    @ray.remote(max_retries=3)
+    def fragile():
+        if not os.path.exists({str(tmp_path / "died")!r}):
+            open({str(tmp_path / "died")!r}, "w").close()
+            time.sleep(0.3)
+            os._exit(1)
+        time.sleep(0.5)
+
+    @ray.remote(max_retries=0)
+    def wrong():
+        raise ValueError
+
+    ray.get(fragile.remote())
+    try:
+        ray.get(wrong.remote())
+    except ValueError:
+        pass
+    time.sleep(1.5)
+    """)
+    fragile = found["task", "fragile"]
+    assert (fragile.count, fragile.retries, fragile.failures) == (2, 1, 1)
+    assert (fragile.executing_s or 0) >= 0.5
+    assert found["task", "wrong"].failures == 1
+    metrics = samplers[-1].metrics()
+    assert (metrics["ray_retries"], metrics["ray_failures"]) == (1, 2)
+
+
+def test_operators_of_ray_data_have_their_true_time_and_fused_ones_their_parts(measure: Measure) -> None:
+    found = measure(
+        DATA
+        + textwrap.dedent("""
+        def one(batch):
+            time.sleep(0.05)
+            return batch
+
+        def two(batch):
+            time.sleep(0.1)
+            return batch
+
+        class Three:
+            def __call__(self, batch):
+                time.sleep(0.1)
+                return batch
+
+        data = ray.data.range(200, override_num_blocks=10)
+        data = data.map_batches(one, batch_size=None).map_batches(two, batch_size=None)
+        data = data.map_batches(Three, batch_size=None, compute=ray.data.ActorPoolStrategy(size=1), num_cpus=0.5)
+        for _ in data.iter_batches(batch_size=None):
+            pass
+        """)
+    )
+    operators = {name: stage for (kind, name), stage in found.items() if kind == StageKind.OPERATOR}
+    fused = next(stage for stage in operators.values() if len(stage.parts) > 1)
+    assert [part for part in fused.parts if part.startswith("MapBatches")][:2] == ["MapBatches(one)", "MapBatches(two)"]
+    assert sum(stage.executing_s or 0.0 for stage in operators.values()) == pytest.approx(2.5, rel=0.15)
+    assert all(stage.count == 10 for stage in operators.values())
+    assert all(stage.bytes_out == 200 * 8 for stage in operators.values())
+    assert not any("_StatsActor" in name for _, name in found)
+
+
+def test_an_operator_that_waits_for_a_slower_one_has_not_worked_meanwhile(measure: Measure) -> None:
+    """Its tasks hand out many blocks, and are held back between them."""
+    found = measure(
+        DATA
+        + textwrap.dedent("""
+        import numpy as np
+
+        context = ray.data.DataContext.get_current()
+        context.target_max_block_size = 1_000_000
+        context._max_num_blocks_in_streaming_gen_buffer = 1
+
+        def fast(batch):
+            time.sleep(0.05)
+            return {"data": np.zeros((1, 1_500_000), dtype=np.uint8)}
+
+        class Slow:
+            def __call__(self, batch):
+                time.sleep(0.4)
+                return {"n": np.zeros(1)}
+
+        data = ray.data.range(16, override_num_blocks=1).map_batches(fast, batch_size=1, num_cpus=1)
+        data = data.map_batches(Slow, batch_size=1, compute=ray.data.ActorPoolStrategy(size=1), num_cpus=0.5)
+        assert data.count() == 16
+        """)
+    )
+    operators = {name: stage for (kind, name), stage in found.items() if kind == StageKind.OPERATOR}
+    fast = next(stage for name, stage in operators.items() if name.endswith("MapBatches(fast)"))
+    slow = next(stage for name, stage in operators.items() if "MapBatches(Slow)" in name)
+    print(operators)
+    assert slow.executing_s == pytest.approx(16 * 0.4, rel=0.15)
+    assert fast.executing_s == pytest.approx(16 * 0.05, rel=0.5)
+    assert (fast.active_s or 0) > 2 * (fast.executing_s or 0)  # the task was there, and waited
+
+
+def test_a_script_that_uses_no_ray_has_no_stages(measure: Measure) -> None:
+    assert measure("time.sleep(0.1)") == {}
