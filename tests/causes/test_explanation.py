@@ -212,6 +212,32 @@ def test_a_stage_inside_another_is_not_counted_twice() -> None:
     assert part.value == pytest.approx(0.6, abs=0.05)
 
 
+def test_a_step_of_the_script_that_waits_for_tasks_is_no_suspect() -> None:
+    def within(run: StagedRun) -> StagedRun:
+        tasks = [replace(stage, kind=StageKind.TASK) for stage in run.stages]
+        long = run.wall_s - 2.5
+        step = Stage(
+            name="crawl",
+            kind=StageKind.STEP,
+            count=1,
+            started_s=2.0,
+            ended_s=2.0 + long,
+            active_s=long,
+            executing_s=long,
+        )
+        return replace(run, stages=[step, *tasks])
+
+    found = explain(
+        [within(run) for run in runs(8, "streaming")],
+        [within(run) for run in runs(8, "streaming", slower={1: 1.3}, seed=1)],
+    )
+    assert named(found) == ["stage_1"]
+    assert found.stages[0].wall
+    step = stage_of(found, "crawl")
+    assert (step.word, step.wall) == (None, None)
+    assert list(stage_wording.notes(step)) == ["waits for the stages in it"]
+
+
 def test_unknown_figures_stay_unknown_and_are_not_taken_for_zero() -> None:
     def bare(seconds: float, seed: int) -> StagedRun:
         random = np.random.default_rng(seed)
