@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from causes.pipelines import SECONDS, renamed, runs
+from simulated_pipelines import Case, sides
 
 from curator_bench.causes import stage_wording
 from curator_bench.causes.explanation import Explanation, StageChange, explain
@@ -80,6 +81,14 @@ def test_where_all_stages_share_the_cpus_work_costs_its_share_of_them() -> None:
     assert guilty.wall
     assert guilty.wall.value == pytest.approx(guilty.gained_work_s / 3, rel=0.01)
     assert abs(found.unexplained.value) < 0.03 * found.wall.before
+
+
+def test_no_stage_costs_more_time_than_its_own_work_gained() -> None:
+    """Here another stage that is nearly a bottleneck would explain the time as well, though its work did not grow."""
+    before, after, guilty = sides(np.random.default_rng([6, 1]), Case("streaming"))
+    found = explain(before, after)
+    assert [stage.name for stage in found.stages if stage.wall] == [guilty]
+    assert named(found)[0] == guilty
 
 
 def test_an_improvement_is_named_too() -> None:
