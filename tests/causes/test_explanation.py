@@ -122,6 +122,12 @@ def test_with_too_few_runs_everything_is_inconclusive_and_it_says_how_many_more_
     assert found.decides.startswith(f"{more} more run{'s' if more > 1 else ''} on each side at least")
 
 
+def test_only_the_side_with_too_few_runs_is_said_to_need_more() -> None:
+    for counts, side in (((8, 2), "later"), ((2, 8), "earlier")):
+        found = explain(runs(counts[0]), runs(counts[1], slower={0: 1.5}, seed=1))
+        assert found.decides.startswith(f"1 more run on the {side} side at least")
+
+
 def test_the_runs_that_are_said_to_tell_do_tell() -> None:
     few = explain(runs(3, noise=0.05), runs(3, slower={1: 1.2}, seed=5, noise=0.05))
     assert named(few) == []

@@ -22,6 +22,7 @@ from curator_bench.verdict.cases import MIN_EFFECT
 from curator_bench.verdict.distributions import Floats
 from curator_bench.verdict.joint import (
     CONFIDENCE,
+    FEWEST,
     Difference,
     Joint,
     Judged,
@@ -349,7 +350,6 @@ def _order(stage: StageChange, gained: float) -> tuple[int, float, float]:
 
 def _decides(found: Explanation, limit: float) -> str:
     """Say how many more runs would tell; empty if a stage is named already, or nothing changed."""
-    least = min(found.runs)
     judged = [stage for stage in found.stages if stage.work is not None]
     doubtful = [stage for stage in judged if stage.word is Word.INCONCLUSIVE]
     if found.named or (found.change.word is Word.NO_CHANGE and not doubtful):
@@ -360,7 +360,10 @@ def _decides(found: Explanation, limit: float) -> str:
     assert largest.work is not None
     more = more_runs(largest.work, len(judged))
     if largest.work.error is None:
-        return f"{more} more {'run' if more == 1 else 'runs'} on each side at least: the noise of {least} is not known"
+        few = [count < FEWEST for count in largest.work.runs]
+        where = "each side" if all(few) else "the earlier side" if few[0] else "the later side"
+        runs = f"{more} more {'run' if more == 1 else 'runs'}"
+        return f"{runs} on {where} at least: fewer than {FEWEST} do not tell the noise"
     if more is None:
         return f"too noisy to tell: even 30 more runs on each side would not make {largest.name} certain"
     return f"{more} more {'run' if more == 1 else 'runs'} on each side would tell whether it is {largest.name}"
