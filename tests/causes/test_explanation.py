@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from causes.pipelines import SECONDS, renamed, runs
+from simulated_pipelines import Case, sides
 
 from curator_bench.causes import stage_wording
 from curator_bench.causes.explanation import Explanation, StageChange, explain
@@ -82,6 +83,14 @@ def test_where_all_stages_share_the_cpus_work_costs_its_share_of_them() -> None:
     assert abs(found.unexplained.value) < 0.03 * found.wall.before
 
 
+def test_no_stage_costs_more_time_than_its_own_work_gained() -> None:
+    """Here another stage that is nearly a bottleneck would explain the time as well, though its work did not grow."""
+    before, after, guilty = sides(np.random.default_rng([6, 1]), Case("streaming"))
+    found = explain(before, after)
+    assert [stage.name for stage in found.stages if stage.wall] == [guilty]
+    assert named(found)[0] == guilty
+
+
 def test_an_improvement_is_named_too() -> None:
     found = explain(runs(8), runs(8, slower={3: 0.7}, seed=1))
     assert named(found) == ["stage_3"]
@@ -111,6 +120,12 @@ def test_with_too_few_runs_everything_is_inconclusive_and_it_says_how_many_more_
     assert all(stage.work and stage.work.interval is None for stage in found.stages)
     more = 3 - count
     assert found.decides.startswith(f"{more} more run{'s' if more > 1 else ''} on each side at least")
+
+
+def test_only_the_side_with_too_few_runs_is_said_to_need_more() -> None:
+    for counts, side in (((8, 2), "later"), ((2, 8), "earlier")):
+        found = explain(runs(counts[0]), runs(counts[1], slower={0: 1.5}, seed=1))
+        assert found.decides.startswith(f"1 more run on the {side} side at least")
 
 
 def test_the_runs_that_are_said_to_tell_do_tell() -> None:
@@ -210,6 +225,32 @@ def test_a_stage_inside_another_is_not_counted_twice() -> None:
     part = found.stages[0].wall
     assert part
     assert part.value == pytest.approx(0.6, abs=0.05)
+
+
+def test_a_step_of_the_script_that_waits_for_tasks_is_no_suspect() -> None:
+    def within(run: StagedRun) -> StagedRun:
+        tasks = [replace(stage, kind=StageKind.TASK) for stage in run.stages]
+        long = run.wall_s - 2.5
+        step = Stage(
+            name="crawl",
+            kind=StageKind.STEP,
+            count=1,
+            started_s=2.0,
+            ended_s=2.0 + long,
+            active_s=long,
+            executing_s=long,
+        )
+        return replace(run, stages=[step, *tasks])
+
+    found = explain(
+        [within(run) for run in runs(8, "streaming")],
+        [within(run) for run in runs(8, "streaming", slower={1: 1.3}, seed=1)],
+    )
+    assert named(found) == ["stage_1"]
+    assert found.stages[0].wall
+    step = stage_of(found, "crawl")
+    assert (step.word, step.wall) == (None, None)
+    assert list(stage_wording.notes(step)) == ["waits for the stages in it"]
 
 
 def test_unknown_figures_stay_unknown_and_are_not_taken_for_zero() -> None:

@@ -15,13 +15,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from curator_bench.causes.matched_stages import Match, StagedRun, matches
-from curator_bench.causes.wall_time import Phase, Shape, Side, Times, phases
+from curator_bench.causes.wall_time import Phase, Shape, Side, Times, overlap, phases
 from curator_bench.errors import BenchError
-from curator_bench.values.stages import Stage
+from curator_bench.values.stages import Stage, StageKind
 from curator_bench.verdict.cases import MIN_EFFECT
 from curator_bench.verdict.distributions import Floats
 from curator_bench.verdict.joint import (
     CONFIDENCE,
+    FEWEST,
     Difference,
     Joint,
     Judged,
@@ -70,6 +71,8 @@ class StageChange:
     """Number of the phase it belongs to."""
     limits: tuple[bool, bool] = (False, False)
     """True if it was the bottleneck of its phase before, and after."""
+    is_around_others: bool = False
+    """True for a step of the script that waits for tasks: its time is theirs, and nothing is said of it."""
 
     @property
     def name(self) -> str:
@@ -235,6 +238,8 @@ def _mean_of(of_runs: Sequence[Sequence[Stage]], figure: Callable[[Stage], float
 
 
 def _explained(measured: _Measured, limit: float) -> Explanation:
+    around = _around_others(measured)
+    measured = replace(measured, before=_without(measured.before, around), after=_without(measured.after, around))
     before, after = measured.before, measured.after
     joint = _judge(measured, limit)
     found = phases(before, after)
@@ -249,6 +254,7 @@ def _explained(measured: _Measured, limit: float) -> Explanation:
             joint.get(match.name),
             _difference(parts[match.name], own) if match.name in parts else None,
             *_place(match.name, found),
+            is_around_others=match.name in around,
         )
         for match, figures in zip(measured.matches, measured.figures, strict=True)
     ]
@@ -266,6 +272,26 @@ def _explained(measured: _Measured, limit: float) -> Explanation:
     return replace(explanation, decides=_decides(explanation, limit))
 
 
+def _around_others(measured: _Measured) -> frozenset[str]:
+    """Return the steps of the script during which tasks of Ray ran: the script only waited for them."""
+    kinds = {match.name: (match.after or match.before)[0].kind for match in measured.matches}
+    others = [name for name, kind in kinds.items() if kind is not StageKind.STEP]
+    return frozenset(
+        name
+        for name, kind in kinds.items()
+        if kind is StageKind.STEP
+        and any(
+            overlap(side.stages[name], side.stages[other])
+            for side in (measured.before, measured.after)
+            for other in others
+        )
+    )
+
+
+def _without(side: Side, names: frozenset[str]) -> Side:
+    return replace(side, stages={name: times for name, times in side.stages.items() if name not in names})
+
+
 @dataclass(frozen=True, slots=True)
 class _JointByName:
     parts: Mapping[str, Judged]
@@ -277,7 +303,8 @@ class _JointByName:
 
 def _judge(measured: _Measured, limit: float) -> _JointByName:
     """Judge the work of the stages that both sides have."""
-    both = [match.name for match in measured.matches if match.before and match.after]
+    judged = measured.before.stages
+    both = [match.name for match in measured.matches if match.before and match.after and match.name in judged]
     pairs = {name: (measured.before.stages[name].work, measured.after.stages[name].work) for name in both}
     pairs = {name: pair for name, pair in pairs.items() if all(np.nanmean(side) > 0 for side in pair)}
     total = sum(float(np.nanmean(pair[0])) for pair in pairs.values())
@@ -323,7 +350,6 @@ def _order(stage: StageChange, gained: float) -> tuple[int, float, float]:
 
 def _decides(found: Explanation, limit: float) -> str:
     """Say how many more runs would tell; empty if a stage is named already, or nothing changed."""
-    least = min(found.runs)
     judged = [stage for stage in found.stages if stage.work is not None]
     doubtful = [stage for stage in judged if stage.word is Word.INCONCLUSIVE]
     if found.named or (found.change.word is Word.NO_CHANGE and not doubtful):
@@ -334,7 +360,10 @@ def _decides(found: Explanation, limit: float) -> str:
     assert largest.work is not None
     more = more_runs(largest.work, len(judged))
     if largest.work.error is None:
-        return f"{more} more {'run' if more == 1 else 'runs'} on each side at least: the noise of {least} is not known"
+        few = [count < FEWEST for count in largest.work.runs]
+        where = "each side" if all(few) else "the earlier side" if few[0] else "the later side"
+        runs = f"{more} more {'run' if more == 1 else 'runs'}"
+        return f"{runs} on {where} at least: fewer than {FEWEST} do not tell the noise"
     if more is None:
         return f"too noisy to tell: even 30 more runs on each side would not make {largest.name} certain"
     return f"{more} more {'run' if more == 1 else 'runs'} on each side would tell whether it is {largest.name}"

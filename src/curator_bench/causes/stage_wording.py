@@ -75,9 +75,14 @@ def _row(stage: StageChange) -> tuple[str, ...]:
         change(work.change) if work else "",
         interval(work),
         signed_seconds(stage.wall.value) if stage.wall else "",
-        str(stage.word or stage.match.presence),
+        _verdict(stage),
         "; ".join(notes(stage)),
     )
+
+
+def _verdict(stage: StageChange) -> str:
+    is_unjudged = stage.word is None and stage.match.before and stage.match.after
+    return "" if is_unjudged else str(stage.word or stage.match.presence)
 
 
 def interval(work: Judged | None) -> str:
@@ -98,6 +103,8 @@ def notes(stage: StageChange) -> Iterator[str]:
             yield "was the bottleneck"
         case (False, True):
             yield "became the bottleneck"
+    if stage.is_around_others:
+        yield "waits for the stages in it"
     before, after = stage.before, stage.after
     if before.tasks and after.tasks and abs(after.tasks / before.tasks - 1) > _OTHER_COUNT:
         yield f"{before.tasks:,.0f} → {after.tasks:,.0f} tasks"

@@ -91,7 +91,7 @@ def _groups(names: Sequence[str], before: Side, after: Side) -> Iterator[list[st
         while more := [
             name
             for name in left
-            if any(_overlap(side.stages[name], side.stages[other]) for side in (before, after) for other in group)
+            if any(overlap(side.stages[name], side.stages[other]) for side in (before, after) for other in group)
         ]:
             group += more
             left = [name for name in left if name not in more]
@@ -102,7 +102,8 @@ def _begins(before: Times, after: Times) -> float:
     return _mean(after.started if _is_timed(after) else before.started)
 
 
-def _overlap(one: Times, other: Times) -> bool:
+def overlap(one: Times, other: Times) -> bool:
+    """True if two stages ran at the same time."""
     starts, ends = ([_mean(of) for of in pair] for pair in ((one.started, other.started), (one.ended, other.ended)))
     shorter = min(end - start for start, end in zip(starts, ends, strict=True))
     return min(ends) - max(starts) > _APART * shorter
