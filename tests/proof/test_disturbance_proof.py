@@ -26,7 +26,7 @@ from curator_bench.verdict.judging import judge
 
 FULL = os.environ.get("CURATOR_BENCH_PROOF") == "full"
 RUNS = 2000 if FULL else 200
-HISTORIES = 2000 if FULL else 150
+HISTORIES = 1000 if FULL else 150
 RECORDED = Path(__file__).with_name("recorded_disturbances.json")
 WORKLOADS = ("one thread", "a worker for each processor", "too many workers", "with pauses")
 NEIGHBOURS = ("neighbour, one thread",)
@@ -41,9 +41,14 @@ def recorded() -> dict[str, list[dict[str, float]]]:
     return {name: [one for one in steps if one["at"] > 0.0] for name, steps in document["steps"].items()}
 
 
+@cache
+def recorded_cpus() -> float:
+    return float(json.loads(RECORDED.read_text())["cpus"])
+
+
 def metrics_of(steps: Sequence[dict[str, float]]) -> dict[str, float]:
     """What the witness says of a run of these steps."""
-    cpus = float(json.loads(RECORDED.read_text())["cpus"])
+    cpus = recorded_cpus()
     start = Moment(0.0, ProcessorTime(0.0, 0.0, 0.0, 0.0), 0.0, 0.0, 0.0)
     total = {"seconds": 0.0, "cpu_s": 0.0, "others_cpu_s": 0.0, "stolen_s": 0.0, "cpu_wait_for_others_s": 0.0}
     for one in steps:
