@@ -10,6 +10,7 @@ import json
 import os
 import random
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -18,6 +19,8 @@ import pytest
 
 from curator_bench.measure.machine_counters import ProcessorTime
 from curator_bench.measure.witness import Moment, lost_s
+from curator_bench.runner.policy import Allowance, GateState, Happened, Next, asks_gates, next_step
+from curator_bench.values import Verdict
 from curator_bench.verdict.cases import Question, Rules
 from curator_bench.verdict.direction import Better
 from curator_bench.verdict.disturbance import disturbance, is_machine_disturbed
@@ -114,17 +117,27 @@ def gate_of(machine: Machine, change: float, *, is_apart: bool) -> Word | None:
     past = [machine.run() for _ in range(HISTORY)]
     history = np.array([value for value, is_one in past if not (is_apart and is_one)])
     newest: list[float] = []
-    for _ in range(1 + CONFIRM):
+    happened, allowed, word = Happened(), Allowance(confirm=CONFIRM), None
+    while True:
         value, is_one = machine.run(change)
-        if is_apart and is_one:
-            continue
-        newest.append(value)
-        word = judge([Question(history, np.array(newest), Rules(Better.LESS))])[0].word
-        if word is not Word.INCONCLUSIVE and (word is not Word.REGRESSION or len(newest) > 1):
+        happened = happened.after(Verdict.PASSED, 1.0, is_disturbed=is_apart and is_one)
+        if not (is_apart and is_one):
+            newest.append(value)
+        if newest:
+            word = judge([Question(history, np.array(newest), Rules(Better.LESS))])[0].word
+        if asks_gates(happened, allowed):
+            happened = replace(happened, gates=_STATES.get(word, GateState.PASSED))
+        if next_step(happened, allowed).next is Next.JUDGE:
             break
     if not newest or (is_apart and is_machine_disturbed([is_one for _, is_one in past])):
         return Word.INCONCLUSIVE
     return word
+
+
+_STATES: dict[Word | None, GateState] = {
+    Word.REGRESSION: GateState.FAILED,
+    Word.INCONCLUSIVE: GateState.INCONCLUSIVE,
+}
 
 
 def words(share: float, change: float, *, is_apart: bool) -> Iterator[Word | None]:
