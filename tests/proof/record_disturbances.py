@@ -18,6 +18,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from curator_bench.measure.schedule import Schedule
+from curator_bench.measure.usage import ProcReader
 from curator_bench.measure.witness import Witness
 
 GROUPS = Path("/sys/fs/cgroup/cpu")
@@ -49,17 +50,16 @@ def cases(seconds: float, cpus: int) -> dict[str, tuple[list[list[str]], list[li
     for name, own in workloads.items():
         found[f"quiet, {name}"] = own, []
         found[f"burner, {name}"] = own, burners
-    for name in ("one thread", "with pauses"):  # each bound to a core of its own, as if the other one were free
-        found[f"neighbour, {name}"] = (
-            [["taskset", "--cpu-list", "0", *words] for words in workloads[name]],
-            [["taskset", "--cpu-list", "1", *words] for words in burners[:1]],
-        )
+    found["neighbour, one thread"] = (  # each bound to a core of its own, as if that of the run were free
+        [["taskset", "--cpu-list", "0", *words] for words in workloads["one thread"]],
+        [["taskset", "--cpu-list", "1", *words] for words in burners[:1]],
+    )
     return found
 
 
 def record(own: Sequence[Sequence[str]], beside: Sequence[Sequence[str]], seconds: float) -> list[dict[str, float]]:
-    with started(beside, "beside"), started(own, "own") as run:
-        time.sleep(0.3)  # they start, and the scheduler finds places for them
+    with started(beside, "beside") as others, started(own, "own") as run:
+        wait_until_computing([*run, *others])
         moments = Moments([one.pid for one in run])
         moments.watch(seconds)
     return moments.steps
@@ -88,6 +88,14 @@ class Moments:
             before = now
 
 
+def wait_until_computing(processes: Sequence[subprocess.Popen[bytes]]) -> None:
+    """Wait until all have started, and the scheduler has had time to find places for them."""
+    reader = ProcReader()
+    while any((usage := reader.usage(one.pid)) is None or usage.cpu_s < 0.15 for one in processes):
+        time.sleep(0.05)
+    time.sleep(0.3)
+
+
 @contextmanager
 def started(programs: Sequence[Sequence[str]], name: str) -> Iterator[list[subprocess.Popen[bytes]]]:
     groups = [GROUPS / f"curator-bench-{name}-{number}" for number in range(len(programs))]
@@ -109,6 +117,18 @@ def started(programs: Sequence[Sequence[str]], name: str) -> Iterator[list[subpr
 def main(file: str, rounds: int, seconds: float) -> None:
     cpus = len(os.sched_getaffinity(0))
     found: dict[str, list[dict[str, float]]] = {}
+    own = GROUPS / "curator-bench-recorder"
+    own.mkdir()
+    (own / "cpu.shares").write_text(str(WEIGHT))
+    (own / "cgroup.procs").write_text(str(os.getpid()))
+    try:
+        record_all(file, rounds, seconds, cpus, found)
+    finally:
+        (GROUPS / "cgroup.procs").write_text(str(os.getpid()))
+        own.rmdir()
+
+
+def record_all(file: str, rounds: int, seconds: float, cpus: int, found: dict[str, list[dict[str, float]]]) -> None:
     for _ in range(rounds):
         for name, (own, beside) in cases(3600, cpus).items():
             found.setdefault(name, []).extend(record(own, beside, seconds))

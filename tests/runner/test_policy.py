@@ -87,6 +87,14 @@ def test_the_run_that_replaces_a_disturbed_one_is_confirmed_like_a_first_one() -
     assert next_step(replace(again, gates=GateState.PASSED), Allowance(confirm=2)).next is Next.JUDGE
 
 
+def test_a_disturbed_run_takes_away_none_of_the_runs_that_confirm() -> None:
+    happened = once(PASSED, is_disturbed=True).after(PASSED, 1.0, is_disturbed=True).after(PASSED, 1.0)
+    failed = replace(happened, gates=GateState.FAILED)
+    assert next_step(failed, Allowance(confirm=2)).next is Next.CONFIRM
+    certain = replace(happened.after(PASSED, 1.0), gates=GateState.FAILED)
+    assert next_step(certain, Allowance(confirm=2)).next is Next.JUDGE
+
+
 def test_an_error_while_confirming_is_tried_again_like_any_other() -> None:
     happened = once(PASSED).after(ERROR, 1.0)
     assert next_step(happened, Allowance(retries=1, confirm=2)).next is Next.RETRY
@@ -144,7 +152,7 @@ def run_an_entry(chance: random.Random) -> None:
         assert decision.reason
     assert steps[Next.RETRY] <= allowed.retries
     assert steps[Next.RUN_AGAIN] <= allowed.runs - 1
-    assert steps[Next.CONFIRM] + steps[Next.MEASURE_AGAIN] <= allowed.confirm
+    assert steps[Next.CONFIRM] + steps[Next.MEASURE_AGAIN] <= allowed.confirm + min(happened.disturbed, allowed.confirm)
     assert steps[Next.JUDGE] == 1
     assert all(verdict in (PASSED, FAILED, ERROR) for verdict in verdicts[:-1])
     assert sum(steps.values()) == len(verdicts)

@@ -86,6 +86,7 @@ def run_facts(
         duration=run.measured_s,
         missed=tuple(said(one) for one in missed if not one.is_inconclusive),
         inconclusive=tuple(said(one) for one in missed if one.is_inconclusive),
+        disturbed=run.disturbed or "",
         links=_texts(links),
         subjects=subjects,
     )

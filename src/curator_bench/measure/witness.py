@@ -35,7 +35,7 @@ from curator_bench.values import MACHINE
 
 _SAMPLE_EVERY_S = 1.0
 _FIRST_SAMPLES_EVERY_S = 0.1
-_SHARE_OF_A_CORE = 0.004
+_SHARE_OF_A_CORE = 0.003
 _LOOK_AFTER_S = 0.5
 """A shorter run is over before it is worth looking at other processes, and at the clock of the processors."""
 _LOOK_SHARE = 0.002

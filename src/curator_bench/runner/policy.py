@@ -126,15 +126,19 @@ def next_step(happened: Happened, allowed: Allowance, spent: Spent = NOTHING_SPE
 
 
 def lacks_undisturbed_run(happened: Happened, allowed: Allowance) -> bool:
-    """True if a run is to replace a disturbed one, as often as gates may be confirmed."""
-    may_run_again = happened.measured - allowed.runs < allowed.confirm
-    return bool(happened.disturbed) and happened.undisturbed < allowed.runs and may_run_again
+    """True if a run is to replace a disturbed one: as often as gates may be confirmed, and besides that."""
+    return bool(happened.disturbed) and happened.undisturbed < allowed.runs and _may_replace(happened, allowed)
+
+
+def _may_replace(happened: Happened, allowed: Allowance) -> bool:
+    return happened.disturbed <= allowed.confirm and allowed.confirm > 0
 
 
 def asks_gates(happened: Happened, allowed: Allowance) -> bool:
     """True if the next step depends on the gates."""
     is_last = happened.measured >= allowed.runs and not lacks_undisturbed_run(happened, allowed)
-    return happened.verdict is Verdict.PASSED and is_last and happened.measured - allowed.runs < allowed.confirm
+    may_confirm = happened.undisturbed - allowed.runs < allowed.confirm and _may_replace(happened, allowed)
+    return happened.verdict is Verdict.PASSED and is_last and may_confirm
 
 
 def is_confirming(happened: Happened, allowed: Allowance) -> bool:

@@ -139,8 +139,9 @@ def _folded(title: str, lines: Sequence[str]) -> list[str]:
 
 
 def _why(result: RunRecord) -> str:
-    """Return the unmet and inconclusive requirements of a run; if there are none, its error."""
-    return "; ".join(map(check_line, (*result.unmet, *result.inconclusive))) or result.error
+    """Return the unmet and inconclusive requirements of a run, or else its error, and what disturbed it."""
+    why = "; ".join(map(check_line, (*result.unmet, *result.inconclusive))) or result.error
+    return "; ".join(filter(None, [why, f"disturbed: {result.disturbed}" if result.disturbed else ""]))
 
 
 def _cell(text: str) -> str:

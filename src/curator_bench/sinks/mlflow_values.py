@@ -105,6 +105,7 @@ def _tags(result: RunRecord, session: Session) -> dict[str, str]:
         "machine": result.host or session.host,
         "gpus": ", ".join(result.gpus),
         "error": result.error,
+        "disturbed": result.disturbed or "",
         "warnings": "\n".join(result.warnings),
         "curator_bench.uid": result.uid,
         "mlflow.source.name": result.nodeid,

@@ -35,6 +35,8 @@ class WandbLogging(Sink[WandbConfig]):
                 run.log({f"repeat/{name}": value for name, value in repeat.metrics.items()}, step=repeat.index)
             run.log({name: value for name, value in result.metrics.items() if value is not None})
             run.summary.update({"verdict": str(result.verdict), "error": result.error, "duration_s": result.duration_s})
+            if result.disturbed:
+                run.summary.update({"disturbed": result.disturbed})
             if self.config.artifacts:
                 self._upload(run, result)
             if url := run.url:

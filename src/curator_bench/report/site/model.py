@@ -104,6 +104,8 @@ class RunFacts:
     missed: tuple[str, ...] = ()
     inconclusive: tuple[str, ...] = ()
     """Inconclusive gates, with what would decide them."""
+    disturbed: str = ""
+    """What disturbed the run, which then is no history."""
     links: Mapping[str, str] = field(default_factory=dict)
     subjects: str = ""
     """The packages under test, with their versions."""
@@ -120,8 +122,10 @@ class RunFacts:
 
     @property
     def why(self) -> str:
-        """Return the error, or the unmet requirements and the inconclusive gates."""
-        return self.error or "; ".join([*self.missed, *self.inconclusive])
+        """Return the error, or the unmet requirements and the inconclusive gates, and what disturbed the run."""
+        disturbed = [f"disturbed, no history: {self.disturbed}"] if self.disturbed else []
+        reasons = [self.error] if self.error else [*self.missed, *self.inconclusive]
+        return "; ".join([*reasons, *disturbed])
 
 
 @dataclass(frozen=True, slots=True)
