@@ -222,6 +222,17 @@ def test_compare_finds_twice_as_slow_however_many_slow_runs_are_known(recorded: 
     recorded.add("sort", noisy((1.0, 20), (2.0, slow), seed=slow))
     result = recorded.ask("compare", "n19", "n20", "--fail")
     assert (result.exit_code, verdicts(result.output)) == (1, {"sort": "regression"}), result.output
+    (step,) = recorded.json("regressions")
+    assert (step["kind"], step["state"], step["since"]["session"]) == ("regression", "open", "n20")
+
+
+@pytest.mark.parametrize("slow", [1, 3, 9])
+def test_the_dashboard_says_of_twice_as_slow_what_compare_says(recorded: Recorded, slow: int) -> None:
+    recorded.add("sort", noisy((1.0, 20), (2.0, slow), seed=slow))
+    site = recorded.folder / "site"
+    assert recorded.ask("report", "--out", site).exit_code == 0
+    (pair,) = (site / "data" / "compared").glob("n19-*/n20-*.js")
+    assert re.search(r'\["sort-\w{8}","\w+","","regression"', pair.read_text())
 
 
 @pytest.mark.parametrize(("before", "noise"), [(6, 0.08), (10, 0.08), (8, 0.05)])
@@ -233,6 +244,14 @@ def test_a_young_or_noisy_history_says_what_it_cannot_see(recorded: Recorded, be
     site = recorded.folder / "site"
     assert recorded.ask("report", "--out", site).exit_code == 0
     assert re.search(r"changes below \d+ % cannot be seen", (site / "index.html").read_text())
+
+
+def test_a_blind_metric_that_is_also_inconclusive_says_in_the_report_what_it_cannot_see(recorded: Recorded) -> None:
+    recorded.add("sort", noisy((1.0, 20), (1.2, 1), seed=3, spread=0.08))
+    report = recorded.ask("report", "--format", "markdown").output
+    rows = dict(re.findall(r"### (Inconclusive|Blind)\n\n.*\n.*\n(.*)\n", report))
+    assert "noise may explain it" in rows["Inconclusive"]
+    assert "cannot be seen" in rows["Blind"]
 
 
 @pytest.mark.parametrize("sessions", [60, 120])

@@ -161,6 +161,15 @@ def test_a_gate_beyond_its_limit_but_not_certainly_so_is_inconclusive_and_passes
     assert 'name="inconclusive" value="sort_time_s max_regression"' in junit
 
 
+def test_an_inconclusive_gate_is_measured_again_as_often_as_allowed_and_every_run_is_inconclusive(gated: Gated) -> None:
+    gated.entry(1.25)
+    gated.remember((1 + 0.12 * np.random.default_rng(5).standard_normal(8)).tolist())
+    outcome = gated.run("--benchmark", "--benchmark-db", "benchmark.db")
+    assert outcome.code == 0, outcome.output
+    assert runs_of(gated) == [(1, "passed", None), (2, "passed", None), (3, "passed", None)]
+    assert outcome.has("1 run passed with inconclusive gates", "1 entry was measured again for gates, which took ")
+
+
 def test_a_regression_that_is_confirmed_fails_and_every_run_is_recorded(gated: Gated) -> None:
     gated.entry(1.3, 1.31)
     gated.remember(LEVEL)
@@ -473,21 +482,34 @@ def test_a_gate_says_the_word_that_history_and_regressions_say(gated: Gated) -> 
 CREPT = [value * 1.003**night for night, value in enumerate(1 + 0.01 * np.random.default_rng(7).standard_normal(60))]
 
 
+def drift_gate(limit: str, value: float) -> dict[str, object]:
+    requirement = {"metric": "sort_time_s", "max_drift": limit}
+    return {"name": "sort", "script": "counting.py", "args": f"{value}", "requirements": [requirement]}
+
+
 @pytest.mark.parametrize(("limit", "code", "word"), [("8%", 1, "drift"), ("60%", 0, "no drift")])
 def test_drift_is_gated_by_its_limit(gated: Gated, limit: str, code: int, word: str) -> None:
-    requirement = {"metric": "sort_time_s", "max_drift": limit}
-    entry = {"name": "sort", "script": "counting.py", "args": f"{CREPT[-1]}", "requirements": [requirement]}
-    gated.project.matrix(entry)
+    gated.project.matrix(drift_gate(limit, CREPT[-1]))
     gated.remember(CREPT)
     outcome = gated.run("--bench-confirm", "0")
     assert (outcome.code, checks_of(gated)) == (code, {"max_drift": word}), outcome.output
     assert outcome.has("sort_time_s has crept by +") is bool(code)
 
 
-def test_drift_of_a_young_history_fails_nothing(gated: Gated) -> None:
-    requirement = {"metric": "sort_time_s", "max_drift": "1%"}
-    entry = {"name": "sort", "script": "counting.py", "args": "9.0", "requirements": [requirement]}
-    gated.project.matrix(entry)
-    gated.remember(CREPT[:3])
+@pytest.mark.parametrize("runs", [3, 13])
+def test_drift_of_a_young_history_is_not_judged_and_fails_nothing(gated: Gated, runs: int) -> None:
+    gated.project.matrix(drift_gate("1%", 9.0))
+    gated.remember(CREPT[:runs])
     assert gated.run("--bench-confirm", "0").code == 0
-    assert checks_of(gated) == {"max_drift": "no history"}
+    (found,) = gated.project.outcome_of("sort")["requirements"]
+    assert (found["says"], found["note"]) == ("no history", f"not enough history: {runs} of at least 14 runs")
+
+
+@pytest.mark.parametrize(("limit", "is_blind"), [("5%", True), ("60%", False)])
+def test_a_gate_on_drift_that_cannot_see_its_limit_says_so_at_the_run(gated: Gated, limit: str, is_blind: bool) -> None:
+    gated.project.matrix(drift_gate(limit, 1.0))
+    gated.remember((1 + 0.09 * np.random.default_rng(5).standard_normal(40)).tolist())
+    outcome = gated.run("--bench-confirm", "0")
+    assert checks_of(gated) == {"max_drift": "no drift"}
+    told = r"sort_time_s would miss a drift of 5 %: noise of [\d.]+ % and 41 runs: changes below \d+ % cannot be seen"
+    assert bool(re.search(told, outcome.output)) is is_blind, outcome.output

@@ -102,9 +102,9 @@ def _markdown(report: SessionReport) -> str:
     if report.broken:
         rows = [(entry.name, run.verdict, words.first_line(run.why)) for entry, run in report.broken]
         lines += ["### Broken", "", *_table(("entry", "verdict", "why"), rows), ""]
-    lines += _markdown_series("Inconclusive", report.inconclusive)
+    lines += _markdown_series("Inconclusive", report.inconclusive, _why_inconclusive)
     lines += _markdown_steps("Improvements", report.improvements)
-    lines += _markdown_series("Blind", report.blind)
+    lines += _markdown_series("Blind", report.blind, words.blindness)
     rows = [(entry.name, run.verdict, words.seconds(run.duration)) for entry, run in report.runs]
     lines += [
         "<details><summary>All runs</summary>",
@@ -141,18 +141,16 @@ def _markdown_steps(title: str, steps: Sequence[StepFacts]) -> list[str]:
     return [f"### {title}", "", *_table(_STEP_HEADS, [_step_cells(one) for one in steps]), ""]
 
 
-def _markdown_series(title: str, series: Sequence[SeriesFacts]) -> list[str]:
+def _markdown_series(title: str, series: Sequence[SeriesFacts], why: Callable[[SeriesFacts], str]) -> list[str]:
     if not series:
         return []
-    rows = [(one.entry.name, one.metric, one.machine or "–", _why(one)) for one in series]
+    rows = [(one.entry.name, one.metric, one.machine or "–", why(one)) for one in series]
     return [f"### {title}", "", *_table(("entry", "metric", "machine", "why"), rows), ""]
 
 
-def _why(one: SeriesFacts) -> str:
-    """Return why a series is inconclusive and what would decide it, or what a blind one cannot see."""
-    if one.says == "inconclusive":
-        return "; ".join(filter(None, [one.reason, one.decides]))
-    return words.blindness(one)
+def _why_inconclusive(one: SeriesFacts) -> str:
+    """Return why a series is inconclusive, and what would decide it."""
+    return "; ".join(filter(None, [one.reason, one.decides]))
 
 
 def drift_line(one: DriftFacts) -> str:

@@ -108,8 +108,12 @@ class _Compared(NamedTuple):
 
     past: Floats
     """The distances of past runs from their own levels."""
+    past_runs: Floats
+    """Their number."""
     newest: Floats
     """The distances of the newest runs from the level before, the farthest first, without outliers of the new level."""
+    newest_runs: Floats
+    """Their number."""
     usual: Floats
     """The same, each at most two noises beyond the shift."""
     spread: Floats
@@ -126,7 +130,7 @@ class _Compared(NamedTuple):
 
     def chance(self, outliers: int) -> Floats:
         """Score of the chance that ordinary scatter moves the newest runs as far, without so many of the farthest."""
-        error = self.error(known(self.newest) - outliers)
+        error = self.error(self.newest_runs - outliers)
         return t_score(mean(self.usual[:, outliers:]) / error, self.freedom)
 
 
@@ -152,7 +156,7 @@ def weigh(level_runs: Floats, newest: Floats, effects: Effects, earlier: Floats,
     far = np.flatnonzero(holds & restless)
     holds[far] = np.abs(shift[far]) >= _FARTHER * _farthest_excursion(compared.past[far], count[far])
     history = np.sum(noise.kept, axis=1)
-    reach = t_value(TAIL, noise.freedom) * compared.error(known(compared.newest))
+    reach = t_value(TAIL, noise.freedom) * compared.error(compared.newest_runs)
     return Weighed(holds, history, level, shift, reach, noise.spread, chance, score)
 
 
@@ -162,7 +166,9 @@ def _compared(noise: Noise, scatter: Floats, distances: Floats, shift: Floats, k
     of_level = np.maximum(np.sum(kept, axis=1), 1).astype(np.float64)
     return _Compared(
         past=sign[:, None] * scatter,
+        past_runs=known(scatter),
         newest=newest,
+        newest_runs=known(newest),
         usual=np.minimum(newest, (np.abs(shift) + 2 * noise.spread)[:, None]),
         spread=noise.spread,
         correlation=noise.correlation,
@@ -232,13 +238,14 @@ def _as_outliers(compared: _Compared, alone: Floats) -> Floats:
 
     A run beyond `alone`, and many times as far away as any past run, is no outlier.
     """
-    newest = known(compared.newest)
+    newest = compared.newest_runs
     most = np.maximum(_MANY_TIMES * np.nanmax(np.abs(compared.past), axis=1), alone)
     best = np.full(len(newest), np.inf)
     for outliers in range(1, min(compared.newest.shape[1], _MOST_AT_ONCE) + 1):
         is_too_far = compared.newest[:, outliers - 1] - compared.spread / 2 > most
         first, further = _scores_of_outliers(compared, outliers)
         ways = _WAYS[newest.astype(np.intp), outliers]
+        # So many of the newest runs are outliers, any of them, and chance explains the others; or there are no others.
         some = outliers * further - np.log(ways) + compared.chance(outliers)
         every = first + (outliers - 1) * further + (CERTAIN - _NO_OUTLIERS)
         if outliers == 1:
@@ -256,12 +263,12 @@ def _scores_of_outliers(compared: _Compared, outliers: int) -> tuple[Floats, Flo
 
     The first may be at any distance, the others must be about as far away as the first.
     """
-    runs, half = known(compared.past), compared.spread / 2
+    half, least = compared.spread / 2, 2 * compared.spread
     nearest, farthest = compared.newest[:, outliers - 1] - half, compared.newest[:, 0] + half
-    least = 2 * compared.spread
     here = np.sum((compared.past >= np.maximum(nearest, least)[:, None]) & (compared.past <= farthest[:, None]), axis=1)
     alike = np.sum(compared.past >= np.maximum(_ALIKE * nearest, least)[:, None], axis=1)
     elsewhere = alike - here
+    runs = compared.past_runs
     return _score_of_rate(alike, runs), _score_of_rate(here + _ELSEWHERE * elsewhere, runs)
 
 
