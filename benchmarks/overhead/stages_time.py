@@ -74,6 +74,8 @@ class Side:
     def _cpu_s(self) -> float:
         """Processor time so far of the program, which is a child of this process."""
         asking = [child for child in psutil.Process().children() if "ray_tasks_program" in " ".join(child.cmdline())]
+        if not asking:
+            sys.exit("the program that asks the cluster does not run")
         return sum(child.cpu_times().user + child.cpu_times().system for child in asking)
 
     def close(self) -> None:
