@@ -101,13 +101,18 @@ def test_results_that_are_stored_and_read_take_time_of_their_own(cluster: Cluste
 
 
 def test_nothing_that_happens_is_zero_and_not_unknown(cluster: Cluster, ray: Any) -> None:
-    assert measured(cluster, lambda: None) == {
+    metrics = measured(cluster, lambda: None)
+    assert metrics.pop("peak_object_store_bytes") < 100_000_000
+    assert metrics == {
         "compute_time_s": 0.0,
         "serializing_time_s": 0.0,
         "transfer_time_s": 0.0,
         "ray_tasks": 0,
         "disk_spill_time_s": 0.0,
         "spilled_bytes": 0,
+        "restored_bytes": 0,
+        "ray_retries": 0,
+        "ray_failures": 0,
     }
 
 
@@ -120,6 +125,8 @@ def test_what_goes_to_disk_is_timed(cluster: Cluster, clusters: RayClusters, ray
     metrics = measured(cluster, overflow)
     assert metrics["spilled_bytes"] >= clusters.store_bytes
     assert metrics["disk_spill_time_s"] > 0
+    assert metrics["restored_bytes"] > 0
+    assert metrics["peak_object_store_bytes"] > clusters.store_bytes / 2
 
 
 @pytest.mark.slow
@@ -155,7 +162,9 @@ def test_times_that_ray_does_not_keep_are_unknown(
         sampler.start()
         ray.get(naps(ray, 30, 0.0))
         sampler.stop()
-    assert set(sampler.metrics()) == {"disk_spill_time_s", "spilled_bytes"}
+    of_the_store = {"disk_spill_time_s", "spilled_bytes", "restored_bytes", "peak_object_store_bytes"}
+    assert set(sampler.metrics()) == of_the_store
+    assert all(stage.executing_s is None for stage in sampler.stages())
     assert re.search(said, "\n".join(sampler.warnings()))
 
 

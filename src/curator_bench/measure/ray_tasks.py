@@ -116,9 +116,9 @@ class RayTaskSampler:
             found["restored_bytes"] = int(disk["restored_bytes_total"])
         if (peak := self._found.get("store_peak")) is not None:
             found["peak_object_store_bytes"] = int(peak)
-        if stages := self.stages():
-            found["ray_retries"] = sum(stage.retries for stage in stages)
-            found["ray_failures"] = sum(stage.failures for stage in stages)
+        if tasks is not None:
+            found["ray_retries"] = sum(stage.retries for stage in self.stages())
+            found["ray_failures"] = sum(stage.failures for stage in self.stages())
         return found
 
     def stages(self) -> tuple[Stage, ...]:

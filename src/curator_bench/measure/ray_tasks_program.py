@@ -34,7 +34,7 @@ A killed actor loses the events of its last second, and Ray Data kills the actor
 """
 TIMES = {"task:execute": "execute", "task:deserialize_arguments": "deserialize", "task:store_outputs": "store"}
 DISK = ("spill_time_total_s", "restore_time_total_s", "spilled_bytes_total", "restored_bytes_total")
-SUBMITTED, RUNNING, FINISHED, FAILED = 1, 8, 11, 12
+SUBMITTED, AT_WORKER, RUNNING, FINISHED, FAILED = 1, 5, 8, 11, 12
 NORMAL_TASK, ACTOR_CREATION, ACTOR_TASK, DRIVER_TASK = range(4)
 ALIVE = 0
 OWN_ACTORS = "CuratorBench"
@@ -289,7 +289,9 @@ class StageSum:
                 self._seconds["execute"] += part
                 self._spans.append((began, ended))
             return part is not None
-        is_executed = window.holds(began or states.get(FINISHED, 0))
+        if not began and not states.get(FINISHED, 0) and not states.get(AT_WORKER, 0):
+            return False  # it failed before any worker had it
+        is_executed = window.holds(began or ended)
         self._times_missing += is_executed
         return is_executed
 
