@@ -170,6 +170,7 @@ def test_changed_arguments_begin_a_new_series_and_what_was_open_stays_open(suite
     assert warm.run("curator-bench", "report", "--out", "site", cwd=suite.project.folder).returncode == 0
     overview = suite.project.folder.joinpath("site", "index.html").read_text()
     assert "the arguments were --size 1, not --size 2" in overview
+    assert '<svg class="trend regression"' in overview  # of the series that has ended
     data = suite.project.folder.joinpath("site", "data")
     assert any('"package pytest"' in file.read_text() for file in data.rglob("*.js"))  # for two sessions side by side
 

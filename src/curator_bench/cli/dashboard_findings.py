@@ -29,6 +29,8 @@ _RUNS_BEFORE = 40
 _POINTS = 120
 
 Steps: TypeAlias = Callable[[RecordedStep], StepFacts]
+_Place: TypeAlias = tuple[int, str]
+"""The run in which a step began, and its metric."""
 Points: TypeAlias = Callable[[RunPlace], PointFacts]
 
 
@@ -69,11 +71,9 @@ class FindingReader:
             steps=tuple(self._steps(step) for step in one.steps),
         )
 
-    def _facts(
-        self, one: RecordedFinding, changed: WhatChanged, trends: Mapping[tuple[Group, str], Series]
-    ) -> FindingFacts:
+    def _facts(self, one: RecordedFinding, changed: WhatChanged, trends: Mapping[_Place, Series]) -> FindingFacts:
         largest = one.largest
-        series = trends.get((_group(largest), largest.metric))
+        series = trends.get((largest.first.run, largest.metric))
         return replace(
             self._brief(one),
             ranges=tuple(self._range(each) for each in changed.commits),
@@ -87,13 +87,17 @@ class FindingReader:
         known = tuple(CommitFacts(each.sha, each.author, each.subject) for each in (commits or [])[:_COMMITS_SHOWN])
         return CommitsFacts(one.of or None, one.before, one.after, known, len(commits or []) - len(known))
 
-    def _series(self, steps: Sequence[RecordedStep]) -> dict[tuple[Group, str], Series]:
-        """Read the values of these steps' metrics."""
+    def _series(self, steps: Sequence[RecordedStep]) -> dict[_Place, Series]:
+        """Read the values of these steps' metrics. An entry whose arguments changed has several series."""
         groups = {_group(step) for step in steps}
         found = all_series(self._connection, among=groups) if groups else []
-        wanted = {(_group(step), step.metric) for step in steps}
-        read = {((one.entry.name, one.entry.path, one.machine_id), one.metric): one for one in found}
-        return {key: one for key, one in read.items() if key in wanted}
+        wanted = {(step.first.run, step.metric) for step in steps}
+        return {
+            (run, one.metric): one
+            for one in found
+            for run, metric in wanted
+            if metric == one.metric and np.any(one.runs == run)
+        }
 
 
 def _others(changed: WhatChanged) -> list[str]:
