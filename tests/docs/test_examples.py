@@ -15,6 +15,7 @@ import warm
 
 from curator_bench.errors import MatrixError
 from curator_bench.matrix import LoadRequest, load
+from curator_bench.measure.processes import busyness
 from curator_bench.runner.sinks import check
 
 ROOT = Path(__file__).parents[2]
@@ -198,7 +199,7 @@ def check_command(command: str, output: str, folder: Path, environment: dict[str
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=120,
+        timeout=120 * busyness(),
         check=False,
     )
     printed, expected = as_on_the_page(outcome.stdout, folder), as_on_the_page(output, folder)
