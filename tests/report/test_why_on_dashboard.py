@@ -53,27 +53,6 @@ def test_bars_begin_where_the_one_above_ends_and_reach_the_total() -> None:
     assert [one.shade for one in fall.drawn] == ["more", "less", "more"]
 
 
-def test_an_update_shows_the_stages_of_new_runs_and_writes_nothing_without_them(tmp_path: Path) -> None:
-    history, site = History(tmp_path), tmp_path / "site"
-    found = [*runs(14), *runs(10, slower={2: 1.4}, seed=1)]
-    record(history, found)
-    assert history.ask("report", "--out", site).exit_code == 0
-    before = (site / "index.html").stat().st_mtime_ns
-    assert history.ask("report", "--out", site).exit_code == 0
-    assert (site / "index.html").stat().st_mtime_ns == before
-    runs_before = _runs_of(site)
-    later = runs(2, slower={2: 1.4}, seed=7)
-    record(history, [*found, *later], begin=len(found))
-    assert history.ask("report", "--out", site).exit_code == 0
-    assert _runs_of(site) == (runs_before[0], runs_before[1] + 2)
-
-
-def _runs_of(site: Path) -> tuple[int, int]:
-    """The runs of both sides, as the page says them."""
-    (found,) = re.findall(r"from (\d+) and (\d+) runs", (site / "index.html").read_text())
-    return int(found[0]), int(found[1])
-
-
 def test_a_finding_without_stages_has_no_such_part(tmp_path: Path) -> None:
     history = History(tmp_path)
     history.nights({("bare", "time_s"): [1.0 + 0.001 * (night % 3) + 0.3 * (night > 20) for night in range(40)]})
