@@ -146,13 +146,3 @@ def test_make_alone_names_every_command() -> None:
 def test_migrations_run_from_a_clone(arguments: list[str], tmp_path: Path) -> None:
     outcome = run([sys.executable, "-m", "alembic", "--config", str(ROOT / "alembic.ini"), *arguments], tmp_path)
     assert outcome.returncode == 0, outcome.stderr
-
-
-def test_what_lands_is_checked_tested_and_packed_in_this_order_until_one_fails(tmp_path: Path) -> None:
-    shutil.copytree(ROOT / ".ci", tmp_path / ".ci")
-    (tmp_path / "Makefile").write_text(
-        "check:\n\t@echo ran-check\ntest:\n\t@echo ran-test; false\ndist:\n\t@echo ran-dist\n"
-    )
-    outcome = run([str(tmp_path / ".ci" / "run")], tmp_path.parent)
-    assert re.findall(r"^ran-(\w+)$", outcome.stdout, re.MULTILINE) == ["check", "test"]
-    assert outcome.returncode != 0
