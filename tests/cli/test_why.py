@@ -131,8 +131,8 @@ def test_runs_of_another_machine_are_not_mixed_in(tmp_path: Path) -> None:
 
 def test_runs_of_another_branch_are_not_mixed_in(tmp_path: Path) -> None:
     history = History(tmp_path)
-    for place, (branch, guilty) in enumerate((("main", 0), ("topic", 3))):
-        found = [*runs(14, seed=place), *runs(10, slower={guilty: 3.0}, seed=place + 2)]
+    for place, (branch, slower) in enumerate((("main", 0), ("topic", 3))):
+        found = [*runs(14, seed=place), *runs(10, slower={slower: 3.0}, seed=place + 2)]
         commits = [commit(100 * place + night) for night in range(24)]
         record(history, found, branch=branch, commits=commits)
     for words in ((), ("--since", "2026-01-15")):
