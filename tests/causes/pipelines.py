@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from cli.nights import History
@@ -48,7 +49,7 @@ def renamed(found: Sequence[StagedRun], names: dict[str, str]) -> list[StagedRun
 
 
 def record(
-    history: History, found: Sequence[StagedRun], entry: str = "pipeline", *, begin: int = 0, **more: str
+    history: History, found: Sequence[StagedRun], entry: str = "pipeline", *, begin: int = 0, **more: Any
 ) -> None:
     """Record runs as nights of an entry, with the time of each as `exec_time_s` and `time_taken_s`.
 

@@ -291,3 +291,42 @@ def test_a_stage_that_takes_next_to_nothing_is_not_named_when_it_doubles() -> No
 def test_a_side_without_stages_cannot_be_explained() -> None:
     with pytest.raises(BenchError, match="no run before has recorded stages"):
         explain([StagedRun(stages=(), wall_s=1.0)], runs(1))
+
+
+def test_the_change_is_that_of_the_means_beside_it_also_with_an_outlier() -> None:
+    late = runs(8, slower={2: 1.3}, seed=1)
+    odd = replace(late[0].stages[2], executing_s=5 * (late[0].stages[2].executing_s or 0.0))
+    late[0] = replace(late[0], stages=(*late[0].stages[:2], odd, *late[0].stages[3:]), wall_s=2 * late[0].wall_s)
+    found = explain(runs(8), late)
+    for stage in found.stages:
+        assert stage.work
+        assert stage.before.work_s
+        assert stage.after.work_s
+        assert stage.work.change == pytest.approx(stage.after.work_s / stage.before.work_s - 1)
+    assert found.change.change == pytest.approx(found.wall.after / found.wall.before - 1)
+
+
+def test_the_start_of_actors_and_tiny_stages_hide_no_cause() -> None:
+    random = np.random.default_rng(5)
+
+    def with_starts(found: list[StagedRun]) -> list[StagedRun]:
+        made = []
+        for run in found:
+            starts = [
+                replace(
+                    run.stages[0],
+                    name=f"Actor{number}.__init__",
+                    kind=StageKind.ACTOR,
+                    count=1,
+                    executing_s=1e-5 * float(random.lognormal(0, 1)),
+                    reading_s=20 * float(random.lognormal(0, 1)),
+                    active_s=1e-5,
+                )
+                for number in range(7)
+            ]
+            made.append(replace(run, stages=(*run.stages, *starts)))
+        return made
+
+    found = explain(with_starts(runs(4)), with_starts(runs(4, slower={2: 1.3}, seed=1)))
+    assert named(found) == ["stage_2"]
+    assert "too short to matter" in list(stage_wording.notes(stage_of(found, "Actor0.__init__")))

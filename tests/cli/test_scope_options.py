@@ -22,6 +22,8 @@ THAT_CHOOSE_ON_THE_PAGE = {"serve"}
 OF_NO_HISTORY = {"init", "matrix", "command", "doctor", "paths", "run"}
 THAT_MEASURE = {"bisect", "bisect-step", "ab"}
 THAT_COPY_OR_REMOVE = {"merge", "import", "prune"}
+OF_TWO_SIDES = {"why"}
+"""They choose a branch and a machine like the others; `--since` divides the runs into two sides."""
 NAMES = {"branch", "machine", "since"}
 
 
@@ -33,13 +35,13 @@ def options(name: str) -> dict[str, click.Option]:
 
 def test_every_command_has_all_three_or_is_listed_and_they_are_described_alike() -> None:
     known = set(group.list_commands(click.Context(group)))
-    assert (
-        known == SCOPED | OF_ONE_SESSION | THAT_CHOOSE_ON_THE_PAGE | OF_NO_HISTORY | THAT_MEASURE | THAT_COPY_OR_REMOVE
-    )
+    others = OF_ONE_SESSION | THAT_CHOOSE_ON_THE_PAGE | OF_NO_HISTORY | THAT_MEASURE | THAT_COPY_OR_REMOVE
+    assert known == SCOPED | OF_TWO_SIDES | others
     for name in known:
-        assert set(options(name)) == (NAMES if name in SCOPED else set()), name
+        assert set(options(name)) == (set() if name in others else NAMES), name
     for option in NAMES:
-        assert len({(options(name)[option].help, options(name)[option].type.name) for name in SCOPED}) == 1
+        alike = SCOPED if option == "since" else SCOPED | OF_TWO_SIDES
+        assert len({(options(name)[option].help, options(name)[option].type.name) for name in alike}) == 1
 
 
 def test_the_manual_lists_the_commands_that_have_them() -> None:

@@ -129,6 +129,18 @@ def test_runs_of_another_machine_are_not_mixed_in(tmp_path: Path) -> None:
     assert both[0] != both[1]
 
 
+def test_runs_of_another_branch_are_not_mixed_in(tmp_path: Path) -> None:
+    history = History(tmp_path)
+    for place, (branch, slower) in enumerate((("main", 0), ("topic", 3))):
+        found = [*runs(14, seed=place), *runs(10, slower={slower: 3.0}, seed=place + 2)]
+        commits = [commit(100 * place + night) for night in range(24)]
+        record(history, found, branch=branch, commits=commits)
+    for words in ((), ("--since", "2026-01-15")):
+        for branch, guilty in (("main", "stage_0"), ("topic", "stage_3")):
+            assert document(history, "pipeline", *words, "--branch", branch)["named"] == [guilty]
+    assert "did you mean 'topic'" in refusal(history, "pipeline", "--branch", "topi")
+
+
 def test_runs_without_stages_are_left_out_and_counted(tmp_path: Path) -> None:
     history = History(tmp_path)
     found = [*runs(8), *runs(8, slower={0: 1.5}, seed=1)]

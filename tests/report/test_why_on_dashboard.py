@@ -53,6 +53,30 @@ def test_bars_begin_where_the_one_above_ends_and_reach_the_total() -> None:
     assert [one.shade for one in fall.drawn] == ["more", "less", "more"]
 
 
+def test_an_update_shows_the_stages_of_new_runs_and_is_byte_for_byte_a_new_site(tmp_path: Path) -> None:
+    history, site, fresh = History(tmp_path), tmp_path / "site", tmp_path / "fresh"
+    found = [*runs(14), *runs(10, slower={2: 2.0}, seed=1)]
+    record(history, found)
+    assert history.ask("report", "--out", site).exit_code == 0
+    before = _runs_of(site)
+    assert "(nothing changed)" in history.ask("report", "--out", site).output
+    record(history, [*found, *runs(2, slower={2: 2.0}, seed=7)], begin=len(found))
+    for folder in (site, fresh):
+        assert history.ask("report", "--out", folder).exit_code == 0
+    assert _runs_of(site) == (before[0], before[1] + 2)
+    assert _contents(site) == _contents(fresh)
+
+
+def _runs_of(site: Path) -> tuple[int, int]:
+    """The runs of both sides, as the page says them."""
+    (found,) = re.findall(r"from (\d+) and (\d+) runs", (site / "index.html").read_text())
+    return int(found[0]), int(found[1])
+
+
+def _contents(site: Path) -> dict[str, bytes]:
+    return {path.relative_to(site).as_posix(): path.read_bytes() for path in site.rglob("*") if path.is_file()}
+
+
 def test_a_finding_without_stages_has_no_such_part(tmp_path: Path) -> None:
     history = History(tmp_path)
     history.nights({("bare", "time_s"): [1.0 + 0.001 * (night % 3) + 0.3 * (night > 20) for night in range(40)]})

@@ -36,6 +36,7 @@ from curator_bench.verdict.noise import rows_may_be_empty
 
 _LEAST_SHARE = 0.003
 """A stage must change by this share of all work to count: micro-stages double without anybody noticing."""
+_CREATION = ".__init__"
 _CHANGED = (Word.REGRESSION, Word.IMPROVEMENT)
 
 
@@ -64,7 +65,7 @@ class StageChange:
     before: Figures
     after: Figures
     work: Judged | None
-    """None if only one side has it, or nobody recorded its work."""
+    """None if only one side has it, nobody recorded its work, or that is too little to count."""
     wall: Difference | None
     """Its part in the difference of wall time, in seconds; None if it has none, as it did not limit anything."""
     phase: int = 0
@@ -159,7 +160,9 @@ class _Kinds:
     def of(cls, match: Match, before: Sequence[StagedRun], after: Sequence[StagedRun]) -> _Kinds:
         found = [stage for run in before for stage in match.of_run(run, is_after=False)]
         found += [stage for run in after for stage in match.of_run(run, is_after=True)]
-        names = ("executing_s", "reading_s", "storing_s")
+        # To create an actor, a new process first reads its code: that is start-up, and differs much from run to run.
+        is_start = any(stage.kind is StageKind.ACTOR and stage.name.endswith(_CREATION) for stage in found)
+        names = ("executing_s",) if is_start else ("executing_s", "reading_s", "storing_s")
         return cls(tuple(name for name in names if all(getattr(stage, name) is not None for stage in found)))
 
     def work(self, stages: Sequence[Stage]) -> float | None:
@@ -259,7 +262,7 @@ def _explained(measured: _Measured, limit: float) -> Explanation:
         for match, figures in zip(measured.matches, measured.figures, strict=True)
     ]
     wall = difference(before.wall, after.wall)
-    change = joint_changes([Part(before.wall, after.wall, limit)]).parts[0]
+    change = _of_means(joint_changes([Part(before.wall, after.wall, limit)]).parts[0], before.wall, after.wall)
     explanation = Explanation(
         runs=(len(before.wall), len(after.wall)),
         wall=wall,
@@ -303,17 +306,28 @@ class _JointByName:
 
 def _judge(measured: _Measured, limit: float) -> _JointByName:
     """Judge the work of the stages that both sides have."""
-    judged = measured.before.stages
-    both = [match.name for match in measured.matches if match.before and match.after and match.name in judged]
+    known = measured.before.stages
+    both = [match.name for match in measured.matches if match.before and match.after and match.name in known]
     pairs = {name: (measured.before.stages[name].work, measured.after.stages[name].work) for name in both}
     pairs = {name: pair for name, pair in pairs.items() if all(np.nanmean(side) > 0 for side in pair)}
     total = sum(float(np.nanmean(pair[0])) for pair in pairs.values())
+    # Stages of microseconds scatter by themselves, and would say nothing of the noise of the others.
+    least = _LEAST_SHARE * total
+    pairs = {name: pair for name, pair in pairs.items() if max(float(np.nanmean(side)) for side in pair) >= least}
     parts = [
-        Part(_positive(old), _positive(new), max(limit, _LEAST_SHARE * total / float(np.nanmean(old))))
-        for old, new in pairs.values()
+        Part(_positive(old), _positive(new), max(limit, least / float(np.nanmean(old)))) for old, new in pairs.values()
     ]
     joint: Joint = joint_changes(parts, limit=limit)
-    return _JointByName(dict(zip(pairs, joint.parts, strict=True)), joint.shared)
+    judged = [_of_means(one, *pair) for one, pair in zip(joint.parts, pairs.values(), strict=True)]
+    return _JointByName(dict(zip(pairs, judged, strict=True)), joint.shared)
+
+
+def _of_means(judged: Judged, before: Floats, after: Floats) -> Judged:
+    """Return it with the change of the means, which are what is shown beside it and what adds up.
+
+    The verdict and the interval are of the levels, in which single outliers count little.
+    """
+    return replace(judged, change=float(np.nanmean(after) / np.nanmean(before)) - 1)
 
 
 def _positive(values: Floats) -> Floats:

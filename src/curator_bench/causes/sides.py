@@ -17,7 +17,7 @@ from curator_bench.verdict.comparable import Origin, difference
 from curator_bench.verdict.judgement import Step
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
+    from sqlalchemy import ColumnElement, Connection
 
 MOST = 30
 """The number of runs of a side: those nearest to the change."""
@@ -62,16 +62,16 @@ def sides_of_sessions(
     entry: EntryKey,
     names: tuple[str, str],
     sessions: tuple[Collection[int], Collection[int]],
-    machine: str | None = None,
+    scope: ColumnElement[bool],
 ) -> Sides:
-    """Return the runs of an entry in two sets of sessions. A session of both counts for the later side.
+    """Return the runs of an entry in scope in two sets of sessions. A session of both counts for the later side.
 
     Raises BenchError if a side has no run, or none that is comparable with the other side.
     """
     both = set(sessions[0]) - set(sessions[1]), set(sessions[1])
     if not both[0]:
         raise BenchError(f"every session of {names[0]} is also one of {names[1]}: there is nothing to compare")
-    found = [measured_runs(connection, entry, machine, side) for side in both]
+    found = [measured_runs(connection, entry, scope, side) for side in both]
     for name, runs in zip(names, found, strict=True):
         if not runs:
             raise BenchError(f"no run of {entry.name} in {name} measured anything")
@@ -79,10 +79,10 @@ def sides_of_sessions(
 
 
 def sides_since(
-    connection: Connection, entry: EntryKey, since: datetime, named: str, machine: str | None = None
+    connection: Connection, entry: EntryKey, since: datetime, named: str, scope: ColumnElement[bool]
 ) -> Sides:
-    """Return the last runs of an entry before a moment, and the first ones since."""
-    runs = measured_runs(connection, entry, machine)
+    """Return the last runs of an entry in scope before a moment, and the first ones since."""
+    runs = measured_runs(connection, entry, scope)
     before, after = ([run for run in runs if (run.start >= since) is late] for late in (False, True))
     for side, text in ((before, "before"), (after, "since")):
         if not side:

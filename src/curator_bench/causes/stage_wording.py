@@ -106,6 +106,8 @@ def notes(stage: StageChange) -> Iterator[str]:
     if stage.is_around_others:
         yield "waits for the stages in it"
     before, after = stage.before, stage.after
+    if stage.word is None and not stage.is_around_others and before.work_s and after.work_s:
+        yield "too short to matter"
     if before.tasks and after.tasks and abs(after.tasks / before.tasks - 1) > _OTHER_COUNT:
         yield f"{before.tasks:,.0f} → {after.tasks:,.0f} tasks"
 

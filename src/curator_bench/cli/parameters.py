@@ -55,6 +55,8 @@ class Share(click.ParamType[float]):
 better_option = click.option(
     "--better", type=click.Choice(["less", "more"]), help="better direction of metrics whose name does not tell"
 )
+branch_option = click.option("--branch", help="only runs of this branch (default: all runs)")
+machine_option = click.option("--machine", help="only runs on this kind of machine, by its id or name")
 repo_option = click.option(
     "--repo", type=click.Path(path_type=Path), help="checkout with the commits and tags (default: here)"
 )
@@ -70,8 +72,8 @@ def scope_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add `--branch`, `--machine` and `--since`, which mean the same in every command that has them (`store.scope`)."""
     since = "only what began since a day (2026-01-23), in the last days (30d), or since a commit or a session"
     options = (
-        click.option("--branch", help="only runs of this branch (default: all runs)"),
-        click.option("--machine", help="only runs on this kind of machine, by its id or name"),
+        branch_option,
+        machine_option,
         click.option("--since", type=Moment(), metavar="DAY|COMMIT", help=since),
     )
     for option in reversed(options):

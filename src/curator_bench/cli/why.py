@@ -13,13 +13,14 @@ import click
 from curator_bench.cli import tables
 from curator_bench.cli.databases import db_option, reading
 from curator_bench.cli.names import moment_of, sessions_named
-from curator_bench.cli.parameters import Moment, min_effect_option, repo_option
+from curator_bench.cli.parameters import Moment, branch_option, machine_option, min_effect_option, repo_option
 from curator_bench.errors import BenchError
 from curator_bench.files.codec import json_text
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
+    from curator_bench.causes.judged_history import Query
     from curator_bench.causes.sides import Sides
     from curator_bench.causes.why import Why
     from curator_bench.store.queries import EntryKey, PastRun
@@ -35,7 +36,8 @@ _METRIC, _BOTH = 2, 4
 @click.option(
     "--since", type=Moment(), metavar="SESSION|COMMIT|DAY", help="compare the runs since then with those before"
 )
-@click.option("--machine", help="only runs on this kind of machine, by its id or name")
+@branch_option
+@machine_option
 @min_effect_option("changes of a stage")
 @repo_option
 @click.option("--json", "as_json", is_flag=True, help="print JSON instead of a table")
@@ -43,6 +45,7 @@ def command(
     words: tuple[str, ...],
     database: str,
     since: datetime | str | None,
+    branch: str | None,
     machine: str | None,
     min_effect: float,
     repo: Path | None,
@@ -61,7 +64,7 @@ def command(
     if since is not None and len(words) > _METRIC:
         raise click.UsageError("name either A and B or --since")
     with reading(database) as opened, opened.reading() as connection:
-        sides, metric, title = _sides(connection, words, since, machine)
+        sides, metric, title = _sides(connection, words, since, branch, machine)
         found = why(connection, sides, metric, limit=min_effect)
     if as_json:
         click.echo(json_text(_document(found, metric, title)), nl=False)
@@ -70,24 +73,31 @@ def command(
 
 
 def _sides(
-    connection: Connection, words: Sequence[str], since: datetime | str | None, machine: str | None
+    connection: Connection,
+    words: Sequence[str],
+    since: datetime | str | None,
+    branch: str | None,
+    machine: str | None,
 ) -> tuple[Sides, str | None, str]:
     """Return the sides, the metric that was asked for, and a title that names both sides."""
     from curator_bench.causes import sides
+    from curator_bench.causes.judged_history import Query
+    from curator_bench.store.scope import in_scope
 
     if len(words) <= _METRIC and since is None:
-        return _of_finding(connection, words, machine)
+        return _of_finding(connection, words, Query(branch=branch, machine=machine))
+    scope = in_scope(connection, branch, machine)
     metric = words[1] if len(words) in (_METRIC, _BOTH) else None
     entry = _entry(connection, words[0], metric)
     if since is not None:
         moment = moment_of(connection, since)
         assert moment is not None
-        found = sides.sides_since(connection, entry, moment, str(since), machine)
+        found = sides.sides_since(connection, entry, moment, str(since), scope)
         title = f"since {since}"
     else:
         names = (words[-2], words[-1])
         meant = sessions_named(connection, names[0]), sessions_named(connection, names[1])
-        found = sides.sides_of_sessions(connection, entry, names, meant, machine)
+        found = sides.sides_of_sessions(connection, entry, names, meant, scope)
         title = f"{names[0]} → {names[1]}"
     return found, metric, title
 
@@ -105,10 +115,10 @@ def _entry(connection: Connection, named: str, metric: str | None) -> EntryKey:
     return entries[0]
 
 
-def _of_finding(connection: Connection, words: Sequence[str], machine: str | None) -> tuple[Sides, str | None, str]:
+def _of_finding(connection: Connection, words: Sequence[str], query: Query) -> tuple[Sides, str | None, str]:
     """Return the sides of the finding that is named, or of the newest open regression of the entry."""
     from curator_bench.causes.findings import finding_named
-    from curator_bench.causes.judged_history import Query, judge_history
+    from curator_bench.causes.judged_history import judge_history
     from curator_bench.causes.sides import sides_of_judged
     from curator_bench.store import queries
     from curator_bench.store.all_series import groups_of
@@ -124,7 +134,7 @@ def _of_finding(connection: Connection, words: Sequence[str], machine: str | Non
         if metric not in known:
             raise BenchError(f"{entry} has no metric {metric!r}{queries.nearest(metric, known)}")
     among = groups_of(connection, entries) if entries and not names else None
-    judged = judge_history(connection, Query(machine=machine), among)
+    judged = judge_history(connection, query, among)
     steps = finding_named(judged.findings, names[0]).steps if names else judged.steps
     steps = [one for one in steps if names or one.state is State.OPEN]
     steps = [one for one in steps if not entries or one.entry in entries]

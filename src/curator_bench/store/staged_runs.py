@@ -4,24 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from sqlalchemy import Connection, and_, select, true
+from sqlalchemy import ColumnElement, Connection, and_, select, true
 
 from curator_bench.store import queries
 from curator_bench.store.gate_history import MEASURED
 from curator_bench.store.queries import EntryKey, PastRun
-from curator_bench.store.scope import in_scope
 from curator_bench.store.tables import RUNS
 
 
 def measured_runs(
-    connection: Connection, entry: EntryKey, machine: str | None = None, sessions: Collection[int] | None = None
+    connection: Connection,
+    entry: EntryKey,
+    scope: ColumnElement[bool],
+    sessions: Collection[int] | None = None,
 ) -> list[PastRun]:
-    """Read the runs of an entry whose numbers count, in order, on a machine and of some sessions, or all.
+    """Read the runs of an entry in scope whose numbers count, in order; only those of some sessions, if given.
 
     Runs of bisects and A/B comparisons are read only if there are no others.
     """
     of_sessions = true() if sessions is None else RUNS.c.session.in_(sessions)
-    among = and_(in_scope(connection, machine=machine), of_sessions)
+    among = and_(scope, of_sessions)
     for hunts in (False, True):
         found = queries.history(connection, entry, hunts=hunts, among=among)
         if runs := [run for run in found if run.verdict in MEASURED]:
