@@ -17,6 +17,7 @@ from curator_bench.cluster.environment import without_ray
 from curator_bench.cluster.model import Cluster
 from curator_bench.measure.ray_tasks import RayTaskPrograms, RayTaskSampler
 from curator_bench.measure.ray_tasks_program import StageSum, Window
+from curator_bench.measure.schedule import Schedule
 from curator_bench.values import Stage, StageKind
 
 Measure = Callable[..., dict[tuple[str, str], Stage]]
@@ -52,7 +53,7 @@ def samplers() -> list[RayTaskSampler]:
 
 @pytest.fixture(scope="module")
 def programs() -> Iterator[RayTaskPrograms]:
-    found = RayTaskPrograms()
+    found = RayTaskPrograms(Schedule())
     yield found
     found.end()
 

@@ -106,7 +106,8 @@ class Baseline:
         began = time.monotonic()
         with contextlib.suppress(Exception):  # a node that does not answer is asked again
             used = self._cluster.store_use()
-            self._peak = used if self._peak is None else max(self._peak, used)
+            if used is not None:
+                self._peak = used if self._peak is None else max(self._peak, used)
         return max(WATCHED_EVERY_S, (time.monotonic() - began) / WATCHING_SHARE)
 
     def compare(self, began_ns: int, ended_ns: int, is_over: bool = False) -> Dict[str, Any]:
@@ -120,12 +121,13 @@ class Baseline:
         if is_over and not self._cluster.has_driver_since(began_ns):
             return {"tasks": None, "stages": [], "store_peak": self._peak, "disk": difference(self._disk, disk)}
         view = self._settled(window, is_over)
-        forgotten = view.dropped - self._dropped
+        forgotten = max(0, view.dropped - self._dropped)
         return {
             "tasks": {"count": view.executed, "silent": view.silent, **view.seconds}
             if view.is_whole(forgotten)
             else None,
             "stages": [] if forgotten else view.stages(),
+            "forgotten": forgotten,
             "store_peak": self._peak,
             "disk": difference(self._disk, disk),
             "problems": [*view.problems(forgotten), *([problem] if problem else [])],
@@ -204,7 +206,10 @@ class View:
         if not self._stored:
             return ["the cluster stores no events of tasks"]
         if forgotten:
-            return [f"Ray forgot the events of {forgotten} tasks to keep those of later ones"]
+            return [
+                f"Ray forgot the events of {forgotten} tasks to keep those of later ones, so the stages are unknown; "
+                "RAY_task_events_max_num_task_in_gcs of the cluster sets how many it keeps"
+            ]
         if self.silent:
             return [
                 f"Ray has no times of {self.silent} tasks (their workers were killed), and times of {self.executed}"
@@ -351,8 +356,8 @@ def disk_use(cluster: Cluster) -> Tuple[Optional[Disk], str]:
 
 
 def difference(before: Optional[Disk], after: Optional[Disk]) -> Optional[Dict[str, float]]:
-    """Subtract two disk uses; None if unknown, or if a node has gone and its use is lost."""
-    if before is None or after is None or not set(before) <= set(after):
+    """Subtract two disk uses; None if unknown, if no node is known, or if a node has gone and its use is lost."""
+    if before is None or not after or not set(before) <= set(after):
         return None
     total: Dict[str, float] = collections.defaultdict(float)
     for node, use in after.items():
@@ -396,9 +401,10 @@ class Cluster:
         stats = self._store_stats(address)
         return {name: float(getattr(stats, name)) for name in DISK}
 
-    def store_use(self) -> int:
-        """Bytes that the object stores of all nodes hold in memory."""
-        return sum(int(self._store_stats(address).object_store_bytes_used) for _, address in self.nodes())
+    def store_use(self) -> Optional[int]:
+        """Bytes that the object stores of all nodes hold in memory; None if no node is known."""
+        used = [int(self._store_stats(address).object_store_bytes_used) for _, address in self.nodes()]
+        return sum(used) if used else None
 
     def _store_stats(self, address: str) -> Any:
         request = self._node_messages.GetNodeStatsRequest(include_memory_info=False)
