@@ -97,7 +97,9 @@ class Baseline:
     def begin(self, is_new: bool = False) -> None:
         """Take the present counters, or those of a cluster that has only just started."""
         cluster = self._cluster
-        self._dropped = 0 if is_new else cluster.task_events().num_status_task_events_dropped
+        events = None if is_new else cluster.task_events()
+        self._dropped = events.num_status_task_events_dropped if events else 0
+        self._untold = untold(events) if events else 0
         self._disk: Optional[Disk] = {} if is_new else disk_use(cluster)[0]
         self._peak: Optional[float] = None
 
@@ -139,7 +141,10 @@ class Baseline:
         patience_s = REPORTED_EVERY_S + LOOK_EVERY_S if is_over else PATIENCE_S
         before = None
         while True:
-            view = View(self._cluster.task_events(), window)
+            events = self._cluster.task_events()
+            view = View(events, window)
+            if is_over:
+                view.silent += max(0, untold(events) - self._untold)
             settled = before is not None and view.same_as(before) and not view.silent
             if settled or time.time_ns() > window.ended_ns + patience_s * 1e9:
                 return view
@@ -176,7 +181,7 @@ class View:
         self.executed = 0
         self._stages: Dict[Tuple[str, str], StageSum] = {}
         self.silent = 0
-        """Tasks that have finished, but whose worker has not reported the times."""
+        """Tasks that have finished, but whose worker has not reported the times. A script adds those without names."""
         operators = {
             task.task_info.name for task in reply.events_by_task if task.task_info.func_or_class_name == OPERATOR_TASK
         }
@@ -226,6 +231,11 @@ class View:
                 self.executed += name == "execute"
         if "task:execute" not in reported and self._window.holds(task.state_updates.state_ts_ns.get(FINISHED, 0)):
             self.silent += 1
+
+
+def untold(events: Any) -> int:
+    """Number of tasks that Ray keeps to itself, as it does not know their names: who started them ended too early."""
+    return int(getattr(events, "num_filtered_on_gcs", 0))
 
 
 def stage_of(task: Any, operators: Set[str]) -> Optional[Tuple[str, str]]:
