@@ -21,6 +21,7 @@ from curator_bench.cluster.environment import without_ray
 from curator_bench.cluster.local import LocalCluster
 from curator_bench.cluster.model import Cluster, ClusterRequest
 from curator_bench.measure.ray_tasks import RayTaskPrograms, RayTaskSampler
+from curator_bench.measure.schedule import Schedule
 from curator_bench.values import RaySettings
 
 WORK = """\
@@ -49,7 +50,7 @@ class Side:
     def __init__(self, cluster: Cluster, script: Path, tasks: int) -> None:
         self._cluster, self._script, self._tasks = cluster, script, tasks
         self.env = {**without_ray(os.environ), **cluster.env}
-        self._programs = RayTaskPrograms()
+        self._programs = RayTaskPrograms(Schedule())
         self.asking_cpu_s = 0.0
         """Processor time of the program that asks the cluster, while the last script ran."""
         self.stages = 0
@@ -67,15 +68,15 @@ class Side:
         before = self._cpu_s()
         taken = self.plain_s()
         self.asking_cpu_s = self._cpu_s() - before
+        if not self.asking_cpu_s:
+            sys.exit("the program that asks the cluster did not run")
         sampler.stop()
         self.stages = len(sampler.stages())
         return taken
 
     def _cpu_s(self) -> float:
-        """Processor time so far of the program, which is a child of this process."""
+        """Processor time so far of the program, which is a child of this process once a driver has connected."""
         asking = [child for child in psutil.Process().children() if "ray_tasks_program" in " ".join(child.cmdline())]
-        if not asking:
-            sys.exit("the program that asks the cluster does not run")
         return sum(child.cpu_times().user + child.cpu_times().system for child in asking)
 
     def close(self) -> None:

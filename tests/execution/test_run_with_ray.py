@@ -163,3 +163,60 @@ def test_runs_that_reuse_a_cluster_have_the_same_one(desk: Desk) -> None:
     assert "standing cluster" in Path(desk.entry_dir, "logs", "ray_startup.log").read_text()
     desk.bench.clusters.close()
     nothing_is_left(desk, second)
+
+
+MANY_TASKS = """
+import ray
+ray.init(log_to_driver=False, logging_level="ERROR")
+
+@ray.remote
+def nap():
+    time.sleep(0.01)
+
+ray.get([nap.remote() for _ in range(40)])
+time.sleep(2)
+write({})
+"""
+
+
+@pytest.mark.slow
+def test_a_run_whose_tasks_ray_forgot_says_so_once_and_has_no_stages(desk: Desk) -> None:
+    env = {"RAY_task_events_max_num_task_in_gcs": "10"}
+    result = desk.run(MANY_TASKS, ray=SMALL, env=env, timeout_s=90.0)
+    assert (result.verdict, result.stages) == (Verdict.PASSED, ())
+    assert [warning.startswith("Ray forgot the events of ") for warning in result.warnings] == [True]
+    assert "ray_tasks" not in result.metrics
+
+
+KILLED = """
+import signal, ray
+ray.init(log_to_driver=False, logging_level="ERROR")
+
+@ray.remote
+def done():
+    time.sleep(0.05)
+
+@ray.remote
+def endless():
+    time.sleep(600)
+
+ray.get([done.remote() for _ in range(10)])
+time.sleep(2.5)  # Ray's processes report once a second
+endless.remote()
+time.sleep(0.5)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.slow
+def test_of_a_script_that_was_killed_what_ray_was_told_is_known_and_the_rest_is_missing(desk: Desk) -> None:
+    result = desk.run(KILLED, ray=SMALL, timeout_s=90.0)
+    assert (result.verdict, result.warnings) == (Verdict.CRASHED, ())
+    found = {stage.name: stage for stage in result.stages}
+    done = found.pop("done")
+    assert (done.count, done.times_missing) == (10, 0)
+    assert (done.executing_s or 0) >= 0.5
+    assert all(stage.executing_s is None and stage.times_missing == stage.count for stage in found.values())
+    for stage in result.stages:
+        assert 0 <= stage.waits_missing <= stage.count
+        assert (stage.waiting_s is None) == (stage.waits_missing == stage.count)

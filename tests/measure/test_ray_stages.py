@@ -17,6 +17,7 @@ from curator_bench.cluster.environment import without_ray
 from curator_bench.cluster.model import Cluster
 from curator_bench.measure.ray_tasks import RayTaskPrograms, RayTaskSampler
 from curator_bench.measure.ray_tasks_program import StageSum, Window
+from curator_bench.measure.schedule import Schedule
 from curator_bench.values import Stage, StageKind
 
 Measure = Callable[..., dict[tuple[str, str], Stage]]
@@ -52,7 +53,7 @@ def samplers() -> list[RayTaskSampler]:
 
 @pytest.fixture(scope="module")
 def programs() -> Iterator[RayTaskPrograms]:
-    found = RayTaskPrograms()
+    found = RayTaskPrograms(Schedule())
     yield found
     found.end()
 
@@ -132,7 +133,9 @@ def test_tasks_and_methods_of_actors_have_the_time_they_took(
 
 
 @pytest.mark.slow
-def test_tasks_that_their_driver_did_not_tell_of_are_unknown_and_not_zero(measure: Measure) -> None:
+def test_tasks_that_their_driver_did_not_tell_of_are_unknown_and_not_zero(
+    measure: Measure, samplers: list[RayTaskSampler]
+) -> None:
     never = {"RAY_task_events_report_interval_ms": "600000"}
     found = measure(
         """
@@ -148,6 +151,7 @@ def test_tasks_that_their_driver_did_not_tell_of_are_unknown_and_not_zero(measur
     )
     assert all(stage.waits_missing == stage.count for stage in found.values())
     assert all(stage.waiting_s is None for stage in found.values())
+    assert not {"ray_tasks", "compute_time_s"} & set(samplers[-1].metrics())
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ import pytest
 
 from curator_bench.cluster.environment import without_ray
 from curator_bench.cluster.model import Cluster
+from curator_bench.measure import ray_tasks
 from curator_bench.measure.ray_tasks import RayTaskSampler
 from curator_bench.measure.ray_tasks_program import View, Window, call, difference, length
 
@@ -211,6 +213,7 @@ def test_what_a_node_wrote_is_unknown_once_it_is_gone() -> None:
     assert difference({"a": one}, {"a": two, "new": one}) == {"spilled_bytes_total": 5.0}
     assert difference({"a": one, "gone": one}, {"a": two}) is None
     assert difference(None, {"a": two}) is None
+    assert difference({}, {}) is None
 
 
 def test_lengths_are_written_as_http_2_wants_them() -> None:
@@ -249,3 +252,38 @@ def test_tasks_whose_times_went_with_their_actor_are_counted_apart(cluster: Clus
     assert lost > 0
     assert metrics["ray_tasks"] == 12 + len(actors) - lost
     assert f"Ray has no times of {lost} tasks" in sampler.warnings()[0]
+
+
+ANSWERS = """
+import json, os, sys
+with os.fdopen(int(sys.argv[1]), "w", buffering=1) as answers:
+    print('{"ready": true}', file=answers)
+    sys.stdin.readline()
+    print(os.environ["ANSWER"], file=answers)
+"""
+
+
+@pytest.mark.parametrize(
+    ("answer", "known", "said"),
+    [
+        ('{"tasks": null, "stages": [], "store_peak": null, "disk": {}}', set(), ""),
+        ('{"tasks": null, "disk": {"spilled_bytes_total": 5.0, "restored_bytes_total": null}}', {"spilled_bytes"}, ""),
+        ('{"disk": {"spill_time_total_s": NaN, "restore_time_total_s": 1.0}, "store_peak": Infinity}', set(), ""),
+        ('{"tasks": {"count": 1}}', set(), "makes no sense"),
+        ('{"tasks": null, "stages": [{"name": "one", "kind": "nothing we know"}]}', set(), "makes no sense"),
+        ('{"tasks": null, "stages": [null]}', set(), "makes no sense"),
+        ("[1]", set(), "something else"),
+        ("no JSON", set(), "something else"),
+    ],
+)
+def test_whatever_a_cluster_answers_is_left_out_or_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str, known: set[str], said: str
+) -> None:
+    (tmp_path / "program.py").write_text(ANSWERS)
+    monkeypatch.setattr(ray_tasks, "_PROGRAM", tmp_path / "program.py")
+    sampler = RayTaskSampler(sys.executable, {**os.environ, "ANSWER": answer})
+    sampler.start()
+    sampler.stop()
+    assert set(sampler.metrics()) == known
+    assert sampler.stages() == ()
+    assert [said in warning for warning in sampler.warnings()] == ([True] if said else [])

@@ -41,7 +41,7 @@ class Workbench:
         self.clusters = Clusters(self.marker, session_dir / "standing_clusters")
         self.schedule = Schedule()
         self.gpu_schedule = Schedule()  # its own thread, so that a hanging driver does not stop other sampling
-        self.task_programs = RayTaskPrograms()
+        self.task_programs = RayTaskPrograms(self.schedule)
         self.gpus_answer = True
         """False once the driver did not answer in time.
 

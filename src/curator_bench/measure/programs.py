@@ -91,9 +91,14 @@ class Program:
                 raise ProgramFailed(self._how_it_ended())
             self._unread += piece
         line, _, self._unread = self._unread.partition(b"\n")
-        answer: dict[str, Any] = json.loads(line)
+        try:
+            answer = json.loads(line)
+        except ValueError:
+            answer = None
+        if not isinstance(answer, dict):
+            raise ProgramFailed(f"it answered with something else: {line[:_SHOWN_BYTES].decode('utf-8', 'replace')}")
         if "failed" in answer:
-            raise ProgramFailed(answer["failed"])
+            raise ProgramFailed(str(answer["failed"]))
         return answer
 
     def end(self) -> None:
@@ -110,6 +115,11 @@ class Program:
             self._process.wait()
         os.close(self._answers)
         self._close_output()
+
+    def kill(self) -> None:
+        """End the program at once, whatever it does."""
+        self._process.kill()
+        self.end()
 
     def _start(self, command: Command, answer_to: int) -> subprocess.Popen[bytes]:
         output = self._output(command.log_path)

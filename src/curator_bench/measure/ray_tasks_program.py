@@ -97,7 +97,9 @@ class Baseline:
     def begin(self, is_new: bool = False) -> None:
         """Take the present counters, or those of a cluster that has only just started."""
         cluster = self._cluster
-        self._dropped = 0 if is_new else cluster.task_events().num_status_task_events_dropped
+        events = None if is_new else cluster.task_events()
+        self._dropped = events.num_status_task_events_dropped if events else 0
+        self._untold = untold(events) if events else 0
         self._disk: Optional[Disk] = {} if is_new else disk_use(cluster)[0]
         self._peak: Optional[float] = None
 
@@ -106,7 +108,8 @@ class Baseline:
         began = time.monotonic()
         with contextlib.suppress(Exception):  # a node that does not answer is asked again
             used = self._cluster.store_use()
-            self._peak = used if self._peak is None else max(self._peak, used)
+            if used is not None:
+                self._peak = used if self._peak is None else max(self._peak, used)
         return max(WATCHED_EVERY_S, (time.monotonic() - began) / WATCHING_SHARE)
 
     def compare(self, began_ns: int, ended_ns: int, is_over: bool = False) -> Dict[str, Any]:
@@ -120,12 +123,13 @@ class Baseline:
         if is_over and not self._cluster.has_driver_since(began_ns):
             return {"tasks": None, "stages": [], "store_peak": self._peak, "disk": difference(self._disk, disk)}
         view = self._settled(window, is_over)
-        forgotten = view.dropped - self._dropped
+        forgotten = max(0, view.dropped - self._dropped)
         return {
             "tasks": {"count": view.executed, "silent": view.silent, **view.seconds}
             if view.is_whole(forgotten)
             else None,
             "stages": [] if forgotten else view.stages(),
+            "forgotten": forgotten,
             "store_peak": self._peak,
             "disk": difference(self._disk, disk),
             "problems": [*view.problems(forgotten), *([problem] if problem else [])],
@@ -137,7 +141,10 @@ class Baseline:
         patience_s = REPORTED_EVERY_S + LOOK_EVERY_S if is_over else PATIENCE_S
         before = None
         while True:
-            view = View(self._cluster.task_events(), window)
+            events = self._cluster.task_events()
+            view = View(events, window)
+            if is_over:
+                view.silent += max(0, untold(events) - self._untold)
             settled = before is not None and view.same_as(before) and not view.silent
             if settled or time.time_ns() > window.ended_ns + patience_s * 1e9:
                 return view
@@ -174,7 +181,7 @@ class View:
         self.executed = 0
         self._stages: Dict[Tuple[str, str], StageSum] = {}
         self.silent = 0
-        """Tasks that have finished, but whose worker has not reported the times."""
+        """Tasks that have finished, but whose worker has not reported the times. A script adds those without names."""
         operators = {
             task.task_info.name for task in reply.events_by_task if task.task_info.func_or_class_name == OPERATOR_TASK
         }
@@ -204,7 +211,10 @@ class View:
         if not self._stored:
             return ["the cluster stores no events of tasks"]
         if forgotten:
-            return [f"Ray forgot the events of {forgotten} tasks to keep those of later ones"]
+            return [
+                f"Ray forgot the events of {forgotten} tasks to keep those of later ones, so the stages are unknown; "
+                "RAY_task_events_max_num_task_in_gcs of the cluster sets how many it keeps"
+            ]
         if self.silent:
             return [
                 f"Ray has no times of {self.silent} tasks (their workers were killed), and times of {self.executed}"
@@ -221,6 +231,11 @@ class View:
                 self.executed += name == "execute"
         if "task:execute" not in reported and self._window.holds(task.state_updates.state_ts_ns.get(FINISHED, 0)):
             self.silent += 1
+
+
+def untold(events: Any) -> int:
+    """Number of tasks that Ray keeps to itself, as it does not know their names: who started them ended too early."""
+    return int(getattr(events, "num_filtered_on_gcs", 0))
 
 
 def stage_of(task: Any, operators: Set[str]) -> Optional[Tuple[str, str]]:
@@ -351,8 +366,8 @@ def disk_use(cluster: Cluster) -> Tuple[Optional[Disk], str]:
 
 
 def difference(before: Optional[Disk], after: Optional[Disk]) -> Optional[Dict[str, float]]:
-    """Subtract two disk uses; None if unknown, or if a node has gone and its use is lost."""
-    if before is None or after is None or not set(before) <= set(after):
+    """Subtract two disk uses; None if unknown, if no node is known, or if a node has gone and its use is lost."""
+    if before is None or not after or not set(before) <= set(after):
         return None
     total: Dict[str, float] = collections.defaultdict(float)
     for node, use in after.items():
@@ -396,9 +411,10 @@ class Cluster:
         stats = self._store_stats(address)
         return {name: float(getattr(stats, name)) for name in DISK}
 
-    def store_use(self) -> int:
-        """Bytes that the object stores of all nodes hold in memory."""
-        return sum(int(self._store_stats(address).object_store_bytes_used) for _, address in self.nodes())
+    def store_use(self) -> Optional[int]:
+        """Bytes that the object stores of all nodes hold in memory; None if no node is known."""
+        used = [int(self._store_stats(address).object_store_bytes_used) for _, address in self.nodes()]
+        return sum(used) if used else None
 
     def _store_stats(self, address: str) -> Any:
         request = self._node_messages.GetNodeStatsRequest(include_memory_info=False)
