@@ -271,6 +271,7 @@ def test_gpus_that_are_not_as_they_should_be_are_said(tmp_path: Path, nvml_libra
         "GPU 1, clock",
         "GPU 1, power",
         "GPU 1, slowed down",
+        "GPU 1, ECC",
         "GPU 2, other processes",
         "GPU 3",
         "GPU 5",
@@ -279,7 +280,10 @@ def test_gpus_that_are_not_as_they_should_be_are_said(tmp_path: Path, nvml_libra
     assert said["GPU 1, power", "warning"]["remedy"] == "sudo nvidia-smi --id 1 --power-limit 700"
     assert said["GPU 1, slowed down", "warning"]["found"] == "by its heat limit, the hardware, for heat"
     assert said["GPU 2, other processes", "warning"]["found"] == "2 processes: pid 4242, 4343"
-    assert ("GPU 4, clock", "unknown") in said
+    assert said["GPU 1, ECC", "warning"]["found"] == "on, and off after the next reset"
+    assert said["GPU 1, ECC", "warning"]["remedy"].endswith("sudo nvidia-smi --id 1 --ecc-config 1")
+    assert said["GPU 0, ECC", "good"]["found"] == "on"
+    assert {("GPU 4, clock", "unknown"), ("GPU 4, ECC", "unknown")} < set(said)
 
 
 def test_only_what_makes_runs_fail_is_warned_of_in_each_session(
