@@ -76,6 +76,7 @@ def test_a_dict_is_run_and_its_results_are_there(folder: Path, capsys: pytest.Ca
     table = results.pivot("throughput", rows="size", columns="how")
     assert table.as_csv().splitlines() == ["size,full,well", "2,crashed,5.0", "16,crashed,40.0"]
     assert {record["size"] for record in results.records()} == {"2", "16"}
+    assert not any(name.startswith("machine.") for record in results.records() for name in record)
     assert results.directory == folder / "there" / "first"
     assert "sweep[2-well]: passed" in capsys.readouterr().out
     assert "sweep: 4 entries = 2 sizes × 2 hows (" in bench(

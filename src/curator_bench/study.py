@@ -27,7 +27,7 @@ from curator_bench.files.locking import lock
 from curator_bench.files.names import is_safe_name
 from curator_bench.report.pivot import Pivot, pivot
 from curator_bench.report.session_runs import runs_of
-from curator_bench.values import RunRecord, Verdict
+from curator_bench.values import MACHINE, RunRecord, Scalar, Verdict
 
 Source: TypeAlias = str | os.PathLike[str] | Mapping[str, Any]
 _ALL_PASSED, _SOME_FAILED, _INTERRUPTED, _NOTHING_TO_RUN = 0, 1, 2, 5
@@ -69,11 +69,18 @@ class MatrixResults:
         return pivot(self.runs, metric=metric, rows=_listed(rows), columns=_listed(columns))
 
     def records(self) -> list[dict[str, Any]]:
-        """Return a flat mapping per run, with axes and metrics side by side: `pandas.DataFrame(results.records())`."""
+        """Return a flat mapping per run, with axes and metrics side by side: `pandas.DataFrame(results.records())`.
+
+        What the machine did (`machine.…`) stands in the metrics of `runs` only.
+        """
         return [
-            {"name": run.name, "entry": run.entry, "verdict": str(run.verdict), **run.axes, **run.metrics}
+            {"name": run.name, "entry": run.entry, "verdict": str(run.verdict), **run.axes, **_own_metrics(run)}
             for run in self.runs
         ]
+
+
+def _own_metrics(run: RunRecord) -> dict[str, Scalar]:
+    return {name: value for name, value in run.metrics.items() if not name.startswith(MACHINE)}
 
 
 def run_matrix(

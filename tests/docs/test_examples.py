@@ -165,7 +165,8 @@ def shell_environment(folder: Path) -> dict[str, str]:
     """A plain terminal of 88 columns in which `pytest`, `python` and `curator-bench` are those that run this test."""
     names = ("HOME", "LANG", "PYTHONPATH", "TMPDIR", "PYTEST_ADDOPTS")
     kept = {name: value for name, value in os.environ.items() if name in names}
-    return kept | {"PATH": f"{warm.programs()}:{os.environ['PATH']}", "COLUMNS": "88"}
+    of_machine = {"CURATOR_BENCH_DISTURBED": "count"}  # or what runs beside a test would be among the output
+    return kept | of_machine | {"PATH": f"{warm.programs()}:{os.environ['PATH']}", "COLUMNS": "88"}
 
 
 def as_on_the_page(text: str, folder: Path) -> str:

@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -26,6 +27,7 @@ from curator_bench.doctor.occupation import occupation_conditions, pressure_cond
 from curator_bench.doctor.processors import processor_conditions
 from curator_bench.measure.cgroup import CgroupLimits
 from curator_bench.measure.kernel_files import Tree
+from curator_bench.runner.fitness import unfit
 from curator_bench.values import Entry, MatrixFile, Place, RaySettings
 
 CPU = "sys/devices/system/cpu"
@@ -269,6 +271,7 @@ def test_gpus_that_are_not_as_they_should_be_are_said(tmp_path: Path, nvml_libra
         "GPU 1, clock",
         "GPU 1, power",
         "GPU 1, slowed down",
+        "GPU 1, ECC",
         "GPU 2, other processes",
         "GPU 3",
         "GPU 5",
@@ -277,4 +280,24 @@ def test_gpus_that_are_not_as_they_should_be_are_said(tmp_path: Path, nvml_libra
     assert said["GPU 1, power", "warning"]["remedy"] == "sudo nvidia-smi --id 1 --power-limit 700"
     assert said["GPU 1, slowed down", "warning"]["found"] == "by its heat limit, the hardware, for heat"
     assert said["GPU 2, other processes", "warning"]["found"] == "2 processes: pid 4242, 4343"
-    assert ("GPU 4, clock", "unknown") in said
+    assert said["GPU 1, ECC", "warning"]["found"] == "on, and off after the next reset"
+    assert said["GPU 1, ECC", "warning"]["remedy"].endswith("sudo nvidia-smi --id 1 --ecc-config 1")
+    assert said["GPU 0, ECC", "good"]["found"] == "on"
+    assert {("GPU 4, clock", "unknown"), ("GPU 4, ECC", "unknown")} < set(said)
+
+
+def test_only_what_makes_runs_fail_is_warned_of_in_each_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    laptop = examined(tree(tmp_path / "laptop", LAPTOP), tmp_path)
+    assert unfit([*laptop.values()]) == ""
+    starved = {"proc/pressure/memory": "some avg10=12.00 avg60=2.00 avg300=1.00 total=1\n"}
+    short_of_memory = [*pressure_conditions(tree(tmp_path / "starved", starved), 4)]
+    for free, said in ((4 * 2**30, "pressure on memory"), (2**30 - 1, "pressure on memory, disk")):
+        usage = type(shutil.disk_usage(tmp_path))(10 * 2**30, 10 * 2**30 - free, free)
+        monkeypatch.setattr("curator_bench.doctor.limits.shutil.disk_usage", lambda folder, usage=usage: usage)
+        disk = next(iter(limit_conditions(Tree(tmp_path), [tmp_path])))
+        assert disk.state is State.WARNING
+        assert unfit([*short_of_memory, disk]) == (
+            f"this machine is short of what runs need: {said}; see `curator-bench doctor`"
+        )

@@ -6,9 +6,11 @@ A sampler of the project says what the machine did, so that it does not matter w
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -96,11 +98,19 @@ class Shared:
     def run(self, *options: str) -> Outcome:
         return self.project.run("--benchmark", "--bench-disturbed", "apart", *options)
 
-    def shown(self, *words: str) -> str:
+    def shown(self, *words: str, database: str = "benchmark.db") -> str:
         """What a command of `curator-bench` prints."""
-        done = warm.run("curator-bench", *words, "--db", "benchmark.db", cwd=self.project.folder)
+        option = "--into" if words[0] == "merge" else "--db"
+        done = warm.run("curator-bench", *words, option, database, cwd=self.project.folder)
         done.check_returncode()
         return str(done.stdout)
+
+    def every_disturbance(self, name: str) -> list[str | None]:
+        """What disturbed each run of a database, the oldest first."""
+        database = open_for_reading(database_url(str(self.project.folder / name)))
+        assert database is not None
+        with database, database.reading() as connection:
+            return [row[0] for row in connection.exec_driver_sql("select disturbed from test_run order by id")]
 
     def recorded(self) -> list[tuple[str, str | None]]:
         """The verdict of each run, and what disturbed it, the oldest first."""
@@ -175,9 +185,46 @@ def test_where_most_recent_runs_were_disturbed_a_gate_is_inconclusive(shared: Sh
 
 def test_a_session_keeps_what_the_doctor_says_at_a_glance(shared: Shared) -> None:
     shared.entry([1.0], lost=[0.0])
-    outcome = shared.run()
+    shared.run()
     document = json.loads((shared.project.session_dir / "session.json").read_text())
     found = {one["name"]: one for one in document["invocations"][0]["machine"]}
     assert found["memory"]["state"] == "good"
-    bad = [one for one in found.values() if one["state"] == "warning"]
-    assert bool(bad) == ("warning: this machine is not at its best" in outcome.output)
+
+
+def broken_links(site: Path) -> list[str]:
+    """Links of pages to files that are not there."""
+    links = [
+        (page, link) for page in site.rglob("*.html") for link in re.findall(r'href="([^"#?:]+)', page.read_text())
+    ]
+    return [f"{page.relative_to(site)}: {link}" for page, link in links if not (page.parent / link).exists()]
+
+
+def test_a_dashboard_has_no_dead_links_where_all_or_some_runs_of_an_entry_are_disturbed(shared: Shared) -> None:
+    shared.entry([1.0], lost=[0.0])
+    site = shared.project.folder / "site"
+    for level, disturbed, runs in ((1.3, "it waited", 0), (1.0, "", 3)):
+        shared.remember([level] * 3, disturbed=disturbed)
+        said = shared.shown("report", "--out", str(site))
+        assert f"{runs} runs" in said
+        assert broken_links(site) == []
+    pages = [page.read_text() for page in site.joinpath("sessions").glob("*.html")]
+    assert sum("disturbed, no history: it waited" in page for page in pages) == 3
+    assert sum("../entries/sort" in page for page in pages) == 3
+    data = [file.read_text() for file in site.joinpath("data", "sessions").glob("*.js")]
+    assert sum("sort_time_s" in text for text in data) == 3, "a disturbed run is compared with nothing"
+
+
+def test_disturbances_stay_with_their_runs_through_export_import_merge_and_prune(shared: Shared) -> None:
+    shared.entry([1.0], lost=[0.0])
+    shared.remember([1.0, 1.01], disturbed="it waited 3.0 s")
+    shared.remember([1.0, 1.01], disturbed="")
+    shared.remember([1.0], disturbed=None)
+    before = shared.every_disturbance("benchmark.db")
+    assert before == ["it waited 3.0 s"] * 2 + [""] * 2 + [None]
+    shared.shown("export", "--format", "jsonl", "--out", "runs.jsonl")
+    shared.shown("import", "runs.jsonl", database="imported.db")
+    assert shared.every_disturbance("imported.db") == before
+    shared.shown("merge", "benchmark.db", database="merged.db")
+    assert shared.every_disturbance("merged.db") == before
+    shared.shown("prune", "--keep-days", "1.5", "--yes", database="merged.db")
+    assert shared.every_disturbance("merged.db") == ["it waited 3.0 s", "", None]

@@ -79,8 +79,9 @@ def test_markdown_keeps_its_columns_whatever_names_hold() -> None:
 
 
 def test_a_part_of_a_metrics_name_is_enough_when_it_is_of_one_only() -> None:
-    runs = [run("a", "dense", 5, metrics={"tokens_per_s": 5, "prefill_s": 1})]
-    assert drawn(runs, metric="tokens")[1] == ["a", "5"]
+    runs = [run("a", "dense", 5, metrics={"tokens_per_s": 5, "prefill_s": 1, "machine.tokens": 7})]
+    assert drawn(runs, metric="tokens")[1] == ["a", "5"], "what the machine did is found by its whole name only"
+    assert drawn(runs, metric="machine.tokens")[1] == ["a", "7"]
     with pytest.raises(BenchError, match="2 metrics have '_s' in their names; there are: tokens_per_s, prefill_s"):
         drawn(runs, metric="_s")
 

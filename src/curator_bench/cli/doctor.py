@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 from collections import Counter
@@ -21,6 +20,7 @@ from curator_bench.words import sight
 
 _RUNS = 5
 _SCHEMA_VERSION = 1
+_SHOWN = ("name", "state", "found", "cost", "remedy")
 
 
 @click.command("doctor")
@@ -122,6 +122,6 @@ def _summary(conditions: Iterable[Condition]) -> str:
 def _json(conditions: Iterable[Condition]) -> str:
     document = {
         "schema_version": _SCHEMA_VERSION,
-        "conditions": [dataclasses.asdict(condition) for condition in conditions],
+        "conditions": [{name: getattr(one, name) for name in _SHOWN} for one in conditions],
     }
     return json.dumps(document, indent=2)

@@ -29,14 +29,16 @@ class Condition:
     """The price for those who measure here; empty if it is good or unknown."""
     remedy: str = ""
     """The command, or the setting, that mends it."""
+    is_grave: bool = False
+    """True if runs are likely to fail: each session warns of it, not only the doctor."""
 
 
 def good(name: str, found: str) -> Condition:
     return Condition(name, State.GOOD, found)
 
 
-def warning(name: str, found: str, cost: str, remedy: str) -> Condition:
-    return Condition(name, State.WARNING, found, cost, remedy)
+def warning(name: str, found: str, cost: str, remedy: str, *, is_grave: bool = False) -> Condition:
+    return Condition(name, State.WARNING, found, cost, remedy, is_grave)
 
 
 def missing(name: str, found: str, cost: str, remedy: str) -> Condition:

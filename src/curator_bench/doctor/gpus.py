@@ -1,4 +1,4 @@
-"""The NVIDIA GPUs that this process can use: driver, persistence, clocks, power, errors, other processes."""
+"""The NVIDIA GPUs that this process can use: driver, persistence, clocks, power, errors, ECC, other processes."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ def _of_device(driver: Driver, device: Device, name: str) -> Iterator[Condition]
     yield _clock(driver, device, name)
     yield _power(driver, device, name)
     yield _slowdown(driver, device, name)
+    yield _error_correction(driver, device, name)
     yield _others(driver, device, name)
 
 
@@ -88,6 +89,21 @@ def _slowdown(driver: Driver, device: Device, name: str) -> Condition:
     cost = "its clock is lower than asked for right now"
     remedy = f"nvidia-smi --id {device.index} --query --display PERFORMANCE,TEMPERATURE,POWER"
     return warning(name, f"by {', '.join(by)}", cost, remedy)
+
+
+def _error_correction(driver: Driver, device: Device, name: str) -> Condition:
+    name = f"{name}, ECC"
+    modes = driver.ask(device, "nvmlDeviceGetEccMode")
+    if modes is None:
+        return unknown(name, "it has none, or the driver does not tell it")
+    now, after_reset = ("on" if mode else "off" for mode in modes)
+    if now == after_reset:
+        return good(name, now)
+    cost = "its memory has another speed and size then, so runs before and after are not comparable"
+    remedy = f"sudo nvidia-smi --id {device.index} --gpu-reset, or keep it {now}: sudo nvidia-smi --id {device.index}"
+    return warning(
+        name, f"{now}, and {after_reset} after the next reset", cost, f"{remedy} --ecc-config {int(modes[0])}"
+    )
 
 
 def _others(driver: Driver, device: Device, name: str) -> Condition:

@@ -12,6 +12,7 @@ from curator_bench.measure.kernel_files import Tree
 from curator_bench.words import readable_bytes
 
 _FREE_BYTES = 5 * 2**30
+_NEARLY_FULL_BYTES = 2**30
 _DESCRIPTORS = 65_536
 """Ray warns below this number."""
 _PORTS = 10_000
@@ -38,7 +39,8 @@ def _disks(folders: Iterable[Path]) -> Iterator[Condition]:
             yield good("disk", found)
         else:
             cost = "runs whose files do not fit fail, and a disk that is nearly full is slow"
-            yield warning("disk", found, cost, f"see what takes it: du --max-depth 1 --human-readable {there}")
+            remedy = f"see what takes it: du --max-depth 1 --human-readable {there}"
+            yield warning("disk", found, cost, remedy, is_grave=usage.free < _NEARLY_FULL_BYTES)
 
 
 def _descriptors() -> Condition:

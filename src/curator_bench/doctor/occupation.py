@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -18,6 +19,8 @@ _LOADED = 0.5
 _MOST_NAMED = 3
 _PRESSURE = {"cpu": 5.0, "io": 5.0, "memory": 1.0}
 """It is a warning if processes waited for more than this percentage of the last ten seconds."""
+_GRAVE = {"memory": 10.0}
+"""Above this percentage, the memory is used up. Processors and disks may be busy with what ran before the session."""
 _COSTS = {
     "cpu": "runs wait for a processor",
     "io": "runs wait for the disk",
@@ -85,7 +88,8 @@ def _pressure(tree: Tree, resource: str, limit: float) -> Condition:
     found = f"processes waited {share:g} % of the last 10 seconds"
     if share <= limit:
         return good(name, found)
-    return warning(name, found, _COSTS[resource], f"see who waits: cat /proc/pressure/{resource}; top")
+    remedy = f"see who waits: cat /proc/pressure/{resource}; top"
+    return warning(name, found, _COSTS[resource], remedy, is_grave=share > _GRAVE.get(resource, math.inf))
 
 
 def _share_of_last_ten_seconds(text: str) -> float | None:

@@ -14,7 +14,7 @@ from difflib import get_close_matches
 
 from curator_bench.errors import BenchError
 from curator_bench.files.codec import text_of
-from curator_bench.values import RunRecord, Verdict
+from curator_bench.values import MACHINE, RunRecord, Verdict
 from curator_bench.words import csv_cells, markdown_cell, printable
 
 _OF_EVERY_RUN = ("entry", "verdict", "host")
@@ -200,11 +200,12 @@ def axes_of(runs: Iterable[RunRecord]) -> list[str]:
 
 
 def find_metric(said: str, runs: Iterable[RunRecord]) -> str:
-    """Return the metric of this name, or else the only one whose name contains it."""
+    """Return the metric of this name, or else the only one (not of what the machine did) whose name contains it."""
     measured = (item for run in runs for item in run.metrics.items())
     names = list(dict.fromkeys(name for name, value in measured if isinstance(value, int | float)))
     if said in names:
         return said
+    names = [name for name in names if not name.startswith(MACHINE)]
     found = [name for name in names if said in name]
     if len(found) == 1:
         return found[0]

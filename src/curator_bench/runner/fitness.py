@@ -1,4 +1,4 @@
-"""The short answer of the doctor about this machine: kept in session.json, with a line on the terminal if bad."""
+"""The short answer of the doctor about this machine: kept in session.json, with a line on the terminal if grave."""
 
 from __future__ import annotations
 
@@ -39,9 +39,15 @@ def fitness_document(config: pytest.Config) -> list[dict[str, str]]:
 
 
 def unfit_line(config: pytest.Config) -> str:
-    """Return a line about what makes measurements scatter here; empty if nothing does, or if the user does not mind."""
+    """Return one short line about what makes runs fail here; empty if nothing does, or if the user does not mind.
+
+    What makes times scatter is left to `curator-bench doctor`: most machines have some of it, in each session.
+    """
     if config.stash[BENCHMARKS].settings.disturbed_count:
         return ""
-    bad = [f"{one.name} ({one.found})" for one in conditions_of(config) if one.state is State.WARNING]
-    said = f"this machine is not at its best: {', '.join(bad)}; `curator-bench doctor` says what each costs"
-    return said if bad else ""
+    return unfit(conditions_of(config))
+
+
+def unfit(conditions: Sequence[Condition]) -> str:
+    grave = dict.fromkeys(one.name for one in conditions if one.is_grave)
+    return f"this machine is short of what runs need: {', '.join(grave)}; see `curator-bench doctor`" if grave else ""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from curator_bench.files import safe_files
-from curator_bench.values import RunRecord, Scalar, Session, Verdict
+from curator_bench.values import MACHINE, RunRecord, Scalar, Session, Verdict
 from curator_bench.words import check_line
 
 LONGEST_NAME = 250
@@ -22,6 +22,8 @@ LONGEST_TAG = 5000
 _FORBIDDEN = re.compile(r"[^A-Za-z0-9_\-. :/]")
 _MOST_POINTS = 500
 _NO_NAME = "(empty)"
+_SYSTEM = "system/"
+"""MLflow shows such metrics apart, under "System metrics"."""
 _STATUS = {
     Verdict.PASSED: "FINISHED",
     Verdict.SKIPPED: "FINISHED",
@@ -134,14 +136,14 @@ def _add_param(found: Logged, name: str, value: str) -> None:
 def _add_metrics(found: Logged, metrics: Mapping[str, Scalar], at_ms: int) -> None:
     taken: dict[str, str] = {}
     for name, value in metrics.items():
-        key = _free_name(name, taken)
+        key = _free_name(f"{_SYSTEM}{name}" if name.startswith(MACHINE) else name, taken)
         taken[key] = name
         number = _number(value)
         if number is not None:
             found.metrics.append(Point(key, number, at_ms))
         elif value is not None:
             found.tags[f"metric.{key}"[:LONGEST_NAME]] = str(value)
-        if key != name:
+        if key not in (name, f"{_SYSTEM}{name}"):
             found.tags[f"metric_name.{key}"[:LONGEST_NAME]] = name or _NO_NAME
 
 
@@ -180,15 +182,15 @@ def time_series(directory: Path) -> Iterator[Point]:
     """Yield the samples of memory.csv and gpustats.csv as points, at most some hundred of each."""
     rows = _rows(directory / "memory.csv")
     for step, row in _thinned(rows):
-        yield from _points(row, step, {"memory_bytes": "system/memory_bytes"})
+        yield from _points(row, step, {"memory_bytes": f"{_SYSTEM}memory_bytes"})
     by_gpu: dict[str, list[dict[str, str]]] = {}
     for row in _rows(directory / "gpustats.csv"):
         by_gpu.setdefault(row.get("gpu", ""), []).append(row)
     for gpu, rows in by_gpu.items():
         names = {
-            "utilization_percent": f"system/gpu_{gpu}_utilization_percentage",
-            "memory_used_bytes": f"system/gpu_{gpu}_memory_usage_bytes",
-            "power_w": f"system/gpu_{gpu}_power_usage_watts",
+            "utilization_percent": f"{_SYSTEM}gpu_{gpu}_utilization_percentage",
+            "memory_used_bytes": f"{_SYSTEM}gpu_{gpu}_memory_usage_bytes",
+            "power_w": f"{_SYSTEM}gpu_{gpu}_power_usage_watts",
         }
         for step, row in _thinned(rows):
             yield from _points(row, step, names)

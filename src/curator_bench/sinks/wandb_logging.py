@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from curator_bench.files.codec import to_document
 from curator_bench.sinks.masked_files import copy_masked
 from curator_bench.sinks.sink import Refused, Sink
 from curator_bench.sinks.wandb import WandbConfig
-from curator_bench.values import RunRecord, Session, Summary, Verdict
+from curator_bench.values import MACHINE, RunRecord, Scalar, Session, Summary, Verdict
 from curator_bench.words import check_line
 
 _MEBIBYTE = 2**20
@@ -32,8 +33,9 @@ class WandbLogging(Sink[WandbConfig]):
         run = self._open(result)
         try:
             for repeat in result.repeats if len(result.repeats) > 1 else ():
-                run.log({f"repeat/{name}": value for name, value in repeat.metrics.items()}, step=repeat.index)
-            run.log({name: value for name, value in result.metrics.items() if value is not None})
+                run.log({f"repeat/{name}": value for name, value in _own(repeat.metrics)}, step=repeat.index)
+            run.log({name: value for name, value in _own(result.metrics) if value is not None})
+            run.summary.update({name: value for name, value in result.metrics.items() if name.startswith(MACHINE)})
             run.summary.update({"verdict": str(result.verdict), "error": result.error, "duration_s": result.duration_s})
             if result.disturbed:
                 run.summary.update({"disturbed": result.disturbed})
@@ -127,3 +129,8 @@ class WandbLogging(Sink[WandbConfig]):
                     copy_masked(path, copy, self.context.mask, path.stat().st_size)
                     artifact.add_file(str(copy), name=path.name)
             run.log_artifact(artifact)
+
+
+def _own(metrics: Mapping[str, Scalar]) -> Iterator[tuple[str, Scalar]]:
+    """Yield the metrics that get a chart: not what the machine did, which stands in the summary."""
+    return ((name, value) for name, value in metrics.items() if not name.startswith(MACHINE))

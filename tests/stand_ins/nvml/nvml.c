@@ -282,6 +282,14 @@ int nvmlDeviceGetTotalEccErrors(struct device *device, unsigned int kind, unsign
     return OK;
 }
 
+int nvmlDeviceGetEccMode(struct device *device, unsigned int *now, unsigned int *after_reset)
+{
+    RICH(device);
+    *now = 1;
+    *after_reset = !is(device, "detuned");
+    return OK;
+}
+
 int nvmlDeviceGetRemappedRows(struct device *device, unsigned int *corrected, unsigned int *uncorrected,
                               unsigned int *pending, unsigned int *failed)
 {

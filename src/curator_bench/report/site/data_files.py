@@ -28,7 +28,7 @@ from curator_bench.report.site.model import (
     is_number,
     numbers_of,
 )
-from curator_bench.values import Scalar
+from curator_bench.values import MACHINE, Scalar
 
 _LONGEST, _LONGEST_PARAMETER = 300, 80
 
@@ -162,7 +162,7 @@ def _step(step: StepFacts) -> dict[str, Any]:
 def session(one: SessionFacts, ran: Sequence[tuple[SiteEntry, RunFacts]]) -> str:
     """Return the last run of each entry in a session on each machine, with all numbers, for the pages that compare.
 
-    `runs` has the last one of each entry, `elsewhere` those on its other machines.
+    `runs` has the last one of each entry, `elsewhere` those on its other machines. Disturbed runs are left out.
     """
     facts = {
         "name": one.name,
@@ -175,6 +175,7 @@ def session(one: SessionFacts, ran: Sequence[tuple[SiteEntry, RunFacts]]) -> str
         "variables": one.variables,
         "configuration": one.configuration,
     }
+    ran = [one for one in ran if not one[1].disturbed]
     last = {entry.slug: run for entry, run in ran}
     by_machine: dict[str, dict[str, RunFacts]] = defaultdict(dict)
     for entry, run in ran:
@@ -191,7 +192,8 @@ def session(one: SessionFacts, ran: Sequence[tuple[SiteEntry, RunFacts]]) -> str
 
 
 def _last_run(run: RunFacts, names: Numbered, texts: Numbered) -> str:
-    measured = [(name, number_of(value)) for name, value in sorted(run.metrics.items())]
+    own = sorted((name, value) for name, value in run.metrics.items() if not name.startswith(MACHINE))
+    measured = [(name, number_of(value)) for name, value in own]
     kept = [(names.of(name), value) for name, value in measured if value is not None]
     of = as_json([run.verdict, run.machine, run.series, [place for place, _ in kept]])
     parameters = [[texts.of(name), texts.of(_short(said))] for name, said in sorted(run.parameters.items())]
