@@ -101,6 +101,11 @@ def readable_bytes(size: float) -> str:
     raise AssertionError("unreachable")
 
 
+def is_in_bytes(metric: str) -> bool:
+    """True if the name of the metric says that its values are bytes."""
+    return metric.endswith(_BYTES) and "per_" not in metric
+
+
 def readable(metric: str, value: Scalar) -> str:
     """Return the value of a metric as text. The name tells whether it is seconds or bytes."""
     if isinstance(value, bool) or value is None:
@@ -109,7 +114,7 @@ def readable(metric: str, value: Scalar) -> str:
         return value if len(value) <= _LONGEST_TEXT else value[: _LONGEST_TEXT - 1] + "…"
     if not math.isfinite(value):
         return str(value)
-    if metric.endswith(_BYTES) and "per_" not in metric:
+    if is_in_bytes(metric):
         return readable_bytes(value)
     if metric.endswith(_SECONDS) and "per_" not in metric and value >= 0:
         return readable_seconds(value)

@@ -50,6 +50,32 @@ def test_history_for_programs_has_every_value(folder: Path) -> None:
     )
 
 
+def test_a_metric_is_named_with_or_without_its_option(folder: Path) -> None:
+    values = answer(folder, "history", "a[1]", "recall")
+    assert "0.9" in values
+    assert values == answer(folder, "history", "a[1]", "--metric", "recall")
+    assert values == answer(folder, "history", "a[1]", "recall", "--metric", "recall")
+    two = bench(folder, "history", "a[1]", "rate", "--metric", "recall")
+    assert two.returncode == 2
+    assert "found the metrics rate and recall, expected one" in two.stderr
+
+
+def test_bytes_have_a_unit_in_tables_and_none_for_programs(tmp_path: Path) -> None:
+    lines = [
+        {"name": "a", "path": "m.yaml", "metric": metric, "value": value, "time": DAYS[0]}
+        for metric, value in (("peak_bytes", 2601017), ("left_bytes", 12), ("bytes_per_s", 2601017))
+    ]
+    tmp_path.joinpath("measured.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    answer(tmp_path, "import", "measured.jsonl")
+    shown = {line.split()[0]: line for line in answer(tmp_path, "history", "a").splitlines() if line}
+    assert "2.48 MiB" in shown["peak_bytes"]
+    assert " 12 B " in shown["left_bytes"]
+    assert " 2,601,017 " in shown["bytes_per_s"]
+    assert "2.48 MiB" in answer(tmp_path, "history", "a", "peak_bytes")
+    (entry,) = json.loads(answer(tmp_path, "history", "a", "--json"))["entries"]
+    assert entry["runs"][0]["metrics"]["peak_bytes"] == 2601017
+
+
 def test_history_is_as_long_as_one_says(folder: Path) -> None:
     (entry,) = json.loads(answer(folder, "history", "a", "--last", "2", "--json"))["entries"]
     assert [run["start"][:10] for run in entry["runs"]] == list(DAYS[1:])
@@ -86,6 +112,7 @@ def test_sessions_and_show_for_programs(folder: Path) -> None:
     [
         (("history", "b[1]"), "no runs of 'b[1]' are recorded; did you mean 'a[1]'?"),
         (("history", "a[1]", "--metric", "rat"), "a[1] has no metric 'rat'; did you mean 'rate'?"),
+        (("history", "a[1]", "rat"), "a[1] has no metric 'rat'; did you mean 'rate'?"),
         (("show", "imported__2026-01-20"), "no session or commit 'imported__2026-01-20' is recorded; did you mean"),
         (
             ("sessions", "--db", "none.db"),

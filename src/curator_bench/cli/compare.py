@@ -211,8 +211,8 @@ def _cells(row: Compared, *, has_machine: bool) -> tuple[str, ...]:
         row.measure.name,
         row.measure.metric,
         *([row.machine_id or ""] if has_machine else []),
-        _number(one.before),
-        _number(one.after),
+        _number(row.measure.metric, one.before),
+        _number(row.measure.metric, one.after),
         tables.change(one.change),
         tables.interval(one.interval) if one.interval else "",
         f"{row.runs[0]}, {row.runs[1]}",
@@ -221,8 +221,8 @@ def _cells(row: Compared, *, has_machine: bool) -> tuple[str, ...]:
     )
 
 
-def _number(value: float | None) -> str:
-    return tables.NOTHING if value is None or value != value else tables.number(value)
+def _number(metric: str, value: float | None) -> str:
+    return tables.NOTHING if value is None or value != value else tables.measured(metric, value)
 
 
 def _markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

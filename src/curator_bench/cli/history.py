@@ -90,8 +90,9 @@ class _History:
 
 @click.command("history")
 @click.argument("entry", required=False)
+@click.argument("named_metric", metavar="[METRIC]", required=False)
 @db_option
-@click.option("--metric", help="only this metric, with each value")
+@click.option("--metric", help="the same as METRIC")
 @click.option("--last", type=click.IntRange(1), help=f"number of runs (default: {_SHOWN} in tables, else all)")
 @scope_options
 @click.option("--hunts", is_flag=True, help="the runs of bisects and A/B comparisons, which are no history")
@@ -99,6 +100,7 @@ class _History:
 @click.option("--csv", "as_csv", is_flag=True, help="print CSV with a line per value")
 def command(
     entry: str | None,
+    named_metric: str | None,
     database: str,
     metric: str | None,
     last: int | None,
@@ -111,11 +113,14 @@ def command(
 ) -> None:
     """Print the recorded runs of ENTRY. Without ENTRY, list the entries.
 
-    ENTRY is an id, the common name of all combinations, or a node id.
+    ENTRY is an id, the common name of all combinations, or a node id. With METRIC, print each of its values.
     """
     from curator_bench.cli.machine_hints import hints_of_entries
     from curator_bench.store.scope import in_scope
 
+    if named_metric and metric and named_metric != metric:
+        raise click.UsageError(f"found the metrics {named_metric} and {metric}, expected one")
+    metric = named_metric or metric
     if entry is None and (metric or as_csv or since or branch or machine):
         raise click.UsageError("name an ENTRY; `curator-bench history` lists them")
     with reading(database) as opened, opened.reading() as connection:
@@ -234,16 +239,15 @@ def _print_values(found: _History, metric: str) -> None:
         value = _figure(run, metric)
         started, session, verdict, _, commit = _of_run(run)
         change = _change(before.get(_kind(run)), value)
-        shown = tables.number(run.metrics[metric])
+        shown = tables.measured(metric, run.metrics[metric])
         rows.append((started, session, verdict, commit, shown, change, *_kind_cells(found, run)))
         if value is not None and not run.disturbed:
             before[_kind(run)] = value
     tables.print_table(heads, rows)
     figures = _figures(metric, measured.alike)
     if figures:
-        tables.say(
-            f"\n{metric}  {tables.sparkline(figures[-_LETTERS:])}  median {tables.number(statistics.median(figures))}"
-        )
+        median = tables.measured(metric, statistics.median(figures))
+        tables.say(f"\n{metric}  {tables.sparkline(figures[-_LETTERS:])}  median {median}")
     if (judgement := found.judged.get(metric)) is not None:
         reason = "; ".join(filter(None, [judgement.reason, judgement.decides, judgements.sight(judgement)]))
         tables.say(f"newest runs: {judgement.says}{f' ({reason})' if reason else ''}")
@@ -280,9 +284,10 @@ def _of_metric(name: str, runs: Sequence[PastRun]) -> tuple[str, ...]:
     latest = next((run.metrics[name] for run in reversed(runs) if name in run.metrics), None)
     figures = _figures(name, runs)
     if not figures:
-        return name, f"{count}", tables.number(latest), "", "", "", ""
-    numbers = (statistics.median(figures), min(figures), max(figures))
-    return name, f"{count}", tables.number(latest), *map(tables.number, numbers), tables.sparkline(figures[-_LETTERS:])
+        return name, f"{count}", tables.measured(name, latest), "", "", "", ""
+    numbers = (latest, statistics.median(figures), min(figures), max(figures))
+    shown = [tables.measured(name, number) for number in numbers]
+    return name, f"{count}", *shown, tables.sparkline(figures[-_LETTERS:])
 
 
 def _says(judgement: Judgement | None) -> tuple[str, str]:

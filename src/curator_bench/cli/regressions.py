@@ -124,7 +124,7 @@ def _name(one: JudgedSeries) -> str:
 
 def _drift_line(one: RecordedDrift) -> str:
     drift = one.drift
-    levels = f"{tables.number(drift.before)} to {tables.number(drift.after)}"
+    levels = f"{tables.measured(one.metric, drift.before)} to {tables.measured(one.metric, drift.after)}"
     crept = f"has crept by {tables.change(drift.change)} since {one.since_text}"
     name = series_name(one.entry.name, one.metric, one.machine_id)
     return f"drift: {name} {crept} ({levels}, 95 % interval {tables.interval(drift.interval)})"

@@ -14,7 +14,7 @@ from curator_bench.values import Scalar, Verdict
 from curator_bench.words import NOTHING as NOTHING
 from curator_bench.words import change as change
 from curator_bench.words import how_many as how_many
-from curator_bench.words import printable_lines
+from curator_bench.words import is_in_bytes, printable_lines, readable_bytes
 
 _STYLES = {str(Verdict.PASSED): "green", str(Verdict.SKIPPED): "yellow", "running": "cyan"} | {
     str(verdict): "red" for verdict in (Verdict.FAILED, Verdict.CRASHED, Verdict.TIMEOUT, Verdict.ERROR)
@@ -65,6 +65,13 @@ def number(value: Scalar) -> str:
     if float(value).is_integer() and abs(value) < 1e15:
         return f"{int(value):,}"
     return f"{value:,.0f}" if 10_000 <= abs(value) < 1e15 else f"{value:,.4g}"
+
+
+def measured(metric: str, value: Scalar) -> str:
+    """Return the value of a metric as people read it: bytes with their unit, if its name says that it is in bytes."""
+    if not is_in_bytes(metric) or value is None or isinstance(value, str | bool) or not math.isfinite(value):
+        return number(value)
+    return f"{number(value)} B" if abs(value) < 1024 else readable_bytes(value)
 
 
 def time(moment: datetime | None) -> str:

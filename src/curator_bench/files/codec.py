@@ -43,10 +43,10 @@ def strict(value: Any) -> Any:
         return value
     if kind is float:
         return value if math.isfinite(value) else text_of(value)
-    if isinstance(value, Mapping):
-        return {str(name): strict(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
         return [strict(item) for item in value]
+    if isinstance(value, Mapping):
+        return {str(name): strict(item) for name, item in value.items()}
     if dataclasses.is_dataclass(value):
         return _fields(value)
     if isinstance(value, numbers.Real):  # numpy's numbers are neither int nor float

@@ -35,6 +35,8 @@ _LONGEST, _LONGEST_PARAMETER = 300, 80
 
 def number_of(value: Scalar) -> float | None:
     """Return the value as a float if it is a finite number, else None."""
+    if type(value) is float:  # nearly all are
+        return value if math.isfinite(value) else None
     if not is_number(value):
         return None
     try:

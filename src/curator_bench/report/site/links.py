@@ -6,6 +6,7 @@ import hashlib
 import os
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
@@ -14,9 +15,12 @@ from curator_bench.report.site.folder import SiteFolder
 
 _UNSAFE = re.compile(r"[^a-z0-9]+")
 _LONGEST = 60
+_SLUGS_KEPT = 10_000
+"""Names of entries and sessions; each is asked for some hundred times in a build."""
 _LOG_KEPT = 256 * 1024
 
 
+@lru_cache(maxsize=_SLUGS_KEPT)
 def slug(name: str, other: str) -> str:
     """Return a readable file name that is the same in every build. `other` distinguishes equal names."""
     readable = _UNSAFE.sub("-", name.lower()).strip("-")[:_LONGEST] or "unnamed"

@@ -427,7 +427,7 @@ def numbers_of(runs: Sequence[RunFacts]) -> Iterator[str]:
     """Yield the names of metrics that are a number in any run, sorted."""
     names: set[str] = set()
     for run in runs:
-        names.update(name for name, value in run.metrics.items() if name not in names and is_number(value))
+        names.update(name for name in run.metrics.keys() - names if is_number(run.metrics[name]))
     yield from sorted(names)
 
 
