@@ -91,7 +91,7 @@ def test_what_came_from_zero_is_open_until_it_is_zero_again(history: History) ->
     history.nights({("sort", "errors_bytes"): [0.0] * 20 + [1e-9] * 10})
     result = history.ask("regressions")
     assert result.exit_code == 1
-    assert re.search(r"from zero +- +0 +1e-09 +open", result.output)
+    assert re.search(r"from zero +- +0 B +1e-09 B +open", result.output)
 
 
 @pytest.mark.parametrize(
