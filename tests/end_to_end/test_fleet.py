@@ -90,7 +90,7 @@ subprocess.Popen(["sleep", "600"], start_new_session=True)
 print("at work", flush=True)
 time.sleep(600)
 """
-DIFFERS = ("CURATOR_BENCH_RUN", "CURATOR_BENCH_EXECUTION")
+DIFFERS = ("CURATOR_BENCH_RUN", "CURATOR_BENCH_EXECUTION", "CURATOR_BENCH_STAGES")
 
 
 @pytest.fixture(scope="module")

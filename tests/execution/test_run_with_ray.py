@@ -161,6 +161,7 @@ def test_runs_that_reuse_a_cluster_have_the_same_one(desk: Desk) -> None:
     assert (first.verdict, second.verdict) == (Verdict.PASSED, Verdict.PASSED)
     assert first.metrics["address"] == second.metrics["address"]
     assert "standing cluster" in Path(desk.entry_dir, "logs", "ray_startup.log").read_text()
+    desk.bench.task_programs.end()
     desk.bench.clusters.close()
     nothing_is_left(desk, second)
 

@@ -15,6 +15,8 @@ Quiet runs lose up to 4 %, and one whose machine is busy for a third of it loses
 """
 LEAST_OF_TIME = 0.01
 """A run that hardly computes may wait for all of its processor time, and lose nothing that could be measured."""
+LEAST_S = 0.1
+"""Less than this is not told from the steps of 10 ms in which the kernel counts, of each processor and each process."""
 SHORTEST_S = 0.25
 """Of less processor time, with the time waited for it, nothing is said: the kernel counts in steps of 10 ms."""
 RECENT = 10
@@ -28,6 +30,8 @@ class Disturbance:
 
     by_others: float
     by_host: float
+    seconds: float
+    """All of it."""
     of_time: float
     """All of it as a share of the run's duration."""
 
@@ -37,7 +41,7 @@ class Disturbance:
 
     @property
     def is_disturbed(self) -> bool:
-        return self.share > LEAST_SHARE and self.of_time > LEAST_OF_TIME
+        return self.share > LEAST_SHARE and self.of_time > LEAST_OF_TIME and self.seconds > LEAST_S
 
 
 def disturbance(metrics: Mapping[str, Scalar]) -> Disturbance | None:
@@ -48,7 +52,7 @@ def disturbance(metrics: Mapping[str, Scalar]) -> Disturbance | None:
         return None
     stolen = _stolen_from_run(metrics, own)
     ready = own + waited + stolen
-    return Disturbance(waited / ready, stolen / ready, (waited + stolen) / seconds)
+    return Disturbance(waited / ready, stolen / ready, waited + stolen, (waited + stolen) / seconds)
 
 
 def disturbed(metrics: Mapping[str, Scalar]) -> str | None:
