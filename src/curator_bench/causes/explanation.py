@@ -49,7 +49,7 @@ class Figures:
     active_s: float | None = None
     tasks: float | None = None
     at_once: float | None = None
-    """How many of its tasks were executing at a time, while any was."""
+    """Number of its tasks that executed at a time, while any did."""
     waiting_s: float | None = None
     waits_missing: float = 0.0
     """Number of tasks whose waiting was lost."""
@@ -99,11 +99,11 @@ class Explanation:
     stages: tuple[StageChange, ...]
     """Suspects first: regressions or improvements, the largest part of the wall time first; then in their order."""
     shapes: tuple[Shape, ...]
-    """How the stages of each phase share its time."""
+    """Division of the time of each phase among its stages."""
     shared: Judged | None
-    """What most stages gained alike, such as of a slower machine; None if they did not move together."""
+    """Gain that most stages share, such as of a slower machine; None if they did not move together."""
     unexplained: Difference
-    """What is left of the difference of wall time, in seconds."""
+    """Rest of the difference of wall time, in seconds."""
     decides: str = ""
     """For a difference that no stage explains yet: how many more runs would tell."""
 
@@ -129,7 +129,7 @@ def explain(before: Sequence[StagedRun], after: Sequence[StagedRun], *, limit: f
 
 @dataclass(frozen=True, slots=True)
 class _Measured:
-    """What each stage took in each run."""
+    """Worker-seconds of each stage in each run."""
 
     matches: Sequence[Match]
     before: Side

@@ -33,7 +33,7 @@ class StagedRun:
 
 @dataclass(frozen=True, slots=True)
 class StageName:
-    """What identifies a stage."""
+    """Identity of a stage."""
 
     kind: StageKind
     name: str

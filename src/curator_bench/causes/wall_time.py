@@ -20,7 +20,7 @@ from curator_bench.verdict.noise import rows_may_be_empty
 
 
 class Shape(StrEnum):
-    """How the stages of a phase share its time."""
+    """Division of the time of a phase among its stages."""
 
     SERIAL = "one after the other"
     STREAMING = "streaming"

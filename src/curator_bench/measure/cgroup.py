@@ -125,7 +125,7 @@ def memory_kills(vmstat: Path = Path("/proc/vmstat")) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Throttling:
-    """How long this process's group, and the visible groups above it, stood still for want of quota so far."""
+    """Return how long this process's group, and the visible groups above it, stood still for want of quota so far."""
 
     periods: int
     seconds: float
