@@ -103,7 +103,7 @@ _inside: ContextVar[_Use | None] = ContextVar("curator_bench_stage", default=Non
 
 
 class _Listening:
-    """Who listens in this process: a listener of ours, or the file of the run this process belongs to."""
+    """Return the listener of this process: one of ours, or the file of the run it belongs to."""
 
     def __init__(self) -> None:
         self.here: Listener | None = None

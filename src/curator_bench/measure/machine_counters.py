@@ -49,7 +49,7 @@ class MachineCounters:
     pressure_io_s: float | None = None
     pressure_memory_s: float | None = None
     heat_throttles: int | None = None
-    """How often cores were slowed down for heat, all together."""
+    """Number of times that cores were slowed down for heat, all together."""
     swapped_in_bytes: int | None = None
     swapped_out_bytes: int | None = None
     disk_busy_s: float | None = None
@@ -58,7 +58,7 @@ class MachineCounters:
     """Segments that TCP had to send again: how often the network made somebody wait."""
 
     def since(self, before: MachineCounters) -> dict[str, float | int]:
-        """What has been counted since then, by name; without counters that one of both lacks, or that began anew."""
+        """Return what was counted since then, by name; without counters that one of both lacks, or that began anew."""
         found: dict[str, float | int] = {}
         for field in fields(self):
             first, last = getattr(before, field.name), getattr(self, field.name)

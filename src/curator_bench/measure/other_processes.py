@@ -53,7 +53,7 @@ def spent(before: Process | None, after: Process) -> float:
 
 
 class OtherProcesses:
-    """What processes that are not the run's took since the first look, by name. A look may cost some milliseconds."""
+    """Processor time of processes outside the run since the first look, by name. A look may cost some milliseconds."""
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree

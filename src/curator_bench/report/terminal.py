@@ -54,7 +54,7 @@ class TerminalReport:
         self._database = database
         self._apart = apart
         self.unfit = ""
-        """What makes measurements scatter on this machine; empty if nothing is known to."""
+        """Conditions of this machine that make measurements scatter; empty if none is known."""
         self._output = output
         self._progress = output.progress
         self._terminal = terminal

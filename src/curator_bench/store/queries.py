@@ -79,7 +79,7 @@ class PastRun:
     hunt: str | None = None
     """Purpose of the run, as in `values.Hunt`; None if it is history."""
     disturbed: str | None = None
-    """What disturbed the run, which then is no history; empty if nothing did, None if it is not known."""
+    """Reason why the run is disturbed, and no history; empty if nothing disturbed it, None if that is not known."""
     metrics: Mapping[str, Scalar] = field(default_factory=dict)
 
     @property

@@ -105,7 +105,7 @@ class RunFacts:
     inconclusive: tuple[str, ...] = ()
     """Inconclusive gates, with what would decide them."""
     disturbed: str = ""
-    """What disturbed the run, which then is no history."""
+    """Reason why the run is disturbed, and no history."""
     links: Mapping[str, str] = field(default_factory=dict)
     subjects: str = ""
     """The packages under test, with their versions."""

@@ -56,7 +56,7 @@ class Waterfall:
     after: float
     bars: tuple[Bar, ...]
     says: tuple[str, ...]
-    """What is named as the cause, in sentences."""
+    """Return the named causes, in sentences."""
     consequences: tuple[str, ...]
     runs: tuple[int, int]
 
