@@ -41,7 +41,8 @@ def answer(repository: ScratchRepository, *words: str) -> Any:
 
 
 def verdicts(repository: ScratchRepository, *words: str) -> list[tuple[str, ...]]:
-    found = answer(repository, "regressions", *words)
+    """Return those of the metric whose noise is drawn: what a run really takes is as busy as the machine."""
+    found = [one for one in answer(repository, "regressions", *words) if one["metric"] == "work_time_s"]
     return [(one["metric"], one["kind"], one["state"], one["since"]["commit"]) for one in found]
 
 

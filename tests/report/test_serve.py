@@ -312,7 +312,9 @@ def test_a_log_that_a_script_makes_hostile_is_shown_or_refused(history: Project,
 
 
 def test_an_open_page_says_that_there_are_newer_data(history: Project, serve: Serve, open_page: Open) -> None:
-    page = open_page(serve().address)
+    served = serve()
+    served.wait_until_built()  # a page of the progress would still load the scripts of the next one
+    page = open_page(served.address)
     expect(page.get_by_role("region", name="Latest session")).to_contain_text("night_1")
     _import(history, "night_2")
     expect(page.get_by_role("status").filter(has_text="This page has newer data.")).to_be_visible()
@@ -323,6 +325,7 @@ def test_an_open_page_says_that_there_are_newer_data(history: Project, serve: Se
 
 def test_an_open_page_says_that_the_server_has_ended(history: Project, serve: Serve, open_page: Open) -> None:
     served = serve()
+    served.wait_until_built()  # a page of the progress would still load the scripts of the next one
     pages = [open_page(served.address + path) for path in ("", "now.html")]
     expect(pages[0].get_by_role("region", name="Latest session")).to_be_visible()
     served.end()
