@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -29,11 +30,12 @@ def cells_of(series: Sequence[JudgedSeries], uids: Mapping[int, str]) -> dict[st
     found: dict[str, tuple[tuple[bool, float], list[Any]]] = {}
     for one in series:
         sessions, changes, scores = _against_levels(one)
-        for session, change, score in zip(sessions, changes.tolist(), scores.tolist(), strict=True):
+        outstanding = (np.abs(scores) >= _STANDS_OUT) & (np.abs(changes) >= MIN_EFFECT)
+        columns = sessions, changes.tolist(), scores.tolist(), outstanding.tolist()
+        for session, change, score, stands_out in zip(*columns, strict=True):
             uid = uids.get(session)
-            if uid is None or not np.isfinite(change):
+            if uid is None or (uid in found and not stands_out) or not math.isfinite(change):
                 continue
-            stands_out = abs(score) >= _STANDS_OUT and abs(change) >= MIN_EFFECT
             rank = (stands_out and score > 0, abs(score) if stands_out else 0.0)
             if uid not in found or rank > found[uid][0]:
                 found[uid] = rank, [float(f"{change:.4g}"), one.series.metric, stands_out]

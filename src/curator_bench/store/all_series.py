@@ -247,7 +247,7 @@ def _figures(
     connection: Connection, of_runs: Sequence[int] | None
 ) -> tuple[Integers, Integers, Floats, dict[str, int]]:
     """Run ids, metric codes and values of all numeric metrics, and the code of each metric name."""
-    metrics: dict[str, int] = {}
+    metrics = _Codes()
     lists = list(_as_arrays(bulk.figures(connection, of_runs), metrics))
     if not lists:
         return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0), metrics
@@ -255,13 +255,21 @@ def _figures(
     return runs, codes, values, metrics
 
 
+class _Codes(dict[str, int]):
+    """Gives each name that is looked up the next number. A million of them pass through no code but this."""
+
+    def __missing__(self, name: str) -> int:
+        self[name] = len(self)
+        return self[name]
+
+
 def _as_arrays(
-    lists: Iterator[list[tuple[int, str, float]]], metrics: dict[str, int]
+    lists: Iterator[list[tuple[int, str, float]]], metrics: _Codes
 ) -> Iterator[tuple[Integers, Integers, Floats]]:
     for rows in lists:
         runs, names, values = zip(*rows, strict=True)
-        codes = [metrics.setdefault(name, len(metrics)) for name in names]
-        yield np.array(runs, dtype=np.int64), np.array(codes, dtype=np.int64), np.array(values, dtype=np.float64)
+        codes = np.fromiter(map(metrics.__getitem__, names), np.int64, len(names))
+        yield np.array(runs, dtype=np.int64), codes, np.array(values, dtype=np.float64)
 
 
 def declared_directions(connection: Connection, also: Collection[int] = ()) -> dict[tuple[str, str, str], str]:

@@ -38,6 +38,7 @@ _OF_A_RUN = (
     "performance_report_url",
 )
 _SESSION, _DEFINITION, _START = map(_OF_A_RUN.index, ("session", "definition_hash", "start"))
+_SIZE = 12
 _BROKEN = frozenset(["failed", "crashed", "timeout", "error", "interrupted"])
 
 
@@ -85,12 +86,12 @@ class Marks:
 
 @dataclass(slots=True)
 class _Gathered:
-    """The digests of one entry while its runs are read."""
+    """The digests of one entry's runs while they are read. A row is hashed once: its digest stands for it."""
 
     common: bytes
     originalname: str = ""
-    blocks: list[tuple[Any, list[int], dict[int, float]]] = field(default_factory=list)
-    machines: dict[str | None, Any] = field(default_factory=dict)
+    blocks: list[tuple[list[bytes], list[int], dict[int, float]]] = field(default_factory=list)
+    machines: dict[str | None, list[bytes]] = field(default_factory=dict)
     newest_machine: str | None = None
     broken: list[int] = field(default_factory=list)
     broken_sessions: set[int] = field(default_factory=set)
@@ -104,19 +105,19 @@ class _Gathered:
             self.is_in_order &= place.depth >= self.deepest.get(machine, 0)
             self.deepest[machine] = place.depth
 
-    def add(self, row: Sequence[Any], text: bytes, moved: float | None = None) -> None:
+    def add(self, row: Sequence[Any], digest: bytes, moved: float | None = None) -> None:
         run, session, _, _, machine, verdict, originalname, *_ = row
         if not self.blocks or len(self.blocks[-1][1]) == BLOCK:
-            self.blocks.append((hashlib.blake2b(digest_size=12), [], {}))
-        digest, runs, times = self.blocks[-1]
+            self.blocks.append(([], [], {}))
+        digests, runs, times = self.blocks[-1]
         runs.append(run)
         if moved is not None:
             times[run] = moved
-            text += repr(moved).encode()
-        digest.update(text)
+            digest += repr(moved).encode()
+        digests.append(digest)
         if machine not in self.machines:
-            self.machines[machine] = hashlib.blake2b(self.common, digest_size=12)
-        self.machines[machine].update(text)
+            self.machines[machine] = [self.common]
+        self.machines[machine].append(digest)
         self.newest_machine, self.originalname = machine, originalname
         if verdict in _BROKEN:
             self.broken.append(run)
@@ -126,8 +127,8 @@ class _Gathered:
             self.broken_sessions.clear()
 
     def marks(self, name: str, path: str) -> EntryMarks:
-        blocks = [Block(digest.hexdigest(), runs, moved) for digest, runs, moved in self.blocks]
-        machines = {machine: digest.hexdigest() for machine, digest in self.machines.items()}
+        blocks = [Block(_digest_of_all(digests), runs, moved) for digests, runs, moved in self.blocks]
+        machines = {machine: _digest_of_all(digests) for machine, digests in self.machines.items()}
         whole = _digest("".join([*(block.mark for block in blocks), *machines.values()]).encode())
         key = EntryKey(name, path, self.originalname)
         broken = self.broken, len(self.broken_sessions)
@@ -137,34 +138,35 @@ class _Gathered:
 def marks_of(connection: Connection) -> Marks:
     """Read the marks of all entries and sessions."""
     sessions, accepted, places = _sessions(connection), _accepted(connection), commit_places(connection)
-    texts = _Texts(sessions, _definitions(connection))
+    rows_as_digests = _Digests(sessions, _definitions(connection))
     found: dict[tuple[str, str], _Gathered] = {}
-    ran = {number: hashlib.blake2b(text, digest_size=12) for number, text in sessions.items()}
+    ran = {number: [digest] for number, digest in sessions.items()}
     for rows in bulk.fetched(connection, _sql(connection, _runs())):
         for row in rows:
             _, session, name, path, machine, *_ = row
             gathered = found.get((name, path))
             if gathered is None:
                 gathered = found[name, path] = _Gathered(accepted.get((name, path), b""))
-            text = texts.of(row)
+            digest = rows_as_digests.of(row)
             gathered.note(machine, places.get(session))
-            gathered.add(row, text)
-            ran[session].update(text)
+            gathered.add(row, digest)
+            ran[session].append(digest)
     for key in [key for key, gathered in found.items() if not gathered.is_in_order]:
-        found[key] = _gathered_in_order(connection, key, _Gathered(accepted.get(key, b"")), texts, places)
+        found[key] = _gathered_in_order(connection, key, _Gathered(accepted.get(key, b"")), rows_as_digests, places)
     entries = [found[key].marks(*key) for key in sorted(found)]
-    return Marks(entries, {number: digest.hexdigest() for number, digest in ran.items()})
+    return Marks(entries, {number: _digest_of_all(digests) for number, digests in ran.items()})
 
 
-class _Texts(NamedTuple):
-    """Turns rows of runs into texts that change with what the dashboard shows of them."""
+class _Digests(NamedTuple):
+    """Turns rows of runs into digests that change with what the dashboard shows of them."""
 
     sessions: Mapping[int, bytes]
     definitions: Mapping[str, bytes]
 
     def of(self, row: Sequence[Any]) -> bytes:
         own = repr(row).encode("utf-8", "surrogatepass")
-        return b"".join((own, self.sessions[row[_SESSION]], self.definitions.get(row[_DEFINITION], b"")))
+        text = own + self.sessions[row[_SESSION]] + self.definitions.get(row[_DEFINITION], b"")
+        return hashlib.blake2b(text, digest_size=_SIZE).digest()
 
 
 class _Row(NamedTuple):
@@ -177,7 +179,7 @@ def _gathered_in_order(
     connection: Connection,
     key: tuple[str, str],
     gathered: _Gathered,
-    texts: _Texts,
+    rows_as_digests: _Digests,
     places: Mapping[int, CommitPlace],
 ) -> _Gathered:
     """Gather the runs of an entry in the order of their commits, as an older one was measured later."""
@@ -187,7 +189,7 @@ def _gathered_in_order(
     rows = [_Row(row[1], row[4], row) for row in columns]
     began = dict(zip((row[0] for row in columns), starts, strict=True))
     for time, (_, _, row) in in_order(rows, starts, places, lambda row: row.machine):
-        gathered.add(row, texts.of(row), None if time == began[row[0]] else time)
+        gathered.add(row, rows_as_digests.of(row), None if time == began[row[0]] else time)
     return gathered
 
 
@@ -228,5 +230,9 @@ def _sql(connection: Connection, statement: Select[Any]) -> str:
     return str(statement.compile(connection, compile_kwargs={"literal_binds": True}))
 
 
+def _digest_of_all(digests: Sequence[bytes]) -> str:
+    return _digest(b"".join(digests))
+
+
 def _digest(text: bytes) -> str:
-    return hashlib.blake2b(text, digest_size=12).hexdigest()
+    return hashlib.blake2b(text, digest_size=_SIZE).hexdigest()

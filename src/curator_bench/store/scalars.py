@@ -32,7 +32,9 @@ def value_and_text(scalar: Scalar) -> tuple[float | None, str | None]:
 
 def scalar_of(value: float | None, text: str | None) -> Scalar:
     """Inverse of `value_and_text`. An integer that a double can hold comes back as a float."""
-    found = value if text is None else value_of(text)
+    if text is None:
+        return value
+    found = value_of(text)
     return found if isinstance(found, str | int | float | bool | None) else text
 
 

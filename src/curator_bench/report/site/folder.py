@@ -63,8 +63,9 @@ class SiteFolder:
         known = _document(self._marker.read())
         self._digests, self.memory = known.get("files", {}), known.get("memory", {})
         self._existing = {
-            os.path.relpath(os.path.join(folder, name), self.path).replace(os.sep, "/")
+            place + name
             for folder, _, names in os.walk(self.path)
+            for place in [_below(folder, self.path)]
             for name in names
         }
         self._marker.truncate(0)
@@ -103,6 +104,12 @@ class SiteFolder:
         document = {"schema_version": SCHEMA_VERSION, "files": dict(sorted(self._now.items())), "memory": memory}
         self._marker.write(json.dumps(document, separators=(",", ":")).encode("ascii"))
         self._marker.flush()
+
+
+def _below(folder: str, site: Path) -> str:
+    """Return what the names of the files of a folder begin with in the site."""
+    place = Path(folder).relative_to(site).as_posix()
+    return "" if place == "." else f"{place}/"
 
 
 def _document(content: bytes) -> Mapping[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,9 @@ _TEMPLATES = Path(__file__).with_name("templates")
 _FILTERS = (
     *("value", "change", "seconds", "moment", "first_line", "trend", "share", "sight", "off", "around", "blindness"),
 )
+_OFTEN_THE_SAME = ("verdict", "sha", "session_link")
+"""Macros that hundreds of pages call with the same few arguments."""
+_MOST_KEPT = 4096
 
 
 def environment(commit_url: str | None, facts: Mapping[str, Any], *folders: Path) -> Environment:
@@ -32,6 +36,8 @@ def environment(commit_url: str | None, facts: Mapping[str, Any], *folders: Path
     made.globals.update(facts, fine=FINE)
     made.filters.update({name: getattr(words, name) for name in _FILTERS})
     made.filters.update(sha=words.commit, web=web_address, commit_address=lambda sha: commit_address(commit_url, sha))
+    parts = made.get_template("parts.html").module
+    made.globals.update({name: lru_cache(_MOST_KEPT)(getattr(parts, name)) for name in _OFTEN_THE_SAME})
     return made
 
 
