@@ -174,6 +174,16 @@ def test_disturbed_runs_are_no_history_of_a_gate(shared: Shared) -> None:
     assert "0.5" not in shared.shown("history", "sort").partition("sort_time_s")[2]
 
 
+def test_a_history_of_disturbed_runs_alone_says_why_it_lists_no_metrics(shared: Shared) -> None:
+    shared.entry([1.0], lost=[0.0])
+    shared.remember([1.0, 1.0], disturbed="it waited")
+    told = shared.shown("history", "sort")
+    assert "were disturbed, so they are no history: measure again" in told
+    assert "METRIC" not in told
+    shared.remember([1.0], disturbed="")
+    assert "no history: measure again" not in shared.shown("history", "sort")
+
+
 def test_where_most_recent_runs_were_disturbed_a_gate_is_inconclusive(shared: Shared) -> None:
     shared.entry([1.3], lost=[0.0])
     shared.remember(LEVEL)

@@ -67,6 +67,11 @@ class _History:
         """The runs that are comparable with the newest one."""
         return [run for run in self.runs if _kind(run) == _kind(self.runs[-1]) and not run.disturbed]
 
+    @property
+    def has_history(self) -> bool:
+        """False for the runs of bisects and A/B comparisons."""
+        return not self.runs[-1].hunt
+
     @cached_property
     def marks(self) -> Mapping[str, str]:
         """Notes on runs before which the definition changed, though not the series, by their uids."""
@@ -260,6 +265,11 @@ def _warnings(found: _History) -> Iterator[str]:
         kinds = f"{tables.how_many(len(machines), 'machine')} and {tables.how_many(len(series), 'series', 'series')}"
         alike = f"the {tables.how_many(len(found.alike), 'run')} that can be compared with the newest"
         yield f"these runs are from {kinds}; changes and medians are of {alike}"
+    if not found.alike and found.has_history:
+        yield (
+            "all runs here that can be compared with the newest were disturbed, so they are no history: measure again"
+            " on a quieter machine, or let disturbed runs count with --bench-disturbed count"
+        )
 
 
 def _kind_titles(found: _History) -> list[str]:
