@@ -330,3 +330,33 @@ def test_the_start_of_actors_and_tiny_stages_hide_no_cause() -> None:
     found = explain(with_starts(runs(4)), with_starts(runs(4, slower={2: 1.3}, seed=1)))
     assert named(found) == ["stage_2"]
     assert "too short to matter" in list(stage_wording.notes(stage_of(found, "Actor0.__init__")))
+
+
+def with_moving(found: list[StagedRun], seed: int, slower: float = 1.0, scatter: float = 1.0) -> list[StagedRun]:
+    """As on fresh workers: reading arguments takes longer than the work, and differs much from run to run."""
+    random = np.random.default_rng(seed)
+
+    def moved(stage: Stage, number: int) -> Stage:
+        reading = 3 * (stage.executing_s or 0.0) * float(random.lognormal(0, scatter))
+        return replace(stage, reading_s=reading * (slower if number == 1 else 1.0), storing_s=0.01)
+
+    return [
+        replace(run, stages=tuple(moved(stage, number) for number, stage in enumerate(run.stages))) for run in found
+    ]
+
+
+def test_a_slow_start_of_workers_hides_no_slower_function() -> None:
+    found = explain(with_moving(runs(8), 3), with_moving(runs(8, slower={2: 1.2}, seed=1), 4))
+    assert named(found) == ["stage_2"]
+    assert not stage_of(found, "stage_2").is_moving_named
+
+
+def test_a_stage_whose_arguments_grew_is_named_for_moving_its_data() -> None:
+    found = explain(with_moving(runs(8), 3, scatter=0.05), with_moving(runs(8, seed=1), 4, slower=2.0, scatter=0.05))
+    assert named(found) == ["stage_1"]
+    guilty = stage_of(found, "stage_1")
+    assert guilty.work
+    assert guilty.work.word == "no change"
+    assert any(line.startswith("regression: moving the data of stage_1 +") for line in stage_wording.conclusion(found))
+    assert any(note.startswith("reading arguments and storing results ") for note in stage_wording.notes(guilty))
+    assert stage_wording.document(found)["stages"][0]["moving"]["verdict"] == "regression"

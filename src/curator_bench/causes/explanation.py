@@ -3,21 +3,22 @@
     found = explain(before, after)          # the runs of each side: `StagedRun`
     lines = stage_wording.text(found)       # or stage_wording.document for JSON
 
-Only worker-seconds make a stage a suspect. Waiting and backpressure follow from the pace of other stages; they are
-shown, and judge nothing.
+Only worker-seconds make a stage a suspect: those of its functions, and by themselves those of moving its data. Waiting
+and backpressure follow from the pace of other stages; they are shown, and judge nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from curator_bench.causes.matched_stages import Match, StagedRun, matches
-from curator_bench.causes.wall_time import Phase, Shape, Side, Times, overlap, phases
+from curator_bench.causes.stage_work import Figures, Pair, StageWork
+from curator_bench.causes.wall_time import Phase, Shape, Side, overlap, phases
 from curator_bench.errors import BenchError
-from curator_bench.values.stages import Stage, StageKind
+from curator_bench.values.stages import StageKind
 from curator_bench.verdict.cases import MIN_EFFECT
 from curator_bench.verdict.distributions import Floats
 from curator_bench.verdict.joint import (
@@ -36,25 +37,7 @@ from curator_bench.verdict.noise import rows_may_be_empty
 
 _LEAST_SHARE = 0.003
 """A stage must change by this share of all work to count: micro-stages double without anybody noticing."""
-_CREATION = ".__init__"
 _CHANGED = (Word.REGRESSION, Word.IMPROVEMENT)
-
-
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """The means of a stage over the runs of one side. None stands for what was not recorded."""
-
-    work_s: float | None = None
-    """Worker-seconds: executing, reading arguments and storing results."""
-    active_s: float | None = None
-    tasks: float | None = None
-    at_once: float | None = None
-    """Number of its tasks that executed at a time, while any did."""
-    waiting_s: float | None = None
-    waits_missing: float = 0.0
-    """Number of tasks whose waiting was lost."""
-    backpressure_s: float | None = None
-    bytes_out: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +48,12 @@ class StageChange:
     before: Figures
     after: Figures
     work: Judged | None
-    """None if only one side has it, nobody recorded its work, or that is too little to count."""
+    """Of executing, or of all work where that is not recorded by itself.
+
+    None if only one side has it, nobody recorded its work, or that is too little to count.
+    """
+    moving: Judged | None
+    """Of reading arguments and storing results; None if that is not recorded, or too little to count."""
     wall: Difference | None
     """Its part in the difference of wall time, in seconds; None if it has none, as it did not limit anything."""
     phase: int = 0
@@ -80,8 +68,27 @@ class StageChange:
         return self.match.name
 
     @property
+    def worked_s(self) -> tuple[float | None, float | None]:
+        """The seconds before and after whose change is `work`."""
+        sides = self.before, self.after
+        is_known = any(one.executing_s is not None for one in sides)
+        before, after = (one.executing_s if is_known else one.work_s for one in sides)
+        return before, after
+
+    @property
+    def is_moving_named(self) -> bool:
+        """True if not its functions but moving its data takes more or less than before."""
+        is_own = self.work is not None and self.work.word in _CHANGED
+        return not is_own and self.moving is not None and self.moving.word in _CHANGED
+
+    @property
+    def judged(self) -> Judged | None:
+        """The judgement of its work, or of moving its data if only that changed."""
+        return self.moving if self.is_moving_named else self.work
+
+    @property
     def word(self) -> Word | None:
-        return self.work.word if self.work else None
+        return self.judged.word if self.judged else None
 
     @property
     def gained_work_s(self) -> float:
@@ -124,123 +131,10 @@ def explain(before: Sequence[StagedRun], after: Sequence[StagedRun], *, limit: f
     sides = [run for run in before if run.stages], [run for run in after if run.stages]
     found = matches(*sides)
     with rows_may_be_empty():
-        return _explained(_Measured.of(found, *sides), limit)
+        return _explained(StageWork.of(found, *sides), limit)
 
 
-@dataclass(frozen=True, slots=True)
-class _Measured:
-    """Worker-seconds of each stage in each run."""
-
-    matches: Sequence[Match]
-    before: Side
-    after: Side
-    figures: Sequence[tuple[Figures, Figures]]
-
-    @classmethod
-    def of(cls, found: Sequence[Match], before: Sequence[StagedRun], after: Sequence[StagedRun]) -> _Measured:
-        kinds = [_Kinds.of(match, before, after) for match in found]
-        sides = [_side(found, kinds, runs, is_after=at == 1) for at, runs in enumerate((before, after))]
-        figures = [
-            (
-                _figures(match, sides[0].stages[match.name], before, is_after=False),
-                _figures(match, sides[1].stages[match.name], after, is_after=True),
-            )
-            for match in found
-        ]
-        return cls(found, sides[0], sides[1], figures)
-
-
-@dataclass(frozen=True, slots=True)
-class _Kinds:
-    """The times that make up the work of a stage: those that all of its runs recorded, so that sides are alike."""
-
-    names: tuple[str, ...]
-
-    @classmethod
-    def of(cls, match: Match, before: Sequence[StagedRun], after: Sequence[StagedRun]) -> _Kinds:
-        found = [stage for run in before for stage in match.of_run(run, is_after=False)]
-        found += [stage for run in after for stage in match.of_run(run, is_after=True)]
-        # To create an actor, a new process first reads its code: that is start-up, and differs much from run to run.
-        is_start = any(stage.kind is StageKind.ACTOR and stage.name.endswith(_CREATION) for stage in found)
-        names = ("executing_s",) if is_start else ("executing_s", "reading_s", "storing_s")
-        return cls(tuple(name for name in names if all(getattr(stage, name) is not None for stage in found)))
-
-    def work(self, stages: Sequence[Stage]) -> float | None:
-        if "executing_s" in self.names:
-            return float(sum(getattr(stage, name) for stage in stages for name in self.names))
-        return _sum(stages, lambda stage: stage.active_s)
-
-
-def _side(found: Sequence[Match], kinds: Sequence[_Kinds], runs: Sequence[StagedRun], *, is_after: bool) -> Side:
-    return Side(
-        _numbers([run.wall_s for run in runs]),
-        _numbers([run.cpus for run in runs]),
-        {match.name: _times(match, kind, runs, is_after=is_after) for match, kind in zip(found, kinds, strict=True)},
-    )
-
-
-def _times(match: Match, kinds: _Kinds, runs: Sequence[StagedRun], *, is_after: bool) -> Times:
-    if not (match.after if is_after else match.before):
-        nothing, unknown = np.zeros(len(runs)), np.full(len(runs), np.nan)
-        return Times(nothing, nothing, unknown, unknown)
-    of_runs = [match.of_run(run, is_after=is_after) for run in runs]
-    return Times(
-        _numbers([kinds.work(stages) if stages else None for stages in of_runs]),
-        _numbers([_active(stages) for stages in of_runs]),
-        _numbers([min(_known(stages, lambda one: one.started_s), default=None) for stages in of_runs]),
-        _numbers([max(_known(stages, lambda one: one.ended_s), default=None) for stages in of_runs]),
-    )
-
-
-def _numbers(values: Sequence[float | None]) -> Floats:
-    return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
-
-
-def _known(stages: Sequence[Stage], figure: Callable[[Stage], float | None]) -> list[float]:
-    return [value for stage in stages if (value := figure(stage)) is not None]
-
-
-def _sum(stages: Sequence[Stage], figure: Callable[[Stage], float | None]) -> float | None:
-    """Return the sum of a figure; None if it is unknown of any stage."""
-    known = _known(stages, figure)
-    return sum(known) if stages and len(known) == len(stages) else None
-
-
-def _active(stages: Sequence[Stage]) -> float | None:
-    """Return the time of several stages that are compared as one: they may be active at the same time."""
-    total = _sum(stages, lambda one: one.active_s)
-    if total is None or len(stages) == 1:
-        return total
-    starts, ends = _known(stages, lambda one: one.started_s), _known(stages, lambda one: one.ended_s)
-    return min(total, max(ends) - min(starts)) if starts and ends else total
-
-
-def _figures(match: Match, times: Times, runs: Sequence[StagedRun], *, is_after: bool) -> Figures:
-    of_runs = [stages for run in runs if (stages := match.of_run(run, is_after=is_after))]
-    if not of_runs or not (match.after if is_after else match.before):
-        return Figures()
-    work, active = _mean(times.work), _mean(times.active)
-    return Figures(
-        work_s=work,
-        active_s=active,
-        tasks=_mean_of(of_runs, lambda one: one.count),
-        at_once=work / active if work is not None and active else None,
-        waiting_s=_mean_of(of_runs, lambda one: one.waiting_s),
-        waits_missing=_mean_of(of_runs, lambda one: one.waits_missing) or 0.0,
-        backpressure_s=_mean_of(of_runs, lambda one: one.backpressure_s),
-        bytes_out=_mean_of(of_runs, lambda one: one.bytes_out),
-    )
-
-
-def _mean(values: Floats) -> float | None:
-    return float(np.nanmean(values)) if np.isfinite(values).any() else None
-
-
-def _mean_of(of_runs: Sequence[Sequence[Stage]], figure: Callable[[Stage], float | None]) -> float | None:
-    return _mean(_numbers([_sum(stages, figure) for stages in of_runs]))
-
-
-def _explained(measured: _Measured, limit: float) -> Explanation:
+def _explained(measured: StageWork, limit: float) -> Explanation:
     around = _around_others(measured)
     measured = replace(measured, before=_without(measured.before, around), after=_without(measured.after, around))
     before, after = measured.before, measured.after
@@ -254,7 +148,8 @@ def _explained(measured: _Measured, limit: float) -> Explanation:
         StageChange(
             match,
             *figures,
-            joint.get(match.name),
+            joint.work.get(match.name),
+            joint.moving.get(match.name),
             _difference(parts[match.name], own) if match.name in parts else None,
             *_place(match.name, found),
             is_around_others=match.name in around,
@@ -275,7 +170,7 @@ def _explained(measured: _Measured, limit: float) -> Explanation:
     return replace(explanation, decides=_decides(explanation, limit))
 
 
-def _around_others(measured: _Measured) -> frozenset[str]:
+def _around_others(measured: StageWork) -> frozenset[str]:
     """Return the steps of the script during which tasks of Ray ran: the script only waited for them."""
     kinds = {match.name: (match.after or match.before)[0].kind for match in measured.matches}
     others = [name for name, kind in kinds.items() if kind is not StageKind.STEP]
@@ -297,29 +192,48 @@ def _without(side: Side, names: frozenset[str]) -> Side:
 
 @dataclass(frozen=True, slots=True)
 class _JointByName:
-    parts: Mapping[str, Judged]
+    work: Mapping[str, Judged]
+    moving: Mapping[str, Judged]
     shared: Judged | None
 
-    def get(self, name: str) -> Judged | None:
-        return self.parts.get(name)
 
+def _judge(measured: StageWork, limit: float) -> _JointByName:
+    """Judge the work of the stages that both sides have, and moving their data by itself.
 
-def _judge(measured: _Measured, limit: float) -> _JointByName:
-    """Judge the work of the stages that both sides have."""
+    New workers first load their functions when they read arguments, which differs much from run to run: it must not
+    hide what the functions do.
+    """
     known = measured.before.stages
     both = [match.name for match in measured.matches if match.before and match.after and match.name in known]
-    pairs = {name: (measured.before.stages[name].work, measured.after.stages[name].work) for name in both}
-    pairs = {name: pair for name, pair in pairs.items() if all(np.nanmean(side) > 0 for side in pair)}
-    total = sum(float(np.nanmean(pair[0])) for pair in pairs.values())
+    executing = _to_judge(both, measured.executing)
+    total = sum(float(np.nanmean(pair[0])) for pair in executing.values())
     # Stages of microseconds scatter by themselves, and would say nothing of the noise of the others.
     least = _LEAST_SHARE * total
-    pairs = {name: pair for name, pair in pairs.items() if max(float(np.nanmean(side)) for side in pair) >= least}
+    moving = _large(_to_judge(both, measured.moving), least)
+    confidence = 1 - (1 - CONFIDENCE) / (2 if moving else 1)
+    parts, shared = _judge_pairs(_large(executing, least), least, limit, confidence)
+    return _JointByName(parts, _judge_pairs(moving, least, limit, confidence)[0], shared)
+
+
+def _to_judge(names: Sequence[str], pairs: Mapping[str, Pair]) -> dict[str, Pair]:
+    found = {name: pairs[name] for name in names if name in pairs}
+    return {name: pair for name, pair in found.items() if all(np.nanmean(side) > 0 for side in pair)}
+
+
+def _large(pairs: Mapping[str, Pair], least: float) -> dict[str, Pair]:
+    return {name: pair for name, pair in pairs.items() if max(float(np.nanmean(side)) for side in pair) >= least}
+
+
+def _judge_pairs(
+    pairs: Mapping[str, Pair], least: float, limit: float, confidence: float
+) -> tuple[Mapping[str, Judged], Judged | None]:
+    """Judge pairs together. A change of less than `least` seconds does not count."""
     parts = [
         Part(_positive(old), _positive(new), max(limit, least / float(np.nanmean(old)))) for old, new in pairs.values()
     ]
-    joint: Joint = joint_changes(parts, limit=limit)
+    joint: Joint = joint_changes(parts, confidence=confidence, limit=limit)
     judged = [_of_means(one, *pair) for one, pair in zip(joint.parts, pairs.values(), strict=True)]
-    return _JointByName(dict(zip(pairs, judged, strict=True)), joint.shared)
+    return dict(zip(pairs, judged, strict=True)), joint.shared
 
 
 def _of_means(judged: Judged, before: Floats, after: Floats) -> Judged:

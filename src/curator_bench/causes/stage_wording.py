@@ -6,8 +6,9 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from curator_bench.causes.explanation import Explanation, Figures, StageChange
+from curator_bench.causes.explanation import Explanation, StageChange
 from curator_bench.causes.matched_stages import Presence
+from curator_bench.causes.stage_work import Figures
 from curator_bench.causes.wall_time import Shape
 from curator_bench.verdict.joint import Difference, Judged
 from curator_bench.verdict.judgement import Word
@@ -18,18 +19,18 @@ UNEXPLAINED = "(unexplained)"
 _SHOWN_WAIT = 0.05
 """A change of waiting or backpressure is shown from this share of the wall time on."""
 _OTHER_COUNT = 0.02
+_CHANGED = (Word.REGRESSION, Word.IMPROVEMENT)
 
 
 def conclusion(found: Explanation) -> Iterator[str]:
     """Yield what is named as the cause, or why nothing is."""
-    if found.shared is not None and found.shared.word in (Word.REGRESSION, Word.IMPROVEMENT):
+    if found.shared is not None and found.shared.word in _CHANGED:
         word = "slower" if found.shared.change > 0 else "faster"
         by = change(found.shared.change)
         yield (f"most stages are {word} alike, by {by}: look for what they share, such as the machine, or a library")
     for stage in found.named:
-        yield printable(
-            f"{stage.word}: {stage.name} {change(stage.work.change if stage.work else None)}{_cost(stage, found)}"
-        )
+        what = f"moving the data of {stage.name}" if stage.is_moving_named else stage.name
+        yield printable(f"{stage.word}: {what} {change(stage.judged.change if stage.judged else None)}{_cost(stage, found)}")
     for stage in found.stages:
         if not (stage.match.before and stage.match.after) and stage.wall is not None and _matters(stage.wall, found):
             yield printable(f"{stage.match.presence}: {stage.name}{_cost(stage, found)}")
@@ -67,11 +68,11 @@ def rows(found: Explanation) -> list[tuple[str, ...]]:
 
 
 def _row(stage: StageChange) -> tuple[str, ...]:
-    work = stage.work
+    work, (before, after) = stage.work, stage.worked_s
     return (
         stage.name,
-        _seconds(stage.before.work_s),
-        _seconds(stage.after.work_s),
+        _seconds(before),
+        _seconds(after),
         change(work.change) if work else "",
         interval(work),
         signed_seconds(stage.wall.value) if stage.wall else "",
@@ -108,6 +109,9 @@ def notes(stage: StageChange) -> Iterator[str]:
     before, after = stage.before, stage.after
     if stage.word is None and not stage.is_around_others and before.work_s and after.work_s:
         yield "too short to matter"
+    if stage.moving is not None and stage.moving.word in _CHANGED:
+        moved = f"{_seconds(before.moving_s)} → {_seconds(after.moving_s)}"
+        yield f"reading arguments and storing results {moved} ({change(stage.moving.change)})"
     if before.tasks and after.tasks and abs(after.tasks / before.tasks - 1) > _OTHER_COUNT:
         yield f"{before.tasks:,.0f} → {after.tasks:,.0f} tasks"
 
@@ -174,6 +178,7 @@ def _stage(stage: StageChange) -> dict[str, Any]:
         "names_before": [one.name for one in stage.match.before],
         "names_after": [one.name for one in stage.match.after],
         "work": stage.work and _judged(stage.work),
+        "moving": stage.moving and _judged(stage.moving),
         "wall": stage.wall and _difference(stage.wall),
         "was_bottleneck": stage.limits[0],
         "is_bottleneck": stage.limits[1],

@@ -45,7 +45,7 @@ def _waterfall(found: Explanation, metric: str) -> Waterfall:
             seconds=stage.wall.value if stage.wall else 0.0,
             interval=stage.wall.interval if stage.wall else None,
             says=str(stage.word or stage.match.presence),
-            change=stage.work.change if stage.work else None,
+            change=stage.judged.change if stage.judged else None,
             note="; ".join(stage_wording.notes(stage)),
         )
         for stage in shown
