@@ -1,0 +1,79 @@
+"""On real pipelines of Ray, `curator-bench why` names the stage that became slower, and no other one."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from end_to_end.conftest import Project
+
+SCRIPT = Path(__file__).with_name("pipelines_on_ray.py")
+CASES = {
+    "waves": ("clean", "clean"),
+    "chains": ("tokenize", "tokenize"),
+    "actors": ("embed", "Worker.embed"),
+    "operators": ("normalize", "normalize"),
+    "actor_pool": ("Scorer", "Scorer"),
+}
+"""By pipeline: the function that becomes slower, and what the name of its stage contains."""
+
+
+def why(project: Project, entry: str, before: str, after: str) -> dict[str, Any]:
+    command = [Path(sys.executable).with_name("curator-bench"), "why", entry, before, after, "--json"]
+    done = subprocess.run(
+        [*command, "--db", "benchmark.db"],
+        cwd=project.folder,
+        env=project.environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+@pytest.fixture
+def measure(new_project: Callable[[], Project], full: bool) -> Callable[..., Project]:
+    """Record runs of pipelines before and after: one is twice as slow in full, and three times in short."""
+    runs, factor = (8, 1.5) if full else (4, 3.0)
+
+    def measured(names: list[str]) -> Project:
+        project = new_project()
+        shutil.copy(SCRIPT, project.folder)
+        entries = [
+            {"name": name, "script": SCRIPT.name, "args": name, "ray": {"num_cpus": 2, "reuse": True}} for name in names
+        ]
+        project.matrix(*entries, default_timeout_s=300)
+        slowed = project.folder / "slowed"
+        for session in ("before", "same", "after"):
+            for name in names:
+                slowed.write_text(f"{CASES[name][0]} {factor}" if session == "after" else "nothing")
+                options = ("--bench-session", session, "-k", name, "--bench-runs", str(runs))
+                outcome = project.outcome(
+                    project.start("--benchmark", "--bench-disturbed", "count", *options), within_s=900
+                )
+                assert outcome.code == 0, outcome.output
+        return project
+
+    return measured
+
+
+def test_the_slower_stage_of_real_pipelines_is_named(measure: Callable[..., Project], full: bool) -> None:
+    names = list(CASES) if full else ["waves"]
+    project = measure(names)
+    for name in names:
+        found = why(project, name, "before", "after")
+        print(json.dumps({name: found["named"]}), flush=True)
+        assert found["named"]
+        assert CASES[name][1] in found["named"][0]
+        assert len(found["named"]) == 1
+        assert why(project, name, "before", "same")["named"] == []
