@@ -18,7 +18,7 @@ from curator_bench.cluster.environment import without_ray
 from curator_bench.cluster.health import is_alive
 from curator_bench.cluster.model import Cluster
 from curator_bench.cluster.reused import ReusedCluster
-from curator_bench.measure.processes import Mark, end_processes, find_processes
+from curator_bench.measure.processes import Mark, busyness, end_processes, find_processes
 from curator_bench.values import RaySettings
 
 if TYPE_CHECKING:
@@ -112,10 +112,10 @@ def test_a_driver_that_stayed_is_ended(clusters: ReusedCluster, bench: Bench) ->
         clusters.stop(cluster)
         assert clusters.start(bench.request(SETTINGS)) is cluster
         clusters.stop(cluster)
-        assert stays.wait(timeout=10) == -signal.SIGKILL
+        assert stays.wait(timeout=10 * busyness()) == -signal.SIGKILL
     finally:
         stays.kill()
-        stays.wait(timeout=10)
+        stays.wait(timeout=10 * busyness())
 
 
 def test_another_size_or_environment_gets_another_cluster(clusters: ReusedCluster, bench: Bench) -> None:

@@ -16,6 +16,8 @@ pytestmark = pytest.mark.slow
 SEES = """
 import json, os, sys, time
 from pathlib import Path
+while not Path(sys.argv[2]).exists():
+    time.sleep(0.05)
 time.sleep(float(sys.argv[1]))
 out = Path(sys.argv[-1])
 (out / "params.json").write_text("{}")
@@ -30,9 +32,11 @@ def with_gpus(project: Project, nvml_library: Path, states: str, *options: str) 
     return project.run(*CPUS, *options, NVML_STAND_IN=str(listed), LD_LIBRARY_PATH=str(nvml_library))
 
 
-def sees(project: Project, name: str, seconds: float = 0, ray: Any = False, **keys: Any) -> dict[str, Any]:
+def sees(
+    project: Project, name: str, seconds: float = 0, ray: Any = False, until: str | Path = "/", **keys: Any
+) -> dict[str, Any]:
     project.write("sees.py", SEES)
-    return {"name": name, "script": "sees.py", "args": str(seconds), "ray": ray, **keys}
+    return {"name": name, "script": "sees.py", "args": f"{seconds} {until}", "ray": ray, **keys}
 
 
 def results(outcome: Outcome, name: str) -> dict[str, Any]:
@@ -42,8 +46,10 @@ def results(outcome: Outcome, name: str) -> dict[str, Any]:
 
 def test_runs_share_the_listed_gpus_as_they_ask_for_them(project: Project, nvml_library: Path) -> None:
     project.matrix(
-        sees(project, "one", 6, ONE_GPU),
-        sees(project, "other", 6, ONE_GPU),
+        *(
+            sees(project, name, 0, ONE_GPU, until=project.session_dir / other / "logs" / "stdouterr.log", timeout_s=300)
+            for name, other in (("one", "other"), ("other", "one"))
+        ),
         sees(project, "none"),
         gpu_stats_recorder={"interval_s": 0},
     )

@@ -20,7 +20,7 @@ import pytest
 from end_to_end.ray_nodes import QuickHead, RayNodes, can_hide_folders
 
 import curator_bench
-from curator_bench.measure.processes import find_processes
+from curator_bench.measure.processes import busyness, find_processes
 
 if TYPE_CHECKING:
     from end_to_end.conftest import Outcome, Project
@@ -88,7 +88,7 @@ def rows(project: Project) -> list[tuple[str, int, str]]:
 
 
 def wait_for_log_lines(project: Project, count: int) -> None:
-    deadline = time.monotonic() + 90
+    deadline = time.monotonic() + 90 * busyness()
     while time.monotonic() < deadline:
         logs = project.session_dir.glob("*/logs/stdouterr.log")
         if sum("at work" in log.read_text() for log in logs) >= count:
@@ -101,10 +101,12 @@ def test_a_node_that_dies_while_busy_costs_no_entry_its_verdict(nodes: RayNodes,
     nodes.join()
     nodes.join()
     names = [f"e{number}" for number in range(8)]
-    project.matrix(*(project.entry(name, "--sleep 4", retries=2) for name in names))
+    killed = project.folder / "killed"
+    project.matrix(*(project.entry(name, f"--until {killed}", retries=2, timeout_s=300) for name in names))
     process = run_on(nodes, project)
     wait_for_log_lines(project, 3)
     nodes.kill_the_last()
+    killed.touch()
     outcome = project.outcome(process)
     assert outcome.code == 0, outcome.output
     found = rows(project)
@@ -140,7 +142,7 @@ def test_a_node_on_which_two_entries_meet_errors_is_left_out(nodes: RayNodes, pr
     outcome = project.outcome(run_on(nodes, project))
     assert outcome.code == 0, outcome.output
     errors = [name for name, _, verdict in rows(project) if verdict == "error"]
-    assert 2 <= len(errors) <= 4  # those that Ray had given to it by then
+    assert 2 <= len(errors) < 8  # those that Ray had given to it by then
     assert outcome.has("not used any more: node ")
 
 
@@ -194,7 +196,7 @@ def test_a_worker_that_is_killed_far_from_home_leaves_no_folder(nodes: RayNodes,
     os.kill(worker, signal.SIGKILL)
     outcome = project.outcome(session)
     assert outcome.code == 1, outcome.output
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 20 * busyness()
     while left := [folder for folder in folders if folder.exists()]:
         assert time.monotonic() < deadline, left
         time.sleep(0.05)
@@ -202,7 +204,7 @@ def test_a_worker_that_is_killed_far_from_home_leaves_no_folder(nodes: RayNodes,
 
 def wait_for_worker(nodes: RayNodes) -> int:
     """Wait until a worker has started its script."""
-    deadline = time.monotonic() + 90
+    deadline = time.monotonic() + 90 * busyness()
     while time.monotonic() < deadline:
         for one in find_processes(nodes.mark):
             with suppress(psutil.Error):
