@@ -93,9 +93,9 @@ def bench(tmp_path: Path, misled: dict[str, str]) -> Bench:
     return Bench(tmp_path, misled)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def standing(tmp_path_factory: pytest.TempPathFactory, misled: dict[str, str]) -> Iterator[Cluster]:
-    """One cluster for all tests that leave it as it was."""
+    """One cluster for all tests of a module that leave it as it was; one that stands idle needs processor time, too."""
     provider = LocalCluster()
     settings = Bench.small(num_cpus=2, memory=500_000_000, resources={"disk": 3}, enable_object_spilling=False)
     request = Bench(tmp_path_factory.mktemp("standing"), misled).request(settings, entry_env={"FROM_THE_ENTRY": "yes"})
