@@ -138,7 +138,7 @@ time.sleep(600)
 def test_at_a_timeout_the_cluster_goes_too_and_what_its_workers_hold_in_shared_memory(desk: Desk) -> None:
     """Ray ends the workers as soon as their script ends."""
     held = Path("/dev/shm", desk.folder.name)
-    result = desk.run(HOLDS, str(held), ray=SMALL, timeout_s=10.0 * busyness())
+    result = desk.run(HOLDS, str(held), ray=SMALL, timeout_s=8.0 * busyness())
     assert result.verdict is Verdict.TIMEOUT
     assert "held" in desk.log.read_text().splitlines()
     nothing_is_left(desk, result)
