@@ -12,7 +12,7 @@ import pytest
 from curator_bench.cluster.environment import without_ray
 from curator_bench.cluster.model import Cluster
 from curator_bench.measure.memory import MemorySampler
-from curator_bench.measure.processes import end_processes, find_processes
+from curator_bench.measure.processes import busyness, end_processes, find_processes
 from curator_bench.measure.ray_memory import RayMemorySampler, totals
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def settled_peak_of(cluster: Cluster) -> float:
 
 
 def wait_for_nodes(ray: Any, count: int) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 60 * busyness()
     while sum(node["Alive"] for node in ray.nodes()) != count:
         assert time.monotonic() < deadline
         time.sleep(0.1)

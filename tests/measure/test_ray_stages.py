@@ -77,7 +77,9 @@ def measure(programs: RayTaskPrograms, cluster: Cluster, tmp_path: Path, sampler
         script = tmp_path / "script.py"
         script.write_text(f"TRUTH = {str(tmp_path / 'truth')!r}\n" + DRIVER + textwrap.dedent(code))
         sampler.start()
-        subprocess.run([sys.executable, script], env={**env, **variables}, cwd=tmp_path, check=True, timeout=120)
+        subprocess.run(
+            [sys.executable, script], env={**env, **variables}, cwd=tmp_path, check=True, timeout=120 * busyness()
+        )
         sampler.stop()
         return {(str(stage.kind), stage.name): stage for stage in sampler.stages()}
 
