@@ -32,14 +32,18 @@ def by_name(found: NamedStages) -> dict[str, Stage]:
 
 
 def test_an_outer_stage_is_recorded_without_the_time_of_the_stages_in_it(heard: NamedStages) -> None:
+    began = time.perf_counter()
     with stage("outer"):
         time.sleep(0.05)
         for _ in range(3):
             with stage("inner"):
                 time.sleep(0.1)
+    took_s = time.perf_counter() - began
     outer, inner = heard.stages()
     assert (outer.name, outer.kind, outer.count, inner.count) == ("outer", StageKind.STEP, 1, 3)
-    assert 0.05 <= (outer.executing_s or 0) < 0.3 <= (inner.executing_s or 0)
+    assert (outer.executing_s or 0) >= 0.05
+    assert (inner.executing_s or 0) >= 0.3
+    assert (outer.executing_s or 0) + (inner.executing_s or 0) <= took_s
     assert (outer.active_s or 0) >= 0.35
     assert outer.started_s is not None
     assert inner.started_s is not None
@@ -47,14 +51,15 @@ def test_an_outer_stage_is_recorded_without_the_time_of_the_stages_in_it(heard: 
 
 
 def test_a_stage_may_be_inside_itself_and_used_again(heard: NamedStages) -> None:
-    again = stage("again")
+    again, began = stage("again"), time.perf_counter()
     with again, again:
         time.sleep(0.05)
     with again:
         pass
+    took_s = time.perf_counter() - began
     found = by_name(heard)["again"]
     assert found.count == 3
-    assert 0.05 <= (found.executing_s or 0) < 0.1  # once, though it was open twice
+    assert 0.05 <= (found.executing_s or 0) <= took_s  # once, though it was open twice
 
 
 def test_threads_are_summed_and_their_common_time_counts_once(heard: NamedStages) -> None:

@@ -15,7 +15,7 @@ import pytest
 from curator_bench.cluster.environment import without_ray
 from curator_bench.cluster.local import LocalCluster
 from curator_bench.cluster.model import Cluster, ClusterRequest
-from curator_bench.measure.processes import Mark, ProcessId, find_processes
+from curator_bench.measure.processes import Mark, ProcessId, busyness, find_processes
 from curator_bench.values import RaySettings
 
 
@@ -49,7 +49,9 @@ class Bench:
         """In the environment a script gets: the user's without RAY_*, and what is given here."""
         command = [sys.executable, "-c", program, *arguments]
         environment = {**without_ray(self.env), **env}
-        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=90, check=False)
+        return subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=90 * busyness(), check=False
+        )
 
     def connect(self, cluster: Cluster, program: str, *arguments: str) -> str:
         """What a script prints that finds the cluster by its environment."""
@@ -59,7 +61,7 @@ class Bench:
 
     @staticmethod
     def wait_until(condition: Callable[[], bool], within_s: float = 20) -> None:
-        deadline = time.monotonic() + within_s
+        deadline = time.monotonic() + within_s * busyness()
         while not condition():
             assert time.monotonic() < deadline, "waited in vain"
             time.sleep(0.02)
@@ -91,9 +93,9 @@ def bench(tmp_path: Path, misled: dict[str, str]) -> Bench:
     return Bench(tmp_path, misled)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def standing(tmp_path_factory: pytest.TempPathFactory, misled: dict[str, str]) -> Iterator[Cluster]:
-    """One cluster for all tests that leave it as it was."""
+    """One cluster for all tests of a module that leave it as it was; one that stands idle needs processor time, too."""
     provider = LocalCluster()
     settings = Bench.small(num_cpus=2, memory=500_000_000, resources={"disk": 3}, enable_object_spilling=False)
     request = Bench(tmp_path_factory.mktemp("standing"), misled).request(settings, entry_env={"FROM_THE_ENTRY": "yes"})

@@ -18,7 +18,7 @@ from curator_bench.cluster.environment import without_ray
 from curator_bench.cluster.health import is_alive
 from curator_bench.cluster.model import Cluster
 from curator_bench.cluster.reused import ReusedCluster
-from curator_bench.measure.processes import Mark, end_processes, find_processes
+from curator_bench.measure.processes import Mark, busyness, end_processes, find_processes
 from curator_bench.values import RaySettings
 
 if TYPE_CHECKING:
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 
-SETTINGS = RaySettings(num_cpus=4, object_store_size=100_000_000, reuse=True)
+SETTINGS = RaySettings(num_cpus=3, object_store_size=100_000_000, reuse=True)
+SMALL = RaySettings(num_cpus=1, object_store_size=100_000_000, reuse=True)
 LEAVES_THINGS = """
 import numpy, os, ray
 from ray.util.placement_group import placement_group
@@ -85,9 +86,9 @@ def clusters(marker: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     assert find_processes(Mark(marker)) == frozenset()
 
 
-def use(clusters: ReusedCluster, bench: Bench, program: str = "") -> Cluster:
+def use(clusters: ReusedCluster, bench: Bench, program: str = "", settings: RaySettings = SETTINGS) -> Cluster:
     """One run on a cluster: its script, and nothing after it."""
-    cluster = clusters.start(bench.request(SETTINGS))
+    cluster = clusters.start(bench.request(settings))
     bench.run_python(program, **cluster.env)
     clusters.stop(cluster)
     return cluster
@@ -112,26 +113,27 @@ def test_a_driver_that_stayed_is_ended(clusters: ReusedCluster, bench: Bench) ->
         clusters.stop(cluster)
         assert clusters.start(bench.request(SETTINGS)) is cluster
         clusters.stop(cluster)
-        assert stays.wait(timeout=10) == -signal.SIGKILL
+        assert stays.wait(timeout=10 * busyness()) == -signal.SIGKILL
     finally:
         stays.kill()
-        stays.wait(timeout=10)
+        stays.wait(timeout=10 * busyness())
 
 
 def test_another_size_or_environment_gets_another_cluster(clusters: ReusedCluster, bench: Bench) -> None:
     usual = use(clusters, bench)
-    other = clusters.start(bench.request(bench.small(num_cpus=3, reuse=True)))
+    other = clusters.start(bench.request(SMALL))
     clusters.stop(other)
-    assert other.resources["CPU"] == 3
-    third = clusters.start(bench.request(SETTINGS, entry_env={"OMP_NUM_THREADS": "3"}))
+    assert other.resources["CPU"] == 1
+    third = clusters.start(bench.request(SMALL, entry_env={"OMP_NUM_THREADS": "3"}))
     clusters.stop(third)
     assert len({usual.address, other.address, third.address}) == 3
     assert use(clusters, bench) is usual
+    assert use(clusters, bench, settings=SMALL) is other
 
 
 def test_a_run_that_needs_one_meanwhile_gets_another(clusters: ReusedCluster, bench: Bench) -> None:
-    first = clusters.start(bench.request(SETTINGS))
-    second = clusters.start(bench.request(SETTINGS))
+    first = clusters.start(bench.request(SMALL))
+    second = clusters.start(bench.request(SMALL))
     assert first.address != second.address
     clusters.stop(second)
     clusters.stop(first)
@@ -140,8 +142,8 @@ def test_a_run_that_needs_one_meanwhile_gets_another(clusters: ReusedCluster, be
 def test_a_cluster_that_cannot_be_emptied_is_replaced(marker: str, bench: Bench) -> None:
     clusters = ReusedCluster(marker, bench.folder / "clusters")
     try:
-        first = use(clusters, bench, DETACHES_WITHOUT_A_NAME)
-        second = use(clusters, bench)
+        first = use(clusters, bench, DETACHES_WITHOUT_A_NAME, SMALL)
+        second = use(clusters, bench, settings=SMALL)
         assert first.address != second.address
         assert bench.processes_of(first, "no run") == frozenset()
     finally:
@@ -151,7 +153,7 @@ def test_a_cluster_that_cannot_be_emptied_is_replaced(marker: str, bench: Bench)
 def test_a_cluster_that_died_is_replaced_and_its_logs_go_to_its_run(marker: str, bench: Bench) -> None:
     clusters = ReusedCluster(marker, bench.folder / "clusters")
     try:
-        request = bench.request(SETTINGS)
+        request = bench.request(SMALL)
         first = clusters.start(request)
         assert str(first.startup_log) in request.log_path.read_text()
         os.kill(first.pids[1], signal.SIGKILL)
@@ -159,10 +161,10 @@ def test_a_cluster_that_died_is_replaced_and_its_logs_go_to_its_run(marker: str,
         clusters.stop(first)
         assert request.copy_logs_to
         assert list(request.copy_logs_to.rglob("gcs_server.out"))
-        second = use(clusters, bench)
+        second = use(clusters, bench, settings=SMALL)
         os.kill(second.pids[0], signal.SIGKILL)  # between two runs
         bench.wait_until(lambda: not is_alive(second))
-        assert use(clusters, bench).address not in (first.address, second.address)
+        assert use(clusters, bench, settings=SMALL).address not in (first.address, second.address)
     finally:
         clusters.close()
     assert not [path for path in (first.temp_dir, second.temp_dir) if path and Path(path).exists()]

@@ -44,6 +44,7 @@ FENCE = re.compile(r"^(<!-- not run: [^\n]+ -->\n)?```(\w+)\n(.*?)^```$", re.MUL
 TITLE = re.compile(r"# (?P<name>[\w.-]+)(?:, laid over (?P<base>[\w.-]+))?\n")
 # What differs from machine to machine and from run to run, and what is compared instead.
 DIFFERS = {
+    re.compile(r"(?<=s) \(\d+:\d\d:\d\d\)"): "",  # pytest says so from a minute on
     re.compile(r"\b\d+(\.\d+)? ?(µs|ms|s)\b"): "1 s",
     re.compile(r"(?<==)\d[\d.,]*"): "1",
     re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d[\d:.]*)?"): "2026-01-23",

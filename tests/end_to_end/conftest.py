@@ -30,6 +30,7 @@ parser.add_argument("--benchmark-results-path", type=Path)
 parser.add_argument("--say", default="at work")
 parser.add_argument("--metrics", default="{}", type=json.loads)
 parser.add_argument("--sleep", type=float, default=0.0)
+parser.add_argument("--until", type=Path, default=Path("/"))
 parser.add_argument("--stubborn", action="store_true")
 parser.add_argument("--daemon", action="store_true")
 parser.add_argument("--exit", type=int, default=0)
@@ -39,6 +40,8 @@ if options.stubborn:
 if options.daemon:
     subprocess.Popen(["sleep", "600"], start_new_session=True)
 print(options.say, flush=True)
+while not options.until.exists():
+    time.sleep(0.05)
 time.sleep(options.sleep)
 results = options.benchmark_results_path
 results.joinpath("params.json").write_text(json.dumps({"sleep": options.sleep}))

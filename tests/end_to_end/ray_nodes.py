@@ -20,7 +20,7 @@ from curator_bench.cluster.environment import authentication, without_ray
 from curator_bench.cluster.health import takes_connections
 from curator_bench.cluster.local import LocalCluster
 from curator_bench.cluster.model import ClusterRequest
-from curator_bench.measure.processes import Mark, end_processes
+from curator_bench.measure.processes import Mark, busyness, end_processes
 from curator_bench.values import RaySettings
 
 RAY = Path(sys.executable).with_name("ray")
@@ -46,7 +46,7 @@ class RayNodes:
 
     def _wait_for_the_last(self) -> None:
         log = self.folder / f"node{len(self._started) - 1}.log"
-        deadline = time.monotonic() + _READY_WITHIN_S
+        deadline = time.monotonic() + _READY_WITHIN_S * busyness()
         while _STARTED not in log.read_bytes():
             assert time.monotonic() < deadline, log.read_text()
             assert self._started[-1][0].poll() is None, log.read_text()
@@ -70,7 +70,9 @@ class RayNodes:
 
     def _python(self, program: str) -> subprocess.CompletedProcess[bytes]:
         env = {**without_ray(os.environ), **self.variables(), "RAY_ADDRESS": self.address}
-        return subprocess.run([sys.executable, "-c", program], env=env, check=False, timeout=_READY_WITHIN_S)
+        return subprocess.run(
+            [sys.executable, "-c", program], env=env, check=False, timeout=_READY_WITHIN_S * busyness()
+        )
 
     def _start(self, without: Sequence[Path], options: Sequence[str], variables: dict[str, str]) -> None:
         mark = Mark(uuid.uuid4().hex, "CURATOR_BENCH_TEST_JOINED")
@@ -122,7 +124,8 @@ class HeadByHand(RayNodes):
 
     def __init__(self, *without: Path, options: Sequence[str] = (), **variables: str) -> None:
         super().__init__()
-        port, client_port = free_ports(2)
+        self._held = HeldPorts(2)
+        port, client_port = self._held.numbers
         port = next((int(option[len("--port=") :]) for option in options if option.startswith("--port=")), port)
         self.address, self.client_address = f"127.0.0.1:{port}", f"ray://127.0.0.1:{client_port}"
         ports = [f"--port={port}", f"--ray-client-server-port={client_port}", "--dashboard-agent-listen-port=0"]
@@ -134,21 +137,30 @@ class HeadByHand(RayNodes):
             self.close()
             raise
 
+    def close(self) -> None:
+        super().close()
+        self._held.close()
+
     def _wait_until_it_listens(self) -> None:
-        deadline = time.monotonic() + _READY_WITHIN_S
+        deadline = time.monotonic() + _READY_WITHIN_S * busyness()
         while not takes_connections(self.client_address):
             assert time.monotonic() < deadline, (self.folder / "node0.log").read_text()
             time.sleep(0.1)
 
 
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
+class HeldPorts:
+    """Ports of loopback that nobody else is given until it is closed. Ray may listen there, as it shares them."""
+
+    def __init__(self, count: int) -> None:
+        self._sockets = [socket.socket() for _ in range(count)]
+        for one in self._sockets:
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            one.bind(("127.0.0.1", 0))
+        self.numbers = [int(one.getsockname()[1]) for one in self._sockets]
+
+    def close(self) -> None:
+        for one in self._sockets:
+            one.close()
 
 
 def can_hide_folders() -> bool:

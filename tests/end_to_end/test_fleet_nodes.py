@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
-from end_to_end.ray_nodes import QuickHead, RayNodes, can_hide_folders
+from end_to_end.ray_nodes import HeadByHand, QuickHead, RayNodes, can_hide_folders
 
 import curator_bench
-from curator_bench.measure.processes import find_processes
+from curator_bench.measure.processes import busyness, find_processes
 
 if TYPE_CHECKING:
     from end_to_end.conftest import Outcome, Project
@@ -56,6 +56,10 @@ with (out.parent / "artifacts" / "large").open("wb") as large:
 """
 
 
+GIVES_UP_SOON = '--system-config={"gcs_rpc_server_reconnect_timeout_s": 5}'
+"""Ray's programs wait for a head that is gone for a minute, unless the head has told them otherwise."""
+
+
 @pytest.fixture
 def nodes() -> Iterator[RayNodes]:
     with QuickHead() as started:
@@ -88,7 +92,7 @@ def rows(project: Project) -> list[tuple[str, int, str]]:
 
 
 def wait_for_log_lines(project: Project, count: int) -> None:
-    deadline = time.monotonic() + 90
+    deadline = time.monotonic() + 90 * busyness()
     while time.monotonic() < deadline:
         logs = project.session_dir.glob("*/logs/stdouterr.log")
         if sum("at work" in log.read_text() for log in logs) >= count:
@@ -99,12 +103,13 @@ def wait_for_log_lines(project: Project, count: int) -> None:
 
 def test_a_node_that_dies_while_busy_costs_no_entry_its_verdict(nodes: RayNodes, project: Project) -> None:
     nodes.join()
-    nodes.join()
-    names = [f"e{number}" for number in range(8)]
-    project.matrix(*(project.entry(name, "--sleep 4", retries=2) for name in names))
+    names = [f"e{number}" for number in range(6)]
+    killed = project.folder / "killed"
+    project.matrix(*(project.entry(name, f"--until {killed}", retries=2, timeout_s=300) for name in names))
     process = run_on(nodes, project)
-    wait_for_log_lines(project, 3)
+    wait_for_log_lines(project, 2)
     nodes.kill_the_last()
+    killed.touch()
     outcome = project.outcome(process)
     assert outcome.code == 0, outcome.output
     found = rows(project)
@@ -113,7 +118,7 @@ def test_a_node_that_dies_while_busy_costs_no_entry_its_verdict(nodes: RayNodes,
     lines = [json.loads(line) for file in project.session_dir.glob("*/results.jsonl") for line in file.open()]
     assert sorted((line["name"], line["attempt"], line["verdict"]) for line in lines) == found
     lost = [line["error"] for line in lines if line["verdict"] == "error"]
-    assert all(re.match(r"its worker on \S+/[0-9a-f]{8} \(", error) for error in lost)  # of three nodes of this host
+    assert all(re.match(r"its worker on \S+/[0-9a-f]{8} \(", error) for error in lost)  # of two nodes of this host
     summary = outcome.json("summary.json")
     assert summary["counts"] == {"passed": len(names)}
     left = find_processes(project.mark) - find_processes(nodes.mark)
@@ -121,13 +126,14 @@ def test_a_node_that_dies_while_busy_costs_no_entry_its_verdict(nodes: RayNodes,
     assert nodes.answers()
 
 
-def test_when_the_cluster_is_gone_every_entry_has_its_verdict(nodes: RayNodes, project: Project) -> None:
+def test_when_the_cluster_is_gone_every_entry_has_its_verdict(project: Project) -> None:
     names = [f"e{number}" for number in range(4)]
     project.matrix(*(project.entry(name, "--sleep 60", retries=1) for name in names))
-    process = run_on(nodes, project)
-    wait_for_log_lines(project, 1)
-    nodes.kill_all()
-    outcome = project.outcome(process)
+    with HeadByHand(options=[GIVES_UP_SOON]) as nodes:
+        process = run_on(nodes, project)
+        wait_for_log_lines(project, 1)
+        nodes.kill_all()
+        outcome = project.outcome(process)
     assert outcome.code == 1, outcome.output
     assert outcome.json("summary.json")["counts"] == {"error": len(names)}
     assert f"{len(names)} failed" in outcome.lines[-1]
@@ -140,7 +146,7 @@ def test_a_node_on_which_two_entries_meet_errors_is_left_out(nodes: RayNodes, pr
     outcome = project.outcome(run_on(nodes, project))
     assert outcome.code == 0, outcome.output
     errors = [name for name, _, verdict in rows(project) if verdict == "error"]
-    assert 2 <= len(errors) <= 4  # those that Ray had given to it by then
+    assert 2 <= len(errors) < 8  # those that Ray had given to it by then
     assert outcome.has("not used any more: node ")
 
 
@@ -194,7 +200,7 @@ def test_a_worker_that_is_killed_far_from_home_leaves_no_folder(nodes: RayNodes,
     os.kill(worker, signal.SIGKILL)
     outcome = project.outcome(session)
     assert outcome.code == 1, outcome.output
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 20 * busyness()
     while left := [folder for folder in folders if folder.exists()]:
         assert time.monotonic() < deadline, left
         time.sleep(0.05)
@@ -202,7 +208,7 @@ def test_a_worker_that_is_killed_far_from_home_leaves_no_folder(nodes: RayNodes,
 
 def wait_for_worker(nodes: RayNodes) -> int:
     """Wait until a worker has started its script."""
-    deadline = time.monotonic() + 90
+    deadline = time.monotonic() + 90 * busyness()
     while time.monotonic() < deadline:
         for one in find_processes(nodes.mark):
             with suppress(psutil.Error):

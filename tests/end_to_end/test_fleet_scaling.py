@@ -11,6 +11,7 @@ import pytest
 from end_to_end.ray_nodes import QuickHead, RayNodes, can_hide_folders
 
 import curator_bench
+from curator_bench.measure.processes import busyness
 
 if TYPE_CHECKING:
     import subprocess
@@ -42,7 +43,7 @@ def helped(project: Project, name: str, **resources: float) -> dict[str, Any]:
 
 def wait_until_submitted(project: Project, entry: str, process: subprocess.Popen[str]) -> None:
     """Until it waits in the queue of the cluster."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 60 * busyness()
     while not project.session_dir.joinpath(entry, "claim.json").exists():
         assert process.poll() is None, project.outcome(process).output
         assert time.monotonic() < deadline
@@ -51,7 +52,7 @@ def wait_until_submitted(project: Project, entry: str, process: subprocess.Popen
 
 def test_an_entry_waits_for_a_node_to_come_which_is_sent_what_it_lacks(nodes: RayNodes, project: Project) -> None:
     project.matrix(helped(project, "waits", disk=1), project.entry("runs"))
-    options = ("--bench-fleet", nodes.address, "--bench-fleet-wait", "90")
+    options = ("--bench-fleet", nodes.address, "--bench-fleet-wait", "600")
     process = project.start(*options, background=False, **nodes.variables())
     wait_until_submitted(project, "waits", process)
     hidden = [project.folder, Path(curator_bench.__file__).parent] if can_hide_folders() else []

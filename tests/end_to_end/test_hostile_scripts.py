@@ -568,7 +568,7 @@ def test_pipes_of_ours_that_a_script_floods_keep_nobody_waiting(project: Project
     flood = {"script": "floods.py", "timeout_s": 1}
     project.matrix(
         {"name": "keeper", "args": "stops keeper_program", **flood},
-        {"name": "guard", "args": "stops guard_program", **flood},
+        {"name": "guard", "args": "stops guard_program", **flood, "timeout_s": 60},
         {"name": "lies", "args": "lies keeper_program", **flood},
         project.entry("comes next"),
     )

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 import warm
 
+from curator_bench.measure.processes import busyness
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -233,7 +235,7 @@ def test_it_works_in_workers_of_xdist(counting: Project) -> None:
 
 
 def wait_for_starts(project: Project, count: int) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 60 * busyness()
     while len(starts(project)) < count and time.monotonic() < deadline:
         time.sleep(0.02)
     assert len(starts(project)) >= count
@@ -244,7 +246,7 @@ def test_after_a_kill_of_everything_it_goes_on_from_there(counting: Project) -> 
     process = counting.start(*RECORDED)
     wait_for_starts(counting, 2)
     os.kill(process.pid, signal.SIGKILL)
-    process.communicate(timeout=60)
+    process.communicate(timeout=60 * busyness())
     counting.matrix(entry("a"), entry("b"), entry("c"))
     assert started_by(counting, "--bench-resume", *RECORDED) == ["b", "c"]
     with sqlite3.connect(counting.folder / "runs.db") as database:
@@ -264,7 +266,8 @@ def test_what_a_machine_that_died_had_claimed_comes_last_when_its_time_is_over(
     counting.matrix(entry("claimed"), entry("free"), entry("lives"))
     now = time.time()
     stop = threading.Event()
-    for name, age in (("claimed", 294), ("lives", 0)):
+    starts_within_s = 8 * busyness()
+    for name, age in (("claimed", 300 - starts_within_s), ("lives", 0)):
         put_claim(counting, name, now - age)
     heart = threading.Thread(target=renew, args=(counting.session_dir / "lives" / "claim.json", stop))
     heart.start()
@@ -306,7 +309,7 @@ def test_two_invocations_at_the_same_moment_share_the_session(counting: Project,
 
 @pytest.mark.parametrize("how", [(), ("-n1",), pytest.param(FLEET, marks=pytest.mark.slow)])
 def test_what_another_invocation_runs_is_shown_as_running_elsewhere(counting: Project, how: tuple[str, ...]) -> None:
-    counting.matrix(entry("theirs", seconds=600), entry("ours"))
+    counting.matrix(entry("theirs", seconds=600), entry("ours"), default_timeout_s=900)
     theirs = counting.start("--bench-resume", "-k", "theirs")
     try:
         wait_for_starts(counting, 1)
@@ -318,16 +321,20 @@ def test_what_another_invocation_runs_is_shown_as_running_elsewhere(counting: Pr
         assert re.search(r"\b1 passed\b.*\b1 left to others\b", outcome.lines[-1])
     finally:
         theirs.send_signal(signal.SIGINT)
-        theirs.communicate(timeout=60)
+        theirs.communicate(timeout=60 * busyness())
 
 
 def test_the_same_entry_twice_at_one_moment_is_refused_where_nobody_resumes(counting: Project) -> None:
-    counting.matrix(entry("one", seconds=4))
+    counting.write(
+        "waits.py", COUNTS.replace("time.sleep(seconds)", "while not Path('go_on').exists(): time.sleep(0.05)")
+    )
+    counting.matrix({**entry("one"), "script": "waits.py"})
     process = counting.start()
     wait_for_starts(counting, 1)
     outcome = counting.run()
     assert outcome.code == 1
     assert "one: it is being run by process" in outcome.output
+    (counting.folder / "go_on").touch()
     assert counting.outcome(process).code == 0
     assert starts(counting) == ["one"]
 

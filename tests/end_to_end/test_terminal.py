@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from curator_bench.measure.processes import busyness
+
 if TYPE_CHECKING:
     from end_to_end.conftest import Project
 
@@ -115,7 +117,7 @@ class Terminal:
             self._unread = b""
 
     def wait_for(self, sight: Callable[[list[str]], bool], within_s: float = 30) -> None:
-        deadline = time.monotonic() + within_s
+        deadline = time.monotonic() + within_s * busyness()
         while not sight(self.screen.lines):
             assert time.monotonic() < deadline, "\n".join(self.screen.lines)
             self.read()
@@ -124,7 +126,7 @@ class Terminal:
         os.write(self._ours, b"\x03")
 
     def wait(self) -> int:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 60 * busyness()
         while self.process.poll() is None:
             assert time.monotonic() < deadline, "\n".join(self.screen.lines)
             self.read()
@@ -218,9 +220,11 @@ def test_whatever_a_script_prints_the_screen_stays_in_order(
 
 
 def test_every_running_entry_has_a_line_with_workers(project: Project, terminal: Callable[..., Terminal]) -> None:
-    project.matrix(*(project.entry(name, f"--say 'work on {name}' --sleep 3") for name in ("one", "two")))
+    gate = project.folder / "gate"
+    project.matrix(*(project.entry(name, f"--say 'work on {name}' --until {gate}") for name in ("one", "two")))
     shown = terminal("-n2")
     shown.wait_for(lambda lines: len([line for line in live(lines) if "│ work on" in line]) == 2)
+    gate.touch()
     assert shown.wait() == 0
     assert not live(shown.screen.lines)
 
@@ -229,12 +233,15 @@ def test_every_running_entry_has_a_line_with_workers(project: Project, terminal:
 def test_one_screen_shows_how_far_a_fleet_is_and_what_runs_where(
     project: Project, terminal: Callable[..., Terminal]
 ) -> None:
-    project.matrix(project.entry("short", "--say begun --sleep 2"), project.entry("long", "--say begun --sleep 8"))
+    gates = [project.folder / name for name in ("first", "second")]
+    project.matrix(*(project.entry(gate.name, f"--say begun --until {gate}") for gate in gates), default_timeout_s=600)
     shown = terminal("--bench-fleet", "local", "--bench-fleet-cpus", "2")
     shown.wait_for(lambda lines: len([line for line in live(lines) if re.search(r" on \S+ [\d.]+ s", line)]) == 2, 90)
     (head,) = heads(shown.screen.lines)
     assert re.match(r"    0 of 2 done, 2 running", head)
+    gates[0].touch()
     shown.wait_for(lambda lines: any("1 of 2 done, 1 running" in line for line in heads(lines)), 90)
+    gates[1].touch()
     assert shown.wait() == 0
     assert not live(shown.screen.lines) + heads(shown.screen.lines)
     assert shown.screen.unknown == []

@@ -18,7 +18,7 @@ import pytest
 
 from curator_bench.errors import BenchError
 from curator_bench.execution.child import Child, run_child
-from curator_bench.measure.processes import find_processes, identify, is_running
+from curator_bench.measure.processes import busyness, find_processes, identify, is_running
 
 LEAVES_EVERYTHING = """
 import os, subprocess, sys, time
@@ -59,7 +59,7 @@ def test_the_end_of_a_child_is_seen_at_once_with_its_exit_code(start: Callable[.
     child = start("import time; time.sleep(0.5); raise SystemExit(7)")
     ended = child.wait(30)
     assert ended.exit_code == 7
-    assert 0.5 <= ended.seconds < 10
+    assert 0.5 <= ended.seconds < 10 * busyness()
 
 
 def test_waiting_costs_no_processor_time(start: Callable[..., Child]) -> None:
@@ -86,7 +86,7 @@ def test_ctrl_c_that_another_thread_received_ends_the_wait(start: Callable[..., 
     finally:
         signal.signal(signal.SIGINT, before)
         has_ended.set()
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < 30 * busyness()
 
 
 def test_no_time_at_all_is_a_timeout_at_once(start: Callable[..., Child]) -> None:
@@ -180,7 +180,7 @@ def test_keepers_that_a_script_stopped_keep_nobody_waiting_and_end_as_well(
     child.wait(0.2)
     began = time.monotonic()
     child.end(grace_s=0.1)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 5 * busyness()
     assert not [one for one in stopped if one and is_running(one)]
 
 
@@ -312,7 +312,7 @@ def test_a_second_ctrl_c_ends_at_once_what_a_first_asked_to_end(
             child.end()
     finally:
         signal.signal(signal.SIGALRM, before)
-    assert 0.2 < time.monotonic() - began < 4
+    assert 0.2 < time.monotonic() - began < 4 * busyness()
     assert not find_processes(child.mark)
     assert not held.exists()
 
@@ -332,7 +332,7 @@ def test_a_child_can_hold_a_descriptor_of_ours(start: Callable[..., Child]) -> N
 def test_a_run_to_the_end_leaves_nothing(tmp_path: Path) -> None:
     note = tmp_path / "pid"
     words = [sys.executable, "-c", LEAVES_EVERYTHING.replace(", {})", ", os.environ)"), str(note)]
-    ended = run_child(words, env=dict(os.environ), log=tmp_path / "log", cwd="/", timeout_s=1.5)
+    ended = run_child(words, env=dict(os.environ), log=tmp_path / "log", cwd="/", timeout_s=1.5 * busyness())
     assert ended.exit_code is None
     assert identify(int(note.read_text())) is None
 

@@ -16,7 +16,7 @@ from curator_bench.cluster import temp_dirs
 from curator_bench.cluster.environment import CLUSTER_VARIABLE
 from curator_bench.execution.workbench import Workbench
 from curator_bench.files import safe_files
-from curator_bench.measure.processes import Mark, ProcessId, find_processes, identify, is_running
+from curator_bench.measure.processes import Mark, ProcessId, busyness, find_processes, identify, is_running
 
 SOURCE = Path(__file__).parents[2] / "src"
 # A bench that says its mark, starts the code it is given (by way of a fork, not of an exec), and does as it is told.
@@ -61,14 +61,14 @@ class Watched:
     def wait_until_nothing_is_left(self, within_s: float = 5) -> None:
         began = time.monotonic()
         while find_processes(self.mark) or is_running(self.guard):
-            assert time.monotonic() - began < within_s, "something is left"
+            assert time.monotonic() - began < within_s * busyness(), "something is left"
             time.sleep(0.02)
 
     def processes(self, count: int, within_s: float = 20) -> list[ProcessId]:
         """Those that bear the mark, as soon as they are so many: within exec, a process has no environment to read."""
         began = time.monotonic()
         while len(found := list(find_processes(self.mark))) != count:
-            assert time.monotonic() - began < within_s, f"{len(found)} processes, not {count}"
+            assert time.monotonic() - began < within_s * busyness(), f"{len(found)} processes, not {count}"
             time.sleep(0.02)
         return found
 
@@ -148,7 +148,7 @@ def test_what_shed_every_mark_goes_when_the_process_is_killed(
     assert identify(left)
     watched.process.kill()
     watched.process.wait()
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 5 * busyness()
     while identify(left):
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -275,6 +275,6 @@ def test_a_worker_does_not_outlive_its_controller(watch: Callable[..., Watched],
     assert watched.process.poll() is None  # as long as there is a controller
     controller.kill()
     controller.wait()
-    watched.process.wait(5)
+    watched.process.wait(5 * busyness())
     watched.wait_until_nothing_is_left()
     assert note.exists() == heeds

@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from curator_bench.execution.result_files import ResultFiles, read_result_files
+from curator_bench.measure.processes import busyness
 
 SCALARS = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=20))
 JSON_VALUES = st.recursive(
@@ -187,7 +188,7 @@ def test_a_file_of_50_mb_is_read(tmp_path: Path) -> None:
     found = read_metrics(tmp_path, f'{{"times": [{times}], "throughput": 200}}')
     assert (tmp_path / "metrics.json").stat().st_size > 50_000_000
     assert (found.problem, found.metrics["throughput"], len(found.metrics)) == ("", 200, 101)
-    assert time.monotonic() - started < 30
+    assert time.monotonic() - started < 30 * busyness()
 
 
 def test_a_file_of_many_tiny_values_is_refused_before_it_fills_the_memory(tmp_path: Path) -> None:

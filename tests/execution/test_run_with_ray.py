@@ -11,7 +11,7 @@ import pytest
 
 from curator_bench.cluster.environment import CLUSTER_VARIABLE
 from curator_bench.execution.run import run_entry
-from curator_bench.measure.processes import Mark, find_processes
+from curator_bench.measure.processes import Mark, busyness, find_processes
 from curator_bench.values import RaySettings, RunResult, Verdict
 
 if TYPE_CHECKING:
@@ -90,18 +90,20 @@ def nothing_is_left(desk: Desk, result: RunResult) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("who", "then"),
+    ("who", "then", "timeout_s"),
     [
-        ("gcs_server", "os._exit(1)"),
-        ("raylet/raylet", "os.abort()"),
-        ("head_program", "time.sleep(600)"),
-        ("raylet/raylet", "sys.stdout.flush(); os._exit(0)"),
+        ("gcs_server", "os._exit(1)", 60.0),
+        ("raylet/raylet", "os.abort()", 60.0),
+        ("head_program", "time.sleep(600)", 6.0),
+        ("raylet/raylet", "sys.stdout.flush(); os._exit(0)", 60.0),
     ],
 )
-def test_a_script_whose_ray_dies_is_an_error_with_the_end_of_its_log(desk: Desk, who: str, then: str) -> None:
+def test_a_script_whose_ray_dies_is_an_error_with_the_end_of_its_log(
+    desk: Desk, who: str, then: str, timeout_s: float
+) -> None:
     """Also where it waits for the cluster until its time is over, or does not notice and ends well."""
     code = f"WHO = {who.encode()!r}\n{KILLS_ITS_CLUSTER}\n{then}"
-    result = desk.run(code, ray=SMALL, timeout_s=6.0)
+    result = desk.run(code, ray=SMALL, timeout_s=timeout_s * busyness())
     assert result.verdict is Verdict.ERROR
     assert result.error.startswith("the Ray cluster ended while the script ran. The end of its log:\n  --- ")
     assert result.metrics["half_way"] == 1
@@ -136,7 +138,7 @@ time.sleep(600)
 def test_at_a_timeout_the_cluster_goes_too_and_what_its_workers_hold_in_shared_memory(desk: Desk) -> None:
     """Ray ends the workers as soon as their script ends."""
     held = Path("/dev/shm", desk.folder.name)
-    result = desk.run(HOLDS, str(held), ray=SMALL, timeout_s=10.0)
+    result = desk.run(HOLDS, str(held), ray=SMALL, timeout_s=8.0 * busyness())
     assert result.verdict is Verdict.TIMEOUT
     assert "held" in desk.log.read_text().splitlines()
     nothing_is_left(desk, result)
@@ -175,7 +177,7 @@ def nap():
     time.sleep(0.01)
 
 ray.get([nap.remote() for _ in range(40)])
-time.sleep(2)
+time.sleep(2)  # Ray's processes report once a second
 write({})
 """
 
@@ -202,7 +204,8 @@ def endless():
     time.sleep(600)
 
 ray.get([done.remote() for _ in range(10)])
-time.sleep(2.5)  # Ray's processes report once a second
+while sum(event["cat"] == "task::done" for event in ray.timeline()) < 10:
+    pass  # not all is reported yet
 endless.remote()
 time.sleep(0.5)
 os.kill(os.getpid(), signal.SIGKILL)

@@ -163,9 +163,10 @@ def test_an_older_process_counts_from_when_it_was_first_seen_also_after_its_end(
 
 @on_linux
 def test_so_little_that_the_clock_of_the_kernel_decides_is_not_known(start_child: StartChild) -> None:
-    child = start_child("import sys; sys.stdin.readline()")
+    child = start_child("import sys; print('ready', flush=True); sys.stdin.readline()")
+    child.line()
+    time.sleep(0.2)  # past the start of the interpreter
     sampler = MemorySampler(child.pids)
-    time.sleep(1)  # past the start of the interpreter
     sampler.start()
     time.sleep(0.5)
     sampler.stop()

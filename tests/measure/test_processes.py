@@ -19,6 +19,7 @@ from curator_bench.measure.processes import (
     GUARD_VARIABLE,
     Mark,
     ProcessId,
+    busyness,
     end_processes,
     find_processes,
     identify,
@@ -125,7 +126,7 @@ class Run:
         return process.pid
 
     def exit_code(self) -> int:
-        return self._started[-1].wait(timeout=30)
+        return self._started[-1].wait(timeout=30 * busyness())
 
     def clean_up(self) -> None:
         """Also of children without the mark, as long as their parent lives."""
@@ -133,7 +134,7 @@ class Run:
         end_processes(self.mark, alive, grace_s=0)
         for process in self._started:
             process.kill()
-            process.wait(timeout=30)
+            process.wait(timeout=30 * busyness())
 
 
 @pytest.fixture
@@ -145,7 +146,7 @@ def run() -> Iterator[Run]:
 
 
 def wait_until(condition: Callable[[], bool], within_s: float = 20) -> None:
-    deadline = time.monotonic() + within_s
+    deadline = time.monotonic() + within_s * busyness()
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"
         time.sleep(0.01)
@@ -207,7 +208,7 @@ def test_an_orphan_with_a_wiped_environment_is_found_by_the_session_its_run_lead
         assert last in pids(run)
     finally:
         assert end_processes(run.mark, [started.pid], grace_s=0) == frozenset()
-        started.wait(timeout=30)
+        started.wait(timeout=30 * busyness())
 
 
 def test_the_tree_of_a_pid_is_found_without_any_mark(run: Run) -> None:
@@ -246,7 +247,7 @@ def test_a_process_that_ignores_sigterm_is_killed_after_the_grace(run: Run, tmp_
     wait_until((tmp_path / "ready").exists)
     began = time.monotonic()
     assert end_processes(run.mark, grace_s=0.5) == frozenset()
-    assert 0.5 <= time.monotonic() - began < 5
+    assert 0.5 <= time.monotonic() - began < 5 * busyness()
     assert run.exit_code() == -signal.SIGKILL
 
 
@@ -300,7 +301,12 @@ def test_who_ends_a_run_survives_it_and_so_do_its_parents(run: Run) -> None:
     parent = f"import subprocess; print(subprocess.call({command!r}))"
     environment = {**os.environ, **run.mark.environment(), "PYTHONPATH": os.pathsep.join(sys.path)}
     outcome = subprocess.run(
-        [sys.executable, "-c", parent], env=environment, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", parent],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60 * busyness(),
+        check=False,
     )
     assert outcome.stdout.split() == ["0", "0"], outcome.stderr
     assert run.exit_code() == -signal.SIGKILL
@@ -321,7 +327,7 @@ def test_what_waits_for_its_parent_counts_as_gone_and_keeps_its_exit_code(run: R
     wait_until(lambda: pids(run) == set())
     began = time.monotonic()
     assert end_processes(run.mark, grace_s=30) == frozenset()
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 10 * busyness()
     assert run.exit_code() == 7
 
 

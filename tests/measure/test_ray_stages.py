@@ -15,16 +15,24 @@ import pytest
 
 from curator_bench.cluster.environment import without_ray
 from curator_bench.cluster.model import Cluster
+from curator_bench.measure.processes import busyness
 from curator_bench.measure.ray_tasks import RayTaskPrograms, RayTaskSampler
 from curator_bench.measure.ray_tasks_program import StageSum, Window
 from curator_bench.measure.schedule import Schedule
 from curator_bench.values import Stage, StageKind
 
 Measure = Callable[..., dict[tuple[str, str], Stage]]
+SAME = 0.99
+"""What two clocks make of the same seconds."""
 DRIVER = """
 import os, sys, time
 import ray
 ray.init(log_to_driver=False, logging_level="ERROR")
+
+def wait_until_told(**counts):
+    '''Ray's processes report once a second, those of a busy machine later.'''
+    while any(sum(event["cat"] == f"task::{name}" for event in ray.timeline()) < counts[name] for name in counts):
+        pass
 
 class timed:
     '''Notes how long a block really took, whatever else the machine does.'''
@@ -69,7 +77,9 @@ def measure(programs: RayTaskPrograms, cluster: Cluster, tmp_path: Path, sampler
         script = tmp_path / "script.py"
         script.write_text(f"TRUTH = {str(tmp_path / 'truth')!r}\n" + DRIVER + textwrap.dedent(code))
         sampler.start()
-        subprocess.run([sys.executable, script], env={**env, **variables}, cwd=tmp_path, check=True, timeout=120)
+        subprocess.run(
+            [sys.executable, script], env={**env, **variables}, cwd=tmp_path, check=True, timeout=120 * busyness()
+        )
         sampler.stop()
         return {(str(stage.kind), stage.name): stage for stage in sampler.stages()}
 
@@ -87,11 +97,20 @@ def truth(tmp_path: Path) -> Callable[..., float]:
     return total
 
 
+def is_little_more(seconds: float, of_functions_s: float) -> bool:
+    """A task takes a little longer than its function: by a tenth at most, and by more where others want the cores."""
+    return SAME * of_functions_s <= seconds <= (1 + 0.1 * busyness()) * of_functions_s
+
+
 @pytest.mark.slow
 def test_tasks_and_methods_of_actors_have_the_time_they_took(
     measure: Measure, samplers: list[RayTaskSampler], truth: Callable[..., float]
 ) -> None:
     found = measure("""
+    @ray.remote
+    def begin():
+        pass
+
     @ray.remote
     def nap():
         with timed("nap"):
@@ -109,16 +128,20 @@ def test_tasks_and_methods_of_actors_have_the_time_they_took(
             with timed("work"):
                 time.sleep(0.1)
 
-    ray.get([nap.remote() for _ in range(6)])
+    ray.get([begin.remote() for _ in range(2)])
+    with timed("all_naps"):
+        ray.get([nap.remote() for _ in range(6)])
     ray.get([burn.remote() for _ in range(2)])
     worker = Worker.remote()
-    ray.get([worker.work.remote() for _ in range(5)])
-    time.sleep(1.5)
+    ray.get(worker.__ray_ready__.remote())
+    with timed("all_work"):
+        ray.get([worker.work.remote() for _ in range(5)])
+    wait_until_told(nap=6, burn=2, **{"Worker.work": 5})
     """)
     nap, work = found["task", "nap"], found["actor", "Worker.work"]
     assert (nap.count, work.count, found["task", "burn"].count) == (6, 5, 2)
-    assert nap.executing_s == pytest.approx(truth("nap"), rel=0.1)
-    assert work.executing_s == pytest.approx(truth("work"), rel=0.1)
+    assert SAME * truth("nap") <= (nap.executing_s or 0) <= 2 * truth("all_naps")  # two at a time
+    assert SAME * truth("work") <= (work.executing_s or 0) <= truth("all_work")
     assert (found["task", "burn"].executing_s or 0) >= 0.6
     assert nap.active_s is not None
     assert truth("nap") / 2 - 0.01 < nap.active_s <= (nap.executing_s or 0)  # two at a time
@@ -176,7 +199,7 @@ def test_a_task_whose_worker_was_killed_is_a_failure_and_a_retry(
         ray.get(wrong.remote())
     except ValueError:
         pass
-    time.sleep(1.5)
+    wait_until_told(fragile=1, wrong=1)
     """)
     fragile = found["task", "fragile"]
     assert (fragile.count, fragile.retries, fragile.failures) == (2, 1, 1)
@@ -220,9 +243,7 @@ def test_operators_of_ray_data_have_their_true_time_and_fused_ones_their_parts(
     operators = {name: stage for (kind, name), stage in found.items() if kind == StageKind.OPERATOR}
     fused = next(stage for stage in operators.values() if len(stage.parts) > 1)
     assert [part for part in fused.parts if part.startswith("MapBatches")][:2] == ["MapBatches(one)", "MapBatches(two)"]
-    assert sum(stage.executing_s or 0.0 for stage in operators.values()) == pytest.approx(
-        truth("one", "two", "three"), rel=0.1
-    )
+    assert is_little_more(sum(stage.executing_s or 0.0 for stage in operators.values()), truth("one", "two", "three"))
     assert all(stage.count == 10 for stage in operators.values())
     assert all(stage.bytes_out == 200 * 8 for stage in operators.values())
     assert not any("_StatsActor" in name for _, name in found)
@@ -261,8 +282,9 @@ def test_an_operator_that_waits_for_a_slower_one_has_not_worked_meanwhile(
     operators = {name: stage for (kind, name), stage in found.items() if kind == StageKind.OPERATOR}
     fast = next(stage for name, stage in operators.items() if name.endswith("MapBatches(fast)"))
     slow = next(stage for name, stage in operators.items() if "MapBatches(Slow)" in name)
-    assert slow.executing_s == pytest.approx(truth("slow"), rel=0.1)
-    assert truth("fast") <= (fast.executing_s or 0) < 2 * truth("fast")  # with the making of blocks
+    assert is_little_more(slow.executing_s or 0, truth("slow"))
+    # With the making of blocks.
+    assert SAME * truth("fast") <= (fast.executing_s or 0) < truth("fast") + truth("slow") / 4
     assert (fast.active_s or 0) > 2 * (fast.executing_s or 0)  # the task was there, and waited
 
 

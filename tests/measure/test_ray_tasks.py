@@ -17,6 +17,7 @@ import pytest
 from curator_bench.cluster.environment import without_ray
 from curator_bench.cluster.model import Cluster
 from curator_bench.measure import ray_tasks
+from curator_bench.measure.processes import busyness
 from curator_bench.measure.ray_tasks import RayTaskSampler
 from curator_bench.measure.ray_tasks_program import View, Window, call, difference, length
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 Metrics = dict[str, float | int]
 SLEEP_S = 0.2
+SAME = 0.99
+"""What two clocks make of the same seconds."""
 
 
 @pytest.fixture
@@ -46,60 +49,110 @@ def measured(cluster: Cluster, work: Callable[[], object]) -> Metrics:
     return sampler.metrics()
 
 
+def took(work: Callable[[], object]) -> float:
+    """Return the seconds that work needs, whatever else the machine does."""
+    began = time.monotonic()
+    work()
+    return time.monotonic() - began
+
+
 def naps(ray: Any, count: int, seconds: float = SLEEP_S) -> list[Any]:
-    nap = ray.remote(lambda seconds: time.sleep(seconds))
-    return [nap.remote(seconds) for _ in range(count)]
+    """Start tasks that return the seconds they took."""
+
+    def nap(seconds: float) -> float:
+        began = time.monotonic()
+        time.sleep(seconds)
+        return time.monotonic() - began
+
+    napping = ray.remote(nap)
+    return [napping.remote(seconds) for _ in range(count)]
+
+
+class Block:
+    """What a test does in a window: the seconds its tasks took by their own clock, and the block itself."""
+
+    def __init__(self, ray: Any, tasks: Callable[[], list[Any]]) -> None:
+        self.of_tasks_s = self.took_s = 0.0
+        self._ray, self._tasks = ray, tasks
+
+    def __call__(self) -> None:
+        def get() -> None:
+            self.of_tasks_s = sum(self._ray.get(self._tasks()))
+
+        self.took_s = took(get)
 
 
 def test_the_time_of_all_tasks_is_summed(cluster: Cluster, ray: Any) -> None:
-    metrics = measured(cluster, lambda: ray.get(naps(ray, 8)))
+    ray.get(naps(ray, 2, 0.0))  # there are workers now, and they know the function
+    block = Block(ray, lambda: naps(ray, 8))
+    metrics = measured(cluster, block)
     assert metrics["ray_tasks"] == 8
-    assert metrics["compute_time_s"] == pytest.approx(8 * SLEEP_S, rel=0.3)
-    assert metrics["transfer_time_s"] < SLEEP_S
+    assert SAME * block.of_tasks_s <= metrics["compute_time_s"] <= 2 * block.took_s  # two at a time
+    assert metrics["transfer_time_s"] < metrics["compute_time_s"] / 8
 
 
 def test_methods_of_actors_count_as_tasks(cluster: Cluster, ray: Any) -> None:
     class Napper:
-        def nap(self) -> None:
-            time.sleep(SLEEP_S)
+        def nap(self, seconds: float) -> float:
+            began = time.monotonic()
+            time.sleep(seconds)
+            return time.monotonic() - began
 
     napper = ray.remote(Napper).remote()
-    ray.get(napper.nap.remote())
-    metrics = measured(cluster, lambda: ray.get([napper.nap.remote() for _ in range(3)]))
+    ray.get(napper.nap.remote(0.0))
+    block = Block(ray, lambda: [napper.nap.remote(SLEEP_S) for _ in range(3)])
+    metrics = measured(cluster, block)
     assert metrics["ray_tasks"] == 3
-    assert metrics["compute_time_s"] == pytest.approx(3 * SLEEP_S, rel=0.3)
+    assert SAME * block.of_tasks_s <= metrics["compute_time_s"] <= block.took_s  # one at a time
 
 
 def test_what_lies_before_and_after_the_window_does_not_count(cluster: Cluster, ray: Any) -> None:
     ray.get(naps(ray, 4))
     sampler = sampler_of(cluster)
     sampler.start()
-    ray.get(naps(ray, 2))
+    block = Block(ray, lambda: naps(ray, 2))
+    block()
     later = naps(ray, 2, 2 * SLEEP_S)  # they are executed while the sampler still waits for the events
     sampler.stop()
     ray.get(later)
-    metrics = sampler.metrics()
-    assert metrics["compute_time_s"] == pytest.approx(2 * SLEEP_S, rel=0.3)
+    assert SAME * block.of_tasks_s <= sampler.metrics()["compute_time_s"] <= 2 * block.took_s
 
 
-def test_of_a_task_that_began_before_the_window_only_the_part_in_it_counts(cluster: Cluster, ray: Any) -> None:
-    ray.get(naps(ray, 2, 0.0))  # there are workers now
+def test_of_a_task_that_began_before_the_window_only_the_part_in_it_counts(
+    cluster: Cluster, ray: Any, tmp_path: Path
+) -> None:
+    begun, go_on = tmp_path / "begun", tmp_path / "go_on"
+
+    def long() -> None:
+        begun.touch()
+        while not go_on.exists():
+            time.sleep(0.05)
+
     sampler = sampler_of(cluster)
-    (long,) = naps(ray, 1, 4.0)
-    sampler.start()  # half a second and more of the four
-    ray.get(long)
+    long_one = ray.remote(long).remote()
+    while not begun.exists():
+        time.sleep(0.02)
+    time.sleep(2 * SLEEP_S)  # what lies before the window
+
+    def in_the_window() -> None:
+        sampler.start()
+        time.sleep(SLEEP_S)
+        go_on.touch()
+        ray.get(long_one)
+
+    at_most_s = took(in_the_window)
     sampler.stop()
-    assert 0 < sampler.metrics()["compute_time_s"] < 3.9
+    assert SAME * SLEEP_S <= sampler.metrics()["compute_time_s"] <= at_most_s
 
 
 def test_results_that_are_stored_and_read_take_time_of_their_own(cluster: Cluster, ray: Any) -> None:
     make = ray.remote(lambda: bytearray(20_000_000))
     read = ray.remote(lambda data: len(data))
     ray.get(naps(ray, 2, 0.0))  # a worker's first task takes as long to read as its worker to get to know the job
-    idle = measured(cluster, lambda: ray.get(naps(ray, 2, 0.0)))
+    idle = [measured(cluster, lambda: ray.get(naps(ray, 2, 0.0))) for _ in range(3)]
     busy = measured(cluster, lambda: ray.get([read.remote(make.remote()) for _ in range(4)]))
-    assert busy["transfer_time_s"] > idle["transfer_time_s"]
-    assert busy["serializing_time_s"] > idle["serializing_time_s"]
+    for name in ("transfer_time_s", "serializing_time_s"):  # what else the machine does only adds to them
+        assert busy[name] > min(one[name] for one in idle)
 
 
 def test_nothing_that_happens_is_zero_and_not_unknown(cluster: Cluster, ray: Any) -> None:
@@ -141,9 +194,7 @@ def test_thousands_of_tasks_are_all_counted(cluster: Cluster, ray: Any) -> None:
 def test_a_block_that_failed_is_not_waited_for(cluster: Cluster) -> None:
     sampler = sampler_of(cluster)
     sampler.start()
-    began = time.monotonic()
-    sampler.cancel()
-    assert time.monotonic() - began < 5
+    assert took(sampler.cancel) < 5 * busyness()
     assert sampler.metrics() == {}
 
 
@@ -239,7 +290,8 @@ def test_tasks_whose_times_went_with_their_actor_are_counted_apart(cluster: Clus
 
     actors = [ray.remote(num_cpus=0)(Actor).remote() for _ in range(3)]
     ray.get([actor.work.remote() for actor in actors])
-    time.sleep(2)  # they have told of what they did so far
+    while sum(event["cat"] == "task::Actor.work" for event in ray.timeline()) < len(actors):
+        pass  # they have not told of what they did so far
     sampler = sampler_of(cluster)
     sampler.start()
     ray.get(naps(ray, 12))

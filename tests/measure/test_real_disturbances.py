@@ -54,9 +54,9 @@ def watched(programs: Sequence[str], burners: int) -> Witness:
     with running(programs) as ours:
         witness = Witness(lambda: [one.pid for one in find_processes(None, ours, settle=False)], cpus=len(CORES))
         witness.start()
-        time.sleep(3.0)
+        time.sleep(1.6)
         with running([SPIN] * burners):
-            time.sleep(1.5)
+            time.sleep(0.8)
         witness.stop()
     return witness
 

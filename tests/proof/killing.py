@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from curator_bench.measure.processes import busyness
+
 if TYPE_CHECKING:
     from end_to_end.conftest import Project
 
@@ -117,7 +119,7 @@ class Killing:
 
     def wait_for_work(self, entry: str = "one", within_s: float = 60) -> None:
         log = self.project.session_dir / entry / "logs" / "stdouterr.log"
-        deadline = time.monotonic() + within_s
+        deadline = time.monotonic() + within_s * busyness()
         while not (log.exists() and "at work" in log.read_text()):
             assert time.monotonic() < deadline, self.output
             time.sleep(0.02)
@@ -184,7 +186,7 @@ def sleep(moment_s: float) -> None:
 
 
 def nothing_left_within_s() -> float:
-    return NOTHING_LEFT_WITHIN_S * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+    return NOTHING_LEFT_WITHIN_S * busyness()
 
 
 def wait_until_empty(left: Callable[[], list[str]], what: str, within_s: float | None = None) -> None:

@@ -15,7 +15,7 @@ import pytest
 from end_to_end.ray_nodes import HeadByHand
 from proof.killing import FULL, RAY, Killing, at_random, command, sleep, wait_until_empty
 
-from curator_bench.measure.processes import RUN_VARIABLE, Mark, find_processes, identify
+from curator_bench.measure.processes import RUN_VARIABLE, Mark, busyness, find_processes, identify
 
 FLEET = ("--bench-fleet", "local", "--bench-fleet-cpus", "2")
 MOMENTS = range(5 if FULL else 1)
@@ -75,7 +75,7 @@ def test_nothing_of_a_run_outlives_what_it_ran_under(killing: Killing, whom: str
         os.kill(run.victim(whom, process.pid), signal.SIGKILL)
         run.wait_until_nothing_is_left()
         if whom != "pytest":
-            assert process.wait(timeout=120) == 1, killing.output
+            assert process.wait(timeout=120 * busyness()) == 1, killing.output
         killing.wait_until_nothing_is_left()
     if whom != "pytest":
         outcome = killing.project.outcome_of("one")

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from end_to_end.ray_nodes import HeadByHand, free_ports
+from end_to_end.ray_nodes import HeadByHand, HeldPorts
 from proof.killing import FULL
 
 from curator_bench.measure.processes import find_processes
@@ -23,10 +23,12 @@ SECOND = {"RAY_enable_autoscaler_v2": "1", "RAY_CLOUD_INSTANCE_ID": HEAD, "RAY_O
 @pytest.mark.skipif(not FULL, reason="long; `make proof` runs it")
 @pytest.mark.parametrize("variables", [{}, SECOND], ids=["v1", "v2"])
 def test_a_cluster_that_scales_itself_brings_the_node_an_entry_waits_for(
-    project: Project, variables: dict[str, str]
+    project: Project, request: pytest.FixtureRequest, variables: dict[str, str]
 ) -> None:
     """Ray's own autoscaler, whose nodes are on this machine; its AutoscalingCluster would `ray stop` all there are."""
-    (port,) = free_ports(1)
+    held = HeldPorts(1)
+    request.addfinalizer(held.close)
+    (port,) = held.numbers
     config = project.write("scaling.json", json.dumps(scaling(port)))
     ray = {"num_cpus": 1, "num_gpus": 0, "object_store_size": 100_000_000, "resources": {"disk": 1}}
     waits = (project.entry(f"waits{number}", "--sleep 1", ray=ray) for number in range(3))

@@ -25,6 +25,8 @@ from proof.killing import (
     wait_until_empty,
 )
 
+from curator_bench.measure.processes import busyness
+
 MOMENTS = range(25 if FULL else 2)
 FEW_MOMENTS = range(5 if FULL else 1)
 
@@ -55,7 +57,7 @@ def test_ctrl_c_once_or_twice_at_any_moment_is_one_message_and_leaves_nothing(ki
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGINT)
             sleep(chance.uniform(0, 1))
-        assert process.wait(timeout=60) == pytest.ExitCode.INTERRUPTED, killing.output
+        assert process.wait(timeout=60 * busyness()) == pytest.ExitCode.INTERRUPTED, killing.output
         killing.wait_until_nothing_is_left()
     assert "Traceback" not in killing.output
     assert killing.output.count("KeyboardInterrupt !") + killing.output.count("Ctrl-C") == 1, killing.output
@@ -72,7 +74,7 @@ def test_sigkill_of_the_ray_head_at_any_moment_leaves_nothing_and_the_next_entry
     out: it ends with its Ray before anybody can look, as it does when its script ends.
     """
     chance = at_random(number)
-    killing.matrix(killing.entry("one", 3, "", timeout_s=8), killing.entry("two", 0, ""), ray=RAY)
+    killing.matrix(killing.entry("one", 3, "", timeout_s=8 * busyness()), killing.entry("two", 0, ""), ray=RAY)
     with killing.running() as process:
         victim = chance.choice(["head_program.py", "gcs_server", "raylet/raylet"])
         pid = _wait_for_process(killing, victim)
@@ -80,7 +82,7 @@ def test_sigkill_of_the_ray_head_at_any_moment_leaves_nothing_and_the_next_entry
         killing.look()
         print("killed:", victim)
         os.kill(pid, signal.SIGKILL)
-        assert process.wait(timeout=120) in (0, 1), killing.output
+        assert process.wait(timeout=120 * busyness()) in (0, 1), killing.output
         killing.wait_until_nothing_is_left()
     first, second = killing.project.outcome_of("one"), killing.project.outcome_of("two")
     assert first["verdict"] in ("error", "passed"), first
@@ -90,7 +92,7 @@ def test_sigkill_of_the_ray_head_at_any_moment_leaves_nothing_and_the_next_entry
 
 
 def _wait_for_process(killing: Killing, name: str, within_s: float = 60) -> int:
-    deadline = time.monotonic() + within_s
+    deadline = time.monotonic() + within_s * busyness()
     while True:
         for process in killing.project.processes():
             if name in command(process.pid).split(" --")[0]:
@@ -151,7 +153,7 @@ def test_sigkill_of_a_worker_of_xdist_leaves_nothing_of_it_and_the_others_go_on(
             assert time.monotonic() - began < nothing_left_within_s()
             time.sleep(0.02)
         print(f"nothing was left {time.monotonic() - began:.2f} s later")
-        assert process.wait(timeout=120) == 1
+        assert process.wait(timeout=120 * busyness()) == 1
         killing.wait_until_nothing_is_left()
     assert "one: interrupted" in killing.output
     assert [killing.project.outcome_of(name)["verdict"] for name in ("two", "three")] == ["passed", "passed"]

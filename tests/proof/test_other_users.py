@@ -17,7 +17,7 @@ from proof.killing import FULL, RAY, Killing, at_random, sleep
 
 from curator_bench.cluster.environment import CLUSTER_VARIABLE
 from curator_bench.cluster.shared_memory import files_held_by
-from curator_bench.measure.processes import RUN_VARIABLE
+from curator_bench.measure.processes import RUN_VARIABLE, busyness
 
 if TYPE_CHECKING:
     from end_to_end.conftest import Project
@@ -241,7 +241,7 @@ def test_another_user_stops_changes_and_learns_nothing_of_a_session(open_project
         sleep(at_random(number).uniform(0, 2))
         killing.look()
         with attacking(open_project, home) as (facts, said):
-            assert process.wait(timeout=180) == 0, killing.output
+            assert process.wait(timeout=180 * busyness()) == 0, killing.output
             killing.wait_until_nothing_is_left()
     assert [open_project.outcome_of(name)["verdict"] for name in ("one", "two")] == ["passed", "passed"]
     found = {str(path.relative_to(home)): path.read_text() for path in home.rglob("*") if path.is_file()}
@@ -272,7 +272,7 @@ def test_a_note_of_another_user_ends_no_cluster_when_the_next_session_cleans_up(
             assert outcome.code == 0, outcome.output
             assert process.poll() is None
             (open_project.folder / "go").touch()
-            assert process.wait(timeout=180) == 0, killing.output
+            assert process.wait(timeout=180 * busyness()) == 0, killing.output
         assert said["lost"] == said["ended"] == []
         killing.wait_until_nothing_is_left()
     assert open_project.outcome_of("one")["verdict"] == "passed"
@@ -289,7 +289,7 @@ def test_what_stands_outside_a_session_is_closed_to_others_and_named_by_chance(o
             killing.look()
             facts = facts_of(open_project)
             modes = {path: path.lstat() for folder in killing.folders for path in [folder, *folder.glob("*.json")]}
-            assert process.wait(timeout=180) == 0, killing.output
+            assert process.wait(timeout=180 * busyness()) == 0, killing.output
     finally:
         os.umask(before)
     assert modes

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from proof.killing import FULL, RAY, Killing, at_random, command, nothing_left_within_s
 
-from curator_bench.measure.processes import ProcessId
+from curator_bench.measure.processes import ProcessId, busyness
 
 if TYPE_CHECKING:
     from end_to_end.conftest import Project
@@ -103,7 +103,7 @@ class Campaign:
                 self._wait_for_a_moment(process)
                 if process.poll() is None:
                     self._kill_one(process, is_last=self.kills.total() == most - 1)
-            ends = time.monotonic() + _ENDS_WITHIN_S
+            ends = time.monotonic() + _ENDS_WITHIN_S * busyness()
             while process.poll() is None and time.monotonic() < ends:
                 self.killing.look()
                 time.sleep(0.1)
@@ -114,7 +114,7 @@ class Campaign:
 
     def _wait_for_a_moment(self, process: subprocess.Popen[str]) -> None:
         """Anywhere in the session, however fast the machine is: before its first run, and in each that follows."""
-        begun, ends = len(self._lines("executions")), time.monotonic() + 30
+        begun, ends = len(self._lines("executions")), time.monotonic() + 30 * busyness()
         enough = begun + self.chance.randint(0, 2)
         while process.poll() is None and len(self._lines("executions")) < enough and time.monotonic() < ends:
             self.killing.look()

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from curator_bench.measure.processes import busyness
+
 if TYPE_CHECKING:
     from end_to_end.conftest import Project
 
@@ -63,7 +65,7 @@ def run_and_kill(project: Project, after_starts: int, *options: str) -> None:
     if process.poll() is None:
         os.kill(process.pid, signal.SIGKILL)
     process.wait()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 20 * busyness()
     while project.processes() and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not project.processes()

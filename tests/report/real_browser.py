@@ -52,6 +52,11 @@ def page_of(site: Path, kind: str, beginning: str) -> str:
     return found.relative_to(site).as_posix()
 
 
+def address_of(page: Page) -> str:
+    """As the page itself has it: Playwright hears of a change within the page a little later."""
+    return str(page.evaluate("location.href"))
+
+
 def unfold(page: Page) -> None:
     """Opens every part that is folded. Clicks would change which ones are, one after the other."""
     page.locator("details:not([open])").evaluate_all("all => all.forEach(one => { one.open = true; })")

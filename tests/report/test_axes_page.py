@@ -11,7 +11,7 @@ import axes_history as history
 import pytest
 import warm
 from playwright.sync_api import Locator, Page, ViewportSize, expect
-from real_browser import DESK, PHONE, Open, assert_accessible, report, unfold
+from real_browser import DESK, PHONE, Open, address_of, assert_accessible, report, unfold
 
 pytest_plugins = ("browser_pages",)
 in_browser = pytest.mark.slow
@@ -79,10 +79,10 @@ def test_axes_that_are_neither_rows_nor_columns_are_chosen_and_the_address_keeps
     choose(page, Columns="precision")
     page.get_by_role("button", name="Swap rows and columns").click()
     choose(page, Session=re.sub(r"$", " (2026-01-11 02:30)", history.session_of(10)), Against="no other session")
-    linked = open_page(page.url.rpartition("/")[2])
+    linked = open_page(address_of(page).rpartition("/")[2])
     expect(grid(linked).get_by_role("columnheader")).to_have_text(["precision ↓ context →", "2k", "16k", "128k"])
     expect(linked.locator("[data-axis=model]")).to_have_value("0")
-    assert grid(linked).inner_text() == grid(page).inner_text()
+    expect(grid(page)).to_have_text(grid(linked).inner_text(), use_inner_text=True)
     expect(cell(linked, "fp16", "128k")).to_have_class(re.compile("shade-5"))
     expect(linked.locator("#terminal")).to_have_text(
         f"curator-bench pivot {history.session_of(10)} --rows precision --columns context --metric read_s"

@@ -12,8 +12,8 @@ from pathlib import Path
 import nightly_history as nights
 import pytest
 import warm
-from playwright.sync_api import Browser, ViewportSize, expect
-from real_browser import DESK, PHONE, Open, assert_accessible, page_of, report, unfold
+from playwright.sync_api import Browser, Position, ViewportSize, expect
+from real_browser import DESK, PHONE, Open, address_of, assert_accessible, page_of, report, unfold
 
 pytest_plugins = ("browser_pages",)
 pytestmark = pytest.mark.slow
@@ -62,13 +62,14 @@ def test_an_entry_shows_its_metrics_with_levels_and_steps(open_page: Open, site:
     expect(chart.locator(".summary")).to_contain_text(
         re.compile(rf"regression of \+\d\.\d % \(open\) since 2026-01-31 02:30, commit {SLOW_COMMIT[:10]}")
     )
-    colours = chart.locator("canvas").evaluate(
-        """canvas => {
+    page.wait_for_function(  # until the chart is drawn: at first it is empty
+        """metric => {
+            const canvas = document.querySelector(`.chart[data-metric=${metric}] canvas`);
             const pixels = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
-            return new Set(new Uint32Array(pixels.buffer)).size;
-        }"""
+            return new Set(new Uint32Array(pixels.buffer)).size > 20;
+        }""",
+        arg=nights.METRIC,
     )
-    assert colours > 20, "the chart is empty"
     chart.get_by_role("button", name="Values as a table").click()
     expect(chart.locator(".values tbody tr")).to_have_count(nights.NIGHTS)
 
@@ -87,7 +88,7 @@ def test_runs_of_a_chart_can_be_walked_held_and_linked_to_by_keyboard(open_page:
     held = chart.locator(".held")
     expect(held.get_by_role("link", name=nights.session_of(nights.SLOWER_FROM))).to_be_visible()
 
-    linked = open_page(page.url.removeprefix(f"{site.as_uri()}/"))
+    linked = open_page(address_of(page).removeprefix(f"{site.as_uri()}/"))
     expect(linked.locator(f".chart[data-metric={nights.METRIC}] .held")).to_contain_text(SLOW_COMMIT[:10])
     linked.get_by_role("link", name="what differs from the run before").click()
     differences = linked.get_by_role("region", name="What differs")
@@ -99,12 +100,12 @@ def test_a_run_under_the_mouse_says_what_it_was_and_a_click_leads_to_its_log(ope
     page = open_page(page_of(site, "entries", "removal-ray-data-dense"))
     chart = page.locator(f".chart[data-metric={nights.METRIC}]")
     over = chart.locator(".u-over")
-    over.scroll_into_view_if_needed()
     box = over.bounding_box()
     assert box
-    page.mouse.move(box["x"] + box["width"] - 1, box["y"] + box["height"] / 2)
+    newest: Position = {"x": box["width"] - 1, "y": box["height"] / 2}
+    over.hover(position=newest)  # which waits until the page has come to rest
     expect(chart.get_by_role("status")).to_contain_text(nights.session_of(nights.NIGHTS - 1))
-    page.mouse.click(box["x"] + box["width"] - 1, box["y"] + box["height"] / 2)
+    over.click(position=newest)
     chart.locator(".held").get_by_role("link", name="log").click()
     page.wait_for_url(re.compile(r"/logs/.+\.txt$"))
     expect(page.locator("body")).to_contain_text(nights.EVIL)
@@ -118,15 +119,16 @@ def test_what_is_chosen_in_a_chart_is_in_the_address(open_page: Open, site: Path
     page = open_page(page_of(site, "entries", "removal-ray-data-dense"))
     plot = page.locator(f".chart[data-metric={nights.METRIC}] .plot")
     over = plot.locator(".u-over")
-    over.scroll_into_view_if_needed()
     box = over.bounding_box()
     assert box
-    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 50)
+    over.hover(position={"x": box["width"] / 2, "y": 50})  # which waits until the page has come to rest
+    box = over.bounding_box()
+    assert box
     page.mouse.down()
     page.mouse.move(box["x"] + box["width"] * 0.75, box["y"] + 50, steps=5)
     page.mouse.up()
     expect(page.get_by_role("button", name="Show the whole range")).to_be_visible()
-    linked = open_page(page.url.removeprefix(f"{site.as_uri()}/"))
+    linked = open_page(address_of(page).removeprefix(f"{site.as_uri()}/"))
     linked.get_by_role("button", name="Show the whole range").click()
     expect(linked.get_by_role("button", name="Show the whole range")).to_be_hidden()
 
@@ -137,7 +139,7 @@ def test_lines_of_other_branches_are_drawn_beside_it(open_page: Open, site: Path
     expect(page.get_by_role("list", name="Lines").first.get_by_role("listitem")).to_have_text(
         ["this one", "branch main"]
     )
-    linked = open_page(page.url.removeprefix(f"{site.as_uri()}/"))
+    linked = open_page(address_of(page).removeprefix(f"{site.as_uri()}/"))
     expect(linked.get_by_role("checkbox", name="branch main")).to_be_checked()
     linked.locator(".chart").first.get_by_role("button", name="Values as a table").click()
     expect(linked.locator(".values tbody tr")).to_have_count(2 * nights.NIGHTS - 1)
@@ -186,7 +188,7 @@ def test_two_sessions_are_compared_in_the_words_of_compare_and_the_address_says_
     assert {cells for cells in shown if cells[2] not in ("another verdict", "no direction")} == said
     page.get_by_role("button", name="Swap A and B").click()
     expect(page.locator("#said")).to_contain_text("This pair is not judged here; run: curator-bench compare")
-    assert page.url.endswith(f"a={other}&b={one}")
+    assert address_of(page).endswith(f"a={other}&b={one}")
 
 
 def test_a_run_that_ended_otherwise_is_among_what_differs(open_page: Open, site: Path) -> None:
@@ -211,6 +213,7 @@ def test_search_finds_entries_sessions_commits_and_metrics(open_page: Open) -> N
     search.fill("onerror")
     expect(page.get_by_role("listbox").get_by_role("option").first).to_contain_text(nights.EVIL)
     search.fill("identification")
+    expect(page.get_by_role("listbox").get_by_role("option").first).to_contain_text(nights.SPED_UP)
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", level=1)).to_have_text(nights.SPED_UP)

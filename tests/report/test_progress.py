@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import pytest
 
+from curator_bench.measure.processes import busyness
 from curator_bench.report import progress as progress_module
 from curator_bench.report.live import LiveLines
 from curator_bench.report.progress import Planned, Progress, Usual
@@ -228,7 +229,7 @@ def test_a_terminal_that_is_too_low_gets_fewer_lines() -> None:
         lines = LiveLines(cast("Any", out), lambda: [f"line {number}" for number in range(30)])
         lines.resume()
         shown = b""
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 10 * busyness()
         while b"more" not in shown and time.monotonic() < deadline:
             shown += os.read(ours, 4096)
         lines.close()
@@ -251,7 +252,7 @@ def test_progress_that_cannot_be_written_stops_nothing_and_the_last_word_is_that
     told = ProgressOutput(progress, write, {"session": "s"}, line_every_s=0)
     progress.begin("m.yaml::a")
     told.start()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 20 * busyness()
     while len(written) < 2 and time.monotonic() < deadline:
         time.sleep(0.05)
     finish(progress, run("a", 1.0))
@@ -266,7 +267,7 @@ def test_progress_that_cannot_be_written_stops_nothing_and_the_last_word_is_that
 def test_what_happens_now_and_then_stops_when_it_is_closed() -> None:
     calls: list[float] = []
     repeated = Repeated(0.01, lambda: calls.append(time.monotonic()))
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 10 * busyness()
     while len(calls) < 3 and time.monotonic() < deadline:
         time.sleep(0.01)
     repeated.close()

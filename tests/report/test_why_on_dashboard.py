@@ -90,20 +90,21 @@ def test_a_finding_without_stages_has_no_such_part(tmp_path: Path) -> None:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("name", ["desk", "phone"])
 def test_the_waterfall_is_accessible_and_fits_the_screen(open_page: object, name: str, scheme: str) -> None:
+    from playwright.sync_api import expect
     from real_browser import DESK, PHONE, assert_accessible
 
     size = {"desk": DESK, "phone": PHONE}[name]
     page = open_page("index.html", color_scheme=scheme, viewport=size)  # type: ignore[operator]
     stages = page.locator(".waterfall-part")
-    assert stages.get_by_role("row").count() >= 7
+    expect(stages.get_by_role("row").nth(6)).to_be_visible()
     box = stages.locator("svg rect.more").first.bounding_box()
     assert box
     assert box["width"] > 20
     summary = stages.locator("summary")
     summary.focus()
     page.keyboard.press("Enter")
-    assert not stages.get_by_role("table").is_visible()
+    expect(stages.get_by_role("table")).to_be_hidden()
     page.keyboard.press("Enter")
-    assert stages.get_by_role("table").is_visible()
+    expect(stages.get_by_role("table")).to_be_visible()
     assert page.evaluate("window.hacked") is None
     assert_accessible(page, size)

@@ -14,6 +14,7 @@ import urllib.error
 import urllib.request
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -128,18 +129,21 @@ def told(project: Project, file: str = "told.jsonl") -> list[list[Any]]:
     return [json.loads(line)[2:] for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+@contextmanager
+def held_port() -> Iterator[int]:
+    """A port of loopback that nobody else is given meanwhile. Nothing answers there until somebody listens."""
+    with socket.socket() as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a server that says so, too, may listen
+        held.bind(("127.0.0.1", 0))
+        yield int(held.getsockname()[1])
 
 
 class MlflowServer:
     """`mlflow server` with SQLite behind it, on loopback."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, port: int) -> None:
         self.folder = folder
-        self.port = free_port()
+        self.port = port
         self.url = f"http://127.0.0.1:{self.port}"
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -185,10 +189,11 @@ def wait_for(holds: Callable[[], object], seconds: float = 60) -> None:
 @pytest.fixture(scope="module")
 def mlflow_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MlflowServer]:
     pytest.importorskip("mlflow")
-    server = MlflowServer(tmp_path_factory.mktemp("mlflow"))
-    server.start()
-    yield server
-    server.kill()
+    with held_port() as port:
+        server = MlflowServer(tmp_path_factory.mktemp("mlflow"), port)
+        server.start()
+        yield server
+        server.kill()
 
 
 @dataclass
@@ -299,6 +304,7 @@ def slack() -> Iterator[Slack]:
 
 
 @pytest.fixture
-def new_port() -> Callable[[], int]:
+def new_port() -> Iterator[Callable[[], int]]:
     """Of loopback; nobody listens there."""
-    return free_port
+    with ExitStack() as held:
+        yield lambda: held.enter_context(held_port())

@@ -87,7 +87,7 @@ def test_mlflow_has_it_on_the_run_of_the_session(project: Project, mlflow_server
     from mlflow.artifacts import load_dict
 
     name = slowed(project, sinks=[{"name": "mlflow", "tracking_uri": mlflow_server.url, "experiment": "found"}])
-    outcome = project.run("--benchmark", "--bench-sink-grace", "60")
+    outcome = project.run("--benchmark", "--bench-sink-grace", "200")
     assert outcome.code == 0, outcome.output
     client = MlflowClient(mlflow_server.url)
     experiment = client.get_experiment_by_name("found")

@@ -68,6 +68,8 @@ def sink(server: MlflowServer, experiment: str, **more: Any) -> dict[str, Any]:
     return {"name": "mlflow", "tracking_uri": server.url, "experiment": experiment, **more}
 
 
+PATIENTLY = ("--bench-sink-grace", "200")
+"""Nothing may be left for later, and it takes a busy machine long to import MLflow."""
 ENTRIES = ("good", "bad", "slow", "twice", "long", "loud", "again")
 LONG = '"text": "t" * 20_000'
 
@@ -103,7 +105,7 @@ def read_back(tmp_path_factory: pytest.TempPathFactory, mlflow_server: MlflowSer
         run_reason="to see",
         subjects=["pytest"],
     )
-    outcome = project.run("--benchmark", "--benchmark-db", "b.db", LOUD_TOKEN="planted-in-a-log")
+    outcome = project.run("--benchmark", "--benchmark-db", "b.db", *PATIENTLY, LOUD_TOKEN="planted-in-a-log")
     return ReadBack(mlflow_server, project.folder, outcome, runs_of(mlflow_server, "all"))
 
 
@@ -185,8 +187,8 @@ def test_long_params_are_shortened_and_there_in_full(read_back: ReadBack) -> Non
 
 def test_invocations_of_one_session_share_its_run(project: Project, mlflow_server: MlflowServer) -> None:
     project.matrix(project.entry("a"), project.entry("b"), sinks=[sink(mlflow_server, "shared")])
-    assert project.run("--benchmark", "--bench-entries", "a").code == 0
-    assert project.run("--benchmark", "--bench-entries", "b").code == 0
+    assert project.run("--benchmark", "--bench-entries", "a", *PATIENTLY).code == 0
+    assert project.run("--benchmark", "--bench-entries", "b", *PATIENTLY).code == 0
     client = client_of(mlflow_server)
     found = client.search_runs([client.get_experiment_by_name("shared").experiment_id])
     assert sorted(run.info.run_name for run in found) == ["a", "b", "s"]
@@ -354,7 +356,7 @@ def test_what_was_interrupted_is_killed_and_its_earlier_attempt_is_there(
     project: Project, mlflow_server: MlflowServer
 ) -> None:
     tried_twice(project, project.entry("never"), args="--sleep 60", sinks=[sink(mlflow_server, "interrupted")])
-    process = project.start("--benchmark", "--bench-sink-grace", "60")
+    process = project.start("--benchmark", *PATIENTLY)
     wait_for(lambda: (project.session_dir / "again" / "attempt_2" / "logs" / "stdouterr.log").exists())
     os.kill(process.pid, signal.SIGINT)
     ended = project.outcome(process)
@@ -371,7 +373,7 @@ def test_what_was_interrupted_is_killed_and_its_earlier_attempt_is_there(
 def test_a_server_that_is_restarted_gets_everything(project: Project, mlflow_server: MlflowServer) -> None:
     names = [f"r{number}" for number in range(6)]
     project.matrix(*(project.entry(name, "--sleep 2") for name in names), sinks=[sink(mlflow_server, "restart")])
-    process = project.start("--benchmark", "--bench-sink-grace", "120")
+    process = project.start("--benchmark", *PATIENTLY)
     wait_for(lambda: "r0" in runs_of(mlflow_server, "restart"))
     mlflow_server.kill()
     mlflow_server.start()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from end_to_end.conftest import Project
-from sinks.conftest import Slack, free_port
+from sinks.conftest import Slack
 from sinks.test_seam import resend
 
 from curator_bench.errors import MissingExtra
@@ -37,8 +38,8 @@ IN_FULL = ("--junitxml=junit.xml", "--log-file=log.txt", "--log-level=DEBUG", "-
 
 
 @pytest.mark.slow
-def test_no_secret_is_written_anywhere(project: Project, slack: Slack) -> None:
-    away = free_port()
+def test_no_secret_is_written_anywhere(project: Project, slack: Slack, new_port: Callable[[], int]) -> None:
+    away = new_port()
     variables = {**PLANTED, "MY_WEBHOOK": f"http://127.0.0.1:{away}{PLANTED['MY_WEBHOOK']}"}
     project.write(
         "failing.py",
@@ -92,11 +93,13 @@ def test_no_secret_is_written_anywhere(project: Project, slack: Slack) -> None:
     assert_nothing_planted(project, own, outcome.output, resend(project, **variables).stdout)
 
 
-def test_no_secret_of_a_bot_a_database_or_an_option_is_written_anywhere(project: Project, slack: Slack) -> None:
+def test_no_secret_of_a_bot_a_database_or_an_option_is_written_anywhere(
+    project: Project, slack: Slack, new_port: Callable[[], int]
+) -> None:
     token = PLANTED["SLACK_BOT_TOKEN"]
     slack.answers = [(200, {}, {"ok": False, "error": f"what is {token}?"}) for _ in range(4)]
     project.matrix(project.entry("a"), sinks=[{"name": "slack", "channel_id": "C", "api_url": f"{slack.url}/api/"}])
-    database = f"postgresql://me:planted0016@127.0.0.1:{free_port()}/bench"
+    database = f"postgresql://me:planted0016@127.0.0.1:{new_port()}/bench"
     viewer = ("-o", "bench_viewer_url=http://viewer/?token=planted0017")
     outcome = project.run("--benchmark", *IN_FULL, *viewer, SLACK_BOT_TOKEN=token)
     again = resend(project, SLACK_BOT_TOKEN=token)

@@ -57,8 +57,9 @@ def test_history_is_kept_in_a_bucket(project: Project, s3: dict[str, str]) -> No
         sinks=[{"name": "jsonl", "path": "s3://bucket/history/", "options": options}],
     )
     variables = {"S3_KEY": KEYS["key"], "S3_SECRET": KEYS["secret"]}
-    assert project.run("--benchmark", "--bench-entries", "a", **variables).code == 0
-    assert project.run("--benchmark", "--bench-entries", "b", **variables).code == 0
+    for name in "ab":
+        words = ("--benchmark", "--bench-entries", name, "--bench-sink-grace", "200")
+        assert project.run(*words, **variables).code == 0
     assert not undelivered(project)
     assert len(store.ls("bucket/history", detail=False)) == 2
     way = {"FSSPEC_S3_KEY": KEYS["key"], "FSSPEC_S3_SECRET": KEYS["secret"], "FSSPEC_S3_ENDPOINT_URL": address}
@@ -137,7 +138,7 @@ def test_wandb_works_offline(project: Project) -> None:
     )
     (temporary := project.folder / "tmp").mkdir()
     variables = {"LOUD_TOKEN": "planted-in-a-log", "TMPDIR": str(temporary)}
-    outcome = project.run("--benchmark", "--bench-sink-grace", "60", **variables)
+    outcome = project.run("--benchmark", "--bench-sink-grace", "200", **variables)
     assert outcome.code == 1
     assert not undelivered(project), outcome.output
     assert not [*temporary.iterdir()]
@@ -159,7 +160,7 @@ def test_wandb_works_offline(project: Project) -> None:
 def test_wandb_has_one_more_run_with_the_open_finding(project: Project) -> None:
     pytest.importorskip("wandb")
     name = slowed(project, sinks=[{"name": "wandb", "mode": "offline", "project": "tried"}])
-    outcome = project.run("--benchmark", "--bench-sink-grace", "60")
+    outcome = project.run("--benchmark", "--bench-sink-grace", "200")
     assert (outcome.code, undelivered(project)) == (0, []), outcome.output
     files = (project.session_dir / "wandb").glob("offline-run-*/run-*.wandb")
     runs = {run["name"]: run for run in map(wandb_run, files)}
@@ -269,7 +270,7 @@ def test_the_session_is_uploaded_and_an_interrupted_upload_goes_on(project: Proj
     kept.breaks_at = [600_000]
     add_noise(project)
     project.matrix(project.entry("a"), sinks=[service_account(project, url)])
-    outcome = project.run("--benchmark", "--bench-sink-grace", "60")
+    outcome = project.run("--benchmark", "--bench-sink-grace", "200")
     assert outcome.code == 0
     assert outcome.has("gdrive: https://drive.example/file1")
     assert (kept.is_done, kept.asked_where) == (True, 1)
@@ -283,7 +284,7 @@ def test_the_upload_says_which_findings_are_open(project: Project, drive: tuple[
     pytest.importorskip("googleapiclient")
     kept, url = drive
     name = slowed(project, sinks=[service_account(project, url)])
-    assert project.run("--benchmark", "--bench-sink-grace", "60").code == 0
+    assert project.run("--benchmark", "--bench-sink-grace", "200").code == 0
     (line,) = kept.metadata["description"].splitlines()
     assert line.startswith("open regression: ")
     assert ", with 1 other entry since " in line
@@ -295,7 +296,7 @@ def test_an_upload_that_was_refused_is_made_by_resend(project: Project, drive: t
     kept, url = drive
     kept.refuses = 403
     project.matrix(project.entry("a"), sinks=[service_account(project, url)])
-    outcome = project.run("--benchmark", "--bench-sink-grace", "60")
+    outcome = project.run("--benchmark", "--bench-sink-grace", "200")
     assert outcome.code == 0
     assert outcome.has("Google Drive refuses: 403")
     kept.refuses = 0

@@ -16,6 +16,7 @@ from sqlalchemy import event
 
 from curator_bench.importing import exported_runs
 from curator_bench.importing.found_runs import FoundRun
+from curator_bench.measure.processes import busyness
 from curator_bench.store import unrecorded
 from curator_bench.store.database import WRITE_PATIENCE_S, Database, database_url, open_for_writing
 from curator_bench.store.recorder import Recorder
@@ -170,7 +171,7 @@ def test_a_database_that_is_busy_for_long_holds_runs_up_for_seconds_only(sqlite_
         record(sqlite_bench, recorder, "first")
         start = time.monotonic()
         record(sqlite_bench, recorder, "second")
-        assert time.monotonic() - start < FEW_SECONDS
+        assert time.monotonic() - start < FEW_SECONDS * busyness()
 
 
 def test_a_file_that_was_removed_or_replaced_takes_no_runs_with_it(sqlite_bench: Bench) -> None:
@@ -222,7 +223,7 @@ def test_runs_are_kept_while_a_server_is_away(
     start = time.monotonic()
     record(on_own_server, recorder, "away")
     recorder.heartbeat([uid])
-    assert time.monotonic() - start < FEW_SECONDS
+    assert time.monotonic() - start < FEW_SECONDS * busyness()
     own_server.start()
     recorder.finish_run(uid, on_own_server.end())
     record(on_own_server, recorder, "back")
@@ -245,7 +246,7 @@ def test_a_table_that_is_locked_holds_runs_up_for_seconds_only(
         other.execute("LOCK TABLE test_run IN ACCESS EXCLUSIVE MODE")
         start = time.monotonic()
         record(on_own_server, recorder, "locked")
-        assert time.monotonic() - start < 1.5 * FEW_SECONDS
+        assert time.monotonic() - start < 1.5 * FEW_SECONDS * busyness()
     assert kept_names(on_own_server) == ["locked"]
 
 
@@ -257,7 +258,7 @@ def test_a_server_that_falls_silent_holds_runs_up_for_seconds_only(
     own_server.pause()
     start = time.monotonic()
     record(on_own_server, recorder, "silence")
-    assert time.monotonic() - start < 2 * FEW_SECONDS
+    assert time.monotonic() - start < 2 * FEW_SECONDS * busyness()
     own_server.go_on()
     record(on_own_server, recorder, "afterwards")
     assert kept_names(on_own_server) == ["silence"]
