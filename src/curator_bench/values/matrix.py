@@ -82,6 +82,8 @@ class Generate:
     script: str
     args: tuple[str, ...]
     timeout_s: float
+    directories: tuple[str, ...] = ()
+    """Folders its script may lie beside, as of an entry."""
 
 
 @dataclass(frozen=True, slots=True)
