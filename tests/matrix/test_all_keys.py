@@ -160,6 +160,7 @@ def test_keys_of_an_entry_land_in_entry(matrix: Matrix, lines: dict[str, int]) -
         delete_scratch=False,
         gpu_mem_use_warning_threshold=0.02,
         requires=("nemo_curator",),
+        requires_programs=("lynx",),
         gpu_check="check_model.py",
         requirements=(
             Requirement("is_success", exact_value=True),
