@@ -161,11 +161,14 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Both:
     (folder / "programs" / "ray").chmod(0o755)
     if shutil.which("nvidia-smi") is None:
         (folder / "stand_ins" / "gpustat.py").write_text(WITHOUT_DRIVER)
-    benchmarking = NIGHTLY.parent
+    # Its runner splits a command after the paths are filled in, so no path of its own may have a blank.
+    checkout = folder / "checkout"
+    checkout.symlink_to(NIGHTLY.parent.parent)
+    benchmarking = checkout / "benchmarking"
     call(folder, benchmarking / "run.py", "--config", "matrix.yaml", "--session-name", "theirs")
     scripts = json.dumps({"script_base_dir": str(benchmarking / "scripts")})
     (folder / "scripts.yaml").write_text(scripts)
-    ours = ("--bench-matrix", "scripts.yaml", "--bench-session", "ours", f"--bench-curator-repo={benchmarking.parent}")
+    ours = ("--bench-matrix", "scripts.yaml", "--bench-session", "ours", f"--bench-curator-repo={checkout}")
     call(folder, "-m", "pytest", "matrix.yaml", "--benchmark", *ours, "-p", "no:cacheprovider")
     return Both(*({name: left(folder / "results" / side / name) for name in ENTRIES} for side in ("theirs", "ours")))
 
