@@ -184,6 +184,7 @@ def test_a_program_that_is_missing_skips_the_run_and_says_so(desk: Desk) -> None
     ("missing", "install"),
     [
         (("no_such_package.sub",), "no-such-package"),
+        (("bs4", "magic"), "beautifulsoup4 python-magic"),
         (("nemo_curator", "no_such_package"), "'curator-bench[curator]' no-such-package"),
         (("torch", "transformers.models"), "'curator-bench[attention]'"),
         (("ray.no_such_module",), "ray"),
