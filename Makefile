@@ -13,6 +13,8 @@ CURATOR_INSTALLED := $(CURATOR_VENV)/.installed
 TORCH ?= torch==2.13.0
 NEMO_CURATOR ?= nemo-curator==1.4.0
 CURATOR_REPO ?=
+# What scripts of its nightly import beside it; its own extras name versions that have to be compiled.
+CURATOR_SCRIPTS := av beautifulsoup4 fasttext-wheel ftfy justext lxml-html-clean pycld2 python-magic resiliparse trafilatura warcio
 
 BENCH_MARK ?= dedup
 BENCH_ARGS ?=
@@ -134,7 +136,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@ci/setup.sh $(VENV) $(EXTRAS)
 
 $(CURATOR_INSTALLED): pyproject.toml constraints.txt
-	@ci/setup.sh $(CURATOR_VENV) dev,data,curator --no-compile $(TORCH) $(NEMO_CURATOR) soundfile datasketch gitpython rich
+	@ci/setup.sh $(CURATOR_VENV) dev,data,curator --no-compile $(TORCH) $(NEMO_CURATOR) soundfile datasketch gitpython rich $(CURATOR_SCRIPTS)
 
 $(ATTENTION_INSTALLED): pyproject.toml constraints.txt
 	@ci/setup.sh $(ATTENTION_VENV) attention,xdist --no-compile $(TORCH) $(TRANSFORMERS)

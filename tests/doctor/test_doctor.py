@@ -12,7 +12,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import warm
@@ -147,8 +149,8 @@ def test_other_processes_are_named_by_what_they_take_while_it_looks(tmp_path: Pa
     assert found.found == "they take 75% of a core: old work (pid 60) 50%, new (work (pid 80) 25%"
 
 
-def entry(name: str, ray: RaySettings | None = None, requires: tuple[str, ...] = ()) -> Entry:
-    return Entry(name, Place("m.yaml", 7), MatrixFile("m.yaml", "."), "s.py", ray=ray, requires=requires)
+def entry(name: str, ray: RaySettings | None = None, **needs: Any) -> Entry:
+    return replace(Entry(name, Place("m.yaml", 7), MatrixFile("m.yaml", "."), "s.py", ray=ray), **needs)
 
 
 def test_what_entries_ask_for_in_vain_is_one_line_with_the_entries(tmp_path: Path) -> None:
@@ -162,6 +164,7 @@ def test_what_entries_ask_for_in_vain_is_one_line_with_the_entries(tmp_path: Pat
         entry("store on disk", RaySettings(object_store_size=4 * 2**30)),
         entry("elsewhere", RaySettings(num_cpus=64, address="auto")),
         entry("a module", requires=("json", "no_such_module.part")),
+        entry("a program", requires_programs=("sh", "no_such_program")),
         entry("a dataset"),
     ]
     found = demand_conditions(entries, {"a dataset": ["dataset news: no such file"]}, has)
@@ -172,6 +175,7 @@ def test_what_entries_ask_for_in_vain_is_one_line_with_the_entries(tmp_path: Pat
         "64 CPUs asked for, 4 here",
         "an object store of 500.00 GiB asked for, 16.00 GiB of memory here",
         "no module no_such_module.part",
+        "no program no_such_program",
         "dataset news: no such file",
     ]
     without = said["8 GPUs asked for, 1 here"].cost

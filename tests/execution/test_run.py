@@ -167,10 +167,24 @@ def test_what_the_scripts_python_cannot_import_skips_the_run_and_says_so(desk: D
     assert not (desk.folder / "ran").exists()
 
 
+def test_a_program_that_is_missing_skips_the_run_and_says_so(desk: Desk) -> None:
+    """PATH is that of the script: an entry may set it."""
+    program = desk.folder / "programs" / "own_program"
+    program.parent.mkdir()
+    program.touch(mode=0o755)
+    with_it = {"PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}"}
+    result = desk.run("Path('ran').touch()", requires_programs=("sh", "own_program", "no_such_program"))
+    assert result.verdict is Verdict.SKIPPED
+    assert result.error == "needs own_program, no_such_program, which are not in PATH"
+    assert not (desk.folder / "ran").exists()
+    assert desk.run("write({})", requires_programs=("sh", "own_program"), env=with_it).verdict is Verdict.PASSED
+
+
 @pytest.mark.parametrize(
     ("missing", "install"),
     [
         (("no_such_package.sub",), "no-such-package"),
+        (("bs4", "magic"), "beautifulsoup4 python-magic"),
         (("nemo_curator", "no_such_package"), "'curator-bench[curator]' no-such-package"),
         (("torch", "transformers.models"), "'curator-bench[attention]'"),
         (("ray.no_such_module",), "ray"),

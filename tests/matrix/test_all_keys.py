@@ -59,7 +59,8 @@ def test_the_file_of_all_keys_has_all_keys() -> None:
 
 
 def test_keys_of_the_file_land_in_matrix_file(matrix: Matrix, lines: dict[str, int]) -> None:
-    generate = Generate("make_corpus.py", ("--docs", "20000", "--out", "{dataset_dir}", "--seed", "1 2"), 900)
+    words = ("--docs", "20000", "--out", "{dataset_dir}", "--seed", "1 2")
+    generate = Generate("make_corpus.py", words, 900, directories=(str(DATA),))
     jsonl, parquet = (
         Dataset("cleaned_cc", kind, str(DATA / "data/cleaned_cc" / kind), place(lines, f"- {{type: {kind}"), generate)
         for kind in ("jsonl", "parquet")
@@ -159,6 +160,7 @@ def test_keys_of_an_entry_land_in_entry(matrix: Matrix, lines: dict[str, int]) -
         delete_scratch=False,
         gpu_mem_use_warning_threshold=0.02,
         requires=("nemo_curator",),
+        requires_programs=("lynx",),
         gpu_check="check_model.py",
         requirements=(
             Requirement("is_success", exact_value=True),

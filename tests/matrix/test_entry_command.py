@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from curator_bench.matrix import Command, command_of
+from curator_bench.matrix.definition import definition_hash
 
 if TYPE_CHECKING:
     from matrix.conftest import Folder
@@ -53,6 +54,25 @@ def test_an_overlay_elsewhere_may_name_another_script_of_the_matrix(folder: Fold
     overlay = folder.write("entries: [{name: a, script: other.py}]\n", "elsewhere/machine.yaml")
     (entry,) = folder.load("entries: [{name: a, script: run.py}]\n", overlays=(overlay,)).entries
     assert command_of(entry, {}).script == str(folder.path / "scripts/other.py")
+
+
+def test_an_overlay_may_generate_a_dataset_of_the_matrix_with_a_script_beside_itself(folder: Folder) -> None:
+    """What makes the dataset is found, and is part of the definition, wherever the matrix lies."""
+    folder.write("", "elsewhere/make.py")
+    text = "datasets: [{name: d, generate: {script: make.py}, formats: [{type: t, path: ./d}]}]\n"
+    overlay = folder.write(text, "elsewhere/machine.yaml")
+    entry = 'entries: [{name: a, script: run.py, args: "{dataset:d,t}"}]\n'
+    matrix = "datasets: [{name: d, formats: [{type: t, path: ./d}]}]\n" + entry
+
+    def found() -> tuple[str, str]:
+        (entry,) = folder.load(matrix, overlays=(overlay,)).entries
+        (need,) = command_of(entry, {}).datasets
+        return need.command[1], definition_hash(entry)
+
+    script, before = found()
+    assert script == str(folder.path / "elsewhere/make.py")
+    folder.write("print()", "elsewhere/make.py")
+    assert found() != (script, before)
 
 
 def test_a_script_may_be_absolute_or_named_by_placeholders(folder: Folder) -> None:

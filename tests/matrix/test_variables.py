@@ -117,6 +117,7 @@ IN_AN_ENTRY = {
     "all sink_data": "sink_data: ${X}",
     "an item of sink_data": "sink_data: ['${X}']",
     "requires": "requires: [a, '${X}']",
+    "requires_programs": "requires_programs: [a, '${X}']",
     "gpu_check": "gpu_check: ${X}",
     "enabled": "enabled: ${X}",
     "an axis": "matrix: {size: ['${X}']}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -63,6 +64,9 @@ def _lacks_of(entry: Entry, problems: Sequence[str], resources: Resources) -> It
         for module in entry.requires:
             if not _is_importable(module):
                 yield f"no module {module}", _Lack("cannot run", f"pip install {module.partition('.')[0]}")
+    for program in entry.requires_programs:
+        if shutil.which(program, path=entry.env.get("PATH")) is None:
+            yield f"no program {program}", _Lack("skipped", f"install {program}, or add its folder to PATH")
     if entry.ray is not None and not entry.ray.address:
         yield from _lacks_of_cluster(entry, resources)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import socket
 import subprocess
 import time
@@ -134,6 +136,7 @@ class Attempt:
         self._status.now("preparing", attempt=plan.attempt)
         self._status.start()
         env = script_environment(self._own_env(), {}, self._bench.marker, self._bench.environ)
+        self._check_programs(env)
         self._check_imports(env)
         self._check_machine(env)
         self._check_gpus(env, directories)
@@ -147,6 +150,12 @@ class Attempt:
 
     def _own_env(self) -> dict[str, str]:
         return {name: with_entry_dir(value, self._top) for name, value in self._plan.env.items()}
+
+    def _check_programs(self, env: Mapping[str, str]) -> None:
+        """Check `requires_programs` in the PATH of the script."""
+        path = env.get("PATH", os.defpath)
+        if missing := [name for name in self._plan.requires_programs if shutil.which(name, path=path) is None]:
+            raise _Skipped(f"needs {', '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not in PATH")
 
     def _check_imports(self, env: Mapping[str, str]) -> None:
         """Check `requires` with the script's own interpreter."""

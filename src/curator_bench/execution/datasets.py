@@ -64,7 +64,8 @@ class _Generated:
         try:
             digest.update(safe_files.read_bytes(Path(os.path.realpath(script))))
         except OSError as error:
-            raise DatasetError(f"the script that generates {self._name} cannot be read: {error}") from None
+            why = error.strerror or error
+            raise DatasetError(f"the script that generates {self._name} cannot be read: {script}: {why}") from None
         for word in words:
             digest.update(b"\0" + word.replace(self._need.folder, "{dataset_dir}").encode())
         return digest.hexdigest()[:32]

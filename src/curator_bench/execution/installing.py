@@ -10,6 +10,16 @@ from importlib import metadata
 _OURS = "curator-bench"
 _REQUIREMENT = re.compile(r"(?P<package>[\w.-]+)[^;]*(;.*\bextra\s*==\s*['\"](?P<extra>[\w.-]+)['\"])?")
 _TOO_MUCH_FOR_ONE = ("all", "dev")
+_NAMED_OTHERWISE = {
+    "bs4": "beautifulsoup4",
+    "cv2": "opencv-python-headless",
+    "git": "gitpython",
+    "magic": "python-magic",
+    "pil": "pillow",
+    "sklearn": "scikit-learn",
+    "yaml": "pyyaml",
+}
+"""Packages whose module has another name, by module. A package named like the module may be a stranger's."""
 
 
 def install_command(python: str, modules: Iterable[str]) -> str:
@@ -20,7 +30,8 @@ def install_command(python: str, modules: Iterable[str]) -> str:
 
 
 def _wanted(module: str, extra_of: dict[str, str]) -> str:
-    package = _normal(module.partition(".")[0])
+    name = _normal(module.partition(".")[0])
+    package = _NAMED_OTHERWISE.get(name, name)
     return f"{_OURS}[{extra_of[package]}]" if package in extra_of else package
 
 

@@ -125,7 +125,7 @@ def _need(dataset: Dataset, file: MatrixFile, filler: _Filler) -> DatasetNeed:
         dataset.format,
         dataset.path,
         folder,
-        _generate_command(dataset.generate, folder, file, filler),
+        _generate_command(dataset.generate, folder, filler),
         dataset.generate.timeout_s,
     )
 
@@ -138,8 +138,8 @@ def dataset_dir(dataset: Dataset, all_datasets: Iterable[Dataset]) -> str:
     return "/".join(parts[0] for parts in shared) or "/"
 
 
-def _generate_command(generate: Generate, folder: str, file: MatrixFile, filler: _Filler) -> tuple[str, ...]:
-    script, _ = find_script(filler.fill_names(generate.script), None, (file.directory,))
+def _generate_command(generate: Generate, folder: str, filler: _Filler) -> tuple[str, ...]:
+    script, _ = find_script(filler.fill_names(generate.script), None, generate.directories)
     words = (filler.fill(word, **{placeholders.DATASET_DIR: folder}) for word in generate.args)
     return (sys.executable, script, *words)
 

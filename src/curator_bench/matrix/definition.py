@@ -20,7 +20,7 @@ from curator_bench.matrix.code import code_hash
 from curator_bench.matrix.command import find_script, is_named
 from curator_bench.matrix.entry_block import axis_names
 from curator_bench.matrix.variables import Variables
-from curator_bench.values import Dataset, Entry, RaySettings
+from curator_bench.values import Dataset, Entry, Generate, RaySettings
 
 _LENGTH = 32
 _SHORT = 12
@@ -167,7 +167,7 @@ def _scripts(entry: Entry) -> Iterator[_Script]:
     yield _Script(placeholders.fill(entry.script, names=names), _bytes(path))
     for dataset in _used(entry):
         if dataset.generate is not None:
-            path, _ = find_script(_filled(dataset.generate.script, entry, {}), None, (entry.file.directory,))
+            path = _script_of(dataset.generate, entry)
             yield _Script(dataset.generate.script, _bytes(path))
 
 
@@ -175,6 +175,10 @@ def _filled(script: str, entry: Entry, names: dict[str, str]) -> str:
     """Fill in the placeholders of a script's path. The path is only used to read the script; it is not hashed."""
     file = entry.file
     return placeholders.fill(script, names={**file.paths, placeholders.REPO_DIR: file.curator_repo_dir, **names})
+
+
+def _script_of(generate: Generate, entry: Entry) -> str:
+    return find_script(_filled(generate.script, entry, {}), None, generate.directories)[0]
 
 
 def _digest(parts: dict[str, Any]) -> str:
@@ -209,7 +213,7 @@ def _dataset(dataset: Dataset, entry: Entry, content: Callable[[str], str | None
     """Text to hash for a dataset: its name, format and generator, without its path."""
     parts: list[Any] = [dataset.name, dataset.format]
     if dataset.generate is not None:
-        script, _ = find_script(_filled(dataset.generate.script, entry, {}), None, (entry.file.directory,))
+        script = _script_of(dataset.generate, entry)
         parts += [content(script), list(dataset.generate.args)]
     return json.dumps(parts)
 

@@ -158,6 +158,7 @@ class EntriesReader:
                 model.gpu_mem_use_warning_threshold, self._block.gpu_mem_use_warning_threshold, default=None
             ),
             requires=tuple(model.requires),
+            requires_programs=tuple(model.requires_programs),
             gpu_check=model.gpu_check,
             requirements=tuple(_requirement(requirement) for requirement in model.requirements),
             sink_data=self._sink_data(model, block, above),

@@ -231,7 +231,8 @@ class FileReader:
         words = self.words(block.args, (*where, "args"))
         self.check_texts(words, (*where, "args"), placeholders.DATASET_DIR)
         self.check_texts([block.script], (*where, "script"))
-        return Generate(block.script, words, block.timeout_s)
+        script = self._tree["datasets"][index]["generate"].places["script"]
+        return Generate(block.script, words, block.timeout_s, self.directories_of(script))
 
     def words(self, args: str, where: tuple[Step, ...]) -> tuple[str, ...]:
         try:

@@ -341,6 +341,9 @@ class EntryBlock(_Model):
     requires: Texts = Field(
         default_factory=list, description="Modules the script needs; without them the entry is skipped."
     )
+    requires_programs: Texts = Field(
+        default_factory=list, description="Programs in `PATH` the script needs; without them the entry is skipped."
+    )
     gpu_check: Text | None = Field(None, description="A script that checks whether a GPU is fit for this entry.")
     requirements: list[RequirementBlock] = Field(default_factory=list, description="Conditions on its metrics.")
     sink_data: list[dict[str, Any]] = Field(default_factory=list, description="Data for each sink, by `name`.")

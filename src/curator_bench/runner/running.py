@@ -181,6 +181,7 @@ def plan_of(entry: Entry, benchmarks: Benchmarks) -> Plan:
         ray=entry.ray,
         delete_scratch=entry.delete_scratch,
         requires=entry.requires,
+        requires_programs=entry.requires_programs,
         datasets=command.datasets,
         data_setups=command.data_setups,
         subjects=tuple(subject.package for subject in entry.file.subjects),

@@ -82,6 +82,8 @@ class Generate:
     script: str
     args: tuple[str, ...]
     timeout_s: float
+    directories: tuple[str, ...] = ()
+    """Folders its script may lie beside, as of an entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +202,7 @@ class Entry:
     delete_scratch: bool = True
     gpu_mem_use_warning_threshold: float | None = None
     requires: tuple[str, ...] = ()
+    requires_programs: tuple[str, ...] = ()
     gpu_check: str | None = None
     requirements: tuple[Requirement, ...] = ()
     sink_data: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

@@ -150,6 +150,7 @@ class Plan:
     ray: RaySettings | None = None
     delete_scratch: bool = True
     requires: tuple[str, ...] = ()
+    requires_programs: tuple[str, ...] = ()
     datasets: tuple[DatasetNeed, ...] = ()
     data_setups: tuple[SetupNeed, ...] = ()
     subjects: tuple[str, ...] = ()
