@@ -190,11 +190,15 @@ def test_a_bisect_of_the_user_is_left_alone(repository: ScratchRepository) -> No
     [
         (("--good", "c4"), "good and bad are the same commit"),
         (("--good", "c4", "--bad", "c1"), "does not come after the good one"),
-        (("--good", "c9"), "no commit 'c9'"),
+        (("--good", "c4", "--bad", "c1"), "exchange --good and --bad"),
+        (("--good", "mian"), "did you mean 'main'?"),
+        (("--good", "v1.0"), "no commit 'v1.0' in "),
         (("--runs", "40"), "--runs 40 is more than --max-runs 30"),
         (("--metric", "level"), "add --better less or --better more"),
         (("--metric", "work_time"), "nearest: work_time_s"),
-        (("--entry", "works"), "--bench-entries: no entry works; there are: work"),
+        (("--entry", "works"), "--entry: there is no 'works'; did you mean 'work'?"),
+        (("--entry", "other"), "cannot be measured: pytest ended with exit code 4"),
+        (("--entry", "other"), "--bench-entries: no entry other; there are: work"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
