@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from curator_bench.causes.findings import RecordedFinding, changed_subjects, recorded_findings
-from curator_bench.causes.left_out import LeftOut, left_out
+from curator_bench.causes.left_out import LeftOut, disturbed, left_out
 from curator_bench.metric_names import is_secondary
 from curator_bench.provenance.git import tags
 from curator_bench.store.acceptances import Accepted, acceptances
@@ -23,6 +23,7 @@ from curator_bench.store.all_series import (
     all_series,
     commits_of,
     declared_directions,
+    disturbed_runs,
     gate_limits,
     places_of,
     required_metrics,
@@ -145,7 +146,7 @@ class JudgedHistory:
     without_direction: Collection[str] = ()
     """Metrics that are not judged because their better direction is unknown."""
     left_out: Sequence[LeftOut] = ()
-    """Runs of ended series. Of these, only regressions that are still open are judged."""
+    """Disturbed runs, and runs of ended series. Of the latter, only regressions that are still open are judged."""
     trends: Sequence[tuple[Series, Trend]] = ()
     """Every history that was judged, also those of ended series."""
 
@@ -182,7 +183,8 @@ def judge_history(
         causes = [one for one in causes if any(step.first.start >= query.since for step in one.steps)]
         crept = [one for one in crept if one.newest >= query.since]
     every = [one for one, *_ in asked]
-    left = left_out(connection, every)
+    apart = disturbed_runs(connection, query.branch, among, machine=query.machine)
+    left = [*left_out(connection, every), *disturbed(apart)]
     return JudgedHistory(steps, causes, crept, judged, unknown, left, list(zip(every, found, strict=True)))
 
 

@@ -146,10 +146,10 @@ def _blind(series: Sequence[JudgedSeries], named: int | None) -> Iterator[str]:
 
 
 def _left_out(found: Sequence[LeftOut], named: int | None) -> Iterator[str]:
-    """Yield the runs of series that have ended, and why."""
+    """Yield the runs that are not judged, and why."""
     if found:
         runs = tables.how_many(sum(one.runs for one in found), "run")
-        yield f"Left out: {runs} that cannot be compared with newer ones."
+        yield f"Left out: {runs}."
     for one in found[:named]:
         yield f"    {tables.printable(one.text)}"
     if named is not None and len(found) > named:
