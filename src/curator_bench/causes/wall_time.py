@@ -160,8 +160,8 @@ def _streaming(group: Sequence[str], before: Side, after: Side, lasted: Sequence
     """Find the bottleneck of each side.
 
     The workers of a stage are not recorded, only how many were busy at a time. So a stage that was busy all the time
-    with a part of its workers looks like a bottleneck. Of the stages that may be it, the one counts whose change of
-    work explains the change of the phase best; where nothing explains more, the one with most work per worker.
+    with a part of its workers looks like a bottleneck. Of the stages that may be the bottleneck, this chooses the one
+    whose change of work explains the change of the phase best; of equally good ones, that with most work per worker.
     """
     per_worker = {name: _per_worker(before.stages[name], after.stages[name]) for name in group}
     nearest = [_near(group, [_mean(per_worker[name][at]) for name in group]) for at in (0, 1)]

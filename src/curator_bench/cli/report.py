@@ -84,7 +84,8 @@ def command(
         _write_text(database, form, session, query, out)
         return
     if out is None:
-        raise click.UsageError("name a folder for the site: --out site")
+        more = ", or print the session: --format markdown" if session else ""
+        raise click.UsageError(f"name a folder for the site: --out site{more}")
     if importlib.util.find_spec("jinja2") is None:
         raise MissingExtra("the dashboard", "report")
     from curator_bench.cli.dashboard import RecordedHistory
