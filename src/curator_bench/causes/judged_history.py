@@ -146,7 +146,9 @@ class JudgedHistory:
     without_direction: Collection[str] = ()
     """Metrics that are not judged because their better direction is unknown."""
     left_out: Sequence[LeftOut] = ()
-    """Disturbed runs, and runs of ended series. Of the latter, only regressions that are still open are judged."""
+    """Runs of ended series. Of these, only regressions that are still open are judged."""
+    disturbed: Sequence[LeftOut] = ()
+    """Disturbed runs, if the whole database was judged."""
     trends: Sequence[tuple[Series, Trend]] = ()
     """Every history that was judged, also those of ended series."""
 
@@ -183,9 +185,9 @@ def judge_history(
         causes = [one for one in causes if any(step.first.start >= query.since for step in one.steps)]
         crept = [one for one in crept if one.newest >= query.since]
     every = [one for one, *_ in asked]
-    apart = disturbed_runs(connection, query.branch, among, machine=query.machine)
-    left = [*left_out(connection, every), *disturbed(apart)]
-    return JudgedHistory(steps, causes, crept, judged, unknown, left, list(zip(every, found, strict=True)))
+    left = left_out(connection, every)
+    apart = disturbed(disturbed_runs(connection, query.branch, machine=query.machine)) if among is None else []
+    return JudgedHistory(steps, causes, crept, judged, unknown, left, apart, list(zip(every, found, strict=True)))
 
 
 def _asked(

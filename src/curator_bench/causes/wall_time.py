@@ -1,4 +1,4 @@
-"""How the stages of a run make up its wall time: one after the other, through a bottleneck, or on shared CPUs.
+"""Divides the wall time of a run among its stages: one after the other, through a bottleneck, or on shared CPUs.
 
 Stages whose times overlap form a phase, and phases follow each other. Within a phase there are three shapes. If the
 stages were never active at the same time, their times add up. If their tasks keep all CPUs of the cluster busy, each

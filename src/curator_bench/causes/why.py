@@ -1,4 +1,4 @@
-"""Why two sides of an entry differ: by its stages, and by what else changed."""
+"""Explains why two sides of an entry differ: by its stages, and by what else changed."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def _print(found: JudgedHistory, shown: Sequence[RecordedFinding], *, named: int
     if found.ended:
         ended = [f"{one.entry.name} {one.metric} ({tables.how_many(one.runs_without, 'run')})" for one in found.ended]
         tables.say(f"Not comparable, because the newest runs measured no number: {_first_of(ended)}")
-    for line in _left_out(found.left_out, named):
+    for line in _left_out([*found.left_out, *found.disturbed], named):
         tables.say(line)
     if found.without_direction:
         names = sorted(found.without_direction)

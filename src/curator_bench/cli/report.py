@@ -121,7 +121,7 @@ def _write_text(database: str, form: str, named: str | None, query: Query, out: 
             drifts=history.drifts(),
             series=history.series(),
             changes=changes_around(connection, history.everything(), query.repo, history.step_facts),
-            left_out=[one.text for one in history.everything().left_out],
+            left_out=[one.text for one in (*history.everything().left_out, *history.everything().disturbed)],
         )
     text = as_text(form, found)
     if out is None:

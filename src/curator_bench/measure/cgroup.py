@@ -125,7 +125,7 @@ def memory_kills(vmstat: Path = Path("/proc/vmstat")) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Throttling:
-    """How often, and how long, this process's group and the visible groups above it had used up their quota."""
+    """Number and duration of the periods in which this process's group, or one above it, had used up its quota."""
 
     periods: int
     seconds: float

@@ -1,4 +1,4 @@
-"""What the kernel has counted of the whole machine so far: processor time, pressure, throttling, swap. Linux."""
+"""Reads the kernel's counters of the whole machine: processor time, pressure, throttling, swap. Linux."""
 
 from __future__ import annotations
 

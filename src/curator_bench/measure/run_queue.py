@@ -1,4 +1,4 @@
-"""How long the threads of a run were ready to run and waited for a processor (schedstat of each thread). Linux."""
+"""Adds up how long the threads of a run were ready and waited for a processor (schedstat of each). Linux."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the machine did during a run: `machine.…` metrics, from which `verdict.disturbance` judges. Linux.
+"""Samples what the machine did during a run: `machine.…` metrics, from which `verdict.disturbance` judges. Linux.
 
 The important one is processor time that others took from the run. A thread that is ready waits for one of three
 reasons: its own program has more ready threads than there are processors, others have them, or the host of a virtual

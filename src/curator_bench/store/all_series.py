@@ -174,21 +174,14 @@ def gated_groups(connection: Connection, invocation: str) -> set[Group]:
 
 
 def disturbed_runs(
-    connection: Connection,
-    branch: str | None = None,
-    among: Collection[Group] | None = None,
-    *,
-    machine: str | None = None,
+    connection: Connection, branch: str | None = None, *, machine: str | None = None
 ) -> dict[Group, int]:
     """Count the runs that would be history if nothing had disturbed them; arguments as of `all_series`."""
     group = RUNS.c.name, RUNS.c.path, RUNS.c.machine_id
     counted = select(*group, func.count()).group_by(*group).order_by(*group)
     counted = counted.where(IS_NO_HUNT, not_(IS_UNDISTURBED), RUNS.c.verdict.in_(MEASURED))
     counted = counted.where(in_scope(connection, branch, machine))
-    if among is not None:
-        counted = counted.where(of_groups(among))
-    found = {(name, path, kind): count for name, path, kind, count in connection.execute(counted)}
-    return {of: count for of, count in found.items() if among is None or of in among}
+    return {(name, path, kind): count for name, path, kind, count in connection.execute(counted)}
 
 
 def of_groups(groups: Collection[Group]) -> ColumnElement[bool]:

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class StageKind(StrEnum):
-    """Where a stage comes from."""
+    """Source of a stage."""
 
     TASK = "task"
     """A Ray task, by the name of its function."""
