@@ -169,6 +169,21 @@ def test_a_commit_whose_benchmark_crashes_is_skipped(repository: ScratchReposito
     assert "crashed: the script ended with exit code 1" in output
 
 
+@pytest.mark.slow
+def test_too_few_runs_are_inconclusive_and_count_when_the_same_command_continues(tmp_path: Path) -> None:
+    repository = make_repository(tmp_path / "project", seed=10, slower_at=2, by=0.03, commits=2)
+    few = ("--runs", "3", "--max-runs", "5")
+    code, output, errors = bisect(repository, *few, bad="c2")
+    assert code == 4, output
+    assert "inconclusive: 5 runs of each do not decide whether the bad commit is worse" in output
+    assert "The same command with a higher --max-runs continues" in output
+    assert "There is nothing to bisect" not in output
+    assert "an earlier bisect is continued" not in errors
+    code, again, errors = bisect(repository, *few, bad="c2")
+    assert (code, again, "measuring" in errors) == (4, output, False)
+    assert "an earlier bisect is continued" in errors
+
+
 def test_what_is_not_committed_is_never_touched(repository: ScratchRepository) -> None:
     file = repository.folder / "package.py"
     file.write_text("changed = True\n")
