@@ -5,7 +5,7 @@
 #
 # REPOSITORY is a path or a URL of git. The clone and what was measured are in $WORK (results/bisect): started again with
 # the same arguments, the hunt goes on. Where GITHUB_STEP_SUMMARY is set, its answer is also written there.
-# The exit code is that of curator-bench bisect: 0 with a culprit, 3 where good and bad do not differ, 4 in doubt.
+# The exit code is that of curator-bench bisect: 0 with a culprit, 3 where bad is not worse than good, 4 in doubt.
 set -euo pipefail
 # shellcheck source=ci/programs.sh
 source "$(dirname "${BASH_SOURCE[0]}")/programs.sh"

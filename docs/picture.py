@@ -1,10 +1,11 @@
-"""Draws docs/images/terminal.svg: what pytest prints for README's benchmarks in colour, with a limit set too high."""
+"""Draw docs/images/terminal.svg: what pytest prints for README's benchmarks in colour; one misses its limit."""
 
 from __future__ import annotations
 
 import io
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -15,15 +16,27 @@ from rich.text import Text
 
 DOCS = Path(__file__).resolve().parent
 COLUMNS = 88
+TRIES = 20
 FILE = re.compile(r"^```(?:yaml|python)\n# ([\w.]+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FONTS = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 COMMAND = ["pytest", "matrix.yaml", "--bench-session", "first", "--no-header", "--color=yes"]
 
 
 def printed(folder: Path) -> str:
-    """What a run in this folder prints, with the folder as a reader would have it."""
+    """Return what a run in this folder prints, with a limit that one of the benchmarks misses."""
+    speeds = [float(found) for found in re.findall(r"mb_per_s=([\d.]+)", _run(folder, 50).replace(",", ""))]
+    limit = round(sum(speeds) / len(speeds), -2)
+    for _ in range(TRIES):
+        said = _run(folder, limit)
+        if "1 failed" in said and "1 passed" in said:
+            return said
+    raise SystemExit("this machine is too busy: run it again when it is quiet")
+
+
+def _run(folder: Path, limit: float) -> str:
+    """Run README's benchmarks with this limit. In the output the folder is that of a reader."""
     for name, text in FILE.findall((DOCS.parent / "README.md").read_text("utf-8")):
-        (folder / name).write_text(text.replace("min_value: 50}", "min_value: 1400}"), "utf-8")
+        (folder / name).write_text(text.replace("min_value: 50}", f"min_value: {limit:.0f}}}"), "utf-8")
     outcome = subprocess.run(
         [sys.executable, "-m", *COMMAND],
         cwd=folder,
@@ -33,6 +46,7 @@ def printed(folder: Path) -> str:
         timeout=300,
         check=False,
     )
+    shutil.rmtree(folder / "results")
     return outcome.stdout.replace(str(folder), "/home/me/benchmarks")
 
 

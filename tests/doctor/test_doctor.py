@@ -179,7 +179,7 @@ def test_what_entries_ask_for_in_vain_is_one_line_with_the_entries(tmp_path: Pat
         "dataset news: no such file",
     ]
     without = said["8 GPUs asked for, 1 here"].cost
-    assert without.endswith("it fails or waits: many GPUs 0, many GPUs 1, many GPUs 2 and 2 more")
+    assert without.endswith("what needs a GPU fails or waits: many GPUs 0, many GPUs 1, many GPUs 2 and 2 more")
     on_disk = said["an object store of 4.00 GiB asked for, 1.00 GiB of shared memory free here"]
     assert (on_disk.state, on_disk.cost) == (
         State.WARNING,
@@ -228,7 +228,7 @@ def test_the_command_exits_with_one_only_where_a_matrix_asks_for_what_is_not_the
     found = warm.run("curator-bench", "doctor", "--load", "0", "matrix.yaml", cwd=tmp_path)
     assert found.returncode == 1
     assert "of such a machine: large\n    run them elsewhere, or set num_cpus (matrix.yaml:3)" in found.stdout
-    assert found.stdout.splitlines()[-1] == "Not fit for this matrix: 1 thing it asks for cannot be had here."
+    assert found.stdout.splitlines()[-1] == "Not fit for this matrix: 1 thing it asks for is missing here."
 
 
 def test_ctrl_c_ends_the_load_alone(tmp_path: Path) -> None:

@@ -193,6 +193,39 @@ def test_where_most_recent_runs_were_disturbed_a_gate_is_inconclusive(shared: Sh
     assert outcome.has("is inconclusive: 4 of the last 5 runs were disturbed: measure on a quieter machine")
 
 
+def test_where_all_runs_were_disturbed_every_command_says_so(shared: Shared) -> None:
+    shared.entry([1.0], lost=[0.0])
+    shared.remember(LEVEL, disturbed="it waited")
+    assert "Left out: 10 runs.\n    10 runs of sort on " in shared.shown("regressions")
+    assert "because they were disturbed" in shared.shown("regressions")
+    for words in (["history", "sort"], ["history", "sort", "sort_time_s"]):
+        shown = shared.shown(*words)
+        assert "no run here is history, because all were disturbed" in shown
+        assert "newest runs:" not in shown
+    assert "10 runs of sort on " in shared.shown("report", "--format", "markdown")
+    shared.shown("report", "--out", "site")
+    assert "10 runs of sort on " in (shared.project.folder / "site" / "index.html").read_text()
+    names = re.findall(r"^night_\w+", shared.shown("sessions"), re.MULTILINE)
+    compared = warm.run("curator-bench", "compare", *names[-2:], "--db", "benchmark.db", cwd=shared.project.folder)
+    assert (compared.returncode, f"1 run of {names[-1]} was disturbed" in compared.stderr) == (2, True)
+
+
+def test_a_disturbed_run_is_on_the_overview_when_the_site_is_brought_up_to_date(shared: Shared) -> None:
+    shared.entry([1.0], lost=[0.0])
+    shared.remember(LEVEL, disturbed="")
+    shared.shown("report", "--out", "site")
+    shared.remember([5.0], disturbed="it waited")
+    shared.shown("report", "--out", "site")
+    assert "1 run of sort on " in (shared.project.folder / "site" / "index.html").read_text()
+
+
+def test_disturbed_runs_do_not_count_where_history_judges_the_newest(shared: Shared) -> None:
+    shared.entry([1.0], lost=[0.0])
+    shared.remember(LEVEL * 2, disturbed="")
+    shared.remember([5.0] * 3, disturbed="it waited")
+    assert "newest runs: no change" in shared.shown("history", "sort", "sort_time_s")
+
+
 def test_a_session_keeps_what_the_doctor_says_at_a_glance(shared: Shared) -> None:
     shared.entry([1.0], lost=[0.0])
     shared.run()

@@ -169,6 +169,21 @@ def test_a_commit_whose_benchmark_crashes_is_skipped(repository: ScratchReposito
     assert "crashed: the script ended with exit code 1" in output
 
 
+@pytest.mark.slow
+def test_too_few_runs_are_inconclusive_and_count_when_the_same_command_continues(tmp_path: Path) -> None:
+    repository = make_repository(tmp_path / "project", seed=10, slower_at=2, by=0.03, commits=2)
+    few = ("--runs", "3", "--max-runs", "5")
+    code, output, errors = bisect(repository, *few, bad="c2")
+    assert code == 4, output
+    assert "inconclusive: 5 runs of each do not decide whether the bad commit is worse" in output
+    assert "The same command with a higher --max-runs continues" in output
+    assert "There is nothing to bisect" not in output
+    assert "an earlier bisect is continued" not in errors
+    code, again, errors = bisect(repository, *few, bad="c2")
+    assert (code, again, "measuring" in errors) == (4, output, False)
+    assert "an earlier bisect is continued" in errors
+
+
 def test_what_is_not_committed_is_never_touched(repository: ScratchRepository) -> None:
     file = repository.folder / "package.py"
     file.write_text("changed = True\n")
@@ -190,11 +205,15 @@ def test_a_bisect_of_the_user_is_left_alone(repository: ScratchRepository) -> No
     [
         (("--good", "c4"), "good and bad are the same commit"),
         (("--good", "c4", "--bad", "c1"), "does not come after the good one"),
-        (("--good", "c9"), "no commit 'c9'"),
+        (("--good", "c4", "--bad", "c1"), "exchange --good and --bad"),
+        (("--good", "mian"), "did you mean 'main'?"),
+        (("--good", "v1.0"), "no commit 'v1.0' in "),
         (("--runs", "40"), "--runs 40 is more than --max-runs 30"),
         (("--metric", "level"), "add --better less or --better more"),
         (("--metric", "work_time"), "nearest: work_time_s"),
-        (("--entry", "works"), "--bench-entries: no entry works; there are: work"),
+        (("--entry", "works"), "--entry: there is no 'works'; did you mean 'work'?"),
+        (("--entry", "other"), "cannot be measured: pytest ended with exit code 4"),
+        (("--entry", "other"), "--bench-entries: no entry other; there are: work"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )

@@ -285,6 +285,14 @@ def test_two_sessions_at_once_and_one_that_is_killed(history: Project, serve: Se
     expect(page.get_by_role("region", name="one running")).to_contain_text("hello from first")
 
 
+def test_a_session_of_this_folder_is_shown_before_the_database_names_its_results(
+    history: Project, serve: Serve
+) -> None:
+    served = serve("--db", "benchmark.db")
+    history.start_and_wait("tonight", db="other.db")
+    _until(lambda: "tonight" in served.read("now.html"))
+
+
 def test_a_log_that_a_script_makes_hostile_is_shown_or_refused(history: Project, serve: Serve) -> None:
     served = serve()
     history.start("tonight")

@@ -237,9 +237,9 @@ def _judge_pairs(
 
 
 def _of_means(judged: Judged, before: Floats, after: Floats) -> Judged:
-    """Return it with the change of the means, which are what is shown beside it and what adds up.
+    """Return the judgement with the change of the means: these are shown beside it, and add up.
 
-    The verdict and the interval are of the levels, in which single outliers count little.
+    Its verdict and interval stay those of the levels, which single outliers hardly move.
     """
     return replace(judged, change=float(np.nanmean(after) / np.nanmean(before)) - 1)
 
@@ -277,7 +277,7 @@ def _order(stage: StageChange, gained: float) -> tuple[int, float, float]:
 
 
 def _decides(found: Explanation, limit: float) -> str:
-    """Say how many more runs would tell; empty if a stage is named already, or nothing changed."""
+    """Return how many more runs would decide; empty if a stage is named already, or nothing changed."""
     judged = [stage for stage in found.stages if stage.work is not None]
     doubtful = [stage for stage in judged if stage.word is Word.INCONCLUSIVE]
     if found.named or (found.change.word is Word.NO_CHANGE and not doubtful):

@@ -1,4 +1,4 @@
-"""What changed around findings: the commits of all that they explain, and all else around the most important change."""
+"""Tells what changed around findings: the commits of all their steps, and all else around the most important one."""
 
 from __future__ import annotations
 

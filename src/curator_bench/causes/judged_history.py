@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from curator_bench.causes.findings import RecordedFinding, changed_subjects, recorded_findings
-from curator_bench.causes.left_out import LeftOut, left_out
+from curator_bench.causes.left_out import LeftOut, disturbed, left_out
 from curator_bench.metric_names import is_secondary
 from curator_bench.provenance.git import tags
 from curator_bench.store.acceptances import Accepted, acceptances
@@ -23,6 +23,7 @@ from curator_bench.store.all_series import (
     all_series,
     commits_of,
     declared_directions,
+    disturbed_runs,
     gate_limits,
     places_of,
     required_metrics,
@@ -146,6 +147,8 @@ class JudgedHistory:
     """Metrics that are not judged because their better direction is unknown."""
     left_out: Sequence[LeftOut] = ()
     """Runs of ended series. Of these, only regressions that are still open are judged."""
+    disturbed: Sequence[LeftOut] = ()
+    """Disturbed runs, if the whole database was judged."""
     trends: Sequence[tuple[Series, Trend]] = ()
     """Every history that was judged, also those of ended series."""
 
@@ -183,7 +186,8 @@ def judge_history(
         crept = [one for one in crept if one.newest >= query.since]
     every = [one for one, *_ in asked]
     left = left_out(connection, every)
-    return JudgedHistory(steps, causes, crept, judged, unknown, left, list(zip(every, found, strict=True)))
+    apart = disturbed(disturbed_runs(connection, query.branch, machine=query.machine)) if among is None else []
+    return JudgedHistory(steps, causes, crept, judged, unknown, left, apart, list(zip(every, found, strict=True)))
 
 
 def _asked(

@@ -1,9 +1,9 @@
-"""Runs that belong to an earlier series of their entry, because its arguments, datasets or parameters changed."""
+"""Runs that are not judged: disturbed ones, and those from before a change of arguments, datasets or parameters."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """The runs of one series that has ended."""
+    """Runs of one entry on one machine that are not judged: those of a series that has ended, or disturbed ones."""
 
     entry: str
     path: str
@@ -44,6 +44,12 @@ def left_out(connection: Connection, series: Sequence[Series]) -> list[LeftOut]:
             runs = counts[group]
             runs[one.series_hash] = max(runs[one.series_hash], len(one.runs) + one.runs_without)
     return list(_told(connection, counts, newest)) if counts else []
+
+
+def disturbed(counts: Mapping[Group, int]) -> list[LeftOut]:
+    """Return the disturbed runs, given their number for each entry and machine."""
+    why = "they were disturbed (`--bench-disturbed count` lets later ones count)"
+    return [LeftOut(name, path, machine, runs, why) for (name, path, machine), runs in counts.items()]
 
 
 def _told(

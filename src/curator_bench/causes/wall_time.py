@@ -1,4 +1,4 @@
-"""How the stages of a run make up its wall time: one after the other, through a bottleneck, or on shared CPUs.
+"""Divides the wall time of a run among its stages: one after the other, through a bottleneck, or on shared CPUs.
 
 Stages whose times overlap form a phase, and phases follow each other. Within a phase there are three shapes. If the
 stages were never active at the same time, their times add up. If their tasks keep all CPUs of the cluster busy, each
@@ -160,8 +160,8 @@ def _streaming(group: Sequence[str], before: Side, after: Side, lasted: Sequence
     """Find the bottleneck of each side.
 
     The workers of a stage are not recorded, only how many were busy at a time. So a stage that was busy all the time
-    with a part of its workers looks like a bottleneck. Of the stages that may be it, the one counts whose change of
-    work explains the change of the phase best; where nothing explains more, the one with most work per worker.
+    with a part of its workers looks like a bottleneck. Of the stages that may be the bottleneck, this chooses the one
+    whose change of work explains the change of the phase best; of equally good ones, that with most work per worker.
     """
     per_worker = {name: _per_worker(before.stages[name], after.stages[name]) for name in group}
     nearest = [_near(group, [_mean(per_worker[name][at]) for name in group]) for at in (0, 1)]

@@ -1,4 +1,4 @@
-"""What changed between two runs: a pure function of what was recorded of both.
+"""Finds what changed between two runs: a pure function of the recorded facts of both.
 
 To show it, read the facts of both runs with `causes.recorded.facts_of`, compare them, and render the result:
 

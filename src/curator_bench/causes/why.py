@@ -1,4 +1,4 @@
-"""Why two sides of an entry differ: by its stages, and by what else changed."""
+"""Explains why two sides of an entry differ: by its stages, and by what else changed."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ def _why_none(connection: Connection, entry: str, runs: Sequence[PastRun], side:
         return f"no run of {entry} {side} with stages measured {time}"
     named = f"{runs[0].session} to {runs[-1].session}" if len(runs) > 1 else runs[0].session
     return (
-        f"no run of {entry} {side} ({named}) recorded stages: older releases recorded none, nor do scripts without "
-        "Ray, tasks.pkl and curator_bench.stage(…). Measure this side again, or name other sides"
+        f"no run of {entry} {side} ({named}) recorded stages. A script that uses neither Ray nor tasks.pkl names"
+        " them with `with curator_bench.stage(…)`. Measure this side again then, or name sides whose runs have stages"
     )
 
 

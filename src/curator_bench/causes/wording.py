@@ -1,4 +1,4 @@
-"""What changed between two runs as lines of text, as Markdown, and as a document for JSON."""
+"""Words what changed between two runs: as lines of text, as Markdown, and as a document for JSON."""
 
 from __future__ import annotations
 

@@ -20,9 +20,13 @@ if TYPE_CHECKING:
     from curator_bench.hunting.bench import Bench
     from curator_bench.hunting.bisecting import Outcome, Tried
     from curator_bench.hunting.repository import Repository
+    from curator_bench.verdict.judgement import Word
     from curator_bench.verdict.sequential import SequentialPlan
 
-_DO_NOT_DIFFER, _IN_DOUBT = 3, 4
+_NOT_WORSE, _IN_DOUBT = 3, 4
+_MORE_RUNS = (
+    "The same command with a higher --max-runs continues. `curator-bench doctor` says what makes this machine noisy."
+)
 
 
 @click.command("bisect", cls=WithPytestArgs)
@@ -66,7 +70,8 @@ def command(
     the database, so the same command continues after an interruption. PYTEST_ARGS are the files pytest runs; without
     them, the matrices in benchmarks/ or in this folder.
 
-    The exit code is 0 if the commit was found, 3 if good and bad do not differ, 4 if too many commits cannot be judged.
+    The exit code is 0 if the commit was found, 3 if the bad commit is not worse than the good one, 4 if the runs do not
+    decide it.
     """
     from curator_bench.hunting.bench import Bench
     from curator_bench.hunting.bisecting import Bisection, BisectRequest
@@ -85,8 +90,10 @@ def command(
     reason = f"bisect of {metric} between {ends[0].short} and {ends[1].short}"
     bench = Bench(entry, metric, absolute(database), pytest_args, reason)
     bench.refuse_unknown()
-    session = _session(bench, request, ends, fresh=fresh)
+    session, is_new = _session(bench, request, ends, fresh=fresh)
     _tell(f"{tables.how_many(len(commits), 'commit')} from {ends[0]} to {ends[1]}; sessions {session}-…")
+    if not is_new:
+        _tell("an earlier bisect is continued: its runs count, and only missing ones are measured (--fresh: all anew)")
     try:
         with stoppable():
             outcome = Bisection(repository, bench, request, plan, session, _tell).run(*ends)
@@ -112,14 +119,15 @@ def _tell(text: str) -> None:
     click.echo(text, err=True)
 
 
-def _session(bench: Bench, request: Any, ends: Any, *, fresh: bool) -> str:
-    """Return the prefix of the session names: that of the newest bisect of the same question, or a new one."""
+def _session(bench: Bench, request: Any, ends: Any, *, fresh: bool) -> tuple[str, bool]:
+    """Return the prefix of the session names, and whether it is new: an earlier bisect like this one is continued."""
     from curator_bench.hunting.bisecting import hunt_key
     from curator_bench.hunting.session_names import newest_number
 
     prefix = f"bisect-{hunt_key(bench, request, *ends)}"
     newest = newest_number(bench.database, prefix)
-    return f"{prefix}-{newest + 1 if fresh else max(newest, 1)}"
+    is_new = fresh or not newest
+    return f"{prefix}-{newest + 1 if is_new else newest}", is_new
 
 
 def _code(outcome: Outcome) -> int:
@@ -127,7 +135,7 @@ def _code(outcome: Outcome) -> int:
 
     if outcome.culprit is not None:
         return 0
-    return _IN_DOUBT if outcome.difference is Word.REGRESSION else _DO_NOT_DIFFER
+    return _NOT_WORSE if outcome.difference in (Word.NO_CHANGE, Word.IMPROVEMENT) else _IN_DOUBT
 
 
 def _report(
@@ -192,14 +200,20 @@ def _said(
     elif outcome.difference is Word.REGRESSION:
         yield "The first bad commit is one of these; the others cannot be judged:"
         yield from (f"  {tables.printable(str(commit))}" for commit in outcome.suspects)
+        if any(one.is_undecided for one in tried):
+            yield _MORE_RUNS
     else:
-        what = {
-            Word.IMPROVEMENT: "the bad commit is better than the good one",
-            Word.NO_CHANGE: f"the measured difference is below {tables.share(plan.min_effect)}",
-        }.get(outcome.difference, f"{plan.most} runs of each do not decide it; raise --max-runs")
-        ends = f"{tables.change(outcome.ends.change)}, interval {tables.interval(outcome.ends.interval)}"
-        yield f"{outcome.difference}: {what} ({bench.metric} {ends})"
-        yield "There is nothing to bisect."
+        ends = f"{bench.metric} {tables.change(outcome.ends.change)}, interval {tables.interval(outcome.ends.interval)}"
+        yield f"{outcome.difference}: {_why_not(outcome.difference, plan)} ({ends})"
+        yield _MORE_RUNS if outcome.difference is Word.INCONCLUSIVE else "There is nothing to bisect."
+
+
+def _why_not(difference: Word, plan: SequentialPlan) -> str:
+    """Return why bisecting did not begin."""
+    return {
+        "improvement": "the bad commit is better than the good one",
+        "no change": f"the measured difference is below {tables.share(plan.min_effect)}",
+    }.get(difference.value, f"{plan.most} runs of each do not decide whether the bad commit is worse")
 
 
 def _at_the_culprit(outcome: Outcome, tried: Sequence[Tried]) -> Any:

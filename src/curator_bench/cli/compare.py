@@ -69,6 +69,7 @@ def command(
     sides = _sides(a, b, database, metric, _Scope(branch, machine, since))
     rows = compare_sides(sides, better, min_effect)
     left_out = [_only_of(name, found) for name, found in zip((a, b), sides.only_in_one(better), strict=True) if found]
+    left_out += [line for named in (a, b) if (line := _disturbed(named, database))]
     if not rows:
         nothing = f"{a} and {b} have no common metric with a known better direction"
         raise BenchError("\n".join([nothing, *left_out]))
@@ -93,6 +94,18 @@ def _place(row: Compared, sides: Sides) -> tuple[int, bool, Measure, str]:
 def _only_of(name: str, found: Sequence[str]) -> str:
     more = f", … ({len(found)} in all)" if len(found) > _NAMED else ""
     return f"only {name} measured {', '.join(found[:_NAMED])}{more}"
+
+
+def _disturbed(named: str, database: str) -> str:
+    """Return a line about the disturbed runs of a session, commit or branch; empty if there are none."""
+    from curator_bench.store.measured import disturbed_in
+
+    if _is_database(named):
+        return ""
+    with reading(database) as opened, opened.reading() as connection:
+        count = disturbed_in(connection, sessions_named(connection, named))
+    what = f"{tables.how_many(count, 'run')} of {named} {'was' if count == 1 else 'were'} disturbed"
+    return f"{what}, and so left out (`--bench-disturbed count` lets later ones count)" if count else ""
 
 
 class _Scope(NamedTuple):
@@ -129,7 +142,9 @@ def _sides(a: str, b: str, database: str, metric: str | None, scope: _Scope) -> 
         in_a, in_b = (scope.sessions(connection, named) for named in (a, b))
         known = _known(connection, metric, in_a | in_b, scope)
     if in_a <= in_b:
-        raise BenchError(f"every session of {a} is also one of {b}: there is nothing to compare")
+        raise BenchError(
+            f"every session of {a} is also one of {b}: name another session or commit (a branch means all its sessions)"
+        )
     before, after = only(known.measured, in_a - in_b), only(known.measured, in_b)
     others = of_other_sessions(known.measured, in_b, in_a)
     return Sides(before, after, others, known.declared, known.required, known.identities)

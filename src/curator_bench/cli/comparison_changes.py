@@ -1,4 +1,4 @@
-"""What changed between the sides of a comparison, for entries that got worse."""
+"""Prints what changed between the sides of a comparison, for entries that got worse."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ from curator_bench.causes.judged_history import (
     RecordedStep,
     judge_history,
 )
+from curator_bench.causes.left_out import disturbed
 from curator_bench.cli.comparison import Sides, compare_sides
 from curator_bench.cli.dashboard_facts import (
     MEASURED_WITH,
@@ -50,7 +51,7 @@ from curator_bench.report.site.model import (
     StepFacts,
 )
 from curator_bench.store import dashboard_queries, queries
-from curator_bench.store.all_series import RunPlace, declared_directions, required_metrics
+from curator_bench.store.all_series import RunPlace, declared_directions, disturbed_runs, required_metrics
 from curator_bench.store.entry_axes import Combination, axes_of
 from curator_bench.store.measured import Measured, measured, measured_around, of_other_sessions, only
 from curator_bench.store.past_sessions import PastSession
@@ -192,6 +193,10 @@ class RecordedHistory:
     def steps(self) -> Sequence[StepFacts]:
         """Return the steps of all entries, oldest first."""
         return [self.step_facts(one) for one in self._judged.steps]
+
+    def disturbed(self) -> Sequence[str]:
+        counts = disturbed_runs(self._connection, self._query.branch, machine=self._query.machine)
+        return [one.text for one in disturbed(counts)]
 
     def drifts(self) -> Sequence[DriftFacts]:
         """Return the drifts of all entries."""

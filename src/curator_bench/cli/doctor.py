@@ -1,4 +1,4 @@
-"""`curator-bench doctor`: is this machine fit to measure, and for what a matrix asks?"""
+"""`curator-bench doctor`: says whether this machine is fit to measure, and for what a matrix asks."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _examined(matrix: Matrix) -> Iterator[Condition]:
 
 
 def _noise(load_s: float) -> list[Condition]:
-    """Measure the noise. Ctrl-C ends that alone, as all the rest is known by then."""
+    """Measure the noise. Ctrl-C ends only this step: everything else is known by then."""
     try:
         say(f"Measuring the noise of this machine for {load_s:g} s", err=True)
         return [noise_condition(noise, _visible) for noise in noises(load_s)]
@@ -113,7 +113,7 @@ def _print(conditions: Sequence[Condition], matrix: Matrix) -> None:
 def _summary(conditions: Iterable[Condition]) -> str:
     counted = Counter(condition.state for condition in conditions)
     if counted[State.MISSING]:
-        return f"Not fit for this matrix: {how_many(counted[State.MISSING], 'thing')} it asks for cannot be had here."
+        return f"Not fit for this matrix: {how_many(counted[State.MISSING], 'thing')} it asks for is missing here."
     if counted[State.WARNING]:
         return f"Fit to measure, with {how_many(counted[State.WARNING], 'warning')}."
     return "Fit to measure."

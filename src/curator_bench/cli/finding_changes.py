@@ -1,4 +1,4 @@
-"""What changed around findings, for all commands and reports that show them."""
+"""Finds what changed around findings, for all commands and reports that show them."""
 
 from __future__ import annotations
 

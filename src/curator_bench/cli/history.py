@@ -145,7 +145,7 @@ def command(
         for number, one in enumerate(found):
             tables.say("\n" if number else "", nl=False)
             _print(one, metric)
-            for line in _order(one):
+            for line in (*(() if hunts else _why_not_judged(one)), *_order(one)):
                 tables.say(line)
         for hint in hints:
             tables.say(hint)
@@ -214,6 +214,12 @@ def _print(found: _History, metric: str | None) -> None:
         if gated:
             limits = ", ".join(f"{name} {tables.share(limit)}" for name, limit in gated.items())
             tables.say(f"{judgements.limit_line(MIN_EFFECT)}: {limits}")
+
+
+def _why_not_judged(found: _History) -> Iterator[str]:
+    """Yield a line if all runs here are disturbed, so that nothing is judged."""
+    if all(run.disturbed for run in found.runs):
+        yield "no run here is history, because all were disturbed; `--bench-disturbed count` lets later ones count"
 
 
 def _order(found: _History) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -62,12 +63,16 @@ def document(one: Judgement) -> dict[str, Any]:
 def notes(rows: Sequence[tuple[str, Judgement]]) -> Iterator[str]:
     """Yield notes below a table: why metrics have no verdict, and what would decide the inconclusive ones.
 
-    `rows` are pairs of a name and its judgement. Of many alike only the first few are named.
+    `rows` are pairs of a name and its judgement. Of many alike only the first few are named; those with the same
+    reason share a line.
     """
     for says in ORDER:
         found = [(of, one) for of, one in rows if one.says == says and (one.decides or one.word is None)]
+        by_reason = defaultdict[str, list[str]](list)
         for of, one in found[:_NAMED]:
             reason = "; ".join(filter(None, [one.reason, one.decides]))
-            yield f"{says}: {of}: {reason.removeprefix(f'{says}: ')}"
+            by_reason[reason.removeprefix(f"{says}: ")].append(of)
+        for reason, names in by_reason.items():
+            yield f"{says}: {', '.join(names)}: {reason}"
         if len(found) > _NAMED:
             yield f"… and {len(found) - _NAMED:,} more with {says}"

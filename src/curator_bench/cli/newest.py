@@ -25,7 +25,8 @@ def newest_judgements(
     connection: Connection, entry: EntryKey, among: ColumnElement[bool] | None = None
 ) -> Mapping[str, Judgement]:
     """Return the judgement of each directed metric, over the runs comparable with the newest one (of those `among`)."""
-    runs = [run for run in history(connection, entry, among=among) if run.verdict in MEASURED]
+    found_runs = history(connection, entry, among=among)
+    runs = [run for run in found_runs if run.verdict in MEASURED and not run.disturbed]
     if not runs:
         return {}
     kind = runs[-1].machine_id, runs[-1].series_hash

@@ -101,7 +101,7 @@ def _print(found: JudgedHistory, shown: Sequence[RecordedFinding], *, named: int
     if found.ended:
         ended = [f"{one.entry.name} {one.metric} ({tables.how_many(one.runs_without, 'run')})" for one in found.ended]
         tables.say(f"Not comparable, because the newest runs measured no number: {_first_of(ended)}")
-    for line in _left_out(found.left_out, named):
+    for line in _left_out([*found.left_out, *found.disturbed], named):
         tables.say(line)
     if found.without_direction:
         names = sorted(found.without_direction)
@@ -146,10 +146,10 @@ def _blind(series: Sequence[JudgedSeries], named: int | None) -> Iterator[str]:
 
 
 def _left_out(found: Sequence[LeftOut], named: int | None) -> Iterator[str]:
-    """Yield the runs of series that have ended, and why."""
+    """Yield the runs that are not judged, and why."""
     if found:
         runs = tables.how_many(sum(one.runs for one in found), "run")
-        yield f"Left out: {runs} that cannot be compared with newer ones."
+        yield f"Left out: {runs}."
     for one in found[:named]:
         yield f"    {tables.printable(one.text)}"
     if named is not None and len(found) > named:

@@ -84,7 +84,8 @@ def command(
         _write_text(database, form, session, query, out)
         return
     if out is None:
-        raise click.UsageError("name a folder for the site: --out site")
+        more = ", or print the session: --format markdown" if session else ""
+        raise click.UsageError(f"name a folder for the site: --out site{more}")
     if importlib.util.find_spec("jinja2") is None:
         raise MissingExtra("the dashboard", "report")
     from curator_bench.cli.dashboard import RecordedHistory
@@ -120,7 +121,7 @@ def _write_text(database: str, form: str, named: str | None, query: Query, out: 
             drifts=history.drifts(),
             series=history.series(),
             changes=changes_around(connection, history.everything(), query.repo, history.step_facts),
-            left_out=[one.text for one in history.everything().left_out],
+            left_out=[one.text for one in (*history.everything().left_out, *history.everything().disturbed)],
         )
     text = as_text(form, found)
     if out is None:

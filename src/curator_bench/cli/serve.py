@@ -31,7 +31,8 @@ _LAST_SESSIONS = 1000
 @click.option(
     "--results",
     type=click.Path(path_type=Path, file_okay=False),
-    help="results directory in which sessions may run, besides those that the database names",
+    help="results directory in which sessions may run, besides those that the database names (default: that of the"
+    " ini file, or ./results)",
 )
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="port on 127.0.0.1 (default: any that is free)")
 @click.option("--open", "is_opening", is_flag=True, help="open the address in a browser")
@@ -100,7 +101,7 @@ def _serve(task: Task, folder: Path, results: Path | None, port: int, is_opening
     from curator_bench.report.server.pages import ServedPages
     from curator_bench.report.server.web_server import WebServer
 
-    own = [results.absolute()] if results else []
+    own = [(results or _results_here()).absolute()]
     with WebServer(port) as server, closing(SiteRefresher(task)) as refresher:
         live = LiveSessions(is_under_way, lambda: [*own, *refresher.results()])
         find_log = _log_finder(task.database)
@@ -114,6 +115,15 @@ def _serve(task: Task, folder: Path, results: Path | None, port: int, is_opening
         finally:
             for number in (signal.SIGINT, *_SIGNALS):
                 signal.signal(number, signal.SIG_IGN)  # a second Ctrl-C must not interrupt the tidying up
+
+
+def _results_here() -> Path:
+    """Return the results directory of a project's first session, which the database does not name yet."""
+    from curator_bench.options.rootdir import ini_of
+
+    ini = ini_of(Path.cwd())
+    said = str(ini.values.get("bench_results", ""))
+    return ini.root / said if said else Path("results")
 
 
 def _open(folder: Path, address: str) -> None:

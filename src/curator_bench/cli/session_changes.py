@@ -1,4 +1,4 @@
-"""What changed around the regressions that the gates of a session found."""
+"""Finds what changed around the regressions that the gates of a session found."""
 
 from __future__ import annotations
 

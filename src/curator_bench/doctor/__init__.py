@@ -1,1 +1,1 @@
-"""Is this machine fit to measure, and for what a matrix asks? Looks at it, and changes nothing."""
+"""Examines whether this machine is fit to measure, and for what a matrix asks. It changes nothing."""

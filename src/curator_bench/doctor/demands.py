@@ -26,7 +26,7 @@ class Resources:
 
 @dataclass(slots=True)
 class _Lack:
-    """Something that entries ask for in vain."""
+    """Something that entries ask for and this machine lacks."""
 
     cost: str
     remedy: str
@@ -79,7 +79,7 @@ def _lacks_of_cluster(entry: Entry, has: Resources) -> Iterator[tuple[str, _Lack
         cost = "Ray starts more work at once than there are processors, so times are not those of such a machine"
         yield f"{asks.num_cpus:g} CPUs asked for, {has.cpus:g} here", _Lack(cost, _elsewhere("num_cpus", entry))
     if (asks.num_gpus or 0) > has.gpus:
-        cost = "Ray starts what needs a GPU all the same, and it fails or waits" if has.gpus else "cannot run"
+        cost = "Ray starts them all the same, and what needs a GPU fails or waits" if has.gpus else "cannot run"
         yield f"{_gpus(asks.num_gpus)} asked for, {has.gpus} here", _Lack(cost, _elsewhere("num_gpus", entry))
     if (asks.memory or 0) > has.memory_bytes:
         found = f"memory of {readable_bytes(asks.memory or 0)} asked for, {readable_bytes(has.memory_bytes)} here"

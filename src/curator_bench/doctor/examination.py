@@ -31,7 +31,7 @@ def examine_machine(folders: Sequence[Path], tree: Tree | None = None) -> Iterat
 
 
 def glance_at_machine(folders: Sequence[Path], tree: Tree | None = None) -> Iterator[Condition]:
-    """Look at everything that is known at once: neither at other processes, which takes a second, nor at GPUs."""
+    """Run the quick checks: all but other processes, which take a second, and GPUs."""
     tree = tree or Tree()
     limits, cores = read_limits(tree.root), online_cores()
     yield from processor_conditions(tree, limits, cores)

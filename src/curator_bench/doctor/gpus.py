@@ -13,7 +13,7 @@ from curator_bench.words import how_many
 
 
 def gpu_conditions() -> list[Condition]:
-    """Look at the GPUs. A machine without a driver has one condition, which is good: there is nothing to mend."""
+    """Look at the GPUs. A machine without a driver has one condition, which is good: there is nothing to fix."""
     return ask_driver(lambda driver: [*_conditions(driver)], None) or [good("GPUs", "none")]
 
 

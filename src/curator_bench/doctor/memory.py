@@ -45,7 +45,7 @@ def _huge_pages(tree: Tree) -> Condition:
         return unknown("huge pages", "the kernel does not show them")
     if chosen != "always":
         return good("huge pages", chosen)
-    cost = "memory is given in pieces of 2 MiB as the kernel finds them: peaks and times scatter"
+    cost = "the kernel gives memory in pieces of 2 MiB when it has some, so peaks and times scatter"
     return warning("huge pages", chosen, cost, f"echo madvise | sudo tee /{_HUGE}")
 
 

@@ -1,4 +1,4 @@
-"""The noise of this machine: a known load again and again, for some seconds."""
+"""Measures the noise of this machine: equal work is repeated and timed for some seconds."""
 
 from __future__ import annotations
 
@@ -57,11 +57,13 @@ def noises(seconds: float = LOAD_S) -> list[Noise]:
 
 
 def noise_condition(noise: Noise, visible: Callable[[float], str]) -> Condition:
-    """Say how much it scatters. `visible` tells which changes can be seen with a noise."""
+    """Return the condition for a noise. `visible` tells which changes can be seen with it."""
     found = f"{noise.spread:.1%}, the slowest of {noise.units:,} took {noise.slowest:.2g} times as long"
     if noise.spread <= _NOISY:
         return good(noise.name, found)
-    return warning(noise.name, found, visible(noise.spread), "mend what is said above; `repeat: 5` helps with the rest")
+    return warning(
+        noise.name, found, visible(noise.spread), "fix the warnings above; `repeat: 5` reduces the noise that is left"
+    )
 
 
 def _compute() -> bytes:

@@ -53,7 +53,7 @@ def _others(before: Mapping[int, Process], after: Mapping[int, Process], seconds
         return good("other processes", f"they take {total:.0%} of a core")
     most = sorted(shares, key=lambda pid: shares[pid], reverse=True)[:_MOST_NAMED]
     named = ", ".join(f"{after[pid].name} (pid {pid}) {shares[pid]:.0%}" for pid in most if shares[pid] >= 0.01)
-    cost = "what they take is not there for a run, and what they do changes"
+    cost = "they take processor time from runs, more at one time and less at another"
     remedy = "end them, or wait: kill PID" if len(most) > 1 else f"end it, or wait: kill {most[0]}"
     return warning("other processes", f"they take {total:.0%} of a core: {named}", cost, remedy)
 
@@ -67,7 +67,7 @@ def _load(tree: Tree, cpus: float) -> Condition:
     if load <= _LOADED * cpus:
         return good("load", found)
     return warning(
-        "load", found, "runs share processors with what else runs", "see what runs: top; then wait, or end it"
+        "load", found, "runs share the processors with other programs", "see what runs: top; then wait, or end it"
     )
 
 

@@ -31,7 +31,7 @@ def _governor(tree: Tree) -> Condition:
         return unknown("governor", "the kernel does not show it (usual in virtual machines)")
     if all(governor in _STEADY for governor in governors):
         return good("governor", ", ".join(governors))
-    cost = "the clock rises only under load, so what is short is measured at a lower one"
+    cost = "the clock rises only under load, so short work is measured at a low clock"
     return warning("governor", ", ".join(governors), cost, "sudo cpupower frequency-set --governor performance")
 
 

@@ -322,7 +322,7 @@ class Attempt:
         )
 
     def _end(self, verdict: Verdict) -> None:
-        """Write the final status. On a full disk that fails with a warning; the result is returned all the same."""
+        """Write the final status. A full disk causes only a warning."""
         try:
             if self._status is not None:
                 self._status.stop(verdict)

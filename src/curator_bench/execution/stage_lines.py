@@ -47,7 +47,7 @@ def read_stage_lines(path: Path, began: float, *, below: Path | None = None) -> 
 
 
 def _take(file: BinaryIO, stages: NamedStages) -> int:
-    """Add the stages of a file; return the number of lines that are none."""
+    """Add the stages of a file; return the number of invalid lines."""
     odd = 0
     for line in _lines(file):
         use = _use_of(line)

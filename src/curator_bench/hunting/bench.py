@@ -86,11 +86,17 @@ class Bench:
         """Return the names and ids of the entries of the matrices in this folder, as far as they can be read."""
         from curator_bench.matrix import LoadRequest, load
 
-        files = [file for folder in _FOLDERS for file in matrices_in([self.folder / folder])]
+        named = [place for word in self.pytest_args if (place := self.folder / word).exists()]
+        files = sorted(set(matrices_in(named or [self.folder]))) if self.pytest_args else self._matrices_here()
         with suppress(BenchError):
             entries = load(LoadRequest(files=tuple(files), working_dir=self.folder)).entries if files else ()
             return {name for entry in entries for name in (entry.id, entry.name)}
         return set()
+
+    def _matrices_here(self) -> list[Path]:
+        """Return the matrices in the first folder that has any. The second one contains the first."""
+        found = (sorted(set(matrices_in([self.folder / folder]))) for folder in _FOLDERS)
+        return next(filter(None, found), [])
 
     def _words(self, session: str, count: int) -> list[str]:
         import sys
@@ -105,9 +111,8 @@ class Bench:
             return self.pytest_args
         if "::" in self.entry:
             return [self.entry]
-        for folder in _FOLDERS:
-            if found := sorted(map(str, set(matrices_in([self.folder / folder])))):
-                return found
+        if found := self._matrices_here():
+            return [*map(str, found)]
         raise BenchError(f"no matrix in {self.folder}: name files for pytest after --")
 
     def runs(self, session: str) -> Runs:
@@ -125,7 +130,7 @@ class Bench:
         measured = [one for one in found if self._value(one) is not None]
         origin = Origin(measured[-1].entry.name, *_kind(measured[-1])) if measured else None
         if not found:
-            return Runs(problem="it was not run")
+            return Runs()
         newest = found[-1]
         is_final = newest.verdict in MEASURED and self._value(newest) is None
         return Runs(tuple(values), origin, self._problem(newest), is_final)

@@ -54,6 +54,8 @@ class Tried:
     judgement: Judgement | None
     """None for the two ends if they do not differ as they should."""
     why: str = ""
+    is_undecided: bool = False
+    """True if more runs might decide it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +118,7 @@ class Bisection:
             self._step(good_runs, bad_runs)
         if culprit is not None:
             return Outcome(difference, change, tuple(self._tried), self._repository.commit(culprit))
-        suspects = tuple(self._repository.commit(sha) for sha in self._repository.suspects())
+        suspects = tuple(self._repository.commit(sha) for sha in reversed(self._repository.suspects()))
         return Outcome(difference, change, tuple(self._tried), None, suspects)
 
     def _ends(self, good: Commit, bad: Commit) -> tuple[Word, Change, tuple[Runs, Runs]]:
@@ -187,7 +189,7 @@ class Bisection:
             side: Side = side_of(np.array(runs.values[:look]), *ends, self._plan, is_last=look == looks[-1])
             if side is not Side.UNSURE:
                 return Tried(commit, runs, Judgement(str(side)))
-        return Tried(commit, runs, Judgement.SKIPPED, f"{looks[-1]} runs do not decide it (raise --max-runs)")
+        return Tried(commit, runs, Judgement.SKIPPED, f"{looks[-1]} runs do not decide it", is_undecided=True)
 
     def _known(self, commit: Commit) -> Runs:
         return self._bench.runs(f"{self._session}-{commit.short}")
@@ -242,4 +244,4 @@ def _unlike(runs: Runs, good: Runs) -> str:
 
 
 def _summary_of(runs: Runs, trouble: str) -> str:
-    return "\n".join(part for part in (runs.problem, trouble) if part) or "pytest measured nothing"
+    return "\n".join(part for part in (runs.problem, trouble) if part) or "pytest ran nothing"

@@ -18,6 +18,7 @@ from curator_bench.files.checkouts import is_in_planted_checkout
 from curator_bench.hunting.children import environment
 from curator_bench.measure.processes import ProcessId, identify, is_running
 from curator_bench.provenance.git import Commit, only_programs_of_ours
+from curator_bench.verdict.requirements import nearest_names
 
 _MARKER = "curator-bench-bisect"
 _FOUND = re.compile(r"^# first bad commit: \[([0-9a-f]+)\]", re.MULTILINE)
@@ -31,16 +32,33 @@ class Repository:
         if is_in_planted_checkout(path):
             raise BenchError(f"{path} is in a git repository that another user has planted")
         self.top = path
-        self.top = Path(self._git("rev-parse", "--show-toplevel", problem=f"{path} is not a git checkout"))
+        problem = f"{path.absolute()} is not a git checkout: name one with --repo"
+        self.top = Path(self._git("rev-parse", "--show-toplevel", problem=problem))
         self._directory = Path(self._git("rev-parse", "--absolute-git-dir"))
 
     def commit(self, ref: str) -> Commit:
         """Return a commit. Raises BenchError if the name is unknown here."""
-        sha = self._git(
-            "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}", problem=f"no commit {ref!r}"
-        )
+        found = self._run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
+        if found.returncode:
+            said = found.stderr.strip()
+            raise BenchError(f"no commit {ref!r} in {self.top}{said and f': {said}'}{self._meant(ref)}")
+        sha = found.stdout.strip()
         subject, author, date = self._git("log", "-1", "--format=%s%x00%an%x00%as", sha).split("\0")
         return Commit(sha, subject, author, date)
+
+    def _meant(self, ref: str) -> str:
+        """Return advice for a name that is unknown here: branches and tags like it, or that the clone is shallow."""
+        names = self._run("for-each-ref", "--format=%(refname:short)").stdout.split()
+        if near := nearest_names(ref, names):
+            return f"; did you mean {', '.join(map(repr, near))}?"
+        is_shallow = self._run("rev-parse", "--is-shallow-repository").stdout.strip() == "true"
+        return "; the clone is shallow: run `git fetch --unshallow --tags`" if is_shallow else ""
+
+    def _instead(self, good: Commit, bad: Commit) -> str:
+        if not self._fails("merge-base", "--is-ancestor", bad.sha, good.sha):
+            return "it comes before it; exchange --good and --bad"
+        common = self._run("merge-base", good.sha, bad.sha).stdout.strip()
+        return f"both come after {common[:12]}; use that as --good" if common else "they have no commit in common"
 
     def between(self, good: Commit, bad: Commit) -> list[str]:
         """Return the commits after the good one up to the bad one, oldest first."""
@@ -48,7 +66,7 @@ class Repository:
             raise BenchError(f"good and bad are the same commit: {good}")
         if self._fails("merge-base", "--is-ancestor", good.sha, bad.sha):
             raise BenchError(
-                f"the bad commit {bad.short} does not come after the good one {good.short}: nothing to bisect"
+                f"the bad commit {bad.short} does not come after the good one {good.short}: {self._instead(good, bad)}"
             )
         return self._git("rev-list", "--reverse", "--topo-order", f"{good.sha}..{bad.sha}").splitlines()
 

@@ -1,4 +1,4 @@
-"""Limits of this process's control groups (version 1, version 2, and both), and kills for want of memory. Linux."""
+"""Limits of this process's control groups (version 1, version 2, and both), and out-of-memory kills. Linux."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def _text(file: Path) -> str:
 
 
 def memory_kills(vmstat: Path = Path("/proc/vmstat")) -> int:
-    """Count since the machine's start; 0 if the kernel does not count."""
+    """Count the out-of-memory kills since the machine's start; 0 if the kernel does not count."""
     try:
         lines = vmstat.read_text("ascii", "replace").splitlines()
     except OSError:
@@ -125,14 +125,14 @@ def memory_kills(vmstat: Path = Path("/proc/vmstat")) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Throttling:
-    """Return how long this process's group, and the visible groups above it, stood still for want of quota so far."""
+    """Number and duration of the periods in which this process's group, or one above it, had used up its quota."""
 
     periods: int
     seconds: float
 
 
 def read_throttling(root: Path = Path("/")) -> Throttling | None:
-    """Read it of version 1 and 2; None if no group counts it. `root` contains proc and sys."""
+    """Read the throttling by groups of version 1 and 2; None if no group counts it. `root` contains proc and sys."""
     own_groups = dict(_own_groups(_text(root / "proc/self/cgroup")))
     mounts = list(_mounts(_text(root / "proc/self/mountinfo"), root))
     counted = [found for folder in _folders(mounts, own_groups, "cpu") if (found := _throttling(folder)) is not None]

@@ -1,4 +1,4 @@
-"""What the GPUs did during a run: clocks, slowdowns, power limit, other processes, errors of their memory."""
+"""Samples what the GPUs did during a run: clocks, slowdowns, power limit, other processes, errors of their memory."""
 
 from __future__ import annotations
 

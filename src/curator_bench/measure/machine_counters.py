@@ -1,4 +1,4 @@
-"""What the kernel has counted of the whole machine so far: processor time, pressure, throttling, swap. Linux."""
+"""Reads the kernel's counters of the whole machine: processor time, pressure, throttling, swap. Linux."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ProcessorTime:
 
 
 def processor_time(tree: Tree) -> ProcessorTime | None:
-    """Read it; None if the kernel does not show it."""
+    """Read the processor time; None if the kernel does not show it."""
     first = read_small(f"{tree.root}/proc/stat").partition(b"\n")[0].split()
     if len(first) <= _SOFT_INTERRUPTS + 1 or first[0] != b"cpu":
         return None
@@ -58,7 +58,7 @@ class MachineCounters:
     """Segments that TCP had to send again: how often the network made somebody wait."""
 
     def since(self, before: MachineCounters) -> dict[str, float | int]:
-        """Return what was counted since then, by name; without counters that one of both lacks, or that began anew."""
+        """Return the increase of each counter, by name, without those that one side lacks or that restarted."""
         found: dict[str, float | int] = {}
         for field in fields(self):
             first, last = getattr(before, field.name), getattr(self, field.name)

@@ -57,7 +57,7 @@ class NamedStages:
             found.add_span(began, ended)
 
     def ended(self, name: str, began: float, ended: float, own_s: float, failed: bool) -> None:
-        """Take one use of a stage of this process."""
+        """Record one use of a stage in this process."""
         self.add(name, 1, int(failed), own_s, began, ended, 0)
 
     def stages(self) -> tuple[Stage, ...]:

@@ -52,7 +52,7 @@ class Operator:
     def executing_s(self) -> float | None:
         """Seconds in which its tasks made blocks: preparing batches, the functions, and building the blocks.
 
-        Before Ray 2.60 only what a block took in all is known.
+        Before Ray 2.60, only the whole time of a block is known.
         """
         found = (self.get(name) for name in ("block_transform_time_s", "function_body_time_s", "block_generation_time"))
         return next((one for one in found if one is not None), None)

@@ -1,4 +1,4 @@
-"""Whether a driver has connected to a cluster of ours, told without Ray: a driver has a log beside the cluster's."""
+"""Tells without Ray whether a driver has connected to a cluster of ours: it has a log beside the cluster's."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class RayDrivers:
         self._is_told = env.get(_LOGS_ARE_ELSEWHERE, "0") in ("", "0", "false")
 
     def mark(self) -> bool:
-        """Leave out the drivers there are now; false if it cannot be told whether one has come."""
+        """Ignore the drivers that are connected now. False if new ones could not be recognized."""
         self._before = self._found() if self._is_told else None
         return self._before is not None
 

@@ -1,4 +1,4 @@
-"""How long the threads of a run were ready to run and waited for a processor (schedstat of each thread). Linux."""
+"""Adds up how long the threads of a run were ready and waited for a processor (schedstat of each). Linux."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _NS = 1e9
 class RunQueue:
     """Time of the threads of processes that come and go, since the first update.
 
-    A thread that ends counts with the last time seen. The first thread of a process alone is in /proc/PID/schedstat, so
-    each is read.
+    A thread that ends counts with the last time seen. /proc/PID/schedstat shows only the first thread of a process, so
+    each thread is read.
     """
 
     def __init__(self, root: Path = Path("/")) -> None:
@@ -38,7 +38,7 @@ class RunQueue:
         return self._waited_ns / _NS
 
     def update(self, pids: Iterable[int], older: Iterable[int] = ()) -> None:
-        """Read the threads of these processes. Those of `older` ones, if they are new here, count from now on."""
+        """Read the threads of these processes. Threads of `older` processes that are new here count from now on."""
         before_us = set(older)
         now: dict[tuple[int, int], tuple[int, int]] = {}
         for pid in pids:

@@ -1,4 +1,4 @@
-"""What the machine did during a run: `machine.…` metrics, of which `verdict.disturbance` makes its judgement. Linux.
+"""Samples what the machine did during a run: `machine.…` metrics, from which `verdict.disturbance` judges. Linux.
 
 The important one is processor time that others took from the run. A thread that is ready waits for one of three
 reasons: its own program has more ready threads than there are processors, others have them, or the host of a virtual
@@ -214,7 +214,7 @@ def _usable_cpus(root: Path) -> float:
 
 @functools.cache
 def _quota(root: Path) -> float | None:
-    """Return the control group's, read once: searching the mounts for it is a fifth of all that a short run costs."""
+    """Return the quota of the control group. It is read once, as searching the mounts is a fifth of a run's cost."""
     return read_limits(root).cpus
 
 

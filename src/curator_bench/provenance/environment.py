@@ -43,7 +43,7 @@ class Provenance:
 
     @cached_property
     def commit_place(self) -> CommitPlace | None:
-        """Where the commit of the session stands; None if that is unknown."""
+        """Place of the session's commit in the order of commits; None if it is unknown."""
         return git.commit_place(self._directory, self.checkout.branch) if self.checkout else None
 
     @property

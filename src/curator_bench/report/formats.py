@@ -92,7 +92,7 @@ def _markdown(report: SessionReport) -> str:
         lines += [
             "### Left out",
             "",
-            "Runs that cannot be compared with newer ones:",
+            "Runs that are not judged:",
             "",
             *left_out,
             "",

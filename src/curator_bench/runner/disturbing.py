@@ -1,4 +1,4 @@
-"""Whether the machine did something else during a run, by its metrics and the user's setting."""
+"""Decides whether a run was disturbed, from its metrics and the user's setting."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _MEASURED = (Verdict.PASSED, Verdict.FAILED)
 
 
 def disturbed_by(config: pytest.Config, verdict: Verdict, metrics: Mapping[str, Scalar]) -> str | None:
-    """Say what disturbed a run; empty if nothing did, None if it is not known.
+    """Return what disturbed a run; empty if nothing did, None if it is not known.
 
-    Of runs that did not end nothing is said: why they did not is history. Nor with `--bench-disturbed count`.
+    None for runs that did not end, whose verdict is history all the same, and with `--bench-disturbed count`.
     """
     if verdict not in _MEASURED or config.stash[BENCHMARKS].settings.disturbed_count:
         return None

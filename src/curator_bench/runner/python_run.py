@@ -265,7 +265,7 @@ class PythonRunHooks:
 
 @contextmanager
 def recorded(item: pytest.Item) -> Iterator[None]:
-    """If the item is a benchmark, record its run, however it ends."""
+    """Record the run of an item that is a benchmark, however it ends."""
     run = _begin(item)
     if run is None:
         yield

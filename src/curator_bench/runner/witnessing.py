@@ -1,4 +1,4 @@
-"""What the machine did during the call of a Python benchmark: its process, what it started, and its clusters."""
+"""Samples the machine during the call of a Python benchmark: its process, what it started, and its clusters."""
 
 from __future__ import annotations
 

@@ -165,7 +165,7 @@ class SlackSink(Sink[SlackConfig]):
                     state.setdefault("findings", []).append(one.name)
 
     def _told_once(self, result: RunRecord) -> RunRecord:
-        """Leave out what changed where another run has told it: one cause is told once, not for each entry."""
+        """Leave out what changed if the reply of another run has it: each cause is described once."""
         if not result.changed:
             return result
         key = hashlib.sha256("\n".join(result.changed).encode()).hexdigest()

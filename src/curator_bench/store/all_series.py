@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import ColumnElement, Connection, and_, or_, select, type_coerce
+from sqlalchemy import ColumnElement, Connection, and_, func, not_, or_, select, type_coerce
 from sqlalchemy.types import NullType
 
 from curator_bench.errors import BenchError
@@ -20,7 +20,16 @@ from curator_bench.store.queries import EntryKey, OwnCommit, nearest, own_commit
 from curator_bench.store.run_order import commit_places, in_order
 from curator_bench.store.scope import in_scope
 from curator_bench.store.series import SERIES
-from curator_bench.store.tables import INVOCATIONS, IS_HISTORY, IS_NO_HUNT, REQUIREMENTS, RUNS, SESSIONS, SUBJECTS
+from curator_bench.store.tables import (
+    INVOCATIONS,
+    IS_HISTORY,
+    IS_NO_HUNT,
+    IS_UNDISTURBED,
+    REQUIREMENTS,
+    RUNS,
+    SESSIONS,
+    SUBJECTS,
+)
 from curator_bench.values import CommitPlace
 
 _GATES = ("max_regression", "max_drift")
@@ -162,6 +171,17 @@ def gated_groups(connection: Connection, invocation: str) -> set[Group]:
         .where(INVOCATIONS.c.uid == invocation, REQUIREMENTS.c.bound.in_(_GATES), IS_NO_HUNT)
     )
     return {(name, path, machine) for name, path, machine in connection.execute(asked.distinct())}
+
+
+def disturbed_runs(
+    connection: Connection, branch: str | None = None, *, machine: str | None = None
+) -> dict[Group, int]:
+    """Count the runs that would be history if nothing had disturbed them; arguments as of `all_series`."""
+    group = RUNS.c.name, RUNS.c.path, RUNS.c.machine_id
+    counted = select(*group, func.count()).group_by(*group).order_by(*group)
+    counted = counted.where(IS_NO_HUNT, not_(IS_UNDISTURBED), RUNS.c.verdict.in_(MEASURED))
+    counted = counted.where(in_scope(connection, branch, machine))
+    return {(name, path, kind): count for name, path, kind, count in connection.execute(counted)}
 
 
 def of_groups(groups: Collection[Group]) -> ColumnElement[bool]:

@@ -79,7 +79,7 @@ def _in_lists(uids: Iterable[str]) -> Iterator[list[str]]:
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """What the tables say about a run's surroundings, without its background."""
+    """Surroundings of a run as the tables have them, without its background."""
 
     definition_hash: str | None
     circumstances: str | None

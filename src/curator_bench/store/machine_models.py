@@ -1,4 +1,4 @@
-"""What the machines of one name are: the CPU model of each run, or its host where the model is not recorded."""
+"""Reads the CPU model of each run on machines that share a name, or its host if the model is not recorded."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import ColumnElement, Connection, and_, not_, or_, select, true
+from sqlalchemy import ColumnElement, Connection, and_, func, not_, or_, select, true
 
 from curator_bench.errors import BenchError
 from curator_bench.store.all_series import (
@@ -26,7 +26,7 @@ from curator_bench.store.past_sessions import HAS_HISTORY
 from curator_bench.store.queries import NotRecorded, nearest
 from curator_bench.store.run_order import commit_places, in_order, sessions_of_branch
 from curator_bench.store.series import SERIES
-from curator_bench.store.tables import IS_HISTORY, RUNS, SESSIONS
+from curator_bench.store.tables import IS_HISTORY, IS_NO_HUNT, IS_UNDISTURBED, RUNS, SESSIONS
 
 Bools: TypeAlias = NDArray[np.bool_]
 _SHORTEST = 6
@@ -79,6 +79,12 @@ def sessions_meant(connection: Connection, named: str) -> list[int]:
     names = {name for row in known for name in row if name}
     near = nearest(named, names) or "; `curator-bench sessions` lists them"
     raise NotRecorded(f"no session, branch or commit {named!r} is recorded{near}")
+
+
+def disturbed_in(connection: Connection, sessions: Collection[int]) -> int:
+    """Count the runs of these sessions that are no history because something disturbed them."""
+    counted = select(func.count()).select_from(RUNS).where(RUNS.c.session.in_(sessions), RUNS.c.verdict.in_(MEASURED))
+    return connection.scalar(counted.where(IS_NO_HUNT, not_(IS_UNDISTURBED))) or 0
 
 
 def without_history(connection: Connection, sessions: Collection[int]) -> list[int]:

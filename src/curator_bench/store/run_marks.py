@@ -54,7 +54,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class EntryMarks:
-    """What identifies the state of an entry's runs."""
+    """State of an entry's runs, as marks."""
 
     entry: EntryKey
     mark: str

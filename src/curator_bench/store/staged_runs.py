@@ -1,4 +1,4 @@
-"""What is needed of runs beside their stages, to explain their times: which runs count, and their clusters."""
+"""Queries to explain the times of runs, beside their stages: which runs count, and the CPUs of their clusters."""
 
 from __future__ import annotations
 

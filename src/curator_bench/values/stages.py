@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class StageKind(StrEnum):
-    """Where a stage comes from."""
+    """Source of a stage."""
 
     TASK = "task"
     """A Ray task, by the name of its function."""
@@ -21,7 +21,7 @@ class StageKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """What one stage of a run took, over all of its tasks. A figure that nobody told is None, never zero."""
+    """The figures of one stage of a run, summed over its tasks. An unknown figure is None, never zero."""
 
     name: str
     kind: StageKind

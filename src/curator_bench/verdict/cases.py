@@ -26,7 +26,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One metric of one entry: are the newest runs worse than the history, or than a baseline of its own?"""
+    """One metric of one entry, whose newest runs are compared with the history or with a baseline of its own."""
 
     history: Floats
     newest: Floats

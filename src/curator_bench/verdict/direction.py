@@ -1,4 +1,4 @@
-"""Whether less or more of a metric is better: as declared, else by the words in its name."""
+"""Decides whether less or more of a metric is better: as declared, else by the words in its name."""
 
 from __future__ import annotations
 

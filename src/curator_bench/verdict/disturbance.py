@@ -45,7 +45,7 @@ class Disturbance:
 
 
 def disturbance(metrics: Mapping[str, Scalar]) -> Disturbance | None:
-    """Return what a run lost; None if that is not known, as of a short run."""
+    """Return what a run lost; None if that is unknown, as for a short run."""
     seconds, own = _figure(metrics, "seconds"), _figure(metrics, "cpu_s")
     waited = _figure(metrics, "cpu_wait_for_others_s")
     if seconds is None or own is None or waited is None or seconds <= 0.0 or own + waited < SHORTEST_S:

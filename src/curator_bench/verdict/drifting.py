@@ -79,7 +79,7 @@ def drifts(
 
 @dataclass(frozen=True, slots=True)
 class DriftSight:
-    """What could have been seen of a drift in a history. Both are fractions."""
+    """The drift that could have been seen in a history. Both are fractions."""
 
     runs: int
     noise: float

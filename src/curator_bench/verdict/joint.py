@@ -35,7 +35,7 @@ _FOUND = 0.84
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one part took in each run of both sides; NaN where a run did not record it."""
+    """Values of one part in each run of both sides; NaN where a run did not record it."""
 
     before: Floats
     after: Floats
@@ -123,7 +123,7 @@ def _judged(part: Part, raw: Change, beyond: Change, runs: tuple[int, int]) -> J
 
 @dataclass(frozen=True, slots=True)
 class _Shift:
-    """What all parts share: of each run of both sides, and the parts without it."""
+    """The change that all parts share, in each run of both sides, and the parts without it."""
 
     before: Floats
     after: Floats

@@ -31,7 +31,7 @@ def word_by(change: float, limit: float, *, is_worse: bool, is_certain: bool) ->
 
 
 class Unjudged(StrEnum):
-    """Why there is no word."""
+    """Reason for having no word."""
 
     NO_HISTORY = "no history"
     NOT_COMPARABLE = "not comparable"

@@ -362,7 +362,7 @@ class _Builder:
             drifts=sorted(drifts, key=lambda one: -abs(one.change)),
             inconclusive=[one for one in notable if one.says == "inconclusive"],
             blind=blind,
-            left_out=[one for group in self._groups() for one in group.left_out],
+            left_out=[*(one for group in self._groups() for one in group.left_out), *self._history.disturbed()],
             broken=sorted(broken, key=lambda one: one.latest.start, reverse=True),
             statuses=statuses,
         )

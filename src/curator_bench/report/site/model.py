@@ -292,7 +292,7 @@ class GroupFacts:
 
 @dataclass(frozen=True, slots=True)
 class EntryState:
-    """What identifies the state of an entry's runs. A mark is a text that changes with what it marks."""
+    """State of an entry's runs, as marks. A mark is a text that changes with what it marks."""
 
     entry: SiteEntry
     original: str
@@ -312,7 +312,7 @@ class EntryState:
 
 @dataclass(frozen=True, slots=True)
 class HistoryState:
-    """What identifies the state of a history."""
+    """State of a history, as marks."""
 
     rules: str
     """Text that changes with the rules of judging."""
@@ -393,6 +393,9 @@ class History(Protocol):
 
     def commits(self) -> Mapping[str, CommitFacts]:
         """Return the commits of the sessions, as far as a checkout has them, by the name that runs have them under."""
+
+    def disturbed(self) -> Sequence[str]:
+        """Return a line about the disturbed runs of each entry that has any. They are no part of `state`."""
 
     def findings(self, recorded: Sequence[Any], detailed: int) -> Sequence[FindingFacts]:
         """Return the findings of recorded steps: open regressions, then the others, each newest first.
