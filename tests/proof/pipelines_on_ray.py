@@ -6,6 +6,7 @@ python pipelines_on_ray.py NAME FOLDER_OF_THE_RUN
 from __future__ import annotations
 
 import json
+import logging
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from ray.data import ActorPoolStrategy
 
 UNIT = 60_000
 """Additions of some milliseconds."""
+NOBODY = ("", 1.0)
 
 
 def slowed() -> tuple[str, float]:
@@ -97,12 +99,12 @@ class Scorer:
         return batch
 
 
-def normalize(batch: dict[str, Any], told: tuple[str, float]) -> dict[str, Any]:
+def normalize(batch: dict[str, Any], told: tuple[str, float] = NOBODY) -> dict[str, Any]:
     compute("normalize", 16, told)
     return batch
 
 
-def flag(batch: dict[str, Any], told: tuple[str, float]) -> dict[str, Any]:
+def flag(batch: dict[str, Any], told: tuple[str, float] = NOBODY) -> dict[str, Any]:
     compute("flag", 10, told)
     return batch
 
@@ -129,7 +131,7 @@ PIPELINES = {one.__name__: one for one in (waves, chains, actors, operators, act
 
 def main() -> None:
     name, out = sys.argv[1], Path(sys.argv[-1])
-    ray.init(log_to_driver=False, logging_level="ERROR")
+    ray.init(log_to_driver=False, logging_level=logging.ERROR)
     ray.data.DataContext.get_current().enable_progress_bars = False
     PIPELINES[name](slowed())
     (out / "params.json").write_text("{}")

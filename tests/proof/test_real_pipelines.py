@@ -27,9 +27,9 @@ CASES = {
 
 
 def why(project: Project, entry: str, before: str, after: str) -> dict[str, Any]:
-    command = [Path(sys.executable).with_name("curator-bench"), "why", entry, before, after, "--json"]
+    command = Path(sys.executable).with_name("curator-bench")
     done = subprocess.run(
-        [*command, "--db", "benchmark.db"],
+        [command, "why", entry, before, after, "--json", "--db", "benchmark.db"],
         cwd=project.folder,
         env=project.environment(),
         capture_output=True,
@@ -43,7 +43,7 @@ def why(project: Project, entry: str, before: str, after: str) -> dict[str, Any]
 
 @pytest.fixture
 def measure(new_project: Callable[[], Project], full: bool) -> Callable[..., Project]:
-    """Record runs of pipelines before and after: one is twice as slow in full, and three times in short."""
+    """Record runs before and after: a stage takes half as long again in full, and three times as long in short."""
     runs, factor = (8, 1.5) if full else (4, 3.0)
 
     def measured(names: list[str]) -> Project:

@@ -30,7 +30,9 @@ def conclusion(found: Explanation) -> Iterator[str]:
         yield (f"most stages are {word} alike, by {by}: look for what they share, such as the machine, or a library")
     for stage in found.named:
         what = f"moving the data of {stage.name}" if stage.is_moving_named else stage.name
-        yield printable(f"{stage.word}: {what} {change(stage.judged.change if stage.judged else None)}{_cost(stage, found)}")
+        yield printable(
+            f"{stage.word}: {what} {change(stage.judged.change if stage.judged else None)}{_cost(stage, found)}"
+        )
     for stage in found.stages:
         if not (stage.match.before and stage.match.after) and stage.wall is not None and _matters(stage.wall, found):
             yield printable(f"{stage.match.presence}: {stage.name}{_cost(stage, found)}")
