@@ -137,6 +137,15 @@ def test_what_is_accepted_is_closed_until_it_gets_worse_again(history: History) 
     assert history.ask("regressions").exit_code == 1
 
 
+def test_who_accepts_a_metric_hears_what_keeps_its_finding_open(history: History) -> None:
+    slower = {("sort", name): noisy((1.0, 40), (1.2, 20), seed=seed) for seed, name in enumerate(("read_s", "write_s"))}
+    history.nights(slower)
+    said = history.ask("accept", "sort", "read_s", "--why", "it checks its input now").output
+    (named,) = re.findall(r"^(r-\w+) stays open for sort write_s: `curator-bench accept r-\w+` closes all", said, re.M)
+    assert history.ask("accept", named, "--why", "the same").exit_code == 0
+    assert history.regressions() == []
+
+
 def test_only_what_is_open_can_be_accepted(history: History) -> None:
     history.nights({("sort", "time_s"): noisy((1.0, 40))})
     for words in (("sort", "time_s"), ("sort", "tmie_s"), ("srot", "time_s")):

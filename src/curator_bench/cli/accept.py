@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -82,6 +82,21 @@ def command(
     for crept in drifts:
         drift = f"{tables.change(crept.drift.change)} drift since {crept.since_text}"
         tables.say(f"accepted: {crept.entry.name} {crept.metric} {drift}")
+    if metric and steps:
+        for line in _still_open(database, {(one.entry, one.metric) for one in steps}, replace(query, metric=None)):
+            tables.say(line)
+
+
+def _still_open(database: str, accepted: Collection[tuple[EntryKey, str]], query: Query) -> Iterator[str]:
+    """Yield a line for each finding of these metrics that other metrics keep open."""
+    from curator_bench.causes.judged_history import judge_history
+
+    with reading(database) as opened, opened.reading() as connection:
+        findings = judge_history(connection, query).findings
+    for one in findings:
+        left = [f"{step.entry.name} {step.metric}" for step in _open(one.steps)]
+        if left and any((step.entry, step.metric) in accepted for step in one.steps):
+            yield f"{one.name} stays open for {', '.join(left)}: `curator-bench accept {one.name}` closes all of it"
 
 
 def _of_metric(
