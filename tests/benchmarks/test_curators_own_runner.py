@@ -39,6 +39,8 @@ pytestmark = pytest.mark.skipif(not REPO, reason="CURATOR_REPO names no checkout
 needs_its_runner = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}: make test-curator")
 NIGHTLY = Path(REPO).resolve() / "benchmarking" / "nightly-benchmark.yaml"
 
+RECORDINGS = "tests/fixtures/audio/alm"
+
 MATRIX = """
 paths:
   - {{name: results_path, host_path: "{folder}/results", container_path: "{folder}/results"}}
@@ -161,10 +163,11 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Both:
     (folder / "programs" / "ray").chmod(0o755)
     if shutil.which("nvidia-smi") is None:
         (folder / "stand_ins" / "gpustat.py").write_text(WITHOUT_DRIVER)
-    # Its runner splits a command after the paths are filled in, so no path of its own may have a blank.
+    # Its runner splits a command after the paths are filled in, so a path with a blank would be two words.
     checkout = folder / "checkout"
-    checkout.symlink_to(NIGHTLY.parent.parent)
     benchmarking = checkout / "benchmarking"
+    for part in ("benchmarking", RECORDINGS):
+        shutil.copytree(NIGHTLY.parent.parent / part, checkout / part, ignore=shutil.ignore_patterns("__pycache__"))
     call(folder, benchmarking / "run.py", "--config", "matrix.yaml", "--session-name", "theirs")
     scripts = json.dumps({"script_base_dir": str(benchmarking / "scripts")})
     (folder / "scripts.yaml").write_text(scripts)
