@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -13,10 +14,13 @@ from pathlib import Path
 import pytest
 
 from curator_bench.measure.cgroup import read_throttling
+from curator_bench.measure.cpu_time import CpuLedger
 from curator_bench.measure.kernel_files import Tree
 from curator_bench.measure.machine_counters import ProcessorTime, clock_mhz, machine_counters, processor_time
-from curator_bench.measure.other_processes import OtherProcesses
+from curator_bench.measure.other_processes import Descendants, OtherProcesses
+from curator_bench.measure.processes import busyness
 from curator_bench.measure.run_queue import RunQueue
+from curator_bench.measure.usage import ProcessUsage
 from curator_bench.measure.witness import Moment, Witness, lost_s
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="it reads /proc")
@@ -36,8 +40,8 @@ def write(root: Path, files: dict[str, str]) -> Path:
     return root
 
 
-def stat(pid: int, name: str, seconds: float, started: int = 5) -> dict[str, str]:
-    fields = ["S", "1", *["0"] * 9, f"{round(seconds * TICKS)}", "0", *["0"] * 6, f"{started}", *["0"] * 20]
+def stat(pid: int, name: str, seconds: float, started: int = 5, parent: int = 1) -> dict[str, str]:
+    fields = ["S", f"{parent}", *["0"] * 9, f"{round(seconds * TICKS)}", "0", *["0"] * 6, f"{started}", *["0"] * 20]
     return {f"proc/{pid}/stat": f"{pid} ({name}) {' '.join(fields)}\n"}
 
 
@@ -168,6 +172,62 @@ def test_other_processes_are_named_by_what_they_took_without_those_of_the_run(tm
     write(tmp_path, {**stat(7, "run", 9.0), **stat(8, "cc1plus", 8.0), **stat(10, "ld (new)", 1.5, started=9)})
     others.look([7])
     assert others.seconds == {"cc1plus": 3.0, "ld (new)": 1.5}
+
+
+def test_what_the_processes_of_a_run_start_is_known_before_all_are_looked_up_again(tmp_path: Path) -> None:
+    write(tmp_path, {**stat(7, "raylet", 1.0), **stat(8, "cc1plus", 5.0)})
+    descendants = Descendants(Tree(tmp_path))
+    write(tmp_path, {**stat(11, "worker", 0.0, parent=12), **stat(12, "starter", 0.0, parent=7)})
+    write(tmp_path, stat(13, "ld", 0.0, parent=8))
+    assert descendants.of([7]) == [7, 11, 12]
+    write(tmp_path, stat(14, "python", 0.0, parent=11))
+    assert descendants.of([7, 12]) == [7, 11, 12, 14]
+    shutil.rmtree(tmp_path / "proc" / "11")
+    assert descendants.of([7, 12]) == [7, 12, 14]
+
+
+STARTS_WORKERS = """
+import subprocess, sys, time
+sys.stdin.readline()
+workers = [subprocess.Popen([sys.executable, "-c", sys.argv[1]]) for _ in range(2)]
+print("started", flush=True)
+sys.stdin.readline()
+for one in workers:
+    one.kill()
+    one.wait()
+"""
+
+
+def test_workers_that_a_run_starts_later_are_none_of_the_others() -> None:
+    """As Ray's are, of a run whose processes are looked up now and then only."""
+    command = [sys.executable, "-c", STARTS_WORKERS, SPIN.format(60)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
+        assert parent.stdin
+        assert parent.stdout
+        witness = Witness(lambda: [parent.pid])
+        witness.start()
+        parent.stdin.write(b"\n")
+        parent.stdin.flush()
+        parent.stdout.readline()
+        time.sleep(1.5)
+        witness.stop()
+        parent.communicate(b"\n")
+    ran = witness.metrics()["machine.cpu_s"]
+    assert isinstance(ran, float)
+    assert ran > 1.0 / busyness(), "they spin"
+
+
+def test_an_interval_in_which_unseen_work_may_be_the_runs_own_is_not_held_against_others() -> None:
+    def usage(pid: int, parent: int, seconds: float) -> ProcessUsage:
+        return ProcessUsage(pid, 5.0, parent, private_bytes=0, cpu_s=seconds, waited_cpu_s=0.0)
+
+    ledger = CpuLedger(1.0)
+    ledger.update([usage(7, 1, 1.0), usage(8, 7, 3.0)], {})
+    assert not ledger.has_lost_sight
+    ledger.update([usage(7, 1, 1.1)], {})  # the raylet does not wait for its workers
+    assert ledger.has_lost_sight
+    ledger.update([usage(7, 1, 1.2)], {})
+    assert not ledger.has_lost_sight
 
 
 @contextmanager

@@ -26,6 +26,8 @@ class CpuLedger:
         self._outside: Mapping[int, float] = {}
         self._used_before = 0.0
         self._used_by_ended = 0.0
+        self.has_lost_sight = False
+        """True if processes ended before the last sample for which nobody waited: their last use is not known."""
 
     @property
     def total_s(self) -> float:
@@ -42,7 +44,9 @@ class CpuLedger:
         self._used_before += sum(
             self._before(usage) for pid, usage in now.items() if not _same(usage, self._seen.get(pid))
         )
-        self._used_by_ended += self._uncounted(ended, now, outside)
+        uncounted = self._uncounted(ended, now, outside)
+        self.has_lost_sight = any(left > _CLOCK_GRAIN_S for heir, left in uncounted.items() if heir not in outside)
+        self._used_by_ended += sum(uncounted.values())
         self._seen, self._outside = now, outside
 
     def _before(self, usage: ProcessUsage) -> float:
@@ -51,12 +55,12 @@ class CpuLedger:
 
     def _uncounted(
         self, ended: Mapping[int, ProcessUsage], now: Mapping[int, ProcessUsage], outside: Mapping[int, float]
-    ) -> float:
-        """Sum the time of ended processes that is not yet in the waited-for time of a living one."""
+    ) -> dict[int, float]:
+        """Return by heir the time of ended processes that is not yet in the waited-for time of a living one."""
         by_heir: dict[int, float] = defaultdict(float)
         for usage in ended.values():
             by_heir[_living_ancestor(usage, ended)] += usage.cpu_s + usage.waited_cpu_s
-        return sum(self._not_inherited(heir, last_seen_s, now, outside) for heir, last_seen_s in by_heir.items())
+        return {heir: self._not_inherited(heir, last_seen_s, now, outside) for heir, last_seen_s in by_heir.items()}
 
     def _not_inherited(
         self, heir: int, last_seen_s: float, now: Mapping[int, ProcessUsage], outside: Mapping[int, float]

@@ -1,4 +1,4 @@
-"""The processes of the machine with their processor time, and which of them took most of it. Linux."""
+"""The processes of the machine: their processor time, which took most of it, and which ones a run started. Linux."""
 
 from __future__ import annotations
 
@@ -27,12 +27,18 @@ class Process:
 
 def all_processes(tree: Tree) -> dict[int, Process]:
     """Read all processes that this user may see, by pid."""
-    ticks = os.sysconf("SC_CLK_TCK")
-    folder = tree.root / "proc"
+    return _read(tree, _listed(tree))
+
+
+def _listed(tree: Tree) -> set[int]:
     try:
-        pids = [int(name) for name in os.listdir(folder) if name.isdigit()]
+        return {int(name) for name in os.listdir(tree.root / "proc") if name.isdigit()}
     except OSError:
-        return {}
+        return set()
+
+
+def _read(tree: Tree, pids: Collection[int]) -> dict[int, Process]:
+    ticks, folder = os.sysconf("SC_CLK_TCK"), tree.root / "proc"
     return {pid: process for pid in pids if (process := _process(f"{folder}/{pid}/stat", pid, ticks)) is not None}
 
 
@@ -76,3 +82,27 @@ class OtherProcesses:
     def seconds(self) -> Mapping[str, float]:
         """Processor time by name of the program, the most first."""
         return dict(sorted(self._by_name.items(), key=lambda one: -one[1]))
+
+
+class Descendants:
+    """The processes that those of a run have started since the first look.
+
+    To look all of a run's processes up takes long, so it is done now and then only, and new workers of Ray would be
+    taken for others meanwhile. Here only processes that are new on the machine are read.
+    """
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self._listed = _listed(tree)
+        self._found: set[int] = set()
+
+    def of(self, known: Collection[int]) -> list[int]:
+        """Return the known processes of the run, and the descendants that are not known yet."""
+        listed = _listed(self._tree)
+        new = _read(self._tree, listed - self._listed)
+        self._listed = listed
+        family = {*known, *(self._found & listed)}
+        while more := {pid for pid, process in new.items() if process.parent in family and pid not in family}:
+            family |= more
+        self._found = family.difference(known)
+        return sorted(family)

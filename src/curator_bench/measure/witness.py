@@ -27,7 +27,7 @@ from curator_bench.measure.machine_counters import (
     machine_counters,
     processor_time,
 )
-from curator_bench.measure.other_processes import OtherProcesses
+from curator_bench.measure.other_processes import Descendants, OtherProcesses
 from curator_bench.measure.run_queue import RunQueue
 from curator_bench.measure.samples import TimeAverage
 from curator_bench.measure.schedule import Job, Schedule
@@ -84,6 +84,7 @@ class Witness:
         self._cpus = cpus or _usable_cpus(root)
         self._queue = RunQueue(root)
         self._others = OtherProcesses(self._tree)
+        self._descendants: Descendants | None = None
         self._clock = TimeAverage()
         self._began = 0.0
         self._ledger = CpuLedger(0.0)
@@ -101,6 +102,7 @@ class Witness:
             return
         self._began = self._reader.now()
         self._ledger = CpuLedger(self._began)
+        self._descendants = Descendants(self._tree)
         counters = machine_counters(self._tree)
         self._counters = counters, counters
         if not self._schedule.add(self._job):
@@ -146,13 +148,14 @@ class Witness:
         return found
 
     def _sample(self) -> None:
-        pids = list(self._find_pids())
+        known = self._find_pids()
+        pids = self._descendants.of(known) if self._descendants else list(known)
         now = self.moment(pids)
         if now is None:
             return
         if self._first is None:
             self._first = now
-        elif self._last is not None:
+        elif self._last is not None and not self._ledger.has_lost_sight:
             self._lost_s += lost_s(self._last, now, self._cpus)
         self._last = now
         self._look(pids, now.at - self._first.at)
