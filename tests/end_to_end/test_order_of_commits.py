@@ -13,14 +13,13 @@ from typing import Any
 
 import pytest
 import warm
-from scratch_repository import ScratchRepository, make_repository
+from scratch_repository import ScratchRepository, environment, make_repository
 
 GATE = "entries: [{name: work, requirements: [{metric: work_time_s, max_regression: 10%}]}]\n"
 
 
 def run(program: str, repository: ScratchRepository, *words: str) -> subprocess.CompletedProcess[str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "CURATOR_BENCH_"))}
-    return warm.run(program, *words, cwd=repository.folder, env=kept, within_s=120)
+    return warm.run(program, *words, cwd=repository.folder, env=environment(), within_s=120)
 
 
 def measure(repository: ScratchRepository, *commits: int, runs: int = 2) -> list[int]:
@@ -94,9 +93,9 @@ def test_after_a_rebase_and_without_a_known_depth_time_decides(repository: Scrat
     measure(repository, 8, 9, runs=1)
     later = {"GIT_COMMITTER_DATE": "2090-01-01T00:00:00+0000"}
     repository.git("checkout", "--quiet", "--detach", "c2")
-    kept = {**os.environ, **later}
+
     amend = ("git", "-c", "user.name=A", "-c", "user.email=a@example.org", "commit", "--quiet", "--amend", "-m", "Anew")
-    subprocess.run(amend, cwd=repository.folder, env=kept, check=True)
+    subprocess.run(amend, cwd=repository.folder, env={**os.environ, **later}, check=True)
     repository.git("tag", "--force", "c10")
     repository.git("branch", "--force", "main")
     measure(repository, 10, runs=1)

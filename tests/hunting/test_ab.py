@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +11,7 @@ from subprocess import PIPE
 import pytest
 import warm
 from click.testing import CliRunner
-from scratch_repository import make_repository
+from scratch_repository import environment, make_repository
 
 from curator_bench.cli import group
 from curator_bench.errors import BenchError
@@ -64,10 +63,6 @@ def project(tmp_path: Path) -> Path:
 
 def ab(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return warm.run("curator-bench", "ab", *words, cwd=folder, env=environment(), within_s=500)
-
-
-def environment() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "CURATOR_BENCH_"))}
 
 
 @pytest.mark.slow

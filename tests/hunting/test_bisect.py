@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import subprocess
@@ -16,14 +15,10 @@ import psutil
 import pytest
 import warm
 from hung_processes import outputs_of
-from scratch_repository import ScratchRepository, make_repository
+from scratch_repository import ScratchRepository, environment, make_repository
 
 COMMAND = Path(sys.executable).with_name("curator-bench")
 ASKED = ("--entry", "work", "--metric", "work_time_s")
-
-
-def environment() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "CURATOR_BENCH_"))}
 
 
 def start(repository: ScratchRepository, *words: str, bad: str = "c4") -> subprocess.Popen[str]:

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import warm
-from scratch_repository import ScratchRepository, make_repository
+from scratch_repository import ScratchRepository, environment, make_repository
 
 COMMAND = Path(sys.executable).with_name("curator-bench")
 LIMIT = "    requirements: [{metric: work_time_s, max_value: 0.08}]\n"
-
-
-def environment() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "CURATOR_BENCH_"))}
 
 
 def step(folder: Path, *words: str) -> tuple[int, str]:

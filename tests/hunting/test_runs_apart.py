@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -12,7 +11,7 @@ from typing import Any
 
 import pytest
 import warm
-from scratch_repository import ScratchRepository, make_repository
+from scratch_repository import ScratchRepository, environment, make_repository
 
 COMMAND = Path(sys.executable).with_name("curator-bench")
 GATE = "entries: [{name: work, requirements: [{metric: work_time_s, max_regression: 10%}]}]\n"
@@ -20,8 +19,7 @@ GATED = ("benchmarks", "--benchmark", "--bench-matrix", "noise/gate.yaml", "--be
 
 
 def run(program: str, repository: ScratchRepository, *words: str) -> subprocess.CompletedProcess[str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "CURATOR_BENCH_"))}
-    return warm.run(program, *words, cwd=repository.folder, env=kept, within_s=300)
+    return warm.run(program, *words, cwd=repository.folder, env=environment(), within_s=300)
 
 
 def measure(repository: ScratchRepository, commit: str, *words: str) -> subprocess.CompletedProcess[str]:
@@ -42,7 +40,8 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> ScratchRepository:
     made.folder.joinpath("noise", "gate.yaml").write_text(GATE)
     for commit, runs in (("c2", "20"), ("c4", "5")):
         assert measure(made, commit, "--bench-runs", runs).returncode == 0
-    assert [one["state"] for one in answer(made, "regressions")] == ["open"]
+    states = [one["state"] for one in answer(made, "regressions") if one["metric"] == "work_time_s"]
+    assert states == ["open"], "what a run really takes is as busy as the machine"
     return made
 
 
@@ -151,8 +150,7 @@ def test_what_a_hunt_measured_stays_apart_in_copies(repository: ScratchRepositor
 
 
 def test_an_unknown_kind_of_hunt_is_refused(repository: ScratchRepository) -> None:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "CURATOR_BENCH_"))}
-    done = warm.run("pytest", "benchmarks", cwd=repository.folder, env={**kept, "CURATOR_BENCH_HUNT": "fox"})
+    done = warm.run("pytest", "benchmarks", cwd=repository.folder, env=environment(CURATOR_BENCH_HUNT="fox"))
     assert (done.returncode, "CURATOR_BENCH_HUNT: found 'fox', expected bisect, " in done.stderr) == (4, True)
 
 

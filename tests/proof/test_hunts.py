@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scratch_repository import ScratchRepository, make_repository
+from scratch_repository import ScratchRepository, environment, make_repository
 
 COMMAND = Path(sys.executable).with_name("curator-bench")
 _AT_ONCE = 2
@@ -20,10 +19,14 @@ _AT_ONCE = 2
 def hunt(repository: ScratchRepository) -> tuple[int, dict[str, Any]]:
     """As a user would; ten runs at a time, since a pytest takes longer to start than such a run."""
     what = ["--good", "c1", "--bad", "c32", "--entry", "work", "--metric", "work_time_s", "--runs", "10", "--json"]
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "CURATOR_BENCH_"))}
     before = repository.stands()
     done = subprocess.run(
-        [COMMAND, "bisect", *what], cwd=repository.folder, env=kept, capture_output=True, text=True, check=False
+        [COMMAND, "bisect", *what],
+        cwd=repository.folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert repository.stands() == before
     assert done.returncode in (0, 3, 4), done.stderr

@@ -45,6 +45,15 @@ entries:
 """
 
 
+def environment(**more: str) -> dict[str, str]:
+    """Return the environment of a user who has set nothing, except that disturbed runs count.
+
+    Else what runs beside a test would decide its outcome.
+    """
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "CURATOR_BENCH_"))}
+    return {**kept, "CURATOR_BENCH_DISTURBED": "count", **more}
+
+
 @dataclass(frozen=True)
 class ScratchRepository:
     folder: Path
