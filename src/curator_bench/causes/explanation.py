@@ -48,12 +48,12 @@ class StageChange:
     before: Figures
     after: Figures
     work: Judged | None
-    """Of executing, or of all work where that is not recorded by itself.
+    """Judgement of executing, or of all work where executing is not recorded by itself.
 
     None if only one side has it, nobody recorded its work, or that is too little to count.
     """
     moving: Judged | None
-    """Of reading arguments and storing results; None if that is not recorded, or too little to count."""
+    """Judgement of reading arguments and storing results; None if these are not recorded, or too short to count."""
     wall: Difference | None
     """Its part in the difference of wall time, in seconds; None if it has none, as it did not limit anything."""
     phase: int = 0

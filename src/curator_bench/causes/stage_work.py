@@ -1,4 +1,4 @@
-"""What the stages of the runs of two sides took: worker-seconds, times and counts, alike on both sides.
+"""Measures the stages of two sides: worker-seconds, times and counts, in the same way on both.
 
 found = StageWork.of(matches(before, after), before, after)
 """
@@ -17,7 +17,7 @@ from curator_bench.verdict.distributions import Floats
 
 _CREATION = ".__init__"
 Pair = tuple[Floats, Floats]
-"""What something took in each run before, and in each run after; NaN where that is not known."""
+"""Seconds in each run before, and in each run after; NaN where they are not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class StageWork:
-    """What each of the matched stages took in the runs of both sides."""
+    """The work of each matched stage in the runs of both sides."""
 
     matches: Sequence[Match]
     before: Side
