@@ -51,6 +51,12 @@ def test_the_help_lists_each_command_in_a_group(folder: Path) -> None:
         assert starts[group] < at < [*starts, len(text)][group + 1]
 
 
+def test_a_mistyped_command_is_answered_with_what_was_meant(folder: Path) -> None:
+    done = warm.run("curator-bench", "histroy", cwd=folder)
+    assert (done.returncode, "No such command 'histroy'. Did you mean history?" in done.stderr) == (2, True)
+    assert "Did you mean" not in warm.run("curator-bench", "zzz", cwd=folder).stderr
+
+
 def test_matrix_prints_a_table_and_what_cannot_run(folder: Path) -> None:
     result = bench(folder, "matrix", "matrix.yaml")
     assert result.returncode == 0

@@ -67,6 +67,18 @@ class _Lazy(click.Group):
         found: click.Command = importlib.import_module(f"curator_bench.cli.{module}").command
         return found
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            from difflib import get_close_matches
+
+            if near := get_close_matches(args[0], _SUBCOMMANDS):
+                error.message += f" Did you mean {', '.join(near)}?"
+            raise
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
