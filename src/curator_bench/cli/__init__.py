@@ -76,7 +76,7 @@ class _Lazy(click.Group):
             from difflib import get_close_matches
 
             if near := get_close_matches(args[0], _SUBCOMMANDS):
-                error.message += f" Did you mean {', '.join(near)}?"
+                raise click.UsageError(f"{error.message} Did you mean {', '.join(near)}?", ctx) from None
             raise
 
     def invoke(self, ctx: click.Context) -> Any:
