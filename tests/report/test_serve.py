@@ -295,7 +295,7 @@ def test_a_session_of_this_folder_is_shown_before_the_database_names_its_results
 
 def test_a_log_that_a_script_makes_hostile_is_shown_or_refused(history: Project, serve: Serve) -> None:
     served = serve()
-    history.start("tonight")
+    history.start_and_wait("tonight")
     where = _until(lambda: re.search(r'log\.html(\?session=[^"]+)', served.read("now.html")))[1].replace("&amp;", "&")
     asked = f"log.json{where}"
     log = _log_file(history, "first")
