@@ -94,6 +94,26 @@ sys.stdin.readline()
 
 
 @on_linux
+def test_workers_that_nobody_waits_for_are_seen_without_a_search(start_child: StartChild) -> None:
+    workers = """
+sys.stdin.readline()
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+worker = in_child(1.5)
+try:
+    os.waitpid(worker, 0)
+except ChildProcessError:
+    pass
+"""
+    child = start_child("import signal\n" + BURN + workers)
+    sampler = MemorySampler(lambda: [child.pid])
+    sampler.start()
+    child.tell()
+    child.process.wait()
+    sampler.stop()
+    assert sampler.metrics()["cpu_time_s"] >= 0.7
+
+
+@on_linux
 def test_what_was_used_before_the_start_is_not_counted(start_child: StartChild) -> None:
     child = start_child(f"{BURN}\nburn(1.0)\nprint('ready', flush=True)\nsys.stdin.readline()\nburn(0.5)")
     child.line()

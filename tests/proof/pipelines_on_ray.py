@@ -15,8 +15,8 @@ import ray
 import ray.data
 from ray.data import ActorPoolStrategy
 
-UNIT = 60_000
-"""Additions of some milliseconds."""
+UNIT = 400_000
+"""Additions of some 20 ms: a stage takes seconds, beside which starting a process of Ray is little."""
 NOBODY = ("", 1.0)
 
 

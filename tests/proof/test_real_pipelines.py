@@ -43,11 +43,11 @@ def why(project: Project, entry: str, before: str, after: str) -> dict[str, Any]
 
 @pytest.fixture
 def measure(new_project: Callable[[], Project], full: bool) -> Callable[..., Project]:
-    """Record runs before and after: a stage takes half as long again in full. In short it takes ten times as long.
+    """Record runs before and after: a stage takes half as long again in full. In short it takes four times as long.
 
     So it is found also on a machine that does much else.
     """
-    runs, factor = (8, 1.5) if full else (4, 10.0)
+    runs, factor = (8, 1.5) if full else (4, 4.0)
     sessions = ("before", "same", "after") if full else ("before", "after")
 
     def measured(names: list[str]) -> Project:

@@ -14,6 +14,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from curator_bench.measure.cpu_time import CpuLedger
+from curator_bench.measure.kernel_files import Tree
+from curator_bench.measure.other_processes import Descendants
 from curator_bench.measure.samples import RowFile, TimeAverage
 from curator_bench.measure.schedule import Job, Schedule
 from curator_bench.measure.usage import ProcessUsage, UsageReader, usage_reader
@@ -58,6 +60,8 @@ class MemorySampler:
         self._reader = reader or usage_reader()
         self._known: dict[int, float | None] = {}
         """Processes of the tree with the start of each; None if it was not read yet."""
+        self._descendants = Descendants(Tree())
+        """Children of the known processes, between two searches for all of the tree: a worker may live for seconds."""
         self._memory = TimeAverage()
         self._samples = 0
         """Samples that found memory. The first is taken as the script starts, before it has got its own."""
@@ -110,6 +114,7 @@ class MemorySampler:
                 self._tree_changed = False
                 self._look_up()
         finally:  # sample the known processes in any case
+            self._add_new_children()
             self._add_sample()
 
     def _add_sample(self) -> None:
@@ -144,6 +149,10 @@ class MemorySampler:
         cost_s = time.thread_time() - cpu_before
         share, at_least_s = (_EARLY_LOOK_UP_SHARE, 0.0) if early else (_LOOK_UP_SHARE, LOOK_UP_EVERY_S)
         self._look_up_due = began + max(at_least_s, cost_s / share)
+
+    def _add_new_children(self) -> None:
+        for pid in self._descendants.of(self._known):
+            self._known.setdefault(pid, None)
 
     def _read_known(self) -> list[ProcessUsage]:
         """Read the tree's living processes. A pid that now belongs to another process is dropped."""
