@@ -25,6 +25,14 @@ HANGS = """
 """
 
 
+def wait_until_at_rest(processes: list[psutil.Process]) -> None:
+    """Wait until they compute nothing, as what hangs: CPython may crash as it prints the stack of a running thread."""
+    before: list[float] = []
+    while before != (now := [sum(one.cpu_times()[:2]) for one in processes]):
+        before = now
+        time.sleep(0.5)
+
+
 def test_the_stacks_of_the_controller_and_of_its_workers_are_shown(tmp_path: Path) -> None:
     project = Project(tmp_path)
     project.write("test_it.py", HANGS)
@@ -34,6 +42,7 @@ def test_the_stacks_of_the_controller_and_of_its_workers_are_shown(tmp_path: Pat
         assert process.poll() is None
         time.sleep(0.05)
     tree = psutil.Process(process.pid).children(recursive=True)
+    wait_until_at_rest([psutil.Process(process.pid), *tree])
     with pytest.raises(TimeoutError) as hung:
         outputs_of(process, 0.01)
     text = str(hung.value)
