@@ -23,6 +23,5 @@ else
     echo "Bringing $folder up to date with pyproject.toml and constraints.txt"
 fi
 
-"$folder/bin/python" -m pip install --quiet --quiet --disable-pip-version-check \
-    --constraint constraints.txt "$@" --editable ".[$extras]"
+"$python" ci/install.py "$folder/bin/python" --constraint constraints.txt "$@" --editable ".[$extras]"
 echo "$here" >"$stamp"

@@ -119,7 +119,8 @@ def test_an_environment_whose_python_is_gone_is_set_up_again(clone: Path) -> Non
 
 
 def test_a_set_up_that_failed_counts_for_nothing_and_is_tried_again(clone: Path) -> None:
-    shutil.copy(ROOT / "ci" / "setup.sh", clone / "ci")
+    for name in ("setup.sh", "install.py"):
+        shutil.copy(ROOT / "ci" / name, clone / "ci")
     (clone / "pyproject.toml").write_text("[this is not TOML")
     assert run(["make", "test"], clone).returncode != 0
     assert (clone / ".venv" / "bin" / "python").exists()
