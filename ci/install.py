@@ -1,7 +1,7 @@
 """install.py PYTHON ARGUMENTS: install packages for an interpreter, as `PYTHON -m pip install ARGUMENTS` would.
 
 uv does it where it can be had: it takes seconds where pip takes minutes. It reads nothing of pip's configuration, so
-what pip would use (indexes, links, certificates, constraints) is handed on. Where uv cannot be had or fails, pip does it.
+what pip would use (indexes, links, certificates, constraints) is handed on. pip does it where uv fails or is not there.
 """
 
 from __future__ import annotations
