@@ -104,6 +104,13 @@ def _run_in(document: Any) -> RunRecord | None:
 
 
 def run_on(report: object) -> RunRecord | None:
-    """Return the run that a test report carries, or None for other tests."""
+    """Return the run that a test report carries, or None for other tests and for subtests."""
     document = getattr(report, "curator_bench", None)
-    return None if document is None else from_document(RunRecord, document)
+    if document is None or is_of_subtest(report):
+        return None
+    return from_document(RunRecord, document)
+
+
+def is_of_subtest(report: object) -> bool:
+    """True for the report of a subtest, in pytest 9 or with pytest-subtests: a copy of the test's, with its run."""
+    return type(report).__name__.lower() == "subtestreport"

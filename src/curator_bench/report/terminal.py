@@ -130,7 +130,11 @@ class TerminalReport:
         run = getattr(report, "curator_bench", None)
         if run is None and report.skipped and report.nodeid in self._elsewhere:
             return "left to others", "" if self._speaks_of(report.nodeid) else "e", "ELSEWHERE"
-        if run is None or report.when in ("setup", "teardown") or _is_subtest(report):
+        if run is None or report.when in ("setup", "teardown"):
+            return None
+        from curator_bench.report.session_runs import is_of_subtest
+
+        if is_of_subtest(report):
             return None
         if report.nodeid not in self._entry_dirs and not report.failed:  # a Python benchmark, maybe an expected failure
             return None
@@ -206,7 +210,7 @@ class TerminalReport:
     def note_run(self, report: pytest.TestReport) -> None:
         from curator_bench.report.session_runs import run_on
 
-        if not _is_subtest(report) and (run := run_on(report)) is not None:
+        if (run := run_on(report)) is not None:
             self._end(report, run)
 
     @property
@@ -348,11 +352,6 @@ class TerminalReport:
         self._terminal.flush()
         if self._live is not None and not self._terminal._tw.width_of_current_line:
             self._live.resume()
-
-
-def _is_subtest(report: pytest.TestReport) -> bool:
-    """True for the report of a subtest. Pytest copies it from the test's report, with the run it carries."""
-    return isinstance(report, pytest.SubtestReport)
 
 
 def _done_before(runs: Sequence[RunRecord]) -> str:

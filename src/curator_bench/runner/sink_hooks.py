@@ -83,7 +83,7 @@ class SinkHooks:
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if not isinstance(report, pytest.SubtestReport) and (run := run_on(report)) is not None:
+        if (run := run_on(report)) is not None:
             self._finished(run)
 
     @pytest.hookimpl(wrapper=True, trylast=True)
