@@ -30,6 +30,12 @@ BY_MODULE = -n $(TEST_WORKERS) --dist loadscope
 # Where it is set, every process compiles what it imports anew, and most tests start processes.
 unexport PYTHONDONTWRITEBYTECODE
 
+# The oldest versions of what is installed: of the tests, those that meet every one of these packages.
+FLOORS_VENV := .venv-floors
+FLOORS_INSTALLED := $(FLOORS_VENV)/.installed
+FLOORS_TESTS := tests/collection tests/cli/test_init.py tests/end_to_end/test_run_matrix.py tests/store/test_migrations.py \
+	tests/store/test_damage.py
+
 # The attention suite has an environment of its own. Of what these two bring most is never imported, so it is not compiled
 # before it is.
 ATTENTION_VENV := .venv-attention
@@ -66,6 +72,10 @@ test-slow: $(INSTALLED) ## run the tests marked slow: those that start clusters,
 .PHONY: test-proofs
 test-proofs: $(INSTALLED) ## run the long proofs, each at a tenth of its size; make proof runs them in full
 	$(PYTHON_HERE) -m pytest tests/proof $(BY_MODULE) $(PYTEST_ARGS)
+
+.PHONY: test-floors
+test-floors: $(FLOORS_INSTALLED) ## run tests with the oldest versions that pyproject.toml allows: pytest 8.0, Ray 2.52, pydantic 2.7
+	$(FLOORS_VENV)/bin/python -m pytest $(FLOORS_TESTS) -k "not beside_pytest_benchmark" $(TOGETHER) $(PYTEST_ARGS)
 
 .PHONY: test-curator
 test-curator: $(CURATOR_INSTALLED) ## run what a CPU can of NeMo Curator under test; CURATOR_REPO=… tries its own scripts, too; SUITES=short
@@ -116,7 +126,7 @@ constraints: ## write constraints.txt anew: the newest versions that suit every 
 
 .PHONY: clean
 clean: ## remove what make and the tools built (.venv*, dist, caches), never results or databases
-	rm -rf $(VENV) $(CURATOR_VENV) $(ATTENTION_VENV) .venv-detectors dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks .codspeed
+	rm -rf $(VENV) $(CURATOR_VENV) $(ATTENTION_VENV) $(FLOORS_VENV) .venv-detectors dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks .codspeed
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A clone that was moved and a Python that was removed leave an environment that works on the wrong files or not at all;
@@ -128,6 +138,10 @@ ifneq ($(shell $(CURATOR_VENV)/bin/python -c '' 2>/dev/null && cat $(CURATOR_INS
 .PHONY: $(CURATOR_INSTALLED)
 endif
 
+ifneq ($(shell $(FLOORS_VENV)/bin/python -c '' 2>/dev/null && cat $(FLOORS_INSTALLED) 2>/dev/null),$(CURDIR))
+.PHONY: $(FLOORS_INSTALLED)
+endif
+
 ifneq ($(shell $(ATTENTION_VENV)/bin/python -c '' 2>/dev/null && cat $(ATTENTION_INSTALLED) 2>/dev/null),$(CURDIR))
 .PHONY: $(ATTENTION_INSTALLED)
 endif
@@ -137,6 +151,9 @@ $(INSTALLED): pyproject.toml constraints.txt
 
 $(CURATOR_INSTALLED): pyproject.toml constraints.txt
 	@ci/setup.sh $(CURATOR_VENV) dev,data,curator --no-compile $(TORCH) $(NEMO_CURATOR) soundfile datasketch gitpython rich $(CURATOR_SCRIPTS)
+
+$(FLOORS_INSTALLED): pyproject.toml
+	@FLOORS=1 ci/setup.sh $(FLOORS_VENV) xdist,report,postgres,data "hypothesis>=6.100"
 
 $(ATTENTION_INSTALLED): pyproject.toml constraints.txt
 	@ci/setup.sh $(ATTENTION_VENV) attention,xdist --no-compile $(TORCH) $(TRANSFORMERS)

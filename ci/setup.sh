@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # setup.sh FOLDER EXTRAS [PACKAGE…]: makes a virtual environment in FOLDER and installs this clone into it, with the extras
 # asked for, in the tested versions, and with the packages named. make calls it, and decides when: the stamp written last,
-# FOLDER/.installed, says that all of it happened, and in which clone.
+# FOLDER/.installed, says that all of it happened, and in which clone. FLOORS=1 installs the oldest versions that
+# pyproject.toml allows, in place of the tested ones.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 folder=$1 extras=$2
@@ -23,5 +24,9 @@ else
     echo "Bringing $folder up to date with pyproject.toml and constraints.txt"
 fi
 
-"$python" ci/install.py "$folder/bin/python" --constraint constraints.txt "$@" --editable ".[$extras]"
+versions=(--constraint constraints.txt)
+if [[ -n "${FLOORS:-}" ]]; then
+    versions=(--resolution lowest-direct) # which pip has not
+fi
+"$python" ci/install.py "$folder/bin/python" "${versions[@]}" "$@" --editable ".[$extras]"
 echo "$here" >"$stamp"

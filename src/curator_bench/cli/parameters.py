@@ -8,14 +8,20 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    _Moments = click.ParamType["datetime | str"]
+    _Shares = click.ParamType[float]
+else:  # the class of an older click takes no type
+    _Moments = _Shares = click.ParamType
 
 _DAYS = re.compile(r"(\d+) ?d(ays?)?")
 
 
-class Moment(click.ParamType["datetime | str"]):
+class Moment(_Moments):
     """A day, a time, or a number of days ago; any other text may name a commit or a session (`cli.names`)."""
 
     name = "DAY"
@@ -34,7 +40,7 @@ class Moment(click.ParamType["datetime | str"]):
         return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-class Share(click.ParamType[float]):
+class Share(_Shares):
     """A fraction, as in a matrix: `3%` or 0.03."""
 
     name = "SHARE"

@@ -22,6 +22,8 @@ def start_options(settings: RaySettings, temp_dir: Path, spill_dir: Path | None)
         "--block",
         "--port=0",
         "--dashboard-agent-listen-port=0",
+        "--min-worker-port=0",  # Ray's own choice begins at 10002, free or not a moment later
+        "--max-worker-port=0",
         f"--temp-dir={temp_dir}",
         "--disable-usage-stats",
         "--log-style=record",

@@ -115,14 +115,17 @@ def ini_of(folder: Path) -> Ini:
     from _pytest.config.findpaths import determine_setup
 
     folder = Path(os.path.abspath(folder))
+    of_pytest_9 = {"override_ini": None} if pytest.version_tuple >= (9,) else {}
     try:
-        root, file, found, _ = determine_setup(
-            inifile=None, override_ini=None, args=[str(folder)], rootdir_cmd_arg=None, invocation_dir=folder
+        root, file, found, *_ = determine_setup(
+            inifile=None, args=[str(folder)], rootdir_cmd_arg=None, invocation_dir=folder, **of_pytest_9
         )
     except pytest.UsageError:  # pytest itself reports mistakes in ini files
         return Ini(folder)
     is_said = file is not None or (root / "setup.py").is_file()
-    return Ini(root if is_said else _checkout(root), {name: value.value for name, value in found.items()})
+    return Ini(
+        root if is_said else _checkout(root), {name: getattr(value, "value", value) for name, value in found.items()}
+    )
 
 
 def _last_value(words: list[str], option: str) -> str:
