@@ -19,7 +19,7 @@ if [[ "$made_in" != "$here" ]] || ! "$folder/bin/python" -c '' 2>/dev/null; then
     rm -rf "$folder"
     "$python" -m venv "$folder"
     version=$("$folder/bin/python" --version)
-    echo "Installing curator-bench[$extras] into $folder, with $version: a minute or two, only this time"
+    echo "Installing curator-bench[$extras] into $folder, with $version: seconds with uv, a minute or two without; only this time"
 else
     echo "Bringing $folder up to date with pyproject.toml and constraints.txt"
 fi

@@ -59,7 +59,7 @@ def install(venv: Path, pip_conf: Path, **variables: str) -> tuple[str, str]:
     python = venv / "bin" / "python"
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "UV"))}
     environment: Mapping[str, str] = {**kept, **NOBODYS, "PIP_CONFIG_FILE": str(pip_conf), **variables}
-    command = [sys.executable, PROGRAM, python, "tiny"]
+    command: list[str | Path] = [sys.executable, PROGRAM, python, "tiny"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     (about,) = venv.glob("lib/python*/site-packages/tiny-*.dist-info")
@@ -87,7 +87,7 @@ def test_pip_installs_where_uv_fails(venv: Path, pip_conf: Path) -> None:
 
 
 def test_what_neither_can_install_is_an_error_that_says_so(venv: Path, pip_conf: Path) -> None:
-    command = [sys.executable, PROGRAM, venv / "bin" / "python", "not-there-at-all"]
+    command: list[str | Path] = [sys.executable, PROGRAM, venv / "bin" / "python", "not-there-at-all"]
     environment = {**os.environ, "PIP_CONFIG_FILE": str(pip_conf), "PIP_NO_INDEX": "1", "UV": str(UV)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode != 0
