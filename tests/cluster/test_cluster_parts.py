@@ -64,6 +64,8 @@ def test_a_dashboard_that_was_asked_for_listens_on_loopback_only() -> None:
 def test_no_cluster_asks_for_a_port_of_its_own() -> None:
     asked = options(RaySettings(include_dashboard=True))
     assert {option for option in asked if "port" in option} == {
+        "--max-worker-port=0",
+        "--min-worker-port=0",
         "--port=0",
         "--dashboard-port=0",
         "--dashboard-agent-listen-port=0",
