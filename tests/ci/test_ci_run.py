@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import subprocess
@@ -23,7 +24,7 @@ esac
 """
 AT_FIRST = ("dist", "check")
 FIRST = ["test", "test-slow", "test-proofs"]
-AT_LAST = ("test-attention", "test-curator")
+AT_LAST = ("test-attention", "test-curator", "test-floors")
 
 
 @pytest.fixture
@@ -59,7 +60,7 @@ def test_all_is_made_checks_tests_and_proofs_first(clone: Path) -> None:
     assert sorted(made(clone)[5:]) == sorted(AT_LAST)
 
 
-@pytest.mark.parametrize(("one", "other"), [AT_FIRST[::-1], AT_LAST])
+@pytest.mark.parametrize(("one", "other"), [AT_FIRST[::-1], *itertools.pairwise(AT_LAST)])
 def test_what_leaves_a_core_idle_is_made_side_by_side(clone: Path, one: str, other: str) -> None:
     assert run(clone, AFTER=one, AWAITS=other).returncode == 0
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 Metrics = dict[str, float | int]
 SLEEP_S = 0.2
+RAY = Path(importlib.util.find_spec("ray").origin).parent  # type: ignore[union-attr,arg-type]
 SAME = 0.99
 """What two clocks make of the same seconds."""
 
@@ -339,3 +342,32 @@ def test_whatever_a_cluster_answers_is_left_out_or_a_warning(
     assert set(sampler.metrics()) == known
     assert sampler.stages() == ()
     assert [said in warning for warning in sampler.warnings()] == ([True] if said else [])
+
+
+MESSAGES_ALONE = """
+import sys
+from curator_bench.measure.ray_tasks_program import messages
+control_store, node = messages(alone=True)
+assert control_store.GetTaskEventsRequest().SerializeToString() == b""
+assert node.GetNodeStatsRequest(include_memory_info=False) is not None
+print("ray._raylet" in sys.modules)
+"""
+
+
+def test_messages_come_without_the_rest_of_ray_where_they_can() -> None:
+    done = subprocess.run([sys.executable, "-c", MESSAGES_ALONE], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
+def test_messages_that_cannot_come_alone_come_with_ray(tmp_path: Path) -> None:
+    """Messages of another version may import what is elsewhere in Ray; here they are found by a finder of Ray's."""
+    (tmp_path / "ray").mkdir()
+    (tmp_path / "ray" / "__init__.py").write_text(f"import sys; __path__.append({str(RAY)!r})\n")
+    done = subprocess.run(
+        [sys.executable, "-c", MESSAGES_ALONE],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
