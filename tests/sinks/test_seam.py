@@ -390,7 +390,8 @@ def test_a_killed_pytest_leaves_what_was_not_delivered(project: Project) -> None
 def test_a_session_that_still_runs_is_not_resent(project: Project) -> None:
     project.matrix(project.entry("a", "--sleep 600"), sinks=[SINK], default_timeout_s=600)
     process = project.start("--benchmark", output=subprocess.DEVNULL)
-    wait_for(lambda: process.poll() is not None or ["run_started", "a"] in told(project))
+    log = project.session_dir / "a" / "logs" / "stdouterr.log"  # the sink is told a moment before the run begins
+    wait_for(lambda: process.poll() is not None or log.exists())
     refused = resend(project)
     os.kill(process.pid, signal.SIGINT)
     process.wait()
