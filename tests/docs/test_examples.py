@@ -51,6 +51,7 @@ DIFFERS = {
     re.compile(r"\b([0-9a-f]{32}|[0-9a-f]{12}|[0-9a-f]{8})\b"): "3f2c1ab0",
     re.compile(r"[▁▂▃▄▅▆▇█]+"): "▁█",
     re.compile(r"[+-]?\d+\.\d+%?"): "1.0",
+    re.compile(r"^(2026-01-23 +\S+ +\w+ +\S+ +)\d+(?= )", re.MULTILINE): r"\g<1>1.0",  # 2.000 s, in `history`
     re.compile(r"on [\w.-]+, exit code"): "on here, exit code",
     re.compile(r"^ *\d+ of \d+ done.*\n", re.MULTILINE): "",  # printed every 30 s, so only on a busy machine
     re.compile(r"^((average|peak)_memory_bytes|cpu_time_s|exec_time_s) .*", re.MULTILINE): r"\1",
