@@ -6,36 +6,20 @@ what pip would use (indexes, links, certificates, constraints) is handed on. pip
 
 from __future__ import annotations
 
-import ast
 import os
-import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
+from curator_bench.hunting.pip_settings import find_uv, pip_settings, uv_flags, uv_variables
+
 QUIET_PIP = ("--quiet", "--quiet", "--disable-pip-version-check")
-SECTIONS = ("global", "install", ":env:")
-"""Of pip's configuration; the later ones override the earlier."""
-VARIABLES = {
-    "cert": "SSL_CERT_FILE",
-    "constraint": "UV_CONSTRAINT",
-    "default-timeout": "UV_HTTP_TIMEOUT",
-    "extra-index-url": "UV_INDEX",
-    "find-links": "UV_FIND_LINKS",
-    "index-url": "UV_DEFAULT_INDEX",
-    "keyring-provider": "UV_KEYRING_PROVIDER",
-    "proxy": "ALL_PROXY",
-    "timeout": "UV_HTTP_TIMEOUT",
-    "trusted-host": "UV_INSECURE_HOST",
-}
-FLAGS = {"no-index": "--no-index", "pre": "--prerelease=allow"}
-YES = ("1", "true", "yes", "on")
 
 
 def main() -> int:
     python, arguments = sys.argv[1], sys.argv[2:]
-    uv = find_uv(python)
+    uv = uv_for(python)
     if uv is not None:
         settings = pip_settings(python)
         command = [uv, "pip", "install", "--quiet", "--python", python, *uv_flags(settings), *arguments]
@@ -45,41 +29,13 @@ def main() -> int:
     return subprocess.run([python, "-m", "pip", "install", *QUIET_PIP, *arguments], check=False).returncode
 
 
-def find_uv(python: str) -> str | None:
-    """Find uv: $UV, the one in the PATH, or one beside the interpreter, where pip installs it if it is not there."""
-    named = os.environ.get("UV") or shutil.which("uv")
-    if named:
-        return named
-    beside = Path(python).with_name("uv")
-    if not beside.exists():
+def uv_for(python: str) -> str | None:
+    """Find uv, or let pip install it beside the interpreter."""
+    found = find_uv(python)
+    if found is None:
         command = [python, "-m", "pip", "install", *QUIET_PIP, "--only-binary=uv", "uv"]
         subprocess.run(command, stderr=subprocess.DEVNULL, check=False)
-    return str(beside) if beside.exists() else None
-
-
-def pip_settings(python: str) -> dict[str, str]:
-    """Ask pip for its configuration, from all of its files and variables."""
-    command = [python, "-m", "pip", "config", "list"]
-    lines = subprocess.run(command, capture_output=True, text=True, check=False).stdout.splitlines()
-    found: dict[str, dict[str, str]] = {}
-    for line in lines:
-        name, _, value = line.partition("=")
-        section, _, key = name.rpartition(".")
-        found.setdefault(section, {})[key] = str(ast.literal_eval(value))
-    return {key: value for section in SECTIONS for key, value in found.get(section, {}).items()}
-
-
-def uv_variables(settings: Mapping[str, str]) -> dict[str, str]:
-    """Say in uv's words what pip was told. As pip does, take the best version of all indexes."""
-    said = {VARIABLES[key]: " ".join(value.split()) for key, value in settings.items() if key in VARIABLES}
-    if "UV_FIND_LINKS" in said:
-        said["UV_FIND_LINKS"] = said["UV_FIND_LINKS"].replace(" ", ",")
-    return {"UV_INDEX_STRATEGY": "unsafe-best-match", **said}
-
-
-def uv_flags(settings: Mapping[str, str]) -> list[str]:
-    """Do the same for what uv has no variables for."""
-    return [flag for key, flag in FLAGS.items() if settings.get(key, "").lower() in YES]
+    return found or find_uv(python)
 
 
 if __name__ == "__main__":

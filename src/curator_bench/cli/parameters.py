@@ -14,10 +14,12 @@ import click
 
 if TYPE_CHECKING:
     _Moments = click.ParamType["datetime | str"]
-    _Shares = click.ParamType[float]
+    _Numbers = click.ParamType[float]
 else:  # the class of an older click takes no type
-    _Moments = _Shares = click.ParamType
+    _Moments = _Numbers = click.ParamType
 
+_TIME = re.compile(r"(\d+(?:\.\d+)?) ?([smh])")
+_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 _DAYS = re.compile(r"(\d+) ?d(ays?)?")
 
 
@@ -40,7 +42,7 @@ class Moment(_Moments):
         return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-class Share(_Shares):
+class Share(_Numbers):
     """A fraction, as in a matrix: `3%` or 0.03."""
 
     name = "SHARE"
@@ -56,6 +58,20 @@ class Share(_Shares):
         if rest or not 0 <= share < math.inf:
             self.fail(f"found {value!r}, expected a share (3% or 0.03)", param, ctx)
         return share
+
+
+class Duration(_Numbers):
+    """A time in seconds, minutes or hours: `90s`, `20m`, `1.5h`."""
+
+    name = "TIME"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        found = _TIME.fullmatch(str(value))
+        if not found:
+            self.fail(f"found {value!r}, expected a time (90s, 20m or 1.5h)", param, ctx)
+        return float(found[1]) * _SECONDS[found[2]]
 
 
 better_option = click.option(

@@ -1,6 +1,6 @@
-"""Runs the same benchmarks in several environments in turns, and collects the values of each round.
+"""Runs the same benchmarks on several sides in turns, and collects the values of each round.
 
-Each round of each environment is a session of its own. Finished rounds are not measured again, so an interrupted
+Each round of each side is a session of its own. Finished rounds are not measured again, so an interrupted
 comparison can be continued.
 """
 
@@ -9,39 +9,25 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from curator_bench.errors import BenchError
 from curator_bench.hunting.bench import MEASURED, QUIET, no_metric
 from curator_bench.hunting.children import pytest_environment, pytest_of, run, scratch_folder, tail_of
-from curator_bench.hunting.environments import Environment
-from curator_bench.hunting.session_names import key_of
-from curator_bench.values import Hunt
+from curator_bench.hunting.sides import Side
+from curator_bench.values import Entry, Hunt, Scalar
 from curator_bench.verdict.gates import number, wanted
 
 if TYPE_CHECKING:
     from curator_bench.store.hunts import HuntedRun
     from curator_bench.verdict.cases import Rules
     from curator_bench.verdict.direction import Better
-    from curator_bench.verdict.judgement import Judgement
-    from curator_bench.verdict.rounds import Rounds
 
 _ENDS_OF_A_RUN = (0, 1)
 """Exit codes of a pytest that ran everything. With 1 a run did not pass, and the database says which."""
-AGAIN = "again"
-
-
-def comparison_key(environments: Sequence[Environment], pytest_args: Sequence[str], folder: Path) -> str:
-    """Return a key of the environments, arguments and code.
-
-    Earlier rounds are used only for an equal key.
-    """
-    from curator_bench.provenance.git import contents
-
-    sides = [part for one in environments for part in one.parts()]
-    return key_of([*sides, *pytest_args, str(folder), contents(folder)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,60 +43,34 @@ Measured: TypeAlias = Mapping[Series, Mapping[int, float]]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """The difference of an environment from the first one in a metric."""
-
-    series: Series
-    environment: str
-    judgement: Judgement
-
-
-@dataclass(frozen=True, slots=True)
 class Comparison:
-    """Several environments. The others are compared with the first, and so is a second measurement of the first."""
+    """Several sides that are measured in turns. The others are compared with the first."""
 
-    environments: Sequence[Environment]
+    sides: Sequence[Side]
     session: str
     database: str
-    pytest_args: tuple[str, ...]
     metrics: tuple[str, ...] = ()
     """Metrics the user named."""
-    folder: Path = field(default_factory=Path.cwd)
+    results: Path | None = None
+    """The folder for results; without one, as the matrix says."""
 
-    @property
-    def sides(self) -> list[Environment]:
-        """All environments, with the first one again at the end.
+    def finished(self, most: int) -> int:
+        """Return how many of the first rounds all sides have finished."""
+        ended = self._ended()
+        return sum(1 for _ in takewhile(lambda n: self._names(n) <= ended, range(1, most + 1)))
 
-        A difference between the two is noise that the judgement did not expect.
-        """
-        first = self.environments[0]
-        return [*self.environments, replace(first, name=f"{first.name}-{AGAIN}")]
+    def measure_round(self, round_number: int, tell: Callable[[str], None]) -> None:
+        """Run each side once: in turns A B, B A, A B, so that a drift of the machine affects all alike."""
+        ended = self._ended()
+        for side in self.sides if round_number % 2 else reversed(self.sides):
+            if self._name(side, round_number) not in ended:
+                tell(f"{side.name}: round {round_number}")
+                self._run(side, round_number)
+                if round_number == 1:
+                    self._refuse_nothing(side)
 
-    def is_complete(self, rounds: int) -> bool:
-        """True if all rounds are measured."""
-        return self._missing(rounds) == 0
-
-    def _missing(self, rounds: int) -> int:
-        names = {self._name(side, number) for side in self.sides for number in range(1, rounds + 1)}
-        return len(names - self._ended())
-
-    def measure(self, rounds: int, tell: Callable[[str], None]) -> None:
-        """Run the missing rounds."""
-        from curator_bench.verdict.sequential import interleaved
-
-        ended, done = self._ended(), defaultdict[int, int](int)
-        if ended:
-            total = rounds * len(self.sides)
-            known = f"{total - self._missing(rounds)} of {total} rounds are measured"
-            tell(f"continuing {self.session}-…: {known} (--fresh starts again)")
-        for place in interleaved(len(self.sides), rounds):
-            done[place] += 1
-            if self._name(self.sides[place], done[place]) in ended:
-                continue
-            tell(f"{self.sides[place].name}: round {done[place]} of {rounds}")
-            self._run(self.sides[place], done[place])
-            if done[place] == 1:
-                self._refuse_nothing(self.sides[place])
+    def _names(self, round_number: int) -> set[str]:
+        return {self._name(side, round_number) for side in self.sides}
 
     def _ended(self) -> set[str]:
         """Return the sessions of finished rounds."""
@@ -123,23 +83,20 @@ class Comparison:
             with opened.reading() as connection:
                 return ended_in_order(connection, f"{self.session}-", _ENDS_OF_A_RUN)
 
-    def _run(self, side: Environment, round_number: int) -> None:
-        overlays = [f"--bench-matrix={overlay}" for overlay in side.overlays]
-        recording = [
-            "--benchmark",
-            "--bench-session",
-            self._name(side, round_number),
-        ]
-        words = [*pytest_of(side.python), *self.pytest_args, *overlays, *recording, *QUIET]
+    def _run(self, side: Side, round_number: int) -> None:
+        results = [f"--bench-results={self.results}"] if self.results else []
+        recording = ["--benchmark", "--bench-session", self._name(side, round_number)]
+        words = [*pytest_of(side.python), *results, *side.pytest_args, *recording, *QUIET]
+        variables = {**side.env, **(side.first_round_env if round_number == 1 else {})}
         with scratch_folder() as scratch:
             log = scratch / "pytest.log"
             with log.open("wb") as output:
-                env = pytest_environment(Hunt.AB, side.env, side.python, self.database)
-                code = run(words, env=env, cwd=self.folder, output=output)
+                env = pytest_environment(Hunt.AB, variables, side.python, self.database)
+                code = run(words, env=env, cwd=side.folder, output=output)
             if code not in _ENDS_OF_A_RUN:
                 raise BenchError(f"{side.name}: pytest ended with exit code {code}:\n{tail_of(log)}")
 
-    def _refuse_nothing(self, side: Environment) -> None:
+    def _refuse_nothing(self, side: Side) -> None:
         """Raise BenchError if the first round gave no usable value, before the other rounds take their time."""
         runs = self._runs(side, 1)
         if not any(one.verdict in MEASURED for one in runs):
@@ -149,21 +106,21 @@ class Comparison:
         if missing := [name for name in self.metrics if number(measured.get(name)) is None]:
             raise BenchError(f"{side.name}: {'; '.join(no_metric(name, measured) for name in missing)}")
 
-    def _runs(self, side: Environment, round_number: int) -> list[HuntedRun]:
+    def _runs(self, side: Side, round_number: int) -> list[HuntedRun]:
         from curator_bench.store.hunts import hunted_runs
         from curator_bench.store.opening import to_read
 
         with to_read(self.database) as opened, opened.reading() as connection:
             return hunted_runs(connection, self._name(side, round_number))
 
-    def _name(self, side: Environment, round_number: int) -> str:
+    def _name(self, side: Side, round_number: int) -> str:
         return f"{self.session}-{side.name}-{round_number}"
 
     def measured(self, rounds: int) -> list[Measured]:
         """Return the values of each side, by round."""
         return [self._measured(side, rounds) for side in self.sides]
 
-    def _measured(self, side: Environment, rounds: int) -> Measured:
+    def _measured(self, side: Side, rounds: int) -> Measured:
         import numpy as np
 
         found: dict[Series, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
@@ -185,55 +142,35 @@ def _numbers(one: HuntedRun) -> Iterator[tuple[Series, float]]:
             yield Series(one.entry.name, name), found
 
 
-def directions(series: Sequence[Series], metrics: Sequence[str], better: Better | None) -> dict[Series, Better | None]:
-    """Return the series to compare, with their directions: the named metrics, or all with a direction."""
+def gates_of(entries: Sequence[Entry]) -> dict[Series, Rules]:
+    """Return the metrics that requirements of the matrix gate, with their limits."""
+    return {
+        Series(entry.id, gate.metric): gate.rules
+        for entry in entries
+        for gate in wanted(entry.requirements, {one.metric: None for one in entry.requirements}, everything=False)
+    }
+
+
+def metrics_to_compare(
+    series: Sequence[Series],
+    metrics: Sequence[str],
+    better: Better | None,
+    min_effect: float,
+    gates: Mapping[Series, Rules],
+) -> dict[Series, Rules]:
+    """Return the series to compare: the named metrics; else the gated ones; else all with a known direction."""
+    from curator_bench.verdict.cases import Rules
     from curator_bench.verdict.direction import better_of
 
     if metrics:
-        return {one: better or better_of(one.metric) for one in series if one.metric in metrics}
-    per_entry: dict[str, dict[str, float]] = defaultdict(dict)
+        return {one: Rules(better or better_of(one.metric), min_effect) for one in series if one.metric in metrics}
+    if gated := {one: gates[one] for one in series if one in gates}:
+        return gated
+    per_entry: dict[str, dict[str, Scalar]] = defaultdict(dict)
     for one in series:
         per_entry[one.entry][one.metric] = 1.0
-    known = {
-        (entry, gate.metric): gate.rules.better
+    return {
+        Series(entry, gate.metric): replace(gate.rules, min_effect=min_effect)
         for entry, names in per_entry.items()
         for gate in wanted((), names, everything=True)
     }
-    return {one: known[one.entry, one.metric] for one in series if (one.entry, one.metric) in known}
-
-
-def answers(
-    first: Measured,
-    other: Measured,
-    name: str,
-    chosen: Mapping[Series, Better | None],
-    min_effect: float,
-) -> list[Answer]:
-    """Judge one environment against the first, metric by metric.
-
-    Metrics that fewer than three rounds of both have measured are left out.
-    """
-    from curator_bench.verdict.cases import Rules
-    from curator_bench.verdict.judgement import Unjudged
-    from curator_bench.verdict.rounds import compare_rounds
-
-    asked = [
-        _rounds(first.get(series, {}), other.get(series, {}), Rules(better, min_effect))
-        for series, better in chosen.items()
-    ]
-    return [
-        Answer(series, name, judgement)
-        for series, judgement in zip(chosen, compare_rounds(asked), strict=True)
-        if judgement.unjudged is not Unjudged.NO_HISTORY
-    ]
-
-
-def _rounds(first: Mapping[int, float], other: Mapping[int, float], rules: Rules) -> Rounds:
-    """Return the values of the rounds that both sides have, so that equal rounds are compared."""
-    import numpy as np
-
-    from curator_bench.verdict.rounds import Rounds
-
-    both = sorted(first.keys() & other.keys())
-    one, two = (np.array([side[number] for number in both], dtype=np.float64) for side in (first, other))
-    return Rounds(one, two, rules)

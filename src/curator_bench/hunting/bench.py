@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from curator_bench.collection.matrix_files import matrices_in
 from curator_bench.errors import BenchError
+from curator_bench.hunting.benchmarks import entries_of, matrices_here
 from curator_bench.hunting.children import pytest_environment, pytest_of, run, scratch_folder, tail_of
 from curator_bench.values import Hunt, Scalar, Verdict
 from curator_bench.verdict.comparable import Origin
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 
 MEASURED = (str(Verdict.PASSED), str(Verdict.FAILED))
 QUIET = ("-q", "-p", "no:cacheprovider", "--bench-sink", "none", "--bench-confirm", "0")
-_FOLDERS = ("benchmarks", ".")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,20 +81,8 @@ class Bench:
             raise BenchError(f"--metric: {self.entry} has not measured {self.metric!r}; {meant}")
 
     def _entries_here(self) -> set[str]:
-        """Return the names and ids of the entries of the matrices in this folder, as far as they can be read."""
-        from curator_bench.matrix import LoadRequest, load
-
-        named = [place for word in self.pytest_args if (place := self.folder / word).exists()]
-        files = sorted(set(matrices_in(named or [self.folder]))) if self.pytest_args else self._matrices_here()
-        with suppress(BenchError):
-            entries = load(LoadRequest(files=tuple(files), working_dir=self.folder)).entries if files else ()
-            return {name for entry in entries for name in (entry.id, entry.name)}
-        return set()
-
-    def _matrices_here(self) -> list[Path]:
-        """Return the matrices in the first folder that has any. The second one contains the first."""
-        found = (sorted(set(matrices_in([self.folder / folder]))) for folder in _FOLDERS)
-        return next(filter(None, found), [])
+        """Return the names and ids of the entries that pytest would run, as far as they can be read."""
+        return {name for entry in entries_of(self.pytest_args, self.folder) for name in (entry.id, entry.name)}
 
     def _words(self, session: str, count: int) -> list[str]:
         import sys
@@ -111,7 +97,7 @@ class Bench:
             return self.pytest_args
         if "::" in self.entry:
             return [self.entry]
-        if found := self._matrices_here():
+        if found := matrices_here(self.folder):
             return [*map(str, found)]
         raise BenchError(f"no matrix in {self.folder}: name files for pytest after --")
 

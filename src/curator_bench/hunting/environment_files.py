@@ -1,33 +1,26 @@
-"""Environment files: an interpreter or packages, variables and matrix overlays; and the venv that is made from one."""
+"""Environment files: an interpreter or packages, variables and matrix overlays."""
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
-import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from curator_bench.errors import BenchError
 from curator_bench.files.names import is_safe_name
-from curator_bench.hunting.children import environment, run, tail_of
-from curator_bench.measure.programs import question
+from curator_bench.hunting.building import Venv, has_curator_bench
+from curator_bench.hunting.sides import Side
 from curator_bench.values import Scalar
 from curator_bench.verdict.requirements import nearest_names
 
 _KEYS = ("name", "python", "requirements", "env", "matrix")
 _FILE = "--requirement"
 _VARIABLE = re.compile(r"[^=\0]+\Z")
-_SITE = """
-import json, sys
-print(json.dumps([path for path in sys.path if path.rstrip("/").endswith(("site-packages", "dist-packages"))]))
-"""
-_LAYER = "import site; site.addsitedir({folder!r})\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +33,6 @@ class Environment:
     """Arguments for pip. They are installed in a venv on top of the packages of `python`."""
     env: Mapping[str, str] = field(default_factory=dict)
     overlays: tuple[str, ...] = ()
-
-    @property
-    def needs_venv(self) -> bool:
-        return bool(self.requirements)
 
     def parts(self) -> list[str]:
         """Return everything that defines the environment, including the text of the files it names."""
@@ -154,47 +143,42 @@ def _existing(path: Path) -> Path:
     return path
 
 
+def sides_of(environments: Sequence[Environment], pytest_args: tuple[str, ...], folder: Path) -> list[Side]:
+    """Return the sides of a comparison: the same benchmarks in each environment."""
+    return [
+        Side(
+            one.name,
+            one.python,
+            (*pytest_args, *(f"--bench-matrix={overlay}" for overlay in one.overlays)),
+            folder,
+            one.env,
+        )
+        for one in environments
+    ]
+
+
+def parts_of(environments: Sequence[Environment], pytest_args: Sequence[str], folder: Path) -> list[str]:
+    """Return everything that defines a comparison: environments, arguments and code."""
+    from curator_bench.provenance.git import contents
+
+    parts = [part for one in environments for part in one.parts()]
+    return [*parts, *pytest_args, str(folder), contents(folder)]
+
+
 def ready(wanted: Environment, folder: Path) -> Environment:
     """Return the environment with an interpreter that has curator-bench. A venv is made in `folder` if it needs one."""
-    made = replace(wanted, python=_venv(wanted, folder)) if wanted.needs_venv else wanted
-    done = _asked(made.python, "import curator_bench, pytest", made.env)
-    if done.returncode:
+    made = replace(wanted, python=_with_requirements(wanted, folder)) if wanted.requirements else wanted
+    is_usable, said = has_curator_bench(made.python, made.env)
+    if not is_usable:
         raise BenchError(
             f"{wanted.name}: {wanted.python} has no curator-bench: install it there, or name `requirements` without"
-            f" `python`\n  {done.stderr.strip().splitlines()[-1] if done.stderr.strip() else ''}".rstrip()
+            f" `python`\n  {said}".rstrip()
         )
     return made
 
 
-def _venv(wanted: Environment, folder: Path) -> str:
-    """Make a venv on top of the interpreter's packages, which are used for anything that is not a requirement."""
-    place, log = folder / wanted.name, folder / f"{wanted.name}.log"
-    python = str(place / "bin" / "python")
-    layered = _asked(wanted.python, _SITE, {})
-    if layered.returncode:
-        raise BenchError(f"{wanted.name}: {wanted.python} does not run: {layered.stderr.strip()}")
-    _logged([wanted.python, "-m", "venv", str(place)], log, f"{wanted.name}: a venv could not be created")
-    (site,) = place.glob("lib/python*/site-packages")
-    layers = [_LAYER.format(folder=folder) for folder in json.loads(layered.stdout)]
-    (site / "layer.pth").write_text("".join(layers), "utf-8")
-    install = [python, "-m", "pip", "install", "--disable-pip-version-check", *wanted.requirements]
-    _logged(install, log, f"{wanted.name}: its requirements could not be installed")
-    return python
-
-
-def _logged(words: list[str], log: Path, problem: str) -> None:
-    with log.open("wb") as output:
-        code = run(words, env=environment(), cwd=log.parent, output=output)
-    if code:
-        raise BenchError(f"{problem}:\n{tail_of(log)}")
-
-
-def _asked(python: str, program: str, env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        question(python, program),
-        env=environment(env, python),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def _with_requirements(wanted: Environment, folder: Path) -> str:
+    venv = Venv(folder / wanted.name, wanted.python, wanted.name)
+    venv.create()
+    venv.install(wanted.requirements)
+    return venv.python

@@ -1,0 +1,228 @@
+"""Sides of a comparison that are commits: each in a worktree, with the project of that commit in an environment."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from itertools import chain, count
+from pathlib import Path
+
+from curator_bench.errors import BenchError
+from curator_bench.hunting import import_check_program
+from curator_bench.hunting.building import Venv, has_curator_bench
+from curator_bench.hunting.checkout import Checkout
+from curator_bench.hunting.children import tail_of
+from curator_bench.hunting.sides import Side
+from curator_bench.hunting.worktrees import WORKING_TREE, CommitFolder, named_commit, remove_unused
+from curator_bench.provenance.git import Commit
+
+_PROJECT_FILES = ("pyproject.toml", "setup.py")
+_DEFAULT_BENCHMARKS = "benchmarks"
+_NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_.+@-]+")
+_COMPLETE, _NOTES = "complete", "imports.txt"
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRequest:
+    """The user's request: names of commits, and what is run of them."""
+
+    names: tuple[str, ...]
+    pytest_args: tuple[str, ...]
+    folder: Path
+    """The folder in the checkout that pytest is started in, in each of the worktrees."""
+    install: str | None = None
+    own_benchmarks: bool = False
+    """True if each commit is measured with its own benchmarks, and not with those of the newest."""
+
+
+class CommitSides:
+    """The commits of a comparison, and how their sides are made."""
+
+    def __init__(self, request: CommitRequest, tell: Callable[[str], None]) -> None:
+        self._request, self._tell = request, tell
+        self._checkout = Checkout(request.folder)
+        self.commits = tuple(named_commit(self._checkout, name) for name in request.names)
+        self.names = _side_names(request.names)
+        self._newest = self._newest_of(self.commits)
+        self._arguments = self._in_the_checkout(request.pytest_args or (_DEFAULT_BENCHMARKS,))
+        self._benchmarks = [] if request.own_benchmarks else self._shared_benchmarks()
+        self._warn_of_changes()
+
+    def parts(self) -> list[str]:
+        """Return everything that defines the comparison."""
+        request = self._request
+        measured_with = "own" if request.own_benchmarks else self._newest.sha
+        commits = [one.sha for one in self.commits]
+        return [*commits, request.install or "", measured_with, *self._arguments, str(self._sub)]
+
+    @contextmanager
+    def ready(self) -> Iterator[list[Side]]:
+        """Check the commits out, and build their environments. They are not changed by others in the block."""
+        remove_unused(self._checkout)
+        folders = {one: CommitFolder(self._checkout, one) for one in self.commits}
+        with ExitStack() as stack:
+            for folder in folders.values():
+                stack.enter_context(folder.in_use())
+                if self._benchmarks and folder.commit != self._newest:
+                    folder.take(self._newest, self._benchmarks)
+            yield [
+                self._side(name, folders[commit], [one.tree for one in folders.values() if one.commit != commit])
+                for name, commit in zip(self.names, self.commits, strict=True)
+            ]
+
+    def refuse_wrong_imports(self, side: Side) -> None:
+        """Raise BenchError if processes of a side have imported modules of another side, or of the user's checkout."""
+        notes = Path(side.first_round_env[import_check_program.VARIABLE].split(os.pathsep)[0])
+        if not notes.exists():
+            return
+        lines = list(dict.fromkeys(notes.read_text("utf-8", "replace").splitlines()))[:5]
+        found = "\n".join(f"  {module}: {file}" for module, _, file in (line.partition("\t") for line in lines))
+        raise BenchError(
+            f"{side.name}: its benchmarks import modules that are not of {side.name}:\n{found}\nAn absolute path in"
+            " sys.path, PYTHONPATH or a .pth file leads there: use a path relative to the benchmark's file, or install"
+            " the package with --install"
+        )
+
+    def _newest_of(self, commits: Sequence[Commit]) -> Commit:
+        """Return the last commit that no other one of them comes after."""
+        first, *others = commits
+        newest = first
+        for one in others:
+            newest = newest if self._checkout.comes_before(one, newest) and one != newest else one
+        return newest
+
+    @property
+    def _sub(self) -> Path:
+        """The folder that pytest is started in, from the top."""
+        return self._request.folder.resolve().relative_to(self._checkout.top.resolve())
+
+    def _in_the_checkout(self, words: Sequence[str]) -> tuple[str, ...]:
+        """Return arguments whose absolute paths into the checkout are relative, to mean the same in a worktree."""
+        return tuple(map(self._relative, words))
+
+    def _relative(self, word: str) -> str:
+        path, colons, rest = word.partition("::")
+        top = str(self._checkout.top)
+        if not path.startswith((f"{top}{os.sep}", f"{os.path.realpath(top)}{os.sep}")):
+            return word
+        return f"{os.path.relpath(os.path.realpath(path), self._request.folder.resolve())}{colons}{rest}"
+
+    def _shared_benchmarks(self) -> list[str]:
+        """Return the benchmarks that pytest is to run, from the top: those of the newest commit measure all others."""
+        found = []
+        for word in self._arguments:
+            path = os.path.normpath(self._sub / word.partition("::")[0])
+            if word.startswith("-") or path.startswith("..") or os.path.isabs(path) or not self._is_in_newest(path):
+                continue
+            if self._holds_the_project(path):
+                raise BenchError(
+                    f"{word} is the whole project: name the folder of the benchmarks, or measure each commit with its"
+                    " own benchmarks by --own-benchmarks"
+                )
+            found.append(path)
+        if not found and not any(os.path.exists(word.partition("::")[0]) for word in self._arguments):
+            raise BenchError(
+                f"{' '.join(self._arguments)}: no benchmarks in {self._newest}; name them after --, and commit them or"
+                f" compare with `{WORKING_TREE}`, which has what is not committed"
+            )
+        return found
+
+    def _holds_the_project(self, path: str) -> bool:
+        """True for a folder that has the measured code in it, so that all sides would be the same."""
+        places = [str(place) for place in (self._sub, *self._sub.parents)]
+        projects = (place for place in places for name in _PROJECT_FILES if self._is_in_newest(f"{place}/{name}"))
+        project = next(projects, ".")
+        return path in (".", project) or project.startswith(f"{path}/")
+
+    def _is_in_newest(self, path: str) -> bool:
+        place = os.path.normpath(path)
+        words = ("cat-file", "-e", f"{self._newest.sha}:{'' if place == '.' else place}")
+        return self._checkout.tried(*words).returncode == 0
+
+    def _warn_of_changes(self) -> None:
+        changes = self._checkout.git("status", "--porcelain", "--untracked-files=no")
+        if changes and WORKING_TREE not in self._request.names:
+            self._tell(f"what is not committed is not measured; `{WORKING_TREE}` instead of a commit would be")
+
+    def _side(self, name: str, folder: CommitFolder, others: Sequence[Path]) -> Side:
+        where = folder.tree / self._sub
+        where.mkdir(parents=True, exist_ok=True)
+        venv = self._environment(name, folder)
+        notes = folder.folder / _NOTES
+        notes.unlink(missing_ok=True)
+        wrong = [os.path.realpath(place) for place in (self._checkout.top, *others)]
+        check = os.pathsep.join([str(notes), os.path.realpath(folder.folder), *wrong])
+        return Side(
+            name,
+            venv.python,
+            self._arguments,
+            where,
+            env={**venv.variables, **self._python_path(folder.tree)},
+            first_round_env={import_check_program.VARIABLE: check},
+        )
+
+    def _python_path(self, tree: Path) -> dict[str, str]:
+        """Return PYTHONPATH with the folders of the checkout as those of the worktree."""
+        said = os.environ.get("PYTHONPATH")
+        if not said:
+            return {}
+        places = (self._moved(place, tree) for place in said.split(os.pathsep))
+        return {"PYTHONPATH": os.pathsep.join(places)}
+
+    def _moved(self, place: str, tree: Path) -> str:
+        top, real = os.path.realpath(self._checkout.top), os.path.realpath(place)
+        is_inside = os.path.isabs(place) and (real == top or real.startswith(f"{top}{os.sep}"))
+        return str(tree / os.path.relpath(real, top)) if is_inside else place
+
+    def _environment(self, name: str, folder: CommitFolder) -> Venv:
+        """Return the environment of a commit: the one that an earlier comparison has built, or a new one."""
+        key = hashlib.sha256("\0".join([sys.executable, sys.version, self._request.install or ""]).encode()).hexdigest()
+        venv = Venv(folder.folder / f"venv-{key[:8]}", sys.executable, name)
+        if not (venv.folder / _COMPLETE).exists():
+            self._tell(f"{name}: installing {folder.commit}")
+            shutil.rmtree(venv.folder, ignore_errors=True)
+            venv.log.unlink(missing_ok=True)
+            venv.create()
+            _add_import_check(venv)
+            self._install(venv, folder.tree)
+            (venv.folder / _COMPLETE).touch()
+        is_usable, said = has_curator_bench(venv.python, {})
+        if not is_usable:
+            raise BenchError(f"{name}: its environment cannot run benchmarks: {said}")
+        return venv
+
+    def _install(self, venv: Venv, tree: Path) -> None:
+        command = self._request.install
+        if command is not None:
+            if code := venv.run(command, tree / self._sub):
+                raise BenchError(f"{venv.name}: {command!r} ended with exit code {code}:\n{tail_of(venv.log)}")
+        elif project := self._project_in(tree):
+            venv.install_project(project)
+
+    def _project_in(self, tree: Path) -> Path | None:
+        """Return the nearest project: where pytest is started, or around it."""
+        places = [tree / self._sub, *(tree / self._sub).parents]
+        inside = [place for place in places if place == tree or tree in place.parents]
+        return next((place for place in inside if any((place / name).exists() for name in _PROJECT_FILES)), None)
+
+
+def _add_import_check(venv: Venv) -> None:
+    name = "_curator_bench_import_check"
+    shutil.copyfile(import_check_program.__file__, venv.site / f"{name}.py")
+    (venv.site / f"{name}.pth").write_text(f"import {name}\n", "utf-8")
+
+
+def _side_names(names: Sequence[str]) -> list[str]:
+    """Return names that sessions can have, each another one."""
+    found = list[str]()
+    for name in names:
+        plain = "working-tree" if name == WORKING_TREE else _NOT_IN_A_NAME.sub("-", name).strip("-.") or "commit"
+        numbered = (f"{plain}-{number}" for number in count(2))
+        found.append(next(one for one in chain([plain], numbered) if one not in found))
+    return found

@@ -1,0 +1,132 @@
+"""Commits side by side: each has a folder with a git worktree and its environments, which are kept for some days."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+from curator_bench.errors import BenchError
+from curator_bench.files.locking import locked
+from curator_bench.files.planted import refuse_planted_on_the_way
+from curator_bench.hunting.checkout import Checkout
+from curator_bench.provenance.git import Commit
+
+WORKING_TREE = "."
+"""The name of the files as they are, with what is not committed."""
+KEPT_DAYS = 14
+_USED, _TREE = "used", "tree"
+_AUTHOR = ("curator-bench", "curator-bench@localhost")
+
+
+class CommitFolder:
+    """The folder of one commit. It is locked while it is used."""
+
+    def __init__(self, checkout: Checkout, commit: Commit) -> None:
+        self._checkout = checkout
+        self.commit = commit
+        self.folder = _folder_of(checkout) / commit.sha[:16]
+
+    @property
+    def tree(self) -> Path:
+        return self.folder / _TREE
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Check the commit out, as it was committed. No other comparison uses it at the same time."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(locked(self.folder / "lock", wait=False))
+            except BlockingIOError:
+                raise BenchError(f"another comparison measures {self.commit} now: wait for its end") from None
+            self._check_out()
+            (self.folder / _USED).touch()
+            yield
+
+    def take(self, other: Commit, paths: list[str]) -> None:
+        """Replace files, which are named from the top, by those of another commit."""
+        Checkout(self.tree).git("restore", f"--source={other.sha}", "--worktree", "--", *paths)
+
+    def _check_out(self) -> None:
+        if self._is_usable():
+            tree = Checkout(self.tree)
+            tree.git("reset", "--quiet", "--hard", self.commit.sha)
+            tree.git("clean", "--quiet", "--force", "-d")
+        else:
+            shutil.rmtree(self.tree, ignore_errors=True)
+            self._checkout.git("worktree", "prune")
+            self._checkout.git("worktree", "add", "--quiet", "--force", "--detach", str(self.tree), self.commit.sha)
+        if (self.tree / ".gitmodules").exists():
+            Checkout(self.tree).git("submodule", "--quiet", "update", "--init", "--recursive")
+
+    def _is_usable(self) -> bool:
+        """True if the worktree is there, and git in it is of this repository: the folder may be a remainder."""
+        with suppress(BenchError):
+            return (self.tree / ".git").exists() and Checkout(self.tree).top.samefile(self.tree)
+        return False
+
+
+def named_commit(checkout: Checkout, name: str) -> Commit:
+    """Return the commit of a name. `.` is the working tree: what is not committed becomes a commit of no branch."""
+    return _snapshot(checkout) if name == WORKING_TREE else checkout.commit(name)
+
+
+def _snapshot(checkout: Checkout) -> Commit:
+    """Make a commit of the files as they are, without those that git ignores. Equal files make the same commit."""
+    head = checkout.commit("HEAD")
+    with tempfile.TemporaryDirectory(prefix="cb-index-") as folder:
+        index = {"GIT_INDEX_FILE": str(Path(folder, "index"))}
+        checkout.git("read-tree", "HEAD", variables=index)
+        checkout.git("add", "--all", "--", ":/", variables=index)
+        tree = checkout.git("write-tree", variables=index)
+    if tree == checkout.git("rev-parse", "HEAD^{tree}"):
+        return head
+    words = ("commit-tree", tree, "-p", head.sha, "-m", f"Uncommitted changes on {head.short}")
+    return checkout.commit(checkout.git(*words, variables=_authorship(checkout, head)))
+
+
+def _authorship(checkout: Checkout, head: Commit) -> dict[str, str]:
+    date = checkout.git("log", "-1", "--format=%cI", head.sha)
+    name, address = _AUTHOR
+    return {
+        f"GIT_{who}_{what}": value
+        for who in ("AUTHOR", "COMMITTER")
+        for what, value in (("NAME", name), ("EMAIL", address), ("DATE", date))
+    }
+
+
+def remove_unused(checkout: Checkout) -> None:
+    """Remove folders of commits, of any repository, that were not used for some days."""
+    oldest = time.time() - KEPT_DAYS * 24 * 3600
+    for used in _root().glob(f"*/*/{_USED}"):
+        with suppress(OSError, BlockingIOError):
+            if used.stat().st_mtime < oldest:
+                with locked(used.with_name("lock"), wait=False):
+                    shutil.rmtree(used.parent)
+    checkout.git("worktree", "prune")
+
+
+def _folder_of(checkout: Checkout) -> Path:
+    common = Path(checkout.git("rev-parse", "--path-format=absolute", "--git-common-dir"))
+    key = hashlib.sha256(os.fsencode(common)).hexdigest()[:8]
+    name = re.sub(r"[^A-Za-z0-9_.-]", "_", checkout.top.name)
+    return _root() / f"{name}-{key}"
+
+
+def _root() -> Path:
+    """The folder of all of them. Another user must not be able to put something into its place."""
+    cache = os.environ.get("XDG_CACHE_HOME", "")
+    root = (Path(cache) if os.path.isabs(cache) else Path.home() / ".cache") / "curator-bench" / "commits"
+    try:
+        refuse_planted_on_the_way(root)
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise BenchError(f"{root} cannot be used: {error}; name another folder with XDG_CACHE_HOME") from error
+    return root
