@@ -156,7 +156,10 @@ def test_a_night_is_recorded_gated_and_published(tmp_path: Path) -> None:
     project = make_repository(tmp_path / "project", seed=5, slower_at=None, commits=1).folder
     variables = {"RECORD": str(tmp_path / "record.db"), "SITE": str(tmp_path / "site"), "CONFIRM": "1"}
     night = script("nightly.sh", "benchmarks", "--bench-runs", "12", cwd=project, **variables)
-    assert night.returncode == 0, night.stdout + night.stderr
+    assert "work_time_s is worse" not in night.stdout
+    # The time of the script is real: on a busy machine it may become worse while the night lasts.
+    is_busy = "exec_time_s is worse" in night.stdout
+    assert night.returncode == (1 if is_busy else 0), night.stdout + night.stderr
     assert recorded(tmp_path / "record.db") == {"work"}
     assert (tmp_path / "site" / "index.html").exists()
     there = tmp_path / "there"
