@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import random
 import subprocess
 import sys
+import time
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from subprocess import PIPE
+from typing import Any
 
 import pytest
 import warm
@@ -15,8 +20,12 @@ from scratch_repository import environment, make_repository
 
 from curator_bench.cli import group
 from curator_bench.errors import BenchError
-from curator_bench.hunting.alternation import Comparison, Series, answers
-from curator_bench.hunting.environments import read
+from curator_bench.hunting.alternation import Comparison, Measured, Series
+from curator_bench.hunting.comparing import CompareRequest, Ended, Found, compare
+from curator_bench.hunting.environment_files import read
+from curator_bench.hunting.sides import Side
+from curator_bench.verdict.cases import Rules
+from curator_bench.verdict.direction import Better
 
 COMMAND = Path(sys.executable).with_name("curator-bench")
 PACKAGE = """
@@ -65,16 +74,20 @@ def ab(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return warm.run("curator-bench", "ab", *words, cwd=folder, env=environment(), within_s=500)
 
 
+def rounds_of(told: str) -> list[str]:
+    return [line.partition(":")[0] for line in told.splitlines() if ": round " in line]
+
+
 @pytest.mark.slow
 def test_three_environments_and_a_null_test(project: Path) -> None:
-    metrics = ("--metric", "work_time_s", "--metric", "endless_s")
-    done = ab(project, "a.yaml", "b.yaml", "c.yaml", "--repeat", "3", *metrics, "--fail", "--json", "--", "benchmarks")
+    words = ("a.yaml", "b.yaml", "c.yaml", "--null-test", "--metric", "work_time_s", "--metric", "endless_s", "--json")
+    done = ab(project, *words, "--", "benchmarks")
     assert done.returncode == 1, done.stderr
     document = json.loads(done.stdout)
-    assert document["not_compared"] == [{"entry": "work", "metric": "endless_s", "environment": name} for name in "bc"]
+    assert document["not_compared"] == [{"entry": "work", "metric": "endless_s", "side": name} for name in "bc"]
     assert "Warning" not in done.stderr
     assert (project / "noise" / "used").exists()
-    answers = {one["environment"]: one for one in document["answers"]}
+    answers = {one["side"]: one for one in document["answers"]}
     assert {name: one["verdict"] for name, one in answers.items() if name != "a-again"} == {
         "b": "regression",
         "c": "regression",
@@ -83,8 +96,8 @@ def test_three_environments_and_a_null_test(project: Path) -> None:
     assert answers["c"]["change"] == pytest.approx(2.0, abs=0.3)
     assert answers["a-again"]["null_test"]
     assert answers["a-again"]["verdict"] in ("no change", "inconclusive")
-    rounds = [line.partition(":")[0] for line in done.stderr.splitlines() if ": round " in line]
-    assert rounds == ["a", "b", "c", "a-again", "a-again", "c", "b", "a", "a", "b", "c", "a-again"]
+    assert rounds_of(done.stderr)[:12] == ["a", "b", "c", "a-again", "a-again", "c", "b", "a", "a", "b", "c", "a-again"]
+    assert (document["ended"], len(rounds_of(done.stderr))) == ("decided", 4 * document["rounds"])
 
 
 def killed_after(project: Path, lines: int, *words: str) -> list[str]:
@@ -100,25 +113,25 @@ def killed_after(project: Path, lines: int, *words: str) -> list[str]:
 @pytest.mark.slow
 def test_what_was_interrupted_goes_on_unless_the_code_is_another(project: Path) -> None:
     words = ("a.yaml", "b.yaml", "--repeat", "3", "--metric", "work_time_s", "--", "benchmarks")
-    begun = killed_after(project, 3, *words)
+    begun = killed_after(project, 4, *words)
     code = (project / "package.py").read_text()
     (project / "package.py").write_text(f"{code}\n")
     assert killed_after(project, 1, *words) == begun[:1]
     (project / "package.py").write_text(code)
     done = ab(project, *words)
     _, told, *rest = done.stderr.splitlines(keepends=True)
-    assert (done.returncode, "2 of 9 rounds are measured" in told) == (0, True), done.stderr
-    assert (len(rest), rest[0]) == (7, begun[-1])
+    assert (done.returncode, "1 round is measured" in told) == (0, True), done.stderr
+    assert (rest[0], len(rest)) == (begun[-1], 3), "the last one was killed, the one before was not"
     assert killed_after(project, 1, *words) == begun[:1], "what is done is measured anew"
 
 
 @pytest.mark.slow
 def test_what_measures_nothing_is_told_after_its_first_round(project: Path) -> None:
-    done = ab(project, "a.yaml", "b.yaml", "--metric", "work_times", "--fail", "--", "benchmarks")
+    done = ab(project, "a.yaml", "b.yaml", "--metric", "work_times", "--", "benchmarks")
     assert (done.returncode, done.stderr.count("round")) == (2, 1)
     assert "a: there is no metric 'work_times'; nearest: work_time_s" in done.stderr
     (project / "package.py").write_text("raise SystemExit(1)\n")
-    done = ab(project, "a.yaml", "b.yaml", "--fail", "--", "benchmarks")
+    done = ab(project, "a.yaml", "b.yaml", "--", "benchmarks")
     assert (done.returncode, done.stderr.count("round")) == (2, 1)
     assert "a: nothing was measured: work: crashed" in done.stderr
 
@@ -147,32 +160,84 @@ def test_mistakes_in_a_file_are_named(tmp_path: Path, text: str, problem: str) -
     assert str(raised.value).count("\n") == 0
 
 
-def test_only_rounds_that_both_have_are_compared() -> None:
-    series, other = Series("work", "time_s"), Series("load", "time_s")
-    first = {series: {1: 9.0, 2: 2.0, 3: 2.0, 4: 2.0}, other: {1: 1.0, 2: 1.0, 3: 1.0}}
-    (found,) = answers(
-        first,
-        {series: {2: 4.0, 3: 4.0, 4: 4.0, 5: 9.0}, other: {1: 1.0, 2: 1.0}},
-        "b",
-        {series: None, other: None},
-        0.03,
-    )
-    assert found.series == series
-    assert found.judgement.change == pytest.approx(1.0)
+WORK = Series("work", "time_s")
 
 
-def test_what_only_a_has_measured_is_no_success(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def compared(
+    monkeypatch: pytest.MonkeyPatch, first: Measured, other: Measured, **asked: Any
+) -> tuple[Found, Sequence[int]]:
+    """Compare two sides with these values; return what is found, and the rounds that were measured."""
+    measured = list[int]()
+
+    def known(_: Comparison, rounds: int) -> list[Measured]:
+        return [{s: {n: v for n, v in of.items() if n <= rounds} for s, of in side.items()} for side in (first, other)]
+
+    monkeypatch.setattr(Comparison, "finished", lambda *_: 0)
+    monkeypatch.setattr(Comparison, "measure_round", lambda _, number, __: measured.append(number))
+    monkeypatch.setattr(Comparison, "measured", known)
+    request = CompareRequest(**{"most": 12, "metrics": (), "better": None, "min_effect": 0.03, "gates": {}, **asked})
+    sides = [Side(name, "python", (), Path()) for name in "ab"]
+    return compare(Comparison(sides, "s", "x.db"), request, lambda _: None), measured
+
+
+def steady(level: float, rounds: Iterable[int] = range(1, 31)) -> dict[int, float]:
+    """Values that hardly differ."""
+    return {number: level * (1 + 0.001 * (number % 3)) for number in rounds}
+
+
+def test_measuring_ends_when_each_metric_is_decided(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, measured = compared(monkeypatch, {WORK: steady(1.0)}, {WORK: steady(1.1)})
+    assert (found.ended, [one.judgement.says for one in found.answers]) == (Ended.DECIDED, ["regression"])
+    assert list(measured) == list(range(1, found.rounds + 1))
+    assert found.rounds < 8
+
+
+def test_measuring_ends_after_the_most_rounds_and_when_the_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = random.Random(1)
+    wide = [{WORK: {n: chance.lognormvariate(level, 0.02) for n in range(1, 31)}} for level in (0.0, 0.035)]
+    found, measured = compared(monkeypatch, *wide, most=8)
+    assert (found.ended, len(measured)) == (Ended.ROUNDS, 8)
+    clock = itertools.count(0.0, 10.0)
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
+    found, measured = compared(monkeypatch, *wide, budget_s=125.0)
+    assert (found.ended, len(measured)) == (Ended.BUDGET, 4), "no round is begun that would end too late"
+
+
+def test_a_gate_decides_what_is_compared_and_by_which_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    beside = Series("work", "other_s")
+    sides = [{WORK: steady(level), beside: steady(level)} for level in (1.0, 1.1)]
+    gates = {WORK: Rules(Better.LESS, 0.2)}
+    found, _ = compared(monkeypatch, *sides, gates=gates)
+    assert [(one.series, one.judgement.says) for one in found.answers] == [(WORK, "no change")]
+    found, _ = compared(monkeypatch, *sides, gates=gates, metrics=("other_s",))
+    assert [(one.series, one.judgement.says) for one in found.answers] == [(beside, "regression")]
+
+
+def test_only_rounds_that_both_have_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, other = steady(1.0) | {1: 9.0}, steady(2.0, range(2, 31))
+    found, _ = compared(monkeypatch, {WORK: first}, {WORK: other})
+    assert found.answers[0].judgement.change == pytest.approx(1.0, abs=0.01)
+
+
+def test_what_only_a_has_measured_is_no_success(monkeypatch: pytest.MonkeyPatch) -> None:
     """As when a benchmark crashed in each round of B; what only B measures is told, and no reason to fail."""
-    rounds = dict.fromkeys(range(1, 4), 1.0)
-    sound, crashed, added = (Series(name, "time_s") for name in ("sound", "crashed", "added"))
-    sides = [{sound: rounds, crashed: rounds}, {sound: rounds, added: rounds}, {sound: rounds, crashed: rounds}]
-    monkeypatch.setattr(Comparison, "measure", lambda *_: None)
-    monkeypatch.chdir(tmp_path)
-    for name in ("a.yaml", "b.yaml"):
-        Path(name).write_text("{}")
-    for shown, code in ((sides, 2), ([{sound: rounds}, sides[1], {sound: rounds}], 0)):
-        monkeypatch.setattr(Comparison, "measured", lambda *_, found=shown: found)
-        result = CliRunner().invoke(group, ["ab", "a.yaml", "b.yaml", "--fail", "--db", "x.db"])
-        assert result.exit_code == code, result.output
-        assert ("not compared: crashed time_s" in result.output) == (code == 2)
-        assert "not compared: added time_s: fewer than 3 rounds of both a and b measured a number" in result.output
+    crashed, added = Series("crashed", "time_s"), Series("added", "time_s")
+    both = {WORK: steady(1.0)}
+    found, _ = compared(monkeypatch, {**both, crashed: steady(1.0)}, {**both, added: steady(1.0)})
+    assert (set(found.missing), found.is_broken) == ({(crashed, "b"), (added, "b")}, True)
+    found, _ = compared(monkeypatch, both, {**both, added: steady(1.0)})
+    assert (found.missing, found.is_broken) == (((added, "b"),), False)
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["main"], "name two commits or environment files"),
+        (["main", "a.yaml"], "a.yaml is an environment file: name only commits, or only environment files"),
+        (["main", "b", "--budget", "20"], "found '20', expected a time (90s, 20m or 1.5h)"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(words: list[str], problem: str) -> None:
+    result = CliRunner().invoke(group, ["ab", *words, "--db", "x.db"])
+    assert result.exit_code == 2
+    assert problem in " ".join(result.output.split())

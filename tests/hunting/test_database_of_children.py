@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
 from curator_bench.hunting.alternation import Comparison
 from curator_bench.hunting.bench import Bench
-from curator_bench.hunting.environments import Environment
+from curator_bench.hunting.sides import Side
 
 SHOWS_ITS_ARGUMENTS = """
 import json, pathlib, sys
@@ -42,6 +43,7 @@ def test_the_database_is_in_no_argument_of_pytest(project: Path, how: str) -> No
         assert bench.measure("s", 1) == ""
         assert bench.runs("s").values == (0.0,), "scripts do not see it either"
     else:
-        Comparison([Environment("a")], "s", database, ("matrix.yaml",)).measure(1, lambda _: None)
+        side = Side("a", sys.executable, ("matrix.yaml",), project)
+        Comparison([side], "s", database).measure_round(1, lambda _: None)
     assert "word.db" not in (project / "arguments.json").read_text()
     assert "--benchmark" in json.loads((project / "arguments.json").read_text())

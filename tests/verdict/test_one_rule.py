@@ -15,9 +15,9 @@ from curator_bench.verdict.distributions import Floats
 from curator_bench.verdict.failure_table import failure_table
 from curator_bench.verdict.gates import Wanted, check_of
 from curator_bench.verdict.judging import Pair, compare, judge
-from curator_bench.verdict.rounds import Rounds, compare_rounds
 from curator_bench.verdict.sequential import SequentialPlan, difference_of
 from curator_bench.verdict.trends import trends
+from curator_bench.verdict.turns import Turns, standings
 from curator_bench.words import check_line
 
 SIZES = (0.5, 0.88, 0.95, 0.97, 0.98, 1.0, 1.02, 1.031, 1.05, 1.12, 1.25, 2.0)
@@ -65,8 +65,9 @@ def lines(asked: Numbers) -> Iterator[Line]:
     (baseline,) = judge([Question(history, newest, rules, history[-5:])])
     (regressions,) = trends([History(np.concatenate([history, newest]), rules)])
     (compared,) = compare([Pair(history[-5:], newest, history, rules)])
-    (ab,) = compare_rounds([Rounds(history[-runs:], ends, rules)])
-    found = {"gate": gate, "baseline": baseline, "regressions": regressions.newest, "compare": compared, "ab": ab}
+    (ab,) = standings([Turns(history[-runs:], ends, rules)])
+    found = {"gate": gate, "baseline": baseline, "regressions": regressions.newest, "compare": compared}
+    found["ab"] = ab.judgement
     for place, one in found.items():
         assert one.change is not None
         assert one.interval is not None

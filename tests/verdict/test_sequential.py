@@ -13,7 +13,6 @@ from curator_bench.verdict.sequential import (
     SequentialPlan,
     Side,
     difference_of,
-    interleaved,
     side_of,
     steps_between,
 )
@@ -95,8 +94,3 @@ def test_more_runs_than_fit_a_level_are_fine() -> None:
     good, bad, tried = (runs(chance, level, 300) for level in (1.0, 1.08, 1.0))
     assert difference_of(good, bad, PLAN)[0] is Word.REGRESSION
     assert side_of(tried, good, bad, PLAN) is Side.GOOD
-
-
-def test_turns_touch_all_alike() -> None:
-    assert interleaved(2, 4) == [0, 1, 1, 0, 0, 1, 1, 0]
-    assert interleaved(3, 2) == [0, 1, 2, 2, 1, 0]

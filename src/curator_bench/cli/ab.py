@@ -168,11 +168,10 @@ def _measured(
     from curator_bench.hunting.benchmarks import entries_of
     from curator_bench.hunting.comparing import CompareRequest, compare
     from curator_bench.verdict.direction import Better
-    from curator_bench.verdict.turns import TurnsPlan
 
     again = [replace(sides[0], name=f"{sides[0].name}-again", is_null=True)] if asked.null_test else []
     request = CompareRequest(
-        TurnsPlan(most=asked.repeat),
+        asked.repeat,
         asked.metrics,
         Better(asked.better) if asked.better else None,
         asked.min_effect,
@@ -193,7 +192,7 @@ def _begun(asked: Comparison, request: CompareRequest, parts: Sequence[str], *, 
     prefix = f"ab-{key_of(parts)}"
     newest = newest_number(asked.database, prefix)
     before, anew = (replace(asked, session=f"{prefix}-{number}") for number in (max(newest, 1), newest + 1))
-    if fresh or ended_by(before, request, before.finished(request.plan.most)):
+    if fresh or ended_by(before, request, before.finished(request.most)):
         return anew
     return before
 

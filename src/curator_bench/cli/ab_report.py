@@ -70,7 +70,8 @@ def _open(one: Answer) -> Answer:
     from curator_bench.verdict.judgement import Word
 
     decided = "more rounds, or a quieter machine"
-    return replace(one, judgement=replace(one.judgement, word=Word.INCONCLUSIVE, reason=_NULL, decides=decided))
+    judgement = replace(one.judgement, word=Word.INCONCLUSIVE, reason=_NULL, decides=decided)
+    return replace(one, standing=replace(one.standing, judgement=judgement))
 
 
 def print_table(compared: Compared) -> None:
@@ -138,7 +139,7 @@ def _document(compared: Compared) -> dict[str, Any]:
                 "metric": one.series.metric,
                 "side": one.side,
                 "null_test": one.is_null,
-                "decided": one.is_decided,
+                "state": str(one.standing.state),
                 **judgements.document(one.judgement),
             }
             for one in found.answers

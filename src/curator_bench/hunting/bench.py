@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -46,6 +47,8 @@ class Bench:
     pytest_args: tuple[str, ...] = ()
     reason: str = ""
     folder: Path = field(default_factory=Path.cwd)
+    python: str = sys.executable
+    env: Mapping[str, str] = field(default_factory=dict)
 
     def measure(self, session: str, count: int) -> str:
         """Start pytest for up to `count` more runs; a Python benchmark runs once.
@@ -57,7 +60,7 @@ class Bench:
             with log.open("wb") as output:
                 code = run(
                     self._words(session, count),
-                    env=pytest_environment(Hunt.BISECT, database=self.database),
+                    env=pytest_environment(Hunt.BISECT, self.env, self.python, self.database),
                     cwd=self.folder,
                     output=output,
                 )
@@ -85,12 +88,10 @@ class Bench:
         return {name for entry in entries_of(self.pytest_args, self.folder) for name in (entry.id, entry.name)}
 
     def _words(self, session: str, count: int) -> list[str]:
-        import sys
-
         chosen = [] if "::" in self.entry else ["--bench-entries", self.entry]
         recording = ["--benchmark", "--bench-session", session]
         runs = ["--bench-runs", str(count), "--bench-reason", self.reason]
-        return [*pytest_of(sys.executable), *self._places(), *chosen, *recording, *runs, *QUIET]
+        return [*pytest_of(self.python), *self._places(), *chosen, *recording, *runs, *QUIET]
 
     def _places(self) -> Sequence[str]:
         if self.pytest_args:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from curator_bench.errors import BenchError
 from curator_bench.hunting.bench import Bench, Runs
-from curator_bench.hunting.children import environment, run, scratch_folder, tail_of
+from curator_bench.hunting.building import Venv
+from curator_bench.hunting.children import scratch_folder, tail_of
 from curator_bench.hunting.repository import Repository
 from curator_bench.hunting.session_names import key_of
 from curator_bench.provenance.git import Commit
@@ -92,16 +95,30 @@ class Bisection:
         self._plan = plan
         self._session = session
         self._tell = tell
+        self._venv: Venv | None = None
         self._installed = ""
         self._tried: list[Tried] = []
 
     def run(self, good: Commit, bad: Commit) -> Outcome:
         stood = self._repository.head()
-        try:
-            with self._repository.hunting():
-                return self._hunted(good, bad)
-        finally:
-            self._install_again(stood)
+        with self._environment():
+            try:
+                with self._repository.hunting():
+                    return self._hunted(good, bad)
+            finally:
+                self._install_again(stood)
+
+    @contextmanager
+    def _environment(self) -> Iterator[None]:
+        """Make the environment that commits are installed into, so that the user's stays as it is."""
+        if self._request.install is None:
+            yield
+            return
+        with scratch_folder() as folder:
+            self._venv = Venv(folder / "venv", sys.executable, "--install")
+            self._venv.create(for_commands=True)
+            self._bench = replace(self._bench, python=self._venv.python, env=self._venv.variables)
+            yield
 
     def _hunted(self, good: Commit, bad: Commit) -> Outcome:
         from curator_bench.verdict.judgement import Word
@@ -210,26 +227,22 @@ class Bisection:
     def _check_out(self, commit: Commit) -> None:
         if self._repository.head() != commit.sha:
             self._repository.move_to(commit.sha)
-        if self._request.install and self._installed != commit.sha:
-            self._install(self._request.install, commit.sha)
+        if self._venv is not None and self._installed != commit.sha:
+            self._install(self._venv, commit.sha)
 
-    def _install(self, command: str, sha: str) -> None:
-        self._installed = ""
-        with scratch_folder() as scratch:
-            log = scratch / "install.log"
-            with log.open("wb") as output:
-                words = ["/bin/sh", "-c", command]
-                code = run(words, env=environment(), cwd=self._repository.top, output=output)
-            if code:
-                raise BuildFailure(f"{command!r} ended with exit code {code}:\n{tail_of(log)}")
+    def _install(self, venv: Venv, sha: str) -> None:
+        self._installed, command = "", self._request.install or ""
+        venv.log.unlink(missing_ok=True)
+        if code := venv.run(command, self._repository.top):
+            raise BuildFailure(f"{command!r} ended with exit code {code}:\n{tail_of(venv.log)}")
         self._installed = sha
 
     def _install_again(self, sha: str) -> None:
-        """Install the original commit again, so that checkout and installation agree."""
-        if not self._request.install or self._installed == sha:
+        """Install the original commit again: what a command has built in the checkout belongs to it then."""
+        if self._venv is None or self._installed == sha:
             return
         try:
-            self._install(self._request.install, sha)
+            self._install(self._venv, sha)
         except BuildFailure as failure:
             self._tell(f"the checkout is restored, but the installation is not: {failure}")
 

@@ -53,12 +53,14 @@ class Venv:
         """Variables by which installers know the environment that is meant."""
         return {"VIRTUAL_ENV": str(self.folder), "UV_PROJECT_ENVIRONMENT": str(self.folder)}
 
-    def create(self) -> None:
-        """Create it on top of the interpreter's packages, with pip."""
+    def create(self, *, for_commands: bool = False) -> None:
+        """Create it on top of the interpreter's packages. Commands of the user's find a pip of its own."""
         found = _asked(self.base, _PACKAGES, {})
         if found.returncode:
             raise BenchError(f"{self.name}: {self.base} does not run: {found.stderr.strip()}")
-        self._logged([self.base, "-m", "venv", str(self.folder)], "a venv could not be created")
+        has_pip = for_commands or find_uv(self.base) is None
+        words = [self.base, "-m", "venv", *([] if has_pip else ["--without-pip"]), str(self.folder)]
+        self._logged(words, "a venv could not be created")
         layers = [_LAYER.format(folder=folder) for folder in json.loads(found.stdout)["sites"]]
         (self.site / "layer.pth").write_text("".join(layers), "utf-8")
 

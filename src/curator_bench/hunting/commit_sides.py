@@ -188,7 +188,7 @@ class CommitSides:
             self._tell(f"{name}: installing {folder.commit}")
             shutil.rmtree(venv.folder, ignore_errors=True)
             venv.log.unlink(missing_ok=True)
-            venv.create()
+            venv.create(for_commands=self._request.install is not None)
             _add_import_check(venv)
             self._install(venv, folder.tree)
             (venv.folder / _COMPLETE).touch()

@@ -16,14 +16,17 @@ if TYPE_CHECKING:
     from curator_bench.hunting.sides import Side
     from curator_bench.verdict.cases import Rules
     from curator_bench.verdict.direction import Better
-    from curator_bench.verdict.rounds import Rounds
-    from curator_bench.verdict.turns import TurnsPlan
+    from curator_bench.verdict.turns import Standing, Turns
+
+
+LEAST_ROUNDS = 3
+"""Nothing is compared with fewer rounds."""
 
 
 class Ended(StrEnum):
     """Why a comparison ended."""
 
-    DECIDED = "every metric is decided"
+    DECIDED = "more rounds would hardly decide more"
     ROUNDS = "all rounds are measured"
     BUDGET = "the time is used up"
 
@@ -32,7 +35,8 @@ class Ended(StrEnum):
 class CompareRequest:
     """The user's request: what is compared, and how long."""
 
-    plan: TurnsPlan
+    most: int
+    """The most rounds."""
     metrics: tuple[str, ...]
     better: Better | None
     min_effect: float
@@ -46,10 +50,13 @@ class Answer:
 
     series: Series
     side: str
-    judgement: Judgement
-    is_decided: bool
+    standing: Standing
     is_null: bool = False
     """True if the first side is compared with itself."""
+
+    @property
+    def judgement(self) -> Judgement:
+        return self.standing.judgement
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +80,10 @@ def compare(
 ) -> Found:
     """Measure and judge until it is decided. Rounds that an earlier call has finished count."""
     began, longest = time.monotonic(), 0.0
-    rounds = comparison.finished(request.plan.most)
+    rounds = comparison.finished(request.most)
     if rounds:
-        tell(f"continuing {comparison.session}-…: {rounds} rounds are measured (--fresh starts again)")
+        known = "1 round is" if rounds == 1 else f"{rounds} rounds are"
+        tell(f"continuing {comparison.session}-…: {known} measured (--fresh starts again)")
     while (ended := ended_by(comparison, request, rounds)) is None:
         if request.budget_s is not None and longest and time.monotonic() - began + longest > request.budget_s:
             return judged(comparison, request, rounds, Ended.BUDGET)
@@ -91,29 +99,30 @@ def compare(
 
 def ended_by(comparison: Comparison, request: CompareRequest, rounds: int) -> Ended | None:
     """Return why no further round is to be measured; None if one is."""
-    if rounds >= request.plan.first and _all_decided(comparison, request, rounds):
-        return Ended.DECIDED
-    return Ended.ROUNDS if rounds >= request.plan.most else None
+    if not rounds:
+        return None
+    from curator_bench.verdict.turns import State, is_over
 
-
-def _all_decided(comparison: Comparison, request: CompareRequest, rounds: int) -> bool:
-    answers = _answers(comparison.measured(rounds), comparison, request)
-    return bool(answers) and all(one.is_decided for one in answers if not one.is_null)
+    found = [
+        one.standing for one in _answers(comparison.measured(rounds), comparison, request, rounds) if not one.is_null
+    ]
+    if rounds >= request.most and any(one.state is not State.DECIDED for one in found):
+        return Ended.ROUNDS
+    return Ended.DECIDED if is_over(found) else None
 
 
 def judged(comparison: Comparison, request: CompareRequest, rounds: int, ended: Ended) -> Found:
     """Judge the first rounds. Raises BenchError if nothing can be compared."""
     measured = comparison.measured(rounds)
-    answers = _answers(measured, comparison, request)
-    if not answers:
-        known = ", ".join(sorted({series.metric for series in measured[0]})[:20])
-        raise BenchError(f"nothing to compare: {comparison.sides[0].name} measured {known or 'nothing'}")
-    there = {(one.series, one.side) for one in answers}
-    asked = _chosen(measured, request)
-    others = [side.name for side in comparison.sides[1:] if not side.is_null]
-    missing = [(series, name) for series in asked for name in others if (series, name) not in there]
-    is_broken = any(len(measured[0].get(series, ())) >= request.plan.fewest for series, _ in missing)
-    return Found(tuple(answers), tuple(missing), is_broken, rounds, ended)
+    answers = _answers(measured, comparison, request, rounds)
+    known = [one for one in answers if one.judgement.unjudged is not Unjudged.NO_HISTORY]
+    if not known:
+        names = ", ".join(sorted({series.metric for series in measured[0]})[:20])
+        few = f" in {rounds} rounds; three are needed" if rounds < LEAST_ROUNDS else ""
+        raise BenchError(f"nothing to compare: {comparison.sides[0].name} measured {names or 'nothing'}{few}")
+    missing = [(one.series, one.side) for one in answers if one not in known and not one.is_null]
+    is_broken = any(len(measured[0].get(series, ())) >= LEAST_ROUNDS for series, _ in missing)
+    return Found(tuple(known), tuple(missing), is_broken, rounds, ended)
 
 
 def _chosen(measured: Sequence[Measured], request: CompareRequest) -> dict[Series, Rules]:
@@ -121,27 +130,33 @@ def _chosen(measured: Sequence[Measured], request: CompareRequest) -> dict[Serie
     return metrics_to_compare(every, request.metrics, request.better, request.min_effect, request.gates)
 
 
-def _answers(measured: Sequence[Measured], comparison: Comparison, request: CompareRequest) -> list[Answer]:
-    """Judge each side against the first, metric by metric. Metrics that too few rounds have measured are left out."""
-    from curator_bench.verdict.turns import judge_turns
+def _answers(
+    measured: Sequence[Measured], comparison: Comparison, request: CompareRequest, rounds: int
+) -> list[Answer]:
+    """Judge each side against the first, metric by metric. All sides share the chance of a false alarm."""
+    from curator_bench.verdict.turns import ERROR, TurnsPlan, standings
 
     chosen = _chosen(measured, request)
     first, *others = measured
-    answers = []
-    for side, other in zip(comparison.sides[1:], others, strict=True):
-        asked = [_rounds(first.get(series, {}), other.get(series, {}), rules) for series, rules in chosen.items()]
-        for series, (judgement, is_decided) in zip(chosen, judge_turns(asked, request.plan), strict=True):
-            if judgement.unjudged is not Unjudged.NO_HISTORY:
-                answers.append(Answer(series, side.name, judgement, is_decided, side.is_null))
-    return answers
+    plan = TurnsPlan(request.most, ERROR / sum(not side.is_null for side in comparison.sides[1:]))
+    return [
+        Answer(series, side.name, standing, side.is_null)
+        for side, other in zip(comparison.sides[1:], others, strict=True)
+        for series, standing in zip(
+            chosen,
+            standings([_turns(first, other, series, rules, rounds) for series, rules in chosen.items()], plan),
+            strict=True,
+        )
+    ]
 
 
-def _rounds(first: Mapping[int, float], other: Mapping[int, float], rules: Rules) -> Rounds:
-    """Return the values of the rounds that both sides have, so that equal rounds are compared."""
+def _turns(first: Measured, other: Measured, series: Series, rules: Rules, rounds: int) -> Turns:
     import numpy as np
 
-    from curator_bench.verdict.rounds import Rounds
+    from curator_bench.verdict.turns import Turns
 
-    both = sorted(first.keys() & other.keys())
-    one, two = (np.array([side[number] for number in both], dtype=np.float64) for side in (first, other))
-    return Rounds(one, two, rules)
+    sides = (side.get(series, {}) for side in (first, other))
+    one, two = (
+        np.array([side.get(number, np.nan) for number in range(1, rounds + 1)], dtype=np.float64) for side in sides
+    )
+    return Turns(one, two, rules)

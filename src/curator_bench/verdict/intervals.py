@@ -10,11 +10,8 @@ import numpy as np
 
 from curator_bench.verdict.cases import CONFIDENCE
 from curator_bench.verdict.distributions import Floats, t_score, t_value, variance_of_mean
-from curator_bench.verdict.noise import LEAST_NOISE, noise_of, rows_may_be_empty, table_of
+from curator_bench.verdict.noise import noise_of, rows_may_be_empty, table_of
 from curator_bench.verdict.scale import Scale, as_floats, scale_of
-
-ROUNDS = 3
-"""With fewer rounds, there is no judgement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,21 +46,6 @@ def change_between(
     levels = noise.level.tolist()
     freedom = max(float(noise.freedom.sum()), 2.0)
     return _change(scale, (levels[0], levels[1] - levels[0]), math.sqrt(float(variances.sum())), freedom, confidence)
-
-
-def paired_change(first: Floats, second: Floats) -> Change | None:
-    """Measure the change between rounds of two environments, in their order; None if there are too few.
-
-    Each round gives one difference, so a drift of the machine from round to round cancels out.
-    """
-    rounds = min(len(first), len(second))
-    if rounds < ROUNDS:
-        return None
-    first, second = first[:rounds], second[:rounds]
-    scale = scale_of(np.concatenate([first, second]))
-    before, differences = scale.to(first), scale.to(second) - scale.to(first)
-    error = max(float(np.std(differences, ddof=1)), LEAST_NOISE) / math.sqrt(rounds)
-    return _change(scale, (float(np.mean(before)), float(np.mean(differences))), error, rounds - 1.0, CONFIDENCE)
 
 
 def _change(scale: Scale, found: tuple[float, float], error: float, freedom: float, confidence: float) -> Change:

@@ -116,9 +116,3 @@ def _worse(change: Change, plan: SequentialPlan) -> float:
 def steps_between(commits: int) -> int:
     """Return the number of commits that bisecting has to try, plus one for commits that cannot be judged."""
     return math.ceil(math.log2(max(commits, 2))) + 1
-
-
-def interleaved(places: int, repeats: int) -> list[int]:
-    """Return the order A B B A A B B A …, for any number of places. A drift of the machine then affects all alike."""
-    there = list(range(places))
-    return [place for turn in range(repeats) for place in (there if turn % 2 == 0 else reversed(there))]

@@ -42,12 +42,6 @@ def _deviations(certain: float, freedom: float) -> float:
     return float(t_value(math.exp(-certain), freedom))
 
 
-def visible_in_rounds(rounds: int, error: float, chance: float, *, least: float) -> float:
-    """Return the same for the difference of so many rounds, with this standard error and chance of a false alarm."""
-    sure = float(t_value(chance / 2, rounds - 1.0)) * error
-    return found_beyond(max(math.log1p(least), sure), error)
-
-
 def found_beyond(certain: float, error: float) -> float:
     """Return the change that is found 80 % of the time. The least certain one and its error are logarithms."""
     return math.expm1(min(certain + _FOUND * error, _LARGEST))
