@@ -7,11 +7,11 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from tiny_wheels import make_wheels
 
 PROGRAM = Path(__file__).parents[2] / "ci" / "install.py"
 UV = Path(sys.executable).with_name("uv")
@@ -21,16 +21,7 @@ NOBODYS = {"PATH": "/usr/bin:/bin"}
 @pytest.fixture
 def links(tmp_path: Path) -> Path:
     """A folder with a package in two versions."""
-    folder = tmp_path / "links"
-    folder.mkdir()
-    for version in ("1.0", "2.0"):
-        about = f"tiny-{version}.dist-info"
-        with zipfile.ZipFile(folder / f"tiny-{version}-py3-none-any.whl", "w") as wheel:
-            wheel.writestr("tiny.py", "")
-            wheel.writestr(f"{about}/METADATA", f"Metadata-Version: 2.1\nName: tiny\nVersion: {version}\n")
-            wheel.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-            wheel.writestr(f"{about}/RECORD", f"tiny.py,,\n{about}/METADATA,,\n{about}/WHEEL,,\n{about}/RECORD,,\n")
-    return folder
+    return make_wheels(tmp_path / "links", "1.0", "2.0")
 
 
 @pytest.fixture(scope="module")

@@ -42,7 +42,7 @@ _GROUPS = {
         "accept": "accept a regression: its level becomes the new normal",
         "bisect": "find the commit that made a benchmark slower",
         "bisect-step": "judge one commit for `git bisect run`, by exit code",
-        "ab": "compare environments: interpreters, packages, variables, matrices",
+        "ab": "compare commits or environments, measured in turns",
     },
     "The database": {
         "merge": "merge databases",

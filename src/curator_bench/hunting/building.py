@@ -10,6 +10,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,7 +59,7 @@ class Venv:
         found = _asked(self.base, _PACKAGES, {})
         if found.returncode:
             raise BenchError(f"{self.name}: {self.base} does not run: {found.stderr.strip()}")
-        has_pip = for_commands or find_uv(self.base) is None
+        has_pip = for_commands or find_uv(sys.executable) is None
         words = [self.base, "-m", "venv", *([] if has_pip else ["--without-pip"]), str(self.folder)]
         self._logged(words, "a venv could not be created")
         layers = [_LAYER.format(folder=folder) for folder in json.loads(found.stdout)["sites"]]
@@ -72,7 +73,7 @@ class Venv:
 
     def install(self, words: Sequence[str], folder: Path | None = None) -> None:
         """Install what is not there yet. `words` are arguments for pip."""
-        uv = find_uv(self.base)
+        uv = find_uv(sys.executable)
         if uv is not None and self._installed_by(uv, list(words), folder):
             return
         command = [self.python, "-m", "pip", "install", "--disable-pip-version-check", *words]
@@ -80,7 +81,7 @@ class Venv:
 
     def install_project(self, project: Path) -> None:
         """Install the project in a folder, with the versions of its lock file if it has one that uv can read."""
-        pins, uv = self.folder / "locked.txt", find_uv(self.base)
+        pins, uv = self.folder / "locked.txt", find_uv(sys.executable)
         words = ["--frozen", "--quiet", "--no-dev", "--no-emit-project", "--no-hashes", "--output-file", str(pins)]
         is_locked = (
             uv is not None
