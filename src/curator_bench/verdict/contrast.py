@@ -30,7 +30,7 @@ _FEW = 1.2
 _ALL, _BY_ROUND = 0.8, 0.2
 """The part of the chance of an error that each of the two ways has."""
 _LEAST_PAIRS = 3
-_CHANCE_OF_MODES = 1e-4
+_CHANCE_OF_MODES = 5e-4
 """Runs far from the others are left out only if a metric with two levels would hardly look as if they were outliers."""
 
 

@@ -33,6 +33,8 @@ LEAST_ROUNDS = 3
 """With fewer rounds, there is no judgement."""
 FIRST_LOOK = 4
 """Nothing is decided earlier: A B B A A B B A."""
+ENOUGH_TO_GIVE_UP = 10
+"""With fewer rounds, no metric is hopeless: outliers cannot be told from noise yet."""
 _HOPELESS = 0.02
 """A metric is hopeless if the rounds that are left decide it with less than this chance."""
 _QUIETER = 0.7
@@ -223,7 +225,8 @@ def _state(metric: _Metric, judgement: Judgement, plan: TurnsPlan) -> State:
     is_certain = judgement.word in (Word.REGRESSION, Word.IMPROVEMENT)
     if is_certain or metric.is_within:
         return State.DECIDED
-    return State.HOPELESS if _chance_to_decide(metric, plan) < _HOPELESS else State.OPEN
+    is_enough = metric.rounds >= min(ENOUGH_TO_GIVE_UP, plan.most)
+    return State.HOPELESS if is_enough and _chance_to_decide(metric, plan) < _HOPELESS else State.OPEN
 
 
 def _chance_to_decide(metric: _Metric, plan: TurnsPlan) -> float:
