@@ -39,7 +39,9 @@ def compress() -> object:
 def query() -> object:
     with sqlite3.connect(":memory:") as connection:
         connection.execute("create table run (node integer, took real)")
-        connection.executemany("insert into run values (?, ?)", [(n % 7, took) for n, took in enumerate(_NUMBERS[:500])])
+        connection.executemany(
+            "insert into run values (?, ?)", [(n % 7, took) for n, took in enumerate(_NUMBERS[:500])]
+        )
         return connection.execute("select node, avg(took) from run group by node order by 2").fetchall()
 
 

@@ -124,6 +124,25 @@ def test_fifty_metrics_of_equal_sides_fail_a_comparison_no_more_often_than_one(s
     assert is_called.sum() <= 0.003 * comparisons + (0 if FULL else 3)
 
 
+@pytest.mark.parametrize(("slower", "most"), [(1, 14.0), (50, 10.5)])
+def test_fifty_metrics_cost_some_rounds_and_no_regression(slower: int, most: float) -> None:
+    """So many of the fifty are +5 % at 2 % of noise; the rounds are those until one of these is called."""
+    comparisons, metrics = CASES // 20, 50
+    noise = normal(np.random.default_rng([SEED, 51]), comparisons * metrics, 2 * MOST)
+    first, other = sides(noise)
+    other.reshape(comparisons, metrics, MOST)[:, :slower] += np.log1p(0.05)
+    rounds = np.full(comparisons, MOST + 1)
+    for look in range(FIRST_LOOK, MOST + 1):
+        found = contrast(first[:, :look], other[:, :look])
+        is_large = (np.expm1(found.shift) >= MIN_EFFECT).reshape(comparisons, metrics)[:, 0]
+        p_values = found.p_values.reshape(comparisons, metrics)
+        is_called = is_large & [bool(discoveries(one, rate=ERROR)[0]) for one in p_values]
+        rounds[is_called] = np.minimum(rounds[is_called], look)
+    print(f"{slower} of 50 metrics slower: {rounds.mean():.1f} rounds, never {np.mean(rounds > MOST):.2%}")
+    assert np.mean(rounds > MOST) <= 0.01
+    assert rounds.mean() <= most
+
+
 def test_the_words_of_whole_comparisons_are_those_that_were_simulated() -> None:
     """The simulations above follow the plan for many cases at once; here each is judged as `ab` judges it."""
     for change in (0.0, 0.05):

@@ -18,6 +18,7 @@ from curator_bench.verdict.judging import Pair, compare, judge
 from curator_bench.verdict.rounds import Rounds, compare_rounds
 from curator_bench.verdict.sequential import SequentialPlan, difference_of
 from curator_bench.verdict.trends import trends
+from curator_bench.verdict.turns import Turns, standings
 from curator_bench.words import check_line
 
 SIZES = (0.5, 0.88, 0.95, 0.97, 0.98, 1.0, 1.02, 1.031, 1.05, 1.12, 1.25, 2.0)
@@ -66,7 +67,9 @@ def lines(asked: Numbers) -> Iterator[Line]:
     (regressions,) = trends([History(np.concatenate([history, newest]), rules)])
     (compared,) = compare([Pair(history[-5:], newest, history, rules)])
     (ab,) = compare_rounds([Rounds(history[-runs:], ends, rules)])
+    (turns,) = standings([Turns(history[-runs:], ends, rules)])
     found = {"gate": gate, "baseline": baseline, "regressions": regressions.newest, "compare": compared, "ab": ab}
+    found["turns"] = turns.judgement
     for place, one in found.items():
         assert one.change is not None
         assert one.interval is not None
