@@ -31,7 +31,7 @@ def of_family(name: str) -> Callable[[Random, int, int], Floats]:
     """Return noise as in the histories of docs/how-regressions-are-judged.md, by 1 to 10 %."""
 
     def made(chance: Random, cases: int, runs: int) -> Floats:
-        spreads = np.exp(chance.uniform(*np.log(SPREADS), cases))
+        spreads = np.exp(chance.uniform(math.log(SPREADS[0]), math.log(SPREADS[1]), cases))
         return np.log([np.maximum(FAMILIES[name](chance, runs, spread), 0.05) for spread in spreads])
 
     return made
@@ -138,7 +138,7 @@ def ended(first: Floats, other: Floats, truth: float = 0.0, limit: float = MIN_E
 
 
 def right_after(first: Floats, other: Floats, rounds: int, limit: float = MIN_EFFECT) -> float:
-    """Return the share of regressions in a plan of this fixed number of rounds: Student's t, once, at the same error."""
+    """Return the share of regressions by a fixed number of rounds: Student's t, once, with the same error."""
     before, after = first[:, :rounds], other[:, :rounds]
     shift = after.mean(axis=1) - before.mean(axis=1)
     error = np.sqrt((before.var(axis=1, ddof=1) + after.var(axis=1, ddof=1)) / rounds)

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from real_work import WORK
-from simulated_turns import KINDS, MOST, Ended, ended, fixed_rounds, normal, sides, two_values
+from proof.real_work import WORK
+from proof.simulated_turns import KINDS, MOST, Ended, ended, fixed_rounds, normal, sides, two_values
 
 from curator_bench.verdict.cases import MIN_EFFECT, Rules
 from curator_bench.verdict.contrast import contrast

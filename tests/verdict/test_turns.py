@@ -191,8 +191,7 @@ def test_what_would_decide_is_some_number_of_rounds_that_does() -> None:
     assert early.word is Word.INCONCLUSIVE
     rounds = int(early.decides.split()[0])
     assert early.decides == f"{rounds} rounds like these would be certain"
-    repeated = [np.resize(side, rounds) for side in (first[:6], 1.05 * other[:6])]
-    assert of(*repeated).judgement.word is Word.REGRESSION
+    assert of(np.resize(first[:6], rounds), np.resize(1.05 * other[:6], rounds)).judgement.word is Word.REGRESSION
 
 
 def test_the_smallest_change_it_could_have_seen_is_seen_four_times_in_five() -> None:
