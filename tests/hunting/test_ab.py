@@ -199,8 +199,8 @@ def test_measuring_ends_after_the_most_rounds_and_when_the_time_is_up(monkeypatc
     assert (found.ended, len(measured)) == (Ended.ROUNDS, 8)
     clock = itertools.count(0.0, 10.0)
     monkeypatch.setattr(time, "monotonic", lambda: next(clock))
-    found, measured = compared(monkeypatch, *wide, budget_s=125.0)
-    assert (found.ended, len(measured)) == (Ended.BUDGET, 4), "no round is begun that would end too late"
+    found, measured = compared(monkeypatch, *wide, deadline=105.0)
+    assert (found.ended, len(measured)) == (Ended.BUDGET, 5), "no round is begun that would end too late"
 
 
 def test_a_gate_decides_what_is_compared_and_by_which_limit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from scratch_project import make_project, takes
 from scratch_repository import ScratchRepository, environment
 
 from curator_bench.errors import BenchError
+from curator_bench.hunting import worktrees
 from curator_bench.hunting.building import Venv
 from curator_bench.hunting.commit_sides import CommitRequest, CommitSides
 from curator_bench.hunting.sides import Side
@@ -186,6 +188,40 @@ def test_what_is_not_used_for_days_is_removed(project: ScratchRepository, cache:
     assert project.git("worktree", "list").count("\n") == 1
 
 
+def test_what_a_killed_comparison_has_left_is_made_anew(project: ScratchRepository, cache: Path) -> None:
+    (project.folder / "pyproject.toml").unlink()
+    project.git("commit", "--quiet", "--all", "--message", "No project")
+    for left in ("index.lock", "locked"):
+        with sides_of(project, "slow")[0].ready() as (side,):
+            assert (side.folder / "benchmarks").is_dir()
+        (project.folder / ".git" / "worktrees" / "tree" / left).touch()
+        if left == "locked":
+            shutil.rmtree(side.folder)
+    with sides_of(project, "slow")[0].ready() as (side,):
+        assert (side.folder / "benchmarks").is_dir()
+
+
+def test_only_so_many_commits_are_kept(
+    project: ScratchRepository, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worktrees, "KEPT_FOLDERS", 1)
+    (project.folder / "pyproject.toml").unlink()
+    for number in range(3):
+        project.git("commit", "--quiet", "--all", "--allow-empty", "--message", f"{number}")
+        with sides_of(project, "slow")[0].ready():
+            assert len(list(cache.rglob("used"))) == min(number + 1, 2), "the newest, and the one in use"
+
+
+def test_benchmarks_outside_of_the_repository_are_named_from_anywhere(
+    project: ScratchRepository, tmp_path: Path
+) -> None:
+    (tmp_path / "outside.yaml").touch()
+    (project.folder / "pyproject.toml").unlink()
+    project.git("commit", "--quiet", "--all", "--message", "No project")
+    with sides_of(project, "slow", pytest_args=("../outside.yaml",))[0].ready() as (side,):
+        assert side.pytest_args == (str(tmp_path / "outside.yaml"),)
+
+
 def test_a_commit_that_is_measured_already_is_refused(project: ScratchRepository) -> None:
     (project.folder / "pyproject.toml").unlink()
     project.git("commit", "--quiet", "--all", "--message", "No project")
@@ -199,11 +235,18 @@ def test_a_commit_that_is_measured_already_is_refused(project: ScratchRepository
     [
         (("main", "slwo"), {}, "no commit 'slwo' in .*; did you mean 'slow'?"),
         (("main", "slow"), {"pytest_args": (".",)}, ". is the whole project: name the folder of the benchmarks"),
-        (("main", "slow"), {"pytest_args": ("bench",)}, "bench: no benchmarks in .* Slow; name them after --"),
+        (("main", "slow"), {"pytest_args": ("bench",)}, "bench: no benchmarks in .* Slow; name their folder after --"),
+        (("main", "slow"), {"pytest_args": ("-m", "quick")}, "-m quick: no benchmarks in .* Slow; name their folder"),
+        (
+            ("main", "slow"),
+            {"pytest_args": ("new.yaml",)},
+            "new.yaml is not in .* Slow: commit it, or compare with `.`",
+        ),
     ],
 )
 def test_what_cannot_be_compared_is_told_at_once(
     project: ScratchRepository, names: tuple[str, ...], asked: dict[str, object], problem: str
 ) -> None:
+    (project.folder / "new.yaml").touch()
     with pytest.raises(BenchError, match=problem.replace("?", r"\?")):
         sides_of(project, *names, **asked)

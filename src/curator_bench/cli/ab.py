@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -46,7 +48,7 @@ class _Asked:
 
     database: str
     repeat: int
-    budget_s: float | None
+    deadline: float
     metrics: tuple[str, ...]
     better: str | None
     min_effect: float
@@ -103,7 +105,8 @@ def command(
     from curator_bench.hunting.children import Stopped, stoppable
     from curator_bench.hunting.commit_sides import CommitRequest
 
-    asked = _Asked(absolute(database), repeat, budget, metrics, better, min_effect, fresh, null_test, pytest_args)
+    deadline = math.inf if budget is None else time.monotonic() + budget
+    asked = _Asked(absolute(database), repeat, deadline, metrics, better, min_effect, fresh, null_test, pytest_args)
     try:
         with stoppable():
             if _are_files(names):
@@ -176,7 +179,7 @@ def _measured(
         Better(asked.better) if asked.better else None,
         asked.min_effect,
         gates_of(entries_of(sides[-1].pytest_args, sides[-1].folder)),
-        asked.budget_s,
+        asked.deadline,
     )
     comparison = Comparison([*sides, *again], "", asked.database, asked.metrics, results)
     comparison = _begun(comparison, request, parts, fresh=asked.fresh)

@@ -25,6 +25,7 @@ from curator_bench.provenance.git import Commit
 _PROJECT_FILES = ("pyproject.toml", "setup.py")
 _DEFAULT_BENCHMARKS = "benchmarks"
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_.+@-]+")
+_WITH_A_VALUE = ("-m", "-k", "-p", "-n", "-o", "-c", "-W", "-r")
 _COMPLETE, _NOTES = "complete", "imports.txt"
 
 
@@ -103,35 +104,44 @@ class CommitSides:
         return self._request.folder.resolve().relative_to(self._checkout.top.resolve())
 
     def _in_the_checkout(self, words: Sequence[str]) -> tuple[str, ...]:
-        """Return arguments whose absolute paths into the checkout are relative, to mean the same in a worktree."""
+        """Return arguments whose paths into the checkout are relative, and others absolute, as for a worktree."""
         return tuple(map(self._relative, words))
 
     def _relative(self, word: str) -> str:
         path, colons, rest = word.partition("::")
-        top = str(self._checkout.top)
-        if not path.startswith((f"{top}{os.sep}", f"{os.path.realpath(top)}{os.sep}")):
+        place = os.path.realpath(self._request.folder / path)
+        if word.startswith("-") or not os.path.exists(place) or (self._is_inside(place) and not os.path.isabs(path)):
             return word
-        return f"{os.path.relpath(os.path.realpath(path), self._request.folder.resolve())}{colons}{rest}"
+        found = os.path.relpath(place, self._request.folder.resolve()) if self._is_inside(place) else place
+        return f"{found}{colons}{rest}"
+
+    def _is_inside(self, place: str) -> bool:
+        top = os.path.realpath(self._checkout.top)
+        return place == top or place.startswith(f"{top}{os.sep}")
 
     def _shared_benchmarks(self) -> list[str]:
         """Return the benchmarks that pytest is to run, from the top: those of the newest commit measure all others."""
-        found = []
-        for word in self._arguments:
-            path = os.path.normpath(self._sub / word.partition("::")[0])
-            if word.startswith("-") or path.startswith("..") or os.path.isabs(path) or not self._is_in_newest(path):
-                continue
-            if self._holds_the_project(path):
-                raise BenchError(
-                    f"{word} is the whole project: name the folder of the benchmarks, or measure each commit with its"
-                    " own benchmarks by --own-benchmarks"
-                )
-            found.append(path)
-        if not found and not any(os.path.exists(word.partition("::")[0]) for word in self._arguments):
-            raise BenchError(
-                f"{' '.join(self._arguments)}: no benchmarks in {self._newest}; name them after --, and commit them or"
-                f" compare with `{WORKING_TREE}`, which has what is not committed"
-            )
+        found, outside = list[str](), False
+        for word in _paths_among(self._arguments):
+            path = os.path.normpath(self._sub / word)
+            if os.path.isabs(path):
+                outside = True
+            elif self._is_in_newest(path):
+                self._refuse_the_project(word, path)
+                found.append(path)
+            elif (self._request.folder / word).exists():
+                raise BenchError(f"{word} is not in {self._newest}: commit it, or compare with `{WORKING_TREE}`")
+        if not found and not outside:
+            said = " ".join(self._arguments)
+            raise BenchError(f"{said}: no benchmarks in {self._newest}; name their folder after --")
         return found
+
+    def _refuse_the_project(self, word: str, path: str) -> None:
+        if self._holds_the_project(path):
+            raise BenchError(
+                f"{word} is the whole project: name the folder of the benchmarks, or measure each commit with its"
+                " own benchmarks by --own-benchmarks"
+            )
 
     def _holds_the_project(self, path: str) -> bool:
         """True for a folder that has the measured code in it, so that all sides would be the same."""
@@ -177,8 +187,8 @@ class CommitSides:
 
     def _moved(self, place: str, tree: Path) -> str:
         top, real = os.path.realpath(self._checkout.top), os.path.realpath(place)
-        is_inside = os.path.isabs(place) and (real == top or real.startswith(f"{top}{os.sep}"))
-        return str(tree / os.path.relpath(real, top)) if is_inside else place
+        is_moved = os.path.isabs(place) and self._is_inside(real)
+        return str(tree / os.path.relpath(real, top)) if is_moved else place
 
     def _environment(self, name: str, folder: CommitFolder) -> Venv:
         """Return the environment of a commit: the one that an earlier comparison has built, or a new one."""
@@ -216,6 +226,13 @@ def _add_import_check(venv: Venv) -> None:
     name = "_curator_bench_import_check"
     shutil.copyfile(import_check_program.__file__, venv.site / f"{name}.py")
     (venv.site / f"{name}.pth").write_text(f"import {name}\n", "utf-8")
+
+
+def _paths_among(words: Sequence[str]) -> Iterator[str]:
+    """Yield the files and folders that pytest's arguments may name, without the values of options."""
+    for before, word in zip(("", *words), words, strict=False):
+        if not word.startswith("-") and before not in _WITH_A_VALUE:
+            yield word.partition("::")[0]
 
 
 def _side_names(names: Sequence[str]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 from curator_bench.errors import BenchError
 from curator_bench.hunting.alternation import Comparison, Measured, Series, metrics_to_compare
 from curator_bench.verdict.judgement import Judgement, Unjudged
+from curator_bench.words import readable_seconds
 
 if TYPE_CHECKING:
     from curator_bench.hunting.sides import Side
@@ -41,7 +43,8 @@ class CompareRequest:
     better: Better | None
     min_effect: float
     gates: Mapping[Series, Rules]
-    budget_s: float | None = None
+    deadline: float = math.inf
+    """The time on the monotonic clock after which no round should end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,21 +82,24 @@ def compare(
     check: Callable[[Side], None] = lambda _: None,
 ) -> Found:
     """Measure and judge until it is decided. Rounds that an earlier call has finished count."""
-    began, longest = time.monotonic(), 0.0
+    longest = 0.0
     rounds = comparison.finished(request.most)
     if rounds:
         known = "1 round is" if rounds == 1 else f"{rounds} rounds are"
         tell(f"continuing {comparison.session}-…: {known} measured (--fresh starts again)")
     while (ended := ended_by(comparison, request, rounds)) is None:
-        if request.budget_s is not None and longest and time.monotonic() - began + longest > request.budget_s:
+        began = time.monotonic()
+        if longest and began + longest > request.deadline:
             return judged(comparison, request, rounds, Ended.BUDGET)
-        round_began = time.monotonic()
         rounds += 1
         comparison.measure_round(rounds, tell)
-        longest = max(longest, time.monotonic() - round_began)
+        takes = time.monotonic() - began
+        longest = max(longest, takes)
         if rounds == 1:
             for side in comparison.sides:
                 check(side)
+            all_of_them = readable_seconds(takes * request.most)
+            tell(f"a round takes {readable_seconds(takes)}: at most {request.most} rounds take {all_of_them}")
     return judged(comparison, request, rounds, ended)
 
 

@@ -21,6 +21,7 @@ from curator_bench.provenance.git import Commit
 WORKING_TREE = "."
 """The name of the files as they are, with what is not committed."""
 KEPT_DAYS = 14
+KEPT_FOLDERS = 20
 _USED, _TREE = "used", "tree"
 _AUTHOR = ("curator-bench", "curator-bench@localhost")
 
@@ -55,22 +56,24 @@ class CommitFolder:
         Checkout(self.tree).git("restore", f"--source={other.sha}", "--worktree", "--", *paths)
 
     def _check_out(self) -> None:
-        if self._is_usable():
-            tree = Checkout(self.tree)
-            tree.git("reset", "--quiet", "--hard", self.commit.sha)
-            tree.git("clean", "--quiet", "--force", "-d")
-        else:
+        if not self._is_restored():
             shutil.rmtree(self.tree, ignore_errors=True)
-            self._checkout.git("worktree", "prune")
-            self._checkout.git("worktree", "add", "--quiet", "--force", "--detach", str(self.tree), self.commit.sha)
+            # Twice: a git that was killed may have left it locked.
+            words = ("--quiet", "--force", "--force", "--detach", str(self.tree), self.commit.sha)
+            self._checkout.git("worktree", "add", *words)
         if (self.tree / ".gitmodules").exists():
             Checkout(self.tree).git("submodule", "--quiet", "update", "--init", "--recursive")
 
-    def _is_usable(self) -> bool:
-        """True if the worktree is there, and git in it is of this repository: the folder may be a remainder."""
-        with suppress(BenchError):
-            return (self.tree / ".git").exists() and Checkout(self.tree).top.samefile(self.tree)
-        return False
+    def _is_restored(self) -> bool:
+        """Restore the worktree of an earlier comparison; false if there is none, or only what a killed one left."""
+        try:
+            if not (self.tree / ".git").exists() or not (tree := Checkout(self.tree)).top.samefile(self.tree):
+                return False
+            tree.git("reset", "--quiet", "--hard", self.commit.sha)
+            tree.git("clean", "--quiet", "--force", "-d")
+        except BenchError:
+            return False
+        return True
 
 
 def named_commit(checkout: Checkout, name: str) -> Commit:
@@ -103,14 +106,20 @@ def _authorship(checkout: Checkout, head: Commit) -> dict[str, str]:
 
 
 def remove_unused(checkout: Checkout) -> None:
-    """Remove folders of commits, of any repository, that were not used for some days."""
+    """Remove folders of commits, of any repository, that were not used for some days, and the oldest of many."""
     oldest = time.time() - KEPT_DAYS * 24 * 3600
-    for used in _root().glob(f"*/*/{_USED}"):
-        with suppress(OSError, BlockingIOError):
-            if used.stat().st_mtime < oldest:
-                with locked(used.with_name("lock"), wait=False):
-                    shutil.rmtree(used.parent)
+    by_age = sorted(((_time_of(used), used) for used in _root().glob(f"*/*/{_USED}")), reverse=True)
+    for number, (last_use, used) in enumerate(by_age, 1):
+        if last_use < oldest or number > KEPT_FOLDERS:
+            with suppress(OSError), locked(used.with_name("lock"), wait=False):
+                shutil.rmtree(used.parent)
     checkout.git("worktree", "prune")
+
+
+def _time_of(file: Path) -> float:
+    with suppress(OSError):
+        return file.stat().st_mtime
+    return 0.0
 
 
 def _folder_of(checkout: Checkout) -> Path:

@@ -15,8 +15,15 @@ Other rooms import from these modules; the rest of the room is private to it.
     `trends(histories)`         find levels and steps of many whole histories
 `drifting`
     `drifts(histories, marks)`  measure drift since a mark: the best level, a release, 30 or 90 days ago
+<<<<<<< HEAD
 `turns`
     `standings(turns, plan)`    judge two sides that are measured in turns, after each round, and say whether to go on
+=======
+`rounds`
+    `compare_rounds(rounds)`    judge two environments that were measured in turns
+`turns`
+    `standings(turns, plan)`    judge two sides that are measured in turns, after each round, and say when to stop
+>>>>>>> rounds
 `visible`
     `visible_change(noise, history, newest)`   return the smallest change that so many runs can show
 `findings`
@@ -34,4 +41,5 @@ How they decide, in the order to read it (docs/how-regressions-are-judged.md say
 5. `newest`: some newest runs are compared with the last level. Chance and outliers must both fail to explain them.
 6. `ends`: `newest` is asked about the last one, two, three, … runs of each history; the clearest answer counts.
 7. `locating` and `drifting`: the runs between which a step lies; the level now compared with the level at marks.
+8. `contrast`: two sides in turns, by all runs against all and by round against round; `turns` looks after each round.
 """
