@@ -14,6 +14,7 @@ from tiny_wheels import make_wheels
 from curator_bench.errors import BenchError
 from curator_bench.hunting import building
 from curator_bench.hunting.building import Venv
+from curator_bench.hunting.pip_settings import find_uv
 
 TINY = "import tiny; print(tiny.VERSION)"
 
@@ -79,7 +80,7 @@ def test_a_project_is_installed_with_the_versions_of_its_lock_file(
     project = make_project(tmp_path / "project").folder
     about = project / "pyproject.toml"
     about.write_text(f'{about.read_text()}requires-python = ">=3.11"\ndependencies = ["tiny"]\n')
-    uv = building.find_uv(sys.executable)
+    uv = find_uv(sys.executable)
     assert uv is not None
     links = str(tmp_path / "links")
     lock = [uv, "lock", "--quiet", "--no-index", "--find-links", links, "--python", sys.executable]
