@@ -44,6 +44,11 @@ _GROUPS = {
         "bisect-step": "judge one commit for `git bisect run`, by exit code",
         "ab": "compare environments: interpreters, packages, variables, matrices",
     },
+    "In CI": {
+        "nightly": "run benchmarks against the record, add their runs to it, publish the dashboard",
+        "record": "get the database that all jobs share, or add runs to it",
+        "publish": "put the dashboard of the record where people see it",
+    },
     "The database": {
         "merge": "merge databases",
         "import": "import runs that were recorded elsewhere",
