@@ -19,7 +19,7 @@ OBJECTS_BETWEEN_SEARCHES = 200_000
 processor time of commands that read millions of rows."""
 _GROUPS = {
     "Matrices": {
-        "init": "write a first matrix, script and conftest into a folder",
+        "init": "write a first matrix, script and conftest into a folder, or files for a CI system",
         "matrix": "list the entries of matrix files, or their mistakes",
         "command": "print the command line of one entry",
         "doctor": "say whether this machine is fit to measure, and for what a matrix asks",
