@@ -6,14 +6,16 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
 from plugins_of_others import WITHOUT_OTHERS
 from scratch_repository import ScratchRepository
-from sharing.jobs_of_ci import ROOT, Machine, install_wheel, make_project, make_slower
+from sharing.jobs_of_ci import ROOT, Machine, commit, install_wheel, make_project, make_slower
 from sharing.shared_records import command, recorded
+from stand_ins.code_hosts import TOKEN, CodeHost
 
 PROGRAMS = Path(sys.executable).parent
 GITHUB = [f".github/workflows/bench-{name}.yml" for name in ("nightly", "gate", "ab")]
@@ -156,3 +158,68 @@ def test_a_nightly_of_gitlab_runs_as_it_is_written_and_fails_for_a_regression(ma
     assert night.code == 1, night.output
     assert recorded(checkout / "record" / "benchmark.db") == NAMES
     assert machine.gitlab("pages").code == 0
+
+
+needs_ab = pytest.mark.skipif(
+    "--budget" not in command("ab", "--help", cwd=ROOT).stdout, reason="`ab` does not compare commits here yet"
+)
+
+
+def merged_change(checkout: Path, *, slower: bool) -> str:
+    """Commit the files, and a change on a branch, merged as GitHub offers it to a job. Returns the commit before."""
+    repository = ScratchRepository(checkout)
+    before = commit(repository, "Set up benchmarks")
+    repository.git("checkout", "--quiet", "-b", "change")
+    if slower:
+        make_slower(repository)
+    (checkout / "README.md").write_text("Parcels")
+    commit(repository, "A change")
+    repository.git("checkout", "--quiet", "--detach", before)
+    repository.git("merge", "--quiet", "--no-ff", "--message", "Merge", "change")
+    return before
+
+
+@needs_ab
+@pytest.mark.slow
+def test_a_gate_of_github_fails_for_a_regression_and_tells_it_in_one_comment(
+    machine: Machine, github: CodeHost
+) -> None:
+    merged_change(machine.checkout, slower=True)
+    machine = replace(machine, variables=github.environment)
+    for _ in range(2):
+        compared = machine.github("bench-gate", "compare")
+        assert compared.code == 1, compared.output
+        commented = machine.github("bench-gate", "comment", {"github.token": TOKEN})
+        assert commented.code == 0, commented.output
+    (body,) = github.bodies
+    assert "pack_time_s" in body
+    assert "regression" in body
+    assert "pack_time_s" in (machine.folder / "summary.md").read_text()
+
+
+@needs_ab
+@pytest.mark.slow
+@pytest.mark.parametrize("slower", [True, False])
+def test_a_gate_of_gitlab_fails_for_a_regression_only(machine: Machine, gitlab: CodeHost, *, slower: bool) -> None:
+    before = merged_change(machine.checkout, slower=slower)
+    after = ScratchRepository(machine.checkout).git("rev-parse", "HEAD")
+    of_job = {"CI_MERGE_REQUEST_DIFF_BASE_SHA": before, "CI_COMMIT_SHA": after}
+    gate = machine.gitlab("bench-gate", **of_job, **gitlab.environment)
+    assert gate.code == (1 if slower else 0), gate.output
+    (body,) = gitlab.bodies
+    assert ("regression" in body) == slower, body
+
+
+@needs_ab
+@pytest.mark.slow
+def test_any_two_branches_or_tags_are_compared_by_hand(machine: Machine, tmp_path: Path) -> None:
+    origin = ScratchRepository(machine.checkout)
+    origin.git("tag", "before", merged_change(origin.folder, slower=True))
+    clone = replace(machine, checkout=tmp_path / "clone")
+    origin.git("clone", "--quiet", str(origin.folder), str(clone.checkout))
+    compared = clone.github("bench-ab", "ab", {"inputs.a": "before", "inputs.b": "change", "inputs.budget": "10m"})
+    assert compared.code == 1, compared.output
+    assert "pack_time_s" in (clone.checkout / "comparison.md").read_text()
+    wrong = clone.gitlab("bench-ab", BENCH_A="--install=touch x", BENCH_B="change")
+    assert wrong.code not in (0, 1), wrong.output
+    assert not (clone.checkout / "x").exists()

@@ -47,6 +47,7 @@ _GROUPS = {
     "In CI": {
         "nightly": "run benchmarks against the record, add their runs to it, publish the dashboard",
         "record": "get the database that all jobs share, or add runs to it",
+        "comment": "post a Markdown file as one comment on the pull request of a job",
         "publish": "put the dashboard of the record where people see it",
     },
     "The database": {
