@@ -28,7 +28,9 @@ def project(tmp_path: Path) -> Path:
 def test_a_night_is_recorded_gated_and_published(tmp_path: Path, project: Path) -> None:
     night = ("nightly", "--record", tmp_path / "record.db", "--site", tmp_path / "site", "--confirm", "1", "--")
     done = command(*night, "benchmarks", "--bench-runs", "12", cwd=project)
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert "work_time_s is worse" not in done.stdout
+    # The time of the script is real: on a busy machine it may become worse while the night lasts.
+    assert done.returncode == (1 if "exec_time_s is worse" in done.stdout else 0), done.stdout + done.stderr
     assert recorded(tmp_path / "record.db") == {"work"}
     assert (tmp_path / "site" / "index.html").exists()
     there = tmp_path / "there"

@@ -9,6 +9,7 @@ import urllib.request
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from email.message import Message
 from http.client import HTTPException, HTTPMessage
 from typing import IO, Any
 from urllib.parse import urlencode, urlsplit
@@ -140,7 +141,7 @@ def _said(error: urllib.error.HTTPError) -> str:
     return " ".join(str(said).split())[:_SAID]
 
 
-def _seconds(headers: HTTPMessage) -> float | None:
+def _seconds(headers: Message) -> float | None:
     try:
         return max(float(headers["Retry-After"]), 0.0)
     except (KeyError, TypeError, ValueError):
