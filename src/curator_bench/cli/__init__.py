@@ -19,7 +19,7 @@ OBJECTS_BETWEEN_SEARCHES = 200_000
 processor time of commands that read millions of rows."""
 _GROUPS = {
     "Matrices": {
-        "init": "write a first matrix, script and conftest into a folder",
+        "init": "write a first matrix, script and conftest into a folder, or files for a CI system",
         "matrix": "list the entries of matrix files, or their mistakes",
         "command": "print the command line of one entry",
         "doctor": "say whether this machine is fit to measure, and for what a matrix asks",
@@ -43,6 +43,12 @@ _GROUPS = {
         "bisect": "find the commit that made a benchmark slower",
         "bisect-step": "judge one commit for `git bisect run`, by exit code",
         "ab": "compare commits or environments, measured in turns",
+    },
+    "In CI": {
+        "nightly": "run benchmarks against the record, add their runs to it, publish the dashboard",
+        "record": "get the database that all jobs share, or add runs to it",
+        "comment": "post a Markdown file as one comment on the pull request of a job",
+        "publish": "put the dashboard of the record where people see it",
     },
     "The database": {
         "merge": "merge databases",

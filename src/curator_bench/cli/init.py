@@ -1,4 +1,4 @@
-"""`curator-bench init`: writes a first matrix, script and conftest to start from."""
+"""`curator-bench init`: writes a first matrix, script and conftest to start from, or files for a CI system."""
 
 from __future__ import annotations
 
@@ -14,12 +14,30 @@ _FILES = {
     "word_count.py": "the program they run",
     "conftest.py": "settings and fixtures of this folder",
 }
+_NEXT = {
+    "github": "Commit them. For the dashboard: Settings > Pages > Source: GitHub Actions, and a variable BENCH_PAGES "
+    "with the value true.",
+    "gitlab": "Commit it, and add these lines to .gitlab-ci.yml:\n\ninclude:\n  - local: .gitlab/bench.yml\n\n"
+    "For the nightly: Build > Pipeline schedules. For comments on merge requests: a variable GITLAB_TOKEN, as the file "
+    "says.",
+}
 
 
 @click.command("init")
 @click.argument("folder", default=".", type=click.Path(path_type=Path, file_okay=False))
-def command(folder: Path) -> None:
-    """Write a commented matrix, script and conftest into FOLDER. Existing files are never overwritten."""
+@click.option("--ci", type=click.Choice(["github", "gitlab"]), help="write files for this CI system instead")
+@click.option(
+    "--benchmarks", default="benchmarks", show_default=True, metavar="FOLDER", help="with --ci: what its jobs run"
+)
+def command(folder: Path, ci: str | None, benchmarks: str) -> None:
+    """Write a commented matrix, script and conftest into FOLDER. Existing files are never overwritten.
+
+    With --ci, write files for the git repository that FOLDER is in: a nightly with its dashboard, a gate for pull
+    requests, and a comparison of two branches.
+    """
+    if ci is not None:
+        _write_ci(folder, ci, benchmarks)
+        return
     there = [name for name in _FILES if (folder / name).exists()]
     if there:
         raise BenchError(f"{folder}: {', '.join(there)} is there already; nothing was written. Name an empty folder.")
@@ -28,6 +46,18 @@ def command(folder: Path) -> None:
         _write(folder / name)
         click.echo(f"{name:<14} {what}")
     click.echo(f"Run it: {_prefix(folder)}pytest --benchmark")
+
+
+def _write_ci(folder: Path, system: str, benchmarks: str) -> None:
+    from curator_bench.sharing.ci_files import FILES, repository_around
+
+    repository = repository_around(folder, benchmarks)
+    written = repository.write(system)
+    for name in written:
+        click.echo(f"{name:<{max(map(len, written))}}  {FILES[system][name]}")
+    if not (repository.top / repository.benchmarks).exists():
+        click.echo(f"There is no {repository.benchmarks} yet. To begin: curator-bench init {repository.benchmarks}")
+    click.echo(_NEXT[system])
 
 
 def _write(file: Path) -> None:

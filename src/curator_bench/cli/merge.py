@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -36,13 +36,19 @@ def command(databases: tuple[str, ...], target: str) -> None:
     or a store: s3://bucket/history/ for all .jsonl files in that folder, or s3://bucket/record.db. Sources are not
     changed, and merging them again adds nothing.
     """
+    merge_all(databases, target)
+
+
+def merge_all(databases: Sequence[str], target: str, *, quietly: bool = False) -> None:
+    """Add the runs of databases and of files of runs to a database, and say of each how many, unless `quietly`."""
     mistakes: list[Mistake] = []
     with ExitStack() as opened:
         sources = [_open(named, opened) for named in databases]  # open all of them before anything is written
         into = opened.enter_context(writing(target))
         for shown, merge in sources:
             merged = merge(into, mistakes)
-            say(f"{shown}: {import_files.counts_line(merged.added, merged.renewed, merged.known)}")
+            if not quietly:
+                say(f"{shown}: {import_files.counts_line(merged.added, merged.renewed, merged.known)}")
     import_files.print_mistakes(mistakes)
     import_files.raise_for_mistakes(mistakes)
 

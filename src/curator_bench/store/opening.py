@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sqlite3
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -12,6 +14,7 @@ from curator_bench.errors import BenchError
 from curator_bench.store.damage import damage_in
 from curator_bench.store.database import Database, database_url, open_for_reading, open_for_writing, reason_of
 from curator_bench.store.dead_runs import Here
+from curator_bench.store.sqlite import SqliteStorage, take_in_log
 from curator_bench.store.urls import shown
 
 
@@ -58,6 +61,27 @@ def _failing_in_one_line(database: Database) -> Iterator[None]:
         if isinstance(error, SQLAlchemyError):
             raise BenchError(f"{database.shown}: {reason_of(error)}") from error
         raise
+
+
+def copy_file(named: str, copy: Path) -> None:
+    """Copy an SQLite database as it is now, also while others write. Raises BenchError."""
+    storage = SqliteStorage(database_url(named))
+    with _failing_to_open(storage.shown):
+        storage.copy_to(copy)
+
+
+def make_whole(file: Path) -> None:
+    """Make an SQLite file hold everything, without a log beside it. Raises BenchError."""
+    with _failing_to_open(str(file)):
+        take_in_log(file)
+
+
+@contextmanager
+def _failing_to_open(file: str) -> Iterator[None]:
+    try:
+        yield
+    except (sqlite3.Error, OSError) as error:
+        raise BenchError(f"{file} cannot be opened: {getattr(error, 'strerror', None) or error}") from error
 
 
 def _may_be_damaged(error: Exception) -> bool:

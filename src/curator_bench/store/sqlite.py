@@ -133,7 +133,7 @@ class SqliteStorage:
         unfinished = copy.with_name(f".{copy.name}.{secrets.token_hex(4)}")
         try:
             unfinished.open("xb").close()  # not through a link that somebody made first
-            self._copy_to(unfinished)
+            self.copy_to(unfinished)
             unfinished.replace(copy)
         finally:
             unfinished.unlink(missing_ok=True)
@@ -141,10 +141,11 @@ class SqliteStorage:
 
     def copy_for_reading(self, directory: Path) -> Storage:
         copy = directory / self.path.name
-        self._copy_to(copy)
+        self.copy_to(copy)
         return SqliteStorage(URL.create("sqlite", database=str(copy)))
 
-    def _copy_to(self, copy: Path) -> None:
+    def copy_to(self, copy: Path) -> None:
+        """Copy the database as it is now into a new file, with what stands in its write-ahead log."""
         _refuse_planted(self.path)
         named = _uri(self.path, {**self._parameters, **self._for_reading()})
         source = sqlite3.connect(named, uri=True, timeout=_PATIENCE_S)
@@ -186,6 +187,13 @@ class SqliteStorage:
                     _begin_to_write(driver, time.monotonic() + patience_s)
 
         return engine
+
+
+def take_in_log(file: Path) -> None:
+    """Make a file that nobody else has open hold everything, without a write-ahead log beside it."""
+    with closing(sqlite3.connect(_uri(file, _WRITING), uri=True)) as database:
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        database.execute("PRAGMA journal_mode = DELETE")
 
 
 def _path_of(url: URL) -> Path:
