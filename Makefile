@@ -127,8 +127,12 @@ format: $(INSTALLED) ## put the code into the house's format
 	$(VENV)/bin/ruff check --fix .
 
 .PHONY: dist
-dist: $(INSTALLED) ## build the wheel, and run a matrix with it in an empty environment elsewhere
+dist: $(INSTALLED) ## build the wheel and the sdist, and run a matrix with each in an empty environment elsewhere
 	ci/dist.sh
+
+.PHONY: release
+release: $(INSTALLED) ## build and check the files of a release in dist/, of a clean tree whose CHANGELOG names the version
+	ci/release.sh
 
 .PHONY: constraints
 constraints: ## write constraints.txt anew: the newest versions that suit every extra but curator and attention
