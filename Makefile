@@ -36,6 +36,12 @@ FLOORS_INSTALLED := $(FLOORS_VENV)/.installed
 FLOORS_TESTS := tests/collection tests/cli/test_init.py tests/end_to_end/test_run_matrix.py tests/store/test_migrations.py \
 	tests/store/test_damage.py
 
+# Plugins that people have in their pytest. Here they would change the other tests.
+PLUGINS_VENV := .venv-plugins
+PLUGINS_INSTALLED := $(PLUGINS_VENV)/.installed
+PLUGINS := pytest-asyncio==1.5.0 pytest-cov==7.1.0 pytest-html==4.2.0 pytest-randomly==5.1.0 pytest-repeat==0.9.4 \
+	pytest-rerunfailures==16.7 pytest-sugar==1.1.1
+
 # The attention suite has an environment of its own. Of what these two bring most is never imported, so it is not compiled
 # before it is.
 ATTENTION_VENV := .venv-attention
@@ -77,6 +83,10 @@ test-proofs: $(INSTALLED) ## run the long proofs, each at a tenth of its size; m
 test-floors: $(FLOORS_INSTALLED) ## run tests with the oldest versions that pyproject.toml allows: pytest 8.0, Ray 2.52, pydantic 2.7
 	$(FLOORS_VENV)/bin/python -m pytest $(FLOORS_TESTS) -k "not beside_pytest_benchmark" $(TOGETHER) $(PYTEST_ARGS)
 
+.PHONY: test-plugins
+test-plugins: $(PLUGINS_INSTALLED) ## run the tests of other pytest plugins in use together with this one
+	$(PLUGINS_VENV)/bin/python -m pytest tests/other_plugins -p no:asyncio -p no:randomly -p no:sugar $(TOGETHER) $(PYTEST_ARGS)
+
 .PHONY: test-curator
 test-curator: $(CURATOR_INSTALLED) ## run what a CPU can of NeMo Curator under test; CURATOR_REPO=… tries its own scripts, too; SUITES=short
 	ci/test_curator.sh $(CURATOR_VENV)/bin/python $(if $(CURATOR_REPO),"$(CURATOR_REPO)")
@@ -117,8 +127,12 @@ format: $(INSTALLED) ## put the code into the house's format
 	$(VENV)/bin/ruff check --fix .
 
 .PHONY: dist
-dist: $(INSTALLED) ## build the wheel, and run a matrix with it in an empty environment elsewhere
+dist: $(INSTALLED) ## build the wheel and the sdist, and run a matrix with each in an empty environment elsewhere
 	ci/dist.sh
+
+.PHONY: release
+release: $(INSTALLED) ## build and check the files of a release in dist/, of a clean tree whose CHANGELOG names the version
+	ci/release.sh
 
 .PHONY: constraints
 constraints: ## write constraints.txt anew: the newest versions that suit every extra but curator and attention
@@ -126,7 +140,7 @@ constraints: ## write constraints.txt anew: the newest versions that suit every 
 
 .PHONY: clean
 clean: ## remove what make and the tools built (.venv*, dist, caches), never results or databases
-	rm -rf $(VENV) $(CURATOR_VENV) $(ATTENTION_VENV) $(FLOORS_VENV) .venv-detectors dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks .codspeed
+	rm -rf $(VENV) $(CURATOR_VENV) $(ATTENTION_VENV) $(FLOORS_VENV) $(PLUGINS_VENV) .venv-detectors dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks .codspeed
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A clone that was moved and a Python that was removed leave an environment that works on the wrong files or not at all;
@@ -142,6 +156,10 @@ ifneq ($(shell $(FLOORS_VENV)/bin/python -c '' 2>/dev/null && cat $(FLOORS_INSTA
 .PHONY: $(FLOORS_INSTALLED)
 endif
 
+ifneq ($(shell $(PLUGINS_VENV)/bin/python -c '' 2>/dev/null && cat $(PLUGINS_INSTALLED) 2>/dev/null),$(CURDIR))
+.PHONY: $(PLUGINS_INSTALLED)
+endif
+
 ifneq ($(shell $(ATTENTION_VENV)/bin/python -c '' 2>/dev/null && cat $(ATTENTION_INSTALLED) 2>/dev/null),$(CURDIR))
 .PHONY: $(ATTENTION_INSTALLED)
 endif
@@ -154,6 +172,9 @@ $(CURATOR_INSTALLED): pyproject.toml constraints.txt
 
 $(FLOORS_INSTALLED): pyproject.toml
 	@FLOORS=1 ci/setup.sh $(FLOORS_VENV) xdist,report,postgres,data "hypothesis>=6.100"
+
+$(PLUGINS_INSTALLED): pyproject.toml constraints.txt Makefile
+	@ci/setup.sh $(PLUGINS_VENV) xdist hypothesis $(PLUGINS)
 
 $(ATTENTION_INSTALLED): pyproject.toml constraints.txt
 	@ci/setup.sh $(ATTENTION_VENV) attention,xdist --no-compile $(TORCH) $(TRANSFORMERS)

@@ -1,17 +1,18 @@
 #!/usr/bin/env bash
-# Builds the wheel (by way of the sdist, so that one is complete too) and runs a matrix with it as a user would: installed
-# into an empty environment, in a folder that has never seen this clone. `make dist` calls it.
+# Builds the sdist, and the wheel by way of it, in dist/. Runs a matrix with each as a user would: installed into an empty
+# environment, in a folder that has never seen this clone. `make dist` and release.sh call it. $BIN is where Python is,
+# else .venv/bin.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 clone=$PWD
-python=$PWD/.venv/bin/python
+python=${BIN:-$PWD/.venv/bin}/python
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 unset PYTHONPATH PYTEST_ADDOPTS PYTEST_PLUGINS
 
 fail() {
-    echo "make dist: $1" >&2
+    echo "${0##*/}: $1" >&2
     exit 1
 }
 
@@ -24,10 +25,11 @@ build() {
     ls dist
 }
 
-install() {
+install() { # install FILE
+    rm -rf "$scratch/venv"
     "$python" -m venv "$scratch/venv"
-    "$scratch/venv/bin/python" -m pip install --quiet --quiet --disable-pip-version-check --no-compile \
-        --constraint "$clone/constraints.txt" "$clone"/dist/*.whl
+    [[ ! -x "${python%/*}/uv" ]] || export UV=${UV:-${python%/*}/uv}
+    "$python" ci/install.py "$scratch/venv/bin/python" --constraint constraints.txt "$1"
 }
 
 write_matrix() {
@@ -108,26 +110,31 @@ expect_migrations() { # with one run recorded: a revision of a later release is 
     expect 0 "later (head)" "$scratch/venv/bin/alembic" --config "$package/alembic.ini" current
 }
 
-build
-install
-find_package
-mkdir "$scratch/elsewhere"
-cd "$scratch/elsewhere"
-write_matrix
+try_out() { # try_out NAME, of what is installed
+    find_package
+    mkdir -p "$scratch/$1/elsewhere" "$scratch/$1/empty"
+    cd "$scratch/$1/elsewhere"
+    write_matrix
+    expect_package_data
+    expect 0 "first_matrix.yaml::sorting" "$bin/pytest" --collect-only -q .
+    expect 0 "1 passed" "$bin/pytest" .
+    expect 0 "1 passed" "$bin/pytest" --benchmark first_matrix.yaml
+    expect 0 "1 passed" "$bin/curator-bench" report --format markdown
+    expect 1 "curator-bench[report]" "$bin/curator-bench" report --out site
+    expect_migrations
+    expect 5 "no tests ran" "$bin/pytest" -p no:curator_bench .
+    expect 0 "matrix" "$bin/curator-bench" --help
+
+    cd "$scratch/$1/empty"
+    expect 0 "pytest --benchmark" "$bin/curator-bench" init
+    expect 0 "2 passed" "$bin/pytest"
+    echo "The $1 works on its own."
+}
 
 bin=$scratch/venv/bin
-expect_package_data
-expect 0 "first_matrix.yaml::sorting" "$bin/pytest" --collect-only -q .
-expect 0 "1 passed" "$bin/pytest" .
-expect 0 "1 passed" "$bin/pytest" --benchmark first_matrix.yaml
-expect 0 "1 passed" "$bin/curator-bench" report --format markdown
-expect 1 "curator-bench[report]" "$bin/curator-bench" report --out site
-expect_migrations
-expect 5 "no tests ran" "$bin/pytest" -p no:curator_bench .
-expect 0 "matrix" "$bin/curator-bench" --help
-
-mkdir "$scratch/empty"
-cd "$scratch/empty"
-expect 0 "pytest --benchmark" "$bin/curator-bench" init
-expect 0 "2 passed" "$bin/pytest"
-echo "The wheel works on its own."
+build
+for file in "$clone"/dist/*; do
+    cd "$clone"
+    install "$file"
+    try_out "${file##*/}"
+done

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-VERSION = "0.1.0"
+VERSION = "0.2.0"
 SOURCE = Path(__file__).parents[1]
 """The folder to add to the path of a Python that must import this same package."""

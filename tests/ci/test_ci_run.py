@@ -24,7 +24,7 @@ esac
 """
 AT_FIRST = ("dist", "check")
 FIRST = ["test", "test-slow", "test-proofs"]
-AT_LAST = ("test-attention", "test-curator", "test-floors")
+AT_LAST = ("test-attention", "test-curator", "test-floors", "test-plugins")
 
 
 @pytest.fixture

@@ -244,6 +244,7 @@ def test_the_script_sees_our_environment_without_ray_and_pytest_and_with_its_own
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("FROM_THE_USER", "kept")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1,3")
+    monkeypatch.setenv("COVERAGE_PROCESS_CONFIG", "of pytest-cov, which would trace the script")
     for name in ("RAY_ADDRESS", "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_TMPDIR", "RAY_DEDUP_LOGS"):
         monkeypatch.setenv(name, "the user's")
     result = desk.run("write(dict(os.environ))", env={"FROM_THE_ENTRY": "given", "RAY_DEDUP_LOGS": "0"})
@@ -251,7 +252,7 @@ def test_the_script_sees_our_environment_without_ray_and_pytest_and_with_its_own
     assert (seen["FROM_THE_USER"], seen["FROM_THE_ENTRY"], seen["CUDA_VISIBLE_DEVICES"]) == ("kept", "given", "1,3")
     assert {name: seen[name] for name in seen if name.startswith("RAY_")} == {"RAY_DEDUP_LOGS": "0"}
     assert "PYTEST_CURRENT_TEST" in os.environ
-    assert not [name for name in seen if name.startswith("PYTEST_")]
+    assert not [name for name in seen if name.startswith(("PYTEST_", "COVERAGE_"))]
 
 
 def test_our_own_environment_is_not_touched(desk: Desk) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import random
 import sqlite3
 import subprocess
 import sys
@@ -267,3 +268,11 @@ def test_a_writer_that_gets_no_turn_gives_up_in_time(sqlite_bench: Bench) -> Non
         pytest.fail("two wrote at once")
     with database.writing(patience_s=0.1):
         """The turn was given back."""
+
+
+def test_waiting_for_a_turn_draws_no_number_from_the_generator_that_tests_seed(sqlite_bench: Bench) -> None:
+    database = sqlite_bench.open()
+    state = random.getstate()
+    with database.writing(), pytest.raises(OperationalError, match="locked"), database.writing(patience_s=0.05):
+        pytest.fail("two wrote at once")
+    assert random.getstate() == state

@@ -32,6 +32,11 @@ def test_a_run_that_waited_for_others_is_disturbed_and_it_is_said_by_whom_and_ho
     )
 
 
+def test_a_traced_run_is_disturbed_however_short_it_is() -> None:
+    traced: dict[str, Scalar] = {"machine.traced_by": "coverage"}
+    assert disturbed(traced) == "its Python code was traced by coverage, which slows it down"
+
+
 def test_a_neighbour_that_lets_nobody_wait_is_no_disturbance() -> None:
     assert disturbed(figures(10.0, 0.1, others=10.0)) == ""
 

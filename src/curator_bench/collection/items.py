@@ -188,7 +188,9 @@ def entry_of(item: pytest.Item) -> Entry | None:
 
         if isinstance(found := parameters["entry"], Entry):
             return found
-    return item.parent.variants(item.name)[0] if isinstance(item.parent, MatrixModule) else None
+    if isinstance(item, pytest.Function) and isinstance(item.parent, MatrixModule):
+        return item.parent.variants(item.originalname)[0]
+    return None
 
 
 def deselect(config: pytest.Config, items: list[pytest.Item]) -> None:

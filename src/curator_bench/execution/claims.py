@@ -47,6 +47,7 @@ class Taken(Exception):
 
     def __init__(self, by: Claimant) -> None:
         super().__init__(f"it is being run by {by}")
+        self.by = by
 
 
 def _create(path: Path, text: str, below: Path) -> None:

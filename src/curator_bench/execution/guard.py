@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from curator_bench.cluster.environment import CLUSTER_VARIABLE, without_ray
+from curator_bench.cluster.environment import without_pytest, without_ray
 from curator_bench.cluster.shared_memory import files_there
 from curator_bench.execution.guard_program import AT_WORK, DETACHED, IN_GOOD_ORDER, RESTING
 from curator_bench.measure.processes import GUARD_VARIABLE
@@ -35,7 +35,7 @@ class Guard:
         read_end, self._write_end = os.pipe()
         os.set_blocking(self._write_end, False)  # a script may have filled the pipe and stopped its reader
         source = str(SOURCE)
-        env = without_ray({name: value for name, value in os.environ.items() if name != CLUSTER_VARIABLE})
+        env = without_pytest(without_ray(os.environ))
         env[GUARD_VARIABLE] = "1"
         env["PYTHONPATH"] = os.pathsep.join(filter(None, [source, env.get("PYTHONPATH", "")]))
         try:

@@ -15,7 +15,7 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from curator_bench.cluster.environment import without_ray
+from curator_bench.cluster.environment import without_pytest, without_ray
 from curator_bench.cluster.health import is_alive, last_log_lines
 from curator_bench.cluster.model import Cluster, ClusterRequest
 from curator_bench.errors import ClusterError
@@ -185,7 +185,7 @@ class Fleet:
     ) -> Iterator[tuple[Connection[Command | Request, Event], subprocess.Popen[bytes]]]:
         ours, theirs = Pipe()
         source = str(SOURCE)
-        env = {**without_ray(os.environ), **cluster.env, **Mark(self._bench.marker).environment()}
+        env = {**without_pytest(without_ray(os.environ)), **cluster.env, **Mark(self._bench.marker).environment()}
         env["RAY_OVERRIDE_RUNTIME_ENV_DEFAULT_EXCLUDES"] = ""  # what is sent is chosen by us (code_shipping.py)
         env["PYTHONPATH"] = os.pathsep.join(filter(None, [source, env.get("PYTHONPATH", "")]))
         program = [sys.executable, "-P", "-m", "curator_bench.fleet.driver_program", str(theirs.fileno())]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,8 +15,8 @@ from curator_bench.files.codec import json_text, strict
 from curator_bench.metric_names import in_order
 from curator_bench.report.pivot import axes_of
 from curator_bench.report.session_runs import RESULTS, SUMMARY, merged, read_run, runs_of
-from curator_bench.values import OpenFinding, RunRecord, Scalar, Verdict
-from curator_bench.words import printable, readable_seconds
+from curator_bench.values import MACHINE, OpenFinding, RunRecord, Scalar, Verdict
+from curator_bench.words import printable, readable, readable_seconds
 
 SCHEMA_VERSION = 1
 _MOST_METRICS = 3
@@ -96,6 +97,14 @@ def _metrics(run: RunRecord, named: Sequence[str]) -> str:
     chosen = [name for name in names if name in run.metrics and name not in ("is_success", "success")][:_MOST_METRICS]
     words = {check.metric: f" ({check.says})" for check in run.requirements if check.says in _SAID}
     return printable(", ".join(f"{name}={_short(run.metrics[name])}{words.get(name, '')}" for name in chosen))
+
+
+def html_lines(run: RunRecord) -> list[str]:
+    """Return the verdict and the metrics of a run for another plugin's page, with HTML's special characters escaped."""
+    shown = {name: value for name, value in run.metrics.items() if not name.startswith(MACHINE)}
+    lines = [f"{run.name}: {run.verdict} in {readable_seconds(run.measured_s)}"]
+    lines += [f"    {name} = {readable(name, strict(value))}" for name, value in shown.items()]
+    return [*(html.escape(printable(line)) for line in lines), ""]
 
 
 def _shown_metrics(metrics: Mapping[str, Scalar]) -> list[str]:

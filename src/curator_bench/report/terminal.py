@@ -23,21 +23,22 @@ if TYPE_CHECKING:
 _MARKS = {"passed": "✅", "skipped": "⏭ "}
 _LOST = "???"
 """The phase of the report pytest-xdist makes for the item of a worker that died."""
+_OUTCOMES = ("passed", "failed", "skipped")
 _LETTERS = {"failed": "F", "crashed": "C", "timeout": "T", "error": "E", "interrupted": "I"}
 
 
 class TerminalReport:
     """A plugin of the controller that collects runs from test reports and shows them.
 
-    With -q it leaves progress to pytest's letters and adds warnings; with -v pytest's own lines serve. Otherwise each
-    run gets lines of its own.
+    With -q it leaves progress to pytest's letters and adds warnings; with -v pytest's own lines serve, and with workers
+    those of a plugin that replaced pytest's. Otherwise each run gets lines of its own.
     """
 
     def __init__(
         self,
         terminal: TerminalReporter,
         session_dir: Path,
-        entry_dirs: dict[str, Path],
+        entry_dirs: Mapping[str, Path],
         output: ProgressOutput,
         named: Mapping[str, Sequence[str]],
         database: str | None = None,
@@ -70,7 +71,7 @@ class TerminalReport:
         """The start time of each run in progress."""
         self._started = False
         self._live: LiveLines | None = None
-        self._speaks = bool(entry_dirs) and terminal.verbosity == 0
+        self._speaks = bool(entry_dirs) and terminal.verbosity == 0 and not _moves_the_cursor(terminal)
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         self._progress.expect(item.nodeid for item in session.items)
@@ -132,6 +133,8 @@ class TerminalReport:
             return "left to others", "" if self._speaks_of(report.nodeid) else "e", "ELSEWHERE"
         if run is None or report.when in ("setup", "teardown"):
             return None
+        if report.outcome not in _OUTCOMES:  # of another plugin, such as `rerun`, which words it
+            return (report.outcome, "", report.outcome.upper()) if self._speaks_of(report.nodeid) else None
         from curator_bench.report.session_runs import is_of_subtest
 
         if is_of_subtest(report):
@@ -141,6 +144,15 @@ class TerminalReport:
         letter = _LETTERS.get(run["verdict"]) if report.failed else {"passed": ".", "skipped": "s"}.get(report.outcome)
         category = "failed" if report.failed else report.outcome
         return category, "" if self._speaks_of(report.nodeid) else letter or "F", str(run["verdict"]).upper()
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_html_results_table_html(self, report: pytest.TestReport, data: list[str]) -> None:
+        """Put verdict and metrics of a run above its output in the report of pytest-html."""
+        from curator_bench.report.session_runs import run_on
+        from curator_bench.report.summary import html_lines
+
+        if (run := run_on(report)) is not None:
+            data[:0] = html_lines(run)
 
     def _speaks_of(self, nodeid: str) -> bool:
         return self._speaks and nodeid in self._entry_dirs
@@ -297,7 +309,7 @@ class TerminalReport:
         from curator_bench.words import readable_seconds
 
         if report.when == "teardown":  # until now it counted as passed
-            self._runs = [earlier for earlier in self._runs if earlier.nodeid != report.nodeid]
+            self._runs = [earlier for earlier in self._runs if (earlier.nodeid, earlier.uid) != (run.nodeid, run.uid)]
         self._runs.append(run)
         self._progress.end(report.nodeid, run.verdict, run)
         self._close(report.nodeid, run.verdict)
@@ -341,6 +353,8 @@ class TerminalReport:
         from curator_bench.words import printable_lines
 
         self._terminal.ensure_newline()
+        if self._terminal._tw.width_of_current_line:  # another plugin's reporter may be amid a line that it renews
+            self._terminal._tw.line()
         self._terminal.write_line(printable_lines(text))
 
     def _pause(self) -> None:
@@ -352,6 +366,13 @@ class TerminalReport:
         self._terminal.flush()
         if self._live is not None and not self._terminal._tw.width_of_current_line:
             self._live.resume()
+
+
+def _moves_the_cursor(terminal: TerminalReporter) -> bool:
+    """True if lines of ours would be overwritten: with workers, pytest-sugar goes back to the line of another file."""
+    from _pytest.terminal import TerminalReporter
+
+    return type(terminal) is not TerminalReporter and bool(terminal.config.getoption("tx", None))
 
 
 def _done_before(runs: Sequence[RunRecord]) -> str:

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from curator_bench.collection.benchmarks import BENCHMARKS
+from curator_bench.collection.items import entry_of
+from curator_bench.collection.multiplied import own_nodeid
+from curator_bench.errors import BenchError
 from curator_bench.execution.claims import Claims, Silence, Taken
 from curator_bench.values import Entry
 
 NOT_HERE = pytest.StashKey[str]()
 """The reason why an item's entry is not run by this invocation."""
 _LOOK_EVERY_S = 1.0
+_ANOTHER_WORKER_S = 0.05
 _CLAIMS = pytest.StashKey[Claims]()
 
 
@@ -26,7 +31,7 @@ def claim(item: pytest.Item, entry: Entry) -> str | None:
     if NOT_HERE in item.stash:
         del item.stash[NOT_HERE]
     try:
-        _claims(item.config).take(_folder(item.config, entry))
+        _take_in_turn(item.config, entry)
     except Taken as taken:
         item.stash[NOT_HERE] = f"{entry.id}: {taken}"
         return item.stash[NOT_HERE]
@@ -40,6 +45,35 @@ def claim(item: pytest.Item, entry: Entry) -> str | None:
             item.stash[NOT_HERE] = f"{entry.id}: another invocation has finished it"
             return item.stash[NOT_HERE]
     return None
+
+
+def _take_in_turn(config: pytest.Config, entry: Entry) -> None:
+    """Take the claim, after any other worker of this invocation that repeats the entry. Raises Taken for others."""
+    own = config.stash[BENCHMARKS].settings.invocation
+    while True:
+        try:
+            return _claims(config).take(_folder(config, entry))
+        except Taken as taken:
+            if taken.by.invocation != own:
+                raise
+            time.sleep(_ANOTHER_WORKER_S)
+
+
+class TurnHooks:
+    """Hooks of a worker of pytest-xdist: another one may run the same entry, which pytest-repeat multiplied."""
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+        """Claim the entry before its item, so that waiting does not count as the item's time."""
+        entry = entry_of(item) if own_nodeid(item) != item.nodeid else None
+        if entry is None:
+            return (yield)
+        with suppress(BenchError):  # raised again when the item runs
+            claim(item, entry)
+        try:
+            return (yield)
+        finally:
+            release(item, entry)
 
 
 def release(item: pytest.Item, entry: Entry) -> None:

@@ -19,6 +19,7 @@ import pytest
 
 from curator_bench.collection.benchmarks import BENCHMARKS, REPORT, Benchmarks, has_matrix
 from curator_bench.collection.items import MatrixModule, entry_of
+from curator_bench.collection.multiplied import ByNodeId
 from curator_bench.errors import MatrixError, Mistake
 from curator_bench.options.settings import Settings
 
@@ -78,7 +79,7 @@ def _show_runs(config: pytest.Config) -> TerminalReport:
     benchmarks = config.stash[BENCHMARKS]
     terminal = config.pluginmanager.getplugin("terminalreporter")
     folders = entry_dirs(config, benchmarks)
-    named = dict(zip(folders, map(_metrics_of_sinks, benchmarks.matrix.entries), strict=True))
+    named = ByNodeId(dict(zip(folders, map(_metrics_of_sinks, benchmarks.matrix.entries), strict=True)))
     database = benchmarks.mask.hide(benchmarks.settings.database) if benchmarks.settings.benchmark else None
     apart = _why_apart(config) if database else ""
     progress = _progress(benchmarks, folders)
@@ -114,7 +115,7 @@ def _progress(benchmarks: Benchmarks, folders: Mapping[str, Path]) -> ProgressOu
     facts: dict[str, str | int] = {"session": settings.session, "invocation": settings.invocation}
     facts |= {"host": socket.gethostname(), "pid": os.getpid()}
     entries = dict(zip(folders, benchmarks.matrix.entries, strict=True))
-    progress = Progress(planned, functools.partial(_usual_durations, settings.database, entries))
+    progress = Progress(ByNodeId(planned), lambda: ByNodeId(_usual_durations(settings.database, entries)))
     return ProgressOutput(progress, write, facts, settings.progress_every_s)
 
 
@@ -162,15 +163,17 @@ def warn(config: pytest.Config, message: str, place: Place | None = None) -> Non
     )
 
 
-def entry_dirs(config: pytest.Config, benchmarks: Benchmarks) -> dict[str, Path]:
+def entry_dirs(config: pytest.Config, benchmarks: Benchmarks) -> ByNodeId[Path]:
     """Return the folder of each entry by the node id of its item."""
     session_dir, matrix = benchmarks.session_dir, benchmarks.matrix
     files = {file.file: Path(os.path.relpath(file.file, config.rootpath)).as_posix() for file in matrix.files}
     is_escaped = not config.getini(_NO_ESCAPING)
-    return {
-        f"{files[entry.file.file]}::{_name_of_item(entry, is_escaped)}": session_dir.joinpath(*entry.folder)
-        for entry in matrix.entries
-    }
+    return ByNodeId(
+        {
+            f"{files[entry.file.file]}::{_name_of_item(entry, is_escaped)}": session_dir.joinpath(*entry.folder)
+            for entry in matrix.entries
+        }
+    )
 
 
 def _name_of_item(entry: Entry, is_escaped: bool) -> str:

@@ -27,7 +27,7 @@ from curator_bench.runner.claiming import claim, in_words, release, silence_of
 from curator_bench.runner.conductor import Conductor, Job
 from curator_bench.runner.fleet_runner import FleetRunner
 from curator_bench.runner.policy import Decision, Next
-from curator_bench.runner.running import RESULT, ItemCallbacks, allowance, plan_of, workbench
+from curator_bench.runner.running import RESULT, ItemCallbacks, allowance, next_attempt, plan_of, workbench
 from curator_bench.values import RunResult
 
 if TYPE_CHECKING:
@@ -151,17 +151,26 @@ class FleetCallbacks(ItemCallbacks):
         """Jobs that other invocations run or have run."""
         self._silent: dict[Job, float] = {}
         """Jobs claimed by another machine that may be dead, and the monotonic time of the next look at each."""
+        self._same: dict[str, list[Job]] = {}
+        """Jobs of entries under way here that pytest-repeat multiplied, by entry id. They run one after the other."""
+        self._next: list[Job] = []
+        """Jobs whose turn has come."""
 
     @property
     def is_waiting(self) -> bool:
-        return bool(self._elsewhere or self._silent)
+        return bool(self._elsewhere or self._silent or self._next)
 
     @property
     def has_silent(self) -> bool:
         return bool(self._silent)
 
     def claims(self, job: Job) -> bool:
+        if job.entry.id in self._same:
+            self._same[job.entry.id].append(job)
+            return False
         if not claim(job.item, job.entry):
+            self._same[job.entry.id] = []
+            job.attempt = next_attempt(self._config, job.entry)
             return True
         if not self._runner.gone and silence_of(self._config, job.entry):
             self._silent[job] = 0.0
@@ -189,15 +198,21 @@ class FleetCallbacks(ItemCallbacks):
         try:
             self._items.run(job.item)
         finally:
-            release(job.item, job.entry)
+            self._leave(job)
 
     def interrupted(self, job: Job, result: RunResult | None) -> None:
         super().interrupted(job, result)
+        self._leave(job)
+
+    def _leave(self, job: Job) -> None:
         release(job.item, job.entry)
+        self._next += self._same.pop(job.entry.id, [])
 
     def look_after_waiting(self, conductor: Conductor) -> None:
         """Skip the items of entries that others run, and look again at machines that may be dead."""
         now = time.monotonic()
+        while self._next:
+            conductor.add(self._next.pop())
         if self._runner.gone:  # without a fleet no entry can be taken over
             self._elsewhere.extend(self._silent)
             self._silent.clear()

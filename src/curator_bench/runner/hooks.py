@@ -16,6 +16,10 @@ def begin(config: pytest.Config) -> None:
 
         config.pluginmanager.register(InterruptHooks(), "curator_bench_interrupts")
         join_session(config)
+    if hasattr(config, "workerinput") and benchmarks.has_matrix(config):
+        from curator_bench.runner.claiming import TurnHooks
+
+        config.pluginmanager.register(TurnHooks(), "curator_bench_turns")
     if benchmarks.is_recording(config):
         from curator_bench.runner.python_run import PythonRunHooks
         from curator_bench.runner.recording import RecordingHooks

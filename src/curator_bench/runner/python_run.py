@@ -10,8 +10,7 @@ import re
 import shlex
 import textwrap
 import time
-from collections.abc import Generator, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Generator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -20,6 +19,7 @@ import pytest
 
 from curator_bench import stages
 from curator_bench.collection.benchmarks import BENCHMARKS, REPORT
+from curator_bench.collection.multiplied import STEP, own_nodeid
 from curator_bench.files.codec import to_document
 from curator_bench.masking import is_secret_name, masked
 from curator_bench.matrix import Definition, function_definition
@@ -49,6 +49,8 @@ SETTABLE = (*sorted(FIGURES), *_OF_THE_END)
 """Attributes of `test_run_benchmark` that are written when the test ends."""
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _PLAIN = (str, int, float, bool, type(None))
+_ATTEMPT = pytest.StashKey[int]()
+"""The number of the item's run: above 1 if a plugin such as pytest-rerunfailures runs its test again."""
 
 
 class PythonRun:
@@ -200,10 +202,11 @@ class PythonRun:
 
 def run_of(item: pytest.Function, definition: Definition | None) -> Run:
     return Run(
-        name=item.nodeid.partition("::")[2],
+        name=own_nodeid(item).partition("::")[2],
         entry=item.originalname,
         nodeid=item.nodeid,
         uid=new_uid(),
+        attempt=item.stash.get(_ATTEMPT, 1),
         started_at=datetime.now(UTC).isoformat(),
         session=item.config.stash[BENCHMARKS].settings.session,
         file=name_in_project(item.path, item.config),
@@ -223,7 +226,8 @@ def _words(command: str | None) -> tuple[str, ...]:
 def parameters_of(item: pytest.Function) -> dict[str, Any]:
     """Return the test's parameters, without parts that differ between runs or machines."""
     callspec = getattr(item, "callspec", None)
-    return {name: _parameter_value(value) for name, value in callspec.params.items()} if callspec else {}
+    params = callspec.params.items() if callspec else ()
+    return {name: _parameter_value(value) for name, value in params if name != STEP}
 
 
 def _parameter_value(value: Any) -> Any:
@@ -245,10 +249,22 @@ def _definition(item: pytest.Function) -> Definition | None:
 
 
 class PythonRunHooks:
+    """Begins and ends runs. A run is one set-up, call and teardown: plugins that rerun a test do so in one protocol."""
+
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
-        with recorded(item):
+        try:
             return (yield)
+        except (KeyboardInterrupt, pytest.exit.Exception) as stop:
+            note_stopped(item, str(stop) or "stopped from outside")
+            raise
+        finally:
+            end(item)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, object, object]:
+        begin(item)
+        return (yield)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
@@ -260,36 +276,35 @@ class PythonRunHooks:
             if report.passed and item.config.stash[BENCHMARKS].settings.fail_on_regression:
                 judge(item, run, report)
             note_phase(run, call, report)
+            if call.when == "teardown":
+                end(item)
         return report
 
 
-@contextmanager
-def recorded(item: pytest.Item) -> Iterator[None]:
-    """Record the run of an item that is a benchmark, however it ends."""
-    run = _begin(item)
-    if run is None:
-        yield
+def begin(item: pytest.Item) -> None:
+    """Begin the run of an item that is a benchmark."""
+    if not isinstance(item, pytest.Function) or MEASURING.isdisjoint(item.fixturenames):
         return
-    item.stash[PYTHON_RUN] = run
-    stages.listen(run.named)
-    try:
-        yield
-    except (KeyboardInterrupt, pytest.exit.Exception) as stop:
-        run.note_verdict(Verdict.INTERRUPTED, str(stop) or "stopped from outside")
+    if (recording := recording_of(item.config)) is not None:
+        item.stash[_ATTEMPT] = item.stash.get(_ATTEMPT, 0) + 1
+        item.stash[PYTHON_RUN] = run = PythonRun(item, recording)
+        stages.listen(run.named)
+
+
+def note_stopped(item: pytest.Item, why: str) -> None:
+    """Note and show that the run in progress is stopped from outside."""
+    if (run := item.stash.get(PYTHON_RUN, None)) is not None:
+        run.note_verdict(Verdict.INTERRUPTED, why)
         if (report := item.config.pluginmanager.get_plugin(REPORT)) is not None:
             report.note_interrupted(run.so_far())
-        raise
-    finally:
+
+
+def end(item: pytest.Item) -> None:
+    """Record the run of the item, unless its end is recorded already."""
+    if (run := item.stash.get(PYTHON_RUN, None)) is not None:
         stages.listen(None)
         del item.stash[PYTHON_RUN]
         run.record()
-
-
-def _begin(item: pytest.Item) -> PythonRun | None:
-    if not isinstance(item, pytest.Function) or MEASURING.isdisjoint(item.fixturenames):
-        return None
-    recording = recording_of(item.config)
-    return PythonRun(item, recording) if recording else None
 
 
 def judge(item: pytest.Item, run: PythonRun, report: pytest.TestReport) -> None:

@@ -29,6 +29,8 @@ from curator_bench.values import GATES, Check, Entry, RunRecord, RunResult, Stag
 _MOST_PROPERTIES = 200
 _UNCONFIRMED = pytest.StashKey[set[str]]()
 """The uids of an item's runs that are not settled."""
+_PROPERTIES = pytest.StashKey[list[tuple[str, object]]]()
+"""The properties that the last run added to its item."""
 _MEASURED = tuple(field.name for field in fields(RunResult) if field.name != "verdict")
 """Fields that a record takes over from the result."""
 
@@ -174,14 +176,24 @@ def _add_lines(item: pytest.Item, run: RunRecord) -> None:
     add_lines(Path(run.directory), run, session_dir=item.config.stash[BENCHMARKS].session_dir)
 
 
+def forget_run(item: pytest.Item) -> None:
+    """Forget the item's last run, for plugins that run its test again. That run has been reported."""
+    if RUN in item.stash:
+        del item.stash[RUN]
+    if _UNCONFIRMED in item.stash:
+        del item.stash[_UNCONFIRMED]
+    earlier = item.stash.get(_PROPERTIES, [])
+    item.user_properties[:] = [one for one in item.user_properties if not any(one is own for own in earlier)]
+
+
 def add_properties(item: pytest.Item, run: RunRecord) -> None:
     """Add properties of the run to the item, for junit XML and other readers of reports."""
-    item.user_properties.append(("verdict", str(run.verdict)))
+    found: list[tuple[str, object]] = [("verdict", str(run.verdict))]
     if run.inconclusive:
-        bounds = ", ".join(f"{check.metric} {check.bound}" for check in run.inconclusive)
-        item.user_properties.append(("inconclusive", bounds))
-    for name, value in itertools.islice(run.metrics.items(), _MOST_PROPERTIES):
-        item.user_properties.append((name, strict(value)))
+        found.append(("inconclusive", ", ".join(f"{check.metric} {check.bound}" for check in run.inconclusive)))
+    found += [(name, strict(value)) for name, value in itertools.islice(run.metrics.items(), _MOST_PROPERTIES)]
+    item.stash[_PROPERTIES] = found
+    item.user_properties += found
 
 
 def masked_result(result: RunResult, mask: Mask) -> RunResult:

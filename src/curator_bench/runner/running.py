@@ -15,6 +15,8 @@ from curator_bench.collection.benchmarks import BENCHMARKS, Benchmarks
 from curator_bench.collection.items import has_gates
 from curator_bench.execution.workbench import Workbench
 from curator_bench.matrix import command_of, definition_of
+from curator_bench.report.session_runs import RESULTS
+from curator_bench.report.session_runs import read_run as read_results
 from curator_bench.runner.claiming import NOT_HERE, claim, leave_to_others, release
 from curator_bench.runner.conductor import Conductor, Job
 from curator_bench.runner.disturbing import disturbed_by
@@ -23,7 +25,7 @@ from curator_bench.runner.judging import forget_judge, judge_of
 from curator_bench.runner.local_runner import LocalRunner
 from curator_bench.runner.policy import Allowance, Decision, GateState, Next, Spent
 from curator_bench.runner.run_keys import BACKGROUND, DEFINITION, MACHINE, UID
-from curator_bench.runner.run_records import note_interrupted, note_run, note_unconfirmed
+from curator_bench.runner.run_records import forget_run, note_interrupted, note_run, note_unconfirmed
 from curator_bench.runner.session import provenance_of
 from curator_bench.runner.xenna import with_xennas_needs
 from curator_bench.values import Entry, Plan, RunResult, Verdict, Where
@@ -46,9 +48,10 @@ def run_here(item: pytest.Item, entry: Entry) -> RunResult:
     item.addfinalizer(lambda: release(item, entry))
     hold_until_the_end(item)
     forget_judge(item)
+    forget_run(item)
     spent = item.config.stash.get(_SPENT, Spent())
     conductor = Conductor(LocalRunner(workbench(item.config)), ItemCallbacks(item.config), spent)
-    conductor.add(Job(item, entry, allowance(item, entry)))
+    conductor.add(Job(item, entry, allowance(item, entry), attempt=next_attempt(item.config, entry)))
     try:
         conductor.run()
     except KeyboardInterrupt:
@@ -58,6 +61,13 @@ def run_here(item: pytest.Item, entry: Entry) -> RunResult:
     result = item.stash[RESULT]
     del item.stash[RESULT]
     return result
+
+
+def next_attempt(config: pytest.Config, entry: Entry) -> int:
+    """Return the number of the entry's next run in this invocation: above 1 if plugins repeat or rerun its test."""
+    benchmarks = config.stash[BENCHMARKS]
+    last = read_results(benchmarks.session_dir.joinpath(*entry.folder, RESULTS), benchmarks.session_dir)
+    return last.attempt + 1 if last is not None and last.invocation == benchmarks.settings.invocation else 1
 
 
 class ItemCallbacks:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from curator_bench.collection.benchmarks import BENCHMARKS, REPORT, Benchmarks
+from curator_bench.collection.multiplied import ByNodeId
 from curator_bench.errors import BenchError, Mistake
 from curator_bench.files.codec import from_document, to_document
 from curator_bench.masking import masked
@@ -53,7 +54,7 @@ class SinkHooks:
         self._benchmarks = config.stash[BENCHMARKS]
         self._chosen = chosen
         self._entry_dirs = entry_dirs(config, self._benchmarks)
-        self._entries = dict(zip(self._entry_dirs, self._benchmarks.matrix.entries, strict=True))
+        self._entries = ByNodeId(dict(zip(self._entry_dirs, self._benchmarks.matrix.entries, strict=True)))
         self._expected: tuple[str, ...] = ()
         """Names of the entries to run. Workers of xdist report them one after the other, and all report the same."""
         self._began = datetime.now(UTC)
@@ -119,7 +120,7 @@ class SinkHooks:
             session_of(self._config),
             started_at=self._began.isoformat(timespec="milliseconds"),
             runs_expected=len(self._expected),
-            entries=self._expected,
+            entries=tuple(dict.fromkeys(self._expected)),
             environment=dict(_flat(masked(environment, benchmarks.mask))),
         )
 

@@ -12,8 +12,10 @@ import pytest
 from curator_bench.measure.gpu_witness import GpuWitness
 from curator_bench.measure.processes import Mark, find_processes, identify
 from curator_bench.measure.schedule import Schedule
+from curator_bench.measure.tracers import tracer_here
 from curator_bench.measure.witness import Witness
 from curator_bench.runner.run_keys import PYTHON_RUN
+from curator_bench.verdict.disturbance import TRACED_BY
 
 if TYPE_CHECKING:
     from curator_bench.measure.sampler import Sampler
@@ -33,6 +35,8 @@ class WitnessHooks:
         run = item.stash.get(PYTHON_RUN, None)
         if run is None:
             return (yield)
+        if tracer := tracer_here():
+            run.note_metrics({TRACED_BY: tracer})
         samplers = _samplers(item.config)
         for sampler in samplers:
             sampler.start()

@@ -92,7 +92,6 @@ class JsonlSink(Sink[JsonlConfig]):
 def _document(result: RunRecord, session: Session) -> dict[str, Any]:
     """Return a run in the form that `curator-bench export` writes."""
     parent = Path(session.directory).parent
-    file, _, name = result.nodeid.partition("::")
     return {
         "schema_version": _SCHEMA_VERSION,
         "kind": "run",
@@ -112,8 +111,8 @@ def _document(result: RunRecord, session: Session) -> dict[str, Any]:
         },
         "start": {
             "uid": result.uid,
-            "name": name,
-            "path": file,
+            "name": result.name,
+            "path": result.file or result.nodeid.partition("::")[0],
             "originalname": result.entry,
             "nodeid": result.nodeid,
             "definition_hash": result.definition_hash or None,

@@ -46,6 +46,8 @@ _NETWORK = {
     *("smb3", "smbfs", "wekafs"),
     *("fuse.ceph-fuse", "fuse.gcsfuse", "fuse.glusterfs", "fuse.goofys", "fuse.juicefs", "fuse.s3fs", "fuse.sshfs"),
 }
+_CHANCE = random.Random()
+"""Waiting times. The generator of the process belongs to tests, which seed it: equal for all workers."""
 _MOUNTS = Path("/proc/self/mounts")
 _ESCAPES = {r"\040": " ", r"\011": "\t", r"\012": "\n", r"\134": "\\"}
 
@@ -237,7 +239,7 @@ def _begin_to_write(connection: sqlite3.Connection, deadline: float) -> None:
     connection.execute(f"PRAGMA busy_timeout = {_TURN_MS}")
     try:
         while not _has_begun(connection, deadline):
-            time.sleep(random.uniform(0.0005, 0.005))
+            time.sleep(_CHANCE.uniform(0.0005, 0.005))
     finally:
         connection.execute(f"PRAGMA busy_timeout = {_PATIENCE_S * 1000:.0f}")
 
@@ -266,7 +268,7 @@ def _switch_to_log(connection: sqlite3.Connection, deadline: float) -> None:
             (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
         except sqlite3.OperationalError as error:
             if _is_busy(error) and time.monotonic() < deadline:
-                time.sleep(random.uniform(0.005, 0.02))
+                time.sleep(_CHANCE.uniform(0.005, 0.02))
                 continue
             mode = str(error)
         if mode != "wal":

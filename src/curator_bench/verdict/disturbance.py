@@ -22,6 +22,8 @@ SHORTEST_S = 0.25
 RECENT = 10
 """The number of runs that decide whether gates can be decided at all."""
 _LEAST_RECENT = 3
+TRACED_BY = f"{MACHINE}traced_by"
+"""What traced the Python code of the run; absent if nothing did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,8 @@ def disturbance(metrics: Mapping[str, Scalar]) -> Disturbance | None:
 
 def disturbed(metrics: Mapping[str, Scalar]) -> str | None:
     """Say what disturbed a run; empty if nothing did, None if it is not known."""
+    if tracer := metrics.get(TRACED_BY):
+        return f"its Python code was traced by {tracer}, which slows it down"
     found = disturbance(metrics)
     if found is None:
         return None
