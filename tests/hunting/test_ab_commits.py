@@ -74,6 +74,7 @@ def test_a_branch_is_compared_with_main_and_the_checkout_stays_as_it_is(
     text = comment.read_text()
     assert "### Benchmarks: main → slow" in text
     assert "| 🔴 regression | work | work_time_s | slow | 0.1" in text
+    assert "\n* slow is " in text
     assert project.stands() == before
     assert (project.folder / "results").is_dir(), "results stay when the worktrees are gone"
 

@@ -157,7 +157,8 @@ def _compare_commits(request: CommitRequest, asked: _Asked) -> Compared:
 
     commits = CommitSides(request, _tell)
     with commits.ready() as sides:
-        return _measured(sides, commits.parts(), asked, commits.refuse_wrong_imports, Path.cwd() / "results")
+        found = _measured(sides, commits.parts(), asked, commits.refuse_wrong_imports, Path.cwd() / "results")
+        return replace(found, about=commits.described)
 
 
 def _measured(

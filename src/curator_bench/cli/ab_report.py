@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +32,8 @@ class Compared:
     sides: Sequence[str]
     found: Found
     min_effect: float
+    about: Mapping[str, str] = field(default_factory=dict)
+    """The commits of sides that are commits."""
 
     @property
     def shown(self) -> list[Answer]:
@@ -107,6 +109,10 @@ def _notes(compared: Compared) -> Iterator[str]:
         yield f"not compared: {series.entry} {series.metric}: {which}"
 
 
+def _sides(compared: Compared) -> Iterator[str]:
+    yield from (f"{name} is {commit}" for name, commit in compared.about.items())
+
+
 def _null_test(compared: Compared) -> Iterator[str]:
     if not compared.null:
         return
@@ -131,6 +137,7 @@ def _document(compared: Compared) -> dict[str, Any]:
         "schema_version": 2,
         "sessions": f"{compared.session}-",
         "sides": list(compared.sides),
+        "commits": dict(compared.about),
         "rounds": found.rounds,
         "ended": found.ended.name.lower(),
         "answers": [
@@ -160,7 +167,8 @@ def markdown(compared: Compared) -> str:
     lines += [_markdown_row(one) for one in shown[:_MOST_ROWS]]
     if len(shown) > _MOST_ROWS:
         lines += ["", f"… and {len(shown) - _MOST_ROWS:,} more"]
-    lines += ["", *(f"* {markdown_cell(line)}" for line in (*_notes(compared), *_null_test(compared)))]
+    notes = (*_notes(compared), *_null_test(compared), *_sides(compared))
+    lines += ["", *(f"* {markdown_cell(line)}" for line in notes)]
     return "\n".join([*lines, "", markdown_cell(_limit_and_sessions(compared)), ""])
 
 

@@ -55,6 +55,11 @@ class CommitSides:
         self._benchmarks = [] if request.own_benchmarks else self._shared_benchmarks()
         self._warn_of_changes()
 
+    @property
+    def described(self) -> dict[str, str]:
+        """The commit of each side, for people."""
+        return dict(zip(self.names, map(str, self.commits), strict=True))
+
     def parts(self) -> list[str]:
         """Return everything that defines the comparison."""
         request = self._request
