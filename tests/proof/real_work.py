@@ -10,6 +10,7 @@ import sys
 import time
 import zlib
 from collections.abc import Callable
+from contextlib import closing
 
 REPEATS = 9
 _RANDOM = random.Random(1)
@@ -37,7 +38,7 @@ def compress() -> object:
 
 
 def query() -> object:
-    with sqlite3.connect(":memory:") as connection:
+    with closing(sqlite3.connect(":memory:")) as connection:
         connection.execute("create table run (node integer, took real)")
         connection.executemany(
             "insert into run values (?, ?)", [(n % 7, took) for n, took in enumerate(_NUMBERS[:500])]

@@ -188,12 +188,12 @@ def really(name: str, planted: float) -> tuple[int, Standing]:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WORK)
 def test_real_work_that_takes_longer_is_called_and_equal_work_is_not(name: str) -> None:
+    """The machine may be busy: then a judgement may be left open, but says that it could not see as much."""
     for planted, repeats in ((PLANTED, 5 if FULL else 1), (0.0, 10 if FULL else 1)):
         for _ in range(repeats):
             rounds, standing = really(name, planted)
-            judgement = standing.judgement
+            judgement, case = standing.judgement, f"{rounds} rounds: {standing}"
             print(f"{name} {planted:+.0%}: {judgement.says}, {judgement.reason}, noise {judgement.noise:.1%}")
             if planted:
-                assert judgement.word is Word.REGRESSION, f"{rounds} rounds: {judgement}"
-            else:
-                assert judgement.word not in (Word.REGRESSION, Word.IMPROVEMENT), f"{rounds} rounds: {judgement}"
+                assert judgement.word is Word.REGRESSION or judgement.is_blind_to(planted), case
+            assert planted or judgement.word not in (Word.REGRESSION, Word.IMPROVEMENT), case

@@ -76,8 +76,8 @@ def test_wide_noise_is_given_up_before_all_rounds_are_used_but_not_at_once() -> 
 
 def test_nothing_is_decided_before_both_sides_ran_first_twice() -> None:
     for rounds in range(FIRST_LOOK):
-        assert of([7.0] * rounds, [9.0] * rounds).state is State.OPEN
-    assert of([7.0] * 4, [7.0] * 4).state is State.DECIDED
+        assert of([7.0] * rounds, [7.0] * rounds).state is State.OPEN
+    assert of([7.0] * FIRST_LOOK, [7.0] * FIRST_LOOK).state is State.DECIDED
 
 
 def test_no_difference_is_certain_before_five_rounds() -> None:

@@ -39,7 +39,6 @@ _HOPELESS = 0.02
 """A metric is hopeless if the rounds that are left decide it with less than this chance."""
 _QUIETER = 0.7
 """Few rounds may show more noise than there is: hopeless is what would be so with this much of it."""
-_ROUNDED = 1 - 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +122,8 @@ class _Metric:
     @property
     def is_within(self) -> bool:
         """True if the whole interval is within the limit."""
-        return max(map(abs, self.interval)) < self.rules.min_effect * _ROUNDED
+        farthest = max(map(abs, self.interval))
+        return word_by(farthest, self.rules.min_effect, is_worse=True, is_certain=False) is Word.NO_CHANGE
 
     @property
     def spread(self) -> float:
