@@ -130,4 +130,7 @@ mkdir "$scratch/empty"
 cd "$scratch/empty"
 expect 0 "pytest --benchmark" "$bin/curator-bench" init
 expect 0 "2 passed" "$bin/pytest"
+git init --quiet
+expect 0 "bench-gate.yml" "$bin/curator-bench" init --ci github
+expect 0 ".gitlab/bench.yml" "$bin/curator-bench" init --ci gitlab
 echo "The wheel works on its own."
