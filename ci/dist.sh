@@ -128,6 +128,9 @@ try_out() { # try_out NAME, of what is installed
     cd "$scratch/$1/empty"
     expect 0 "pytest --benchmark" "$bin/curator-bench" init
     expect 0 "2 passed" "$bin/pytest"
+    git init --quiet
+    expect 0 "bench-gate.yml" "$bin/curator-bench" init --ci github
+    expect 0 ".gitlab/bench.yml" "$bin/curator-bench" init --ci gitlab
     echo "The $1 works on its own."
 }
 

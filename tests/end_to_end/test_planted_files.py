@@ -175,7 +175,7 @@ def test_a_dashboard_is_not_built_in_a_folder_of_another_user(recorded: Project,
     assert (home / "summary.json").read_text() == "precious"
 
 
-@pytest.mark.parametrize("words", [["bisect-step"], ["ab", "a.yaml", "b.yaml", "--repeat", "3"]], ids=["bisect", "ab"])
+@pytest.mark.parametrize("words", [["bisect-step"], ["ab", "a.yaml", "b.yaml", "--repeat", "5"]], ids=["bisect", "ab"])
 def test_the_pytest_of_a_comparison_imports_nothing_from_there(
     recorded: Project, planted: Path, words: list[str]
 ) -> None:

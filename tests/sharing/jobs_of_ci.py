@@ -53,7 +53,9 @@ def test_packing(benchmark_time):
 MATRIX = """# matrix.yaml
 ray: false
 entries:
-  - {name: clock, script: clock.py}
+  - name: clock
+    script: clock.py
+    requirements: [{metric: pack_time_s, max_regression: 10%}]
 """
 SCRIPT = """
 import json
@@ -119,6 +121,15 @@ def install_wheel(folder: Path) -> Path:
     (python.parent / "gh").write_text(GH)
     (python.parent / "gh").chmod(0o755)
     return python.parent
+
+
+def scripts(checkout: Path) -> Iterator[str]:
+    """What the jobs of all files run."""
+    for file in (*checkout.glob(".github/workflows/*.yml"), *checkout.glob(".gitlab/*.yml")):
+        told = yaml.safe_load(file.read_text())
+        for job in told.get("jobs", told).values():
+            yield from (step["run"] for step in job.get("steps", ()) if "run" in step)
+            yield "\n".join([*job.get("before_script", ()), *job.get("script", ())])
 
 
 def run(*words: str, cwd: Path) -> str:

@@ -65,6 +65,13 @@ def test_a_night_that_ran_nothing_leaves_no_trace_in_the_record(tmp_path: Path, 
     assert not (project / "site").exists()
 
 
+def test_a_place_that_cannot_be_used_is_told_before_anything_is_measured(tmp_path: Path, project: Path) -> None:
+    for words in (("--site", "s4://bucket/site"), ("--record", "s4://bucket/record.db")):
+        done = command("nightly", *words, cwd=project)
+        assert (done.returncode, "it does not know s4://" in done.stderr, done.stdout) == (2, True, "")
+    assert not (project / "record.db").exists()
+
+
 @pytest.mark.slow
 def test_runs_that_did_not_reach_the_record_are_added_the_next_night(tmp_path: Path, project: Path) -> None:
     (tmp_path / "file").write_text("")

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from curator_bench.hunting.environment_files import Environment
     from curator_bench.hunting.sides import Side
 
-_FEWEST, _MOST = 3, 30
+_FEWEST, _MOST = 5, 30
 _ENVIRONMENT_FILES = (".yaml", ".yml")
 
 

@@ -74,7 +74,10 @@ def command(record: str, site: str, confirm: int, work: Path, reason: str, pytes
     """
     from curator_bench.hunting.children import Stopped, stoppable
     from curator_bench.sharing.nightly import NOTHING_RAN, Night
+    from curator_bench.sharing.site import refuse_unusable
 
+    if site:
+        refuse_unusable(site)
     night = Night(record_at(record), work, confirm, reason, pytest_args or ("benchmarks",))
     try:
         with stoppable():

@@ -22,8 +22,8 @@ _COLLECT = ("asked", "always")
 HUNT_VARIABLE = "CURATOR_BENCH_HUNT"
 """The environment variable by which bisecting and A/B comparisons tell pytest what its runs are recorded for."""
 HUNT_DATABASE_VARIABLE = "CURATOR_BENCH_HUNT_DB"
-"""The environment variable by which they name the database. Its URL may have a password, and other users can read
-arguments."""
+"""The environment variable by which they, and a nightly, name the database. Its URL may have a password, and other
+users can read arguments."""
 FAIL_ON = ("regression",)
 DISTURBED = ("apart", "count")
 INCONCLUSIVE = ("pass", "fail")

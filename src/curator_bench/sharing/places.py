@@ -63,10 +63,9 @@ def is_server(database: str) -> bool:
 
 def place_of(url: str) -> Place:
     """Return the place in a store. Raises BenchError if it, or what is needed to use it, is not known here."""
-    from curator_bench.sinks.file_systems import lacking, opened
+    from curator_bench.sinks.file_systems import opened
 
-    if lacks := lacking(url):
-        raise BenchError(f"{hidden(url)} needs {lacks}")
+    refuse_unknown(url)
     with failing_in_one_line(url):
         files, path = opened(url, {})
     return (OnS3 if url.startswith(("s3://", "s3a://")) else InParts)(url, files, path)
@@ -139,12 +138,18 @@ class InParts:
             self.files.pipe_file(f"{parts}/{uuid.uuid4().hex}.db", file.read_bytes())
 
 
-def put_folder(folder: Path, url: str) -> None:
-    """Copy all files of a folder to a URL. Raises BenchError."""
-    from curator_bench.sinks.file_systems import lacking, opened
+def refuse_unknown(url: str) -> None:
+    """Raise BenchError if a URL, or what is needed to use it, is not known here."""
+    from curator_bench.sinks.file_systems import lacking
 
     if lacks := lacking(url):
         raise BenchError(f"{hidden(url)} needs {lacks}")
+
+
+def put_folder(folder: Path, url: str) -> None:
+    """Copy all files of a folder to a URL. Raises BenchError."""
+    from curator_bench.sinks.file_systems import opened
+
     with failing_in_one_line(url, "written"):
         files, path = opened(url, {})
         files.put(f"{folder}/", path.rstrip("/") + "/", recursive=True)
@@ -169,7 +174,7 @@ def replace_file(new: Path, file: Path) -> None:
     from curator_bench.files import safe_files
     from curator_bench.files.planted import refuse_planted_on_the_way
 
-    try:
+    with _writing(file):
         refuse_planted_on_the_way(file)
         file.parent.mkdir(parents=True, exist_ok=True)
         beside = file.with_name(f".{file.name}.{uuid.uuid4().hex[:8]}")
@@ -181,11 +186,18 @@ def replace_file(new: Path, file: Path) -> None:
         finally:
             with suppress(OSError):
                 beside.unlink()
-    except OSError as error:
-        raise BenchError(f"{error.filename or file} cannot be written: {error.strerror or error}") from error
 
 
 def remove_database(file: Path) -> None:
     """Remove a database file and the logs beside it, which belong to no other."""
-    for end in ("", "-wal", "-shm", "-journal"):
-        file.with_name(file.name + end).unlink(missing_ok=True)
+    with _writing(file):
+        for end in ("", "-wal", "-shm", "-journal"):
+            file.with_name(file.name + end).unlink(missing_ok=True)
+
+
+@contextmanager
+def _writing(file: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise BenchError(f"{error.filename or file} cannot be written: {error.strerror or error}") from error

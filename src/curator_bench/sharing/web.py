@@ -8,7 +8,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from email.message import Message
 from http.client import HTTPException, HTTPMessage
 from typing import IO, Any
@@ -47,7 +47,7 @@ class Api:
     """A web interface at a URL, which must be https, or on this machine."""
 
     url: str
-    token: str
+    token: str = field(repr=False)
     header: str
     """Name of the header with the token."""
     scheme: str = ""
