@@ -120,7 +120,7 @@ def test_what_was_interrupted_goes_on_unless_the_code_is_another(project: Path) 
     (project / "package.py").write_text(code)
     done = ab(project, *words)
     _, told, *rest = done.stderr.splitlines(keepends=True)
-    assert (done.returncode, "1 round is measured" in told) == (0, True), done.stderr
+    assert (done.returncode, "1 round is measured" in told) == (1, True), done.stderr
     assert (rest[0], rest[1][:2]) == (begun[-1], "a:"), "the last one was killed, the ones before were not"
     assert killed_after(project, 1, *words) == begun[:1], "what is done is measured anew"
 
