@@ -58,6 +58,9 @@ def test_the_files_of_github_have_no_mistakes_and_no_unsafe_steps(tmp_path: Path
     assert init(folder, "github").returncode == 0
     files = [folder / name for name in GITHUB]
     assert INSTALLS[kind] in [line.strip() for line in files[0].read_text().splitlines()] or kind == "locked"
+    of_both = "python -m pip install curator-bench uv --requirement requirements.txt\n"
+    assert [of_both in file.read_text() for file in files] == [False, *[kind == "scripts"] * 2]
+    assert [file for file in files if "@@" in file.read_text()] == []
     check(PROGRAMS / "check-jsonschema", "--builtin-schema", "vendor.github-workflows", *files)
     check(PROGRAMS / "zizmor", "--offline", "--quiet", "--no-progress", files[0].parent)
     if "left out" in check(ROOT / "ci" / "actionlint.sh", files[0].parent):
