@@ -13,7 +13,7 @@ import pytest
 import yaml
 from plugins_of_others import WITHOUT_OTHERS
 from scratch_repository import ScratchRepository
-from sharing.jobs_of_ci import ROOT, Machine, commit, install_wheel, make_project, make_slower, scripts
+from sharing.jobs_of_ci import ROOT, Machine, commit, install_wheel, make_project, make_slower, run, scripts
 from sharing.shared_records import command, recorded
 from stand_ins.code_hosts import TOKEN, CodeHost
 
@@ -163,7 +163,12 @@ def test_a_nightly_of_github_runs_as_it_is_written(machine: Machine) -> None:
 
 @pytest.mark.slow
 def test_a_nightly_of_gitlab_runs_as_it_is_written_and_fails_for_a_regression(machine: Machine) -> None:
+    """Of a project with a lock file."""
     checkout = machine.checkout
+    run(str(PROGRAMS / "uv"), "lock", "--offline", "--quiet", "--python", sys.executable, cwd=checkout)
+    (checkout / GITLAB[0]).unlink()
+    assert init(checkout, "gitlab").returncode == 0
+    assert "uv export" in (checkout / GITLAB[0]).read_text()
     often = " ".join([*WITHOUT_OTHERS, "--bench-runs", "12"])
     night = machine.gitlab("bench-nightly", PYTEST_ADDOPTS=often)
     assert night.code == 0, night.output
