@@ -13,7 +13,7 @@ import pytest
 import yaml
 from plugins_of_others import WITHOUT_OTHERS
 from scratch_repository import ScratchRepository
-from sharing.jobs_of_ci import ROOT, Machine, commit, install_wheel, make_project, make_slower, scripts
+from sharing.jobs_of_ci import ROOT, Machine, commit, install_wheel, make_project, make_slower, run, scripts
 from sharing.shared_records import command, recorded
 from stand_ins.code_hosts import TOKEN, CodeHost
 
@@ -58,6 +58,9 @@ def test_the_files_of_github_have_no_mistakes_and_no_unsafe_steps(tmp_path: Path
     assert init(folder, "github").returncode == 0
     files = [folder / name for name in GITHUB]
     assert INSTALLS[kind] in [line.strip() for line in files[0].read_text().splitlines()] or kind == "locked"
+    of_both = "python -m pip install curator-bench uv --requirement requirements.txt\n"
+    assert [of_both in file.read_text() for file in files] == [False, *[kind == "scripts"] * 2]
+    assert [file for file in files if "@@" in file.read_text()] == []
     check(PROGRAMS / "check-jsonschema", "--builtin-schema", "vendor.github-workflows", *files)
     check(PROGRAMS / "zizmor", "--offline", "--quiet", "--no-progress", files[0].parent)
     if "left out" in check(ROOT / "ci" / "actionlint.sh", files[0].parent):
@@ -160,7 +163,12 @@ def test_a_nightly_of_github_runs_as_it_is_written(machine: Machine) -> None:
 
 @pytest.mark.slow
 def test_a_nightly_of_gitlab_runs_as_it_is_written_and_fails_for_a_regression(machine: Machine) -> None:
+    """Of a project with a lock file."""
     checkout = machine.checkout
+    run(str(PROGRAMS / "uv"), "lock", "--offline", "--quiet", "--python", sys.executable, cwd=checkout)
+    (checkout / GITLAB[0]).unlink()
+    assert init(checkout, "gitlab").returncode == 0
+    assert "uv export" in (checkout / GITLAB[0]).read_text()
     often = " ".join([*WITHOUT_OTHERS, "--bench-runs", "12"])
     night = machine.gitlab("bench-nightly", PYTEST_ADDOPTS=often)
     assert night.code == 0, night.output

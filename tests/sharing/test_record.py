@@ -42,7 +42,24 @@ def test_jobs_at_once_lose_nothing_on_a_disk(tmp_path: Path) -> None:
 
 def test_jobs_at_once_lose_nothing_where_nothing_can_be_locked(tmp_path: Path) -> None:
     pytest.importorskip("fsspec")
-    assert added_at_once(f"local://{tmp_path / 'shared' / 'record.db'}", tmp_path) == {"job0", "job1"}
+    record = f"local://{tmp_path / 'shared' / 'record.db'}"
+    assert added_at_once(record, tmp_path, jobs=4) == {"job0", "job1", "job2", "job3"}
+
+
+def test_parts_do_not_become_more_with_each_job(tmp_path: Path) -> None:
+    pytest.importorskip("fsspec")
+    record = tmp_path / "shared" / "record.db"
+    record.parent.mkdir()
+    database(tmp_path, "before").rename(record)
+    record.with_name("record.db.parts").mkdir()
+    killed = record.with_name("record.db.parts") / "part-of-a-killed-job.db.unfinished"
+    killed.write_bytes(b"half a da")
+    for name in ("one", "two", "three"):
+        assert command("record", "add", f"local://{record}", database(tmp_path, name), cwd=tmp_path).returncode == 0
+    assert command("record", "get", f"local://{record}", "got.db", cwd=tmp_path).returncode == 0
+    assert recorded(tmp_path / "got.db") == {"before", "one", "two", "three"}
+    assert len(list(killed.parent.glob("*.db"))) == 1
+    assert recorded(record) == {"before"}
 
 
 @pytest.mark.slow

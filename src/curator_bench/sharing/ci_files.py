@@ -55,6 +55,7 @@ class Repository:
     def _text(self, system: str, name: str) -> str:
         template = resources.files("curator_bench.sharing").joinpath("templates", system, name).read_text("utf-8")
         template = template.replace("@@BENCHMARKS@@", json.dumps(self.benchmarks, ensure_ascii=False))
+        template = template.replace("@@NEEDED@@", self._needed_by_benchmarks())
         item = "- " if system == "gitlab" else ""
         commands = [f"{item}{command}" for command in self._install_commands(system)]
         return re.sub("^( *)@@INSTALL@@$", lambda at: "\n".join(at[1] + one for one in commands), template, flags=re.M)
@@ -71,6 +72,11 @@ class Repository:
             needed = ["--requirement requirements.txt"]
         project = ["."] if self._has(*_PROJECTS) else []
         return [*before, " ".join(["python -m pip install", _EXTRAS, *needed, *project])]
+
+    def _needed_by_benchmarks(self) -> str:
+        """Return what both sides of a comparison need. A project is installed of each side."""
+        is_needed = self._has("requirements.txt") and not self._has(*_PROJECTS)
+        return " --requirement requirements.txt" if is_needed else ""
 
     def _has(self, *names: str) -> bool:
         return any((self.top / name).is_file() for name in names)

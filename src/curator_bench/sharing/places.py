@@ -1,4 +1,4 @@
-"""Files that many jobs share in a store: on S3 by conditional writes, elsewhere in parts that are never written twice.
+"""Files that many jobs share in a store: on S3 by conditional writes, elsewhere in parts that nobody writes twice.
 
 A record on disk or on a PostgreSQL server is no such place: jobs write into that database at the same time.
 """
@@ -19,6 +19,8 @@ from curator_bench.masking import Mask, secrets_in
 NOTHING = ""
 """Version of a file that is not there."""
 _TAKEN = ("PreconditionFailed", "ConditionalRequestConflict", "412", "409")
+_PART = ".db"
+_TRIES = 10
 _DATABASES = ("sqlite", "postgresql", "postgres")
 
 
@@ -112,30 +114,50 @@ def _read(files: Any, body: Any) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class InParts:
-    """Parts beside the URL (`URL.parts/…`): each job writes one of its own. Whoever fetches gets all of them."""
+    """Parts beside the URL (`URL.parts/…`): each job writes one of its own. Whoever fetches gets all of them.
+
+    A part holds what the parts held that it was made from. So these are removed, after it is there.
+    """
 
     url: str
     files: Any
     path: str
 
     def fetch(self, folder: Path) -> Fetched:
-        copies = []
+        """Copy all parts. The version is their names."""
         with failing_in_one_line(self.url):
-            for number, name in enumerate(self._names()):
-                copies.append(folder / f"part-{number}.db")
-                copies[-1].write_bytes(self.files.cat_file(name))
-        return Fetched(copies)
+            for _ in range(_TRIES):
+                with suppress(FileNotFoundError):  # another job has just removed one
+                    return self._fetched(folder)
+        raise BenchError(f"{hidden(self.url)} changes each time it is fetched")
+
+    def _fetched(self, folder: Path) -> Fetched:
+        copies, names = list[Path](), self._names()
+        for number, name in enumerate(names):
+            copies.append(folder / f"part-{number}.db")
+            copies[-1].write_bytes(self.files.cat_file(name))
+        return Fetched(copies, "\n".join(names))
+
+    @property
+    def _parts(self) -> str:
+        return f"{self.path}.parts"
 
     def _names(self) -> list[str]:
-        parts = f"{self.path}.parts"
+        self.files.invalidate_cache()
         whole = [self.path] if self.files.exists(self.path) else []
-        return whole + (sorted(self.files.find(parts)) if self.files.exists(parts) else [])
+        parts = self.files.find(self._parts) if self.files.exists(self._parts) else []
+        return whole + sorted(name for name in parts if name.endswith(_PART))
 
     def store(self, file: Path, version: str) -> None:
-        parts = f"{self.path}.parts"
         with failing_in_one_line(self.url):
-            self.files.makedirs(parts, exist_ok=True)
-            self.files.pipe_file(f"{parts}/{uuid.uuid4().hex}.db", file.read_bytes())
+            self.files.makedirs(self._parts, exist_ok=True)
+            part = f"{self._parts}/{uuid.uuid4().hex}{_PART}"
+            self.files.pipe_file(f"{part}.unfinished", file.read_bytes())
+            self.files.mv(f"{part}.unfinished", part)
+            for name in version.splitlines():
+                if name != self.path:
+                    with suppress(Exception):  # another job was faster, or may not remove any: a part more does no harm
+                        self.files.rm_file(name)
 
 
 def refuse_unknown(url: str) -> None:

@@ -13,7 +13,6 @@ from typing import TypeAlias
 from curator_bench.errors import BenchError
 from curator_bench.hunting.children import scratch_folder
 from curator_bench.sharing.places import (
-    InParts,
     OtherWasFaster,
     Place,
     database_at,
@@ -93,7 +92,7 @@ class Record:
 
         with scratch_folder() as folder, self._named_as_the_record(folder):
             record = folder / "record.db"
-            version = "" if isinstance(place, InParts) else self._fetch(place, record, folder)
+            version = self._fetch(place, record, folder)
             self.merge(databases, str(record))
             make_whole(record)
             place.store(record, version)
