@@ -68,6 +68,20 @@ def test_writes(broken_once, benchmark_time):
     assert table == [["test_writes", "error"], ["test_writes", "passed"]]
 
 
+@pytest.mark.slow
+def test_an_entry_is_run_again_in_a_fleet(repository: Repository) -> None:
+    fleet = ("--bench-fleet", "local", "--bench-fleet-cpus", "2")
+    repository.measure(
+        *RERUN, *fleet, "-k", "(plain or axes or crashes or flaky) and not test_", "benchmarks", expect=1
+    )
+    runs = [("crashes", attempt, "crashed") for attempt in (1, 2, 3)] + [
+        ("flaky", 1, "crashed"),
+        ("flaky", 2, "passed"),
+    ]
+    once = [("axes[1-a]", 1), ("axes[1-b]", 1), ("axes[2-a]", 1), ("axes[2-b]", 1), ("plain", 1)]
+    assert sorted(repository.rows()) == sorted([*runs, *((name, attempt, "passed") for name, attempt in once)])
+
+
 def test_what_fails_each_time_fails_with_its_verdict(repository: Repository) -> None:
     output = repository.measure(*RERUN, "-k", "crashes", "-q", "benchmarks", expect=1)
     assert repository.rows("verdict") == ["crashed"] * 3
