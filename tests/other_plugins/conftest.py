@@ -58,7 +58,9 @@ from pathlib import Path
 results = Path(sys.argv[sys.argv.index("--benchmark-results-path") + 1])
 tried = Path(__file__).with_name("tried")
 print("traced:", "coverage" in sys.modules)
-if "crash" in sys.argv or ("flaky" in sys.argv and not tried.exists()):
+if "crash" in sys.argv:
+    sys.exit(3)
+if "flaky" in sys.argv and not tried.exists():
     tried.touch()
     sys.exit(3)
 if "hang" in sys.argv:

@@ -40,32 +40,47 @@ def test_a_rerun_of_a_python_benchmark_is_a_run_with_its_own_metrics(repository:
     assert "first" not in runs[0]["metrics"]
 
 
-def test_an_attempt_whose_teardown_failed_stays_beside_the_next(repository: Repository) -> None:
+def test_an_attempt_whose_teardown_failed_stands_beside_the_others(repository: Repository) -> None:
     repository.write(
         "benchmarks/test_teardown.py",
         """
 import pytest
-from pathlib import Path
+
+tries = []
 
 
 @pytest.fixture
-def broken_once():
+def broken_the_second_time():
+    tries.append(1)
     yield
-    tried = Path(__file__).with_name("tried_teardown")
-    if not tried.exists():
-        tried.touch()
+    if len(tries) == 2:
         raise OSError("the disk is full")
 
 
-def test_writes(broken_once, benchmark_time):
+def test_writes(broken_the_second_time, benchmark_time):
     with benchmark_time:
-        pass
+        assert len(tries) > 1
 """,
     )
     output = repository.measure(*RERUN, "benchmarks/test_teardown.py")
-    assert repository.rows() == [("test_writes", 1, "error"), ("test_writes", 2, "passed")]
-    table = [line.split()[:2] for line in output.splitlines() if line.startswith("test_writes")]
-    assert table == [["test_writes", "error"], ["test_writes", "passed"]]
+    verdicts = ["failed", "error", "passed"]
+    assert repository.rows() == [("test_writes", number + 1, verdict) for number, verdict in enumerate(verdicts)]
+    table = [line.split()[1] for line in output.splitlines() if line.startswith("test_writes ")]
+    assert table == verdicts
+
+
+@pytest.mark.slow
+def test_an_entry_is_run_again_in_a_fleet(repository: Repository) -> None:
+    fleet = ("--bench-fleet", "local", "--bench-fleet-cpus", "2")
+    repository.measure(
+        *RERUN, *fleet, "-k", "(plain or axes or crashes or flaky) and not test_", "benchmarks", expect=1
+    )
+    runs = [("crashes", attempt, "crashed") for attempt in (1, 2, 3)] + [
+        ("flaky", 1, "crashed"),
+        ("flaky", 2, "passed"),
+    ]
+    once = [("axes[1-a]", 1), ("axes[1-b]", 1), ("axes[2-a]", 1), ("axes[2-b]", 1), ("plain", 1)]
+    assert sorted(repository.rows()) == sorted([*runs, *((name, attempt, "passed") for name, attempt in once)])
 
 
 def test_what_fails_each_time_fails_with_its_verdict(repository: Repository) -> None:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -26,9 +27,11 @@ from curator_bench.fleet.slices import slice_of
 from curator_bench.runner.claiming import claim, in_words, release, silence_of
 from curator_bench.runner.conductor import Conductor, Job
 from curator_bench.runner.fleet_runner import FleetRunner
+from curator_bench.runner.judging import forget_judge
 from curator_bench.runner.policy import Decision, Next
-from curator_bench.runner.running import RESULT, ItemCallbacks, allowance, next_attempt, plan_of, workbench
-from curator_bench.values import RunResult
+from curator_bench.runner.run_records import forget_run
+from curator_bench.runner.running import FROM_FLEET, RESULT, ItemCallbacks, allowance, next_attempt, plan_of, workbench
+from curator_bench.values import RunResult, Verdict
 
 if TYPE_CHECKING:
     from curator_bench.options.settings import FleetOptions
@@ -85,7 +88,7 @@ def run_in_fleet(config: pytest.Config, items: Items) -> None:
         machine=config.stash[BENCHMARKS].settings.machine,
     )
     callbacks = FleetCallbacks(config, items, runner)
-    conductor = Conductor(runner, callbacks)
+    conductor = callbacks.conductor = Conductor(runner, callbacks)
     for job in reversed(jobs):
         conductor.add(job)
     try:
@@ -97,6 +100,7 @@ def run_in_fleet(config: pytest.Config, items: Items) -> None:
                 callbacks.look_after_waiting(conductor)
     except BaseException:
         conductor.stop()
+        callbacks.give_up()
         raise
     finally:
         config.stash[_QUARANTINE] = runner.quarantine
@@ -144,6 +148,8 @@ def _show(config: pytest.Config, fleet: Fleet) -> None:
 class FleetCallbacks(ItemCallbacks):
     """Callbacks of items whose entries run in the fleet, or in other invocations of the session."""
 
+    conductor: Conductor
+
     def __init__(self, config: pytest.Config, items: Items, runner: FleetRunner) -> None:
         super().__init__(config)
         self._items, self._runner = items, runner
@@ -155,10 +161,14 @@ class FleetCallbacks(ItemCallbacks):
         """Jobs of entries under way here that pytest-repeat multiplied, by entry id. They run one after the other."""
         self._next: list[Job] = []
         """Jobs whose turn has come."""
+        self._rerun: Job | None = None
+        """The job that an item waits for, whose test is run again."""
+        self._ended: deque[Job] = deque()
+        """Jobs that ended meanwhile. Their items come afterwards."""
 
     @property
     def is_waiting(self) -> bool:
-        return bool(self._elsewhere or self._silent or self._next)
+        return bool(self._elsewhere or self._silent or self._next or self._ended)
 
     @property
     def has_silent(self) -> bool:
@@ -195,10 +205,42 @@ class FleetCallbacks(ItemCallbacks):
 
     def judge(self, job: Job, result: RunResult) -> None:
         super().judge(job, result)
+        if self._rerun is None:
+            self._run_item(job)
+        elif self._rerun is not job:
+            self._ended.append(job)
+
+    def _run_item(self, job: Job) -> None:
+        answers = self._answers(job)
+        job.item.stash[FROM_FLEET] = lambda: next(answers)
         try:
             self._items.run(job.item)
         finally:
             self._leave(job)
+
+    def _answers(self, job: Job) -> Iterator[RunResult]:
+        """Yield the result of a job, then those of further runs."""
+        item: pytest.Item = job.item
+        while True:
+            yield item.stash[RESULT]
+            del item.stash[RESULT]
+            forget_judge(item)
+            forget_run(item)
+            attempt = next_attempt(self._config, job.entry)
+            self._rerun = Job(item, job.entry, job.allowed, job.needs, job.longest_s, attempt)
+            try:
+                self.conductor.add(self._rerun)
+                while RESULT not in item.stash:
+                    interrupts.raise_held_back()
+                    self.conductor.step(_TICK_S)
+            finally:
+                self._rerun = None
+
+    def give_up(self) -> None:
+        """Record the jobs whose items did not come as interrupted."""
+        for job in self._ended:
+            result = replace(job.item.stash[RESULT], verdict=Verdict.INTERRUPTED, error="stopped from outside")
+            self.interrupted(job, result)
 
     def interrupted(self, job: Job, result: RunResult | None) -> None:
         super().interrupted(job, result)
@@ -211,6 +253,8 @@ class FleetCallbacks(ItemCallbacks):
     def look_after_waiting(self, conductor: Conductor) -> None:
         """Skip the items of entries that others run, and look again at machines that may be dead."""
         now = time.monotonic()
+        while self._ended:
+            self._run_item(self._ended.popleft())
         while self._next:
             conductor.add(self._next.pop())
         if self._runner.gone:  # without a fleet no entry can be taken over

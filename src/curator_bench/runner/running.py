@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,15 +34,17 @@ if TYPE_CHECKING:
     from curator_bench.store.records import Background
 
 RESULT = pytest.StashKey[RunResult]()
-"""The last run of an item, if it is known before the item asks for it."""
+"""The last run of an item that it has not asked for, or that a fleet has run."""
+FROM_FLEET: pytest.StashKey[Callable[[], RunResult]] = pytest.StashKey()
+"""Returns the last run of an item in a fleet. Each further call, by a plugin that reruns its test, is for another."""
 _WORKBENCH = pytest.StashKey[Workbench]()
 _SPENT = pytest.StashKey[Spent]()
 
 
 def run_here(item: pytest.Item, entry: Entry) -> RunResult:
     """Run an entry in this process, as often as policy says. If a fleet has run it, return that result."""
-    if RESULT in item.stash:
-        return item.stash[RESULT]
+    if FROM_FLEET in item.stash:
+        return item.stash[FROM_FLEET]()
     if NOT_HERE in item.stash or claim(item, entry):
         leave_to_others(item)
     item.addfinalizer(lambda: release(item, entry))
