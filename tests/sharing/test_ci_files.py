@@ -17,8 +17,6 @@ from sharing.jobs_of_ci import ROOT, Machine, commit, install_wheel, make_projec
 from sharing.shared_records import command, recorded
 from stand_ins.code_hosts import TOKEN, CodeHost
 
-from curator_bench.cli import ab
-
 PROGRAMS = Path(sys.executable).parent
 GITHUB = [f".github/workflows/bench-{name}.yml" for name in ("nightly", "gate", "ab")]
 GITLAB = [".gitlab/bench.yml"]
@@ -181,11 +179,6 @@ def test_a_nightly_of_gitlab_runs_as_it_is_written_and_fails_for_a_regression(ma
     assert machine.gitlab("pages").code == 0
 
 
-needs_ab = pytest.mark.skipif(
-    "budget" not in {one.name for one in ab.command.params}, reason="`ab` does not compare commits here yet"
-)
-
-
 def merged_change(checkout: Path, *, slower: bool) -> str:
     """Commit the files, and a change on a branch, merged as GitHub offers it to a job. Returns the commit before."""
     repository = ScratchRepository(checkout)
@@ -200,7 +193,6 @@ def merged_change(checkout: Path, *, slower: bool) -> str:
     return before
 
 
-@needs_ab
 @pytest.mark.slow
 def test_a_gate_of_github_fails_for_a_regression_and_tells_it_in_one_comment(
     machine: Machine, github: CodeHost
@@ -218,7 +210,6 @@ def test_a_gate_of_github_fails_for_a_regression_and_tells_it_in_one_comment(
     assert "regression" in body
 
 
-@needs_ab
 @pytest.mark.slow
 @pytest.mark.parametrize("slower", [True, False])
 def test_a_gate_of_gitlab_fails_for_a_regression_only(machine: Machine, gitlab: CodeHost, *, slower: bool) -> None:
@@ -231,7 +222,6 @@ def test_a_gate_of_gitlab_fails_for_a_regression_only(machine: Machine, gitlab: 
     assert ("regression" in body) == slower, body
 
 
-@needs_ab
 @pytest.mark.slow
 def test_any_two_branches_or_tags_are_compared_by_hand(machine: Machine, tmp_path: Path) -> None:
     origin = ScratchRepository(machine.checkout)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from curator_bench.errors import BenchError
 from curator_bench.hunting.alternation import Comparison, Measured, Series, metrics_to_compare
 from curator_bench.verdict.judgement import Judgement, Unjudged
-from curator_bench.words import readable_seconds
+from curator_bench.words import how_many, readable_seconds
 
 if TYPE_CHECKING:
     from curator_bench.hunting.sides import Side
@@ -124,7 +124,7 @@ def judged(comparison: Comparison, request: CompareRequest, rounds: int, ended: 
     known = [one for one in answers if one.judgement.unjudged is not Unjudged.NO_HISTORY]
     if not known:
         names = ", ".join(sorted({series.metric for series in measured[0]})[:20])
-        few = f" in {rounds} rounds; three are needed" if rounds < LEAST_ROUNDS else ""
+        few = f" in {how_many(rounds, 'round')}; three are needed" if rounds < LEAST_ROUNDS else ""
         raise BenchError(f"nothing to compare: {comparison.sides[0].name} measured {names or 'nothing'}{few}")
     missing = [(one.series, one.side) for one in answers if one not in known and not one.is_null]
     is_broken = any(len(measured[0].get(series, ())) >= LEAST_ROUNDS for series, _ in missing)
