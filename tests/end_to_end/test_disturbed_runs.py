@@ -203,7 +203,7 @@ def test_where_all_runs_were_disturbed_every_command_says_so(shared: Shared) -> 
         assert "no run here is history, because all were disturbed" in shown
         assert "newest runs:" not in shown
     assert "10 runs of sort on " in shared.shown("report", "--format", "markdown")
-    shared.shown("report", "--out", "site")
+    assert "left out: 10 runs of sort on " in shared.shown("report", "--out", "site")
     assert "10 runs of sort on " in (shared.project.folder / "site" / "index.html").read_text()
     names = re.findall(r"^night_\w+", shared.shown("sessions"), re.MULTILINE)
     compared = warm.run("curator-bench", "compare", *names[-2:], "--db", "benchmark.db", cwd=shared.project.folder)

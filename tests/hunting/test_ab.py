@@ -209,6 +209,11 @@ def test_a_gate_decides_what_is_compared_and_by_which_limit(monkeypatch: pytest.
     gates = {WORK: Rules(Better.LESS, 0.2)}
     found, _ = compared(monkeypatch, *sides, gates=gates)
     assert [(one.series, one.judgement.says) for one in found.answers] == [(WORK, "no change")]
+    without = Series("load", "time_s")
+    more = [{**side, without: steady(level)} for side, level in zip(sides, (1.0, 1.1), strict=True)]
+    found, _ = compared(monkeypatch, *more, gates=gates)
+    said = {one.series: one.judgement.says for one in found.answers}
+    assert said == {WORK: "no change", without: "regression"}, "without gates, all is compared"
     found, _ = compared(monkeypatch, *sides, gates=gates, metrics=("other_s",))
     assert [(one.series, one.judgement.says) for one in found.answers] == [(beside, "regression")]
 

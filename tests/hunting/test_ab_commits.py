@@ -7,6 +7,8 @@ import os
 import shutil
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -174,24 +176,24 @@ def test_an_install_command_installs_into_the_environment_of_the_commit(project:
         works(project, "main", "slow", install="echo gone; false")
 
 
-def test_what_is_not_used_for_days_is_removed(project: ScratchRepository, cache: Path) -> None:
+def without_package(project: ScratchRepository) -> None:
+    """Nothing is to be installed."""
     (project.folder / "pyproject.toml").unlink()
     project.git("commit", "--quiet", "--all", "--message", "No project")
-    assert [name for name in os.listdir(project.folder) if name == "pyproject.toml"] == []
+
+
+def test_what_is_not_used_for_days_is_removed(project: ScratchRepository, cache: Path) -> None:
+    without_package(project)
     with sides_of(project, "slow")[0].ready():
         (used,) = cache.rglob("used")
-        os.utime(used, (0, 0))
-        with sides_of(project, "slow~1", own_benchmarks=True)[0].ready():
-            assert used.parent.exists(), "it is in use"
     os.utime(used, (0, 0))
-    with sides_of(project, "slow~1")[0].ready():
+    with sides_of(project, "slow~2", own_benchmarks=True)[0].ready():
         assert not used.parent.exists()
     assert project.git("worktree", "list").count("\n") == 1
 
 
 def test_what_a_killed_comparison_has_left_is_made_anew(project: ScratchRepository, cache: Path) -> None:
-    (project.folder / "pyproject.toml").unlink()
-    project.git("commit", "--quiet", "--all", "--message", "No project")
+    without_package(project)
     for left in ("index.lock", "locked"):
         with sides_of(project, "slow")[0].ready() as (side,):
             assert (side.folder / "benchmarks").is_dir()
@@ -206,7 +208,7 @@ def test_only_so_many_commits_are_kept(
     project: ScratchRepository, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(worktrees, "KEPT_FOLDERS", 1)
-    (project.folder / "pyproject.toml").unlink()
+    without_package(project)
     for number in range(3):
         project.git("commit", "--quiet", "--all", "--allow-empty", "--message", f"{number}")
         with sides_of(project, "slow")[0].ready():
@@ -217,18 +219,52 @@ def test_benchmarks_outside_of_the_repository_are_named_from_anywhere(
     project: ScratchRepository, tmp_path: Path
 ) -> None:
     (tmp_path / "outside.yaml").touch()
-    (project.folder / "pyproject.toml").unlink()
-    project.git("commit", "--quiet", "--all", "--message", "No project")
+    without_package(project)
     with sides_of(project, "slow", pytest_args=("../outside.yaml",))[0].ready() as (side,):
         assert side.pytest_args == (str(tmp_path / "outside.yaml"),)
 
 
-def test_a_commit_that_is_measured_already_is_refused(project: ScratchRepository) -> None:
-    (project.folder / "pyproject.toml").unlink()
-    project.git("commit", "--quiet", "--all", "--message", "No project")
-    refused = pytest.raises(BenchError, match=r"another comparison measures .* No project now")
-    with sides_of(project, "slow")[0].ready(), refused:
-        works(project, "slow")
+def test_a_comparison_waits_for_the_end_of_another(project: ScratchRepository) -> None:
+    without_package(project)
+    commits, told = sides_of(project, "slow")
+
+    def compare() -> int:
+        with commits.ready() as sides:
+            return len(sides)
+
+    with ThreadPoolExecutor(1) as pool:
+        with sides_of(project, "slow")[0].ready():
+            waiting = pool.submit(compare)
+            while not told:
+                time.sleep(0.01)
+            assert told == ["another comparison measures on this machine: waiting for its end"]
+            assert not waiting.done()
+        assert waiting.result(60) == 1
+
+
+def test_what_was_measured_is_no_part_of_the_working_tree(project: ScratchRepository) -> None:
+    without_package(project)
+    (project.folder / ".gitignore").unlink()
+    project.git("commit", "--quiet", "--all", "--message", "Nothing is ignored")
+    (project.folder / "added [1].py").touch()
+    before = sides_of(project, ".")[0].commits
+    for name in ("benchmark.db", "benchmark.db-wal", "results/one/session.json", "src/results/two"):
+        (project.folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (project.folder / name).touch()
+    commits = sides_of(project, ".")[0]
+    assert commits.commits == before
+    with commits.ready() as (side,):
+        there = {file.name for file in side.folder.iterdir()}
+        assert there >= {"added [1].py", "src"}
+        assert not there & {"benchmark.db", "results"}
+
+
+def test_sides_are_called_as_the_user_names_them(project: ScratchRepository) -> None:
+    assert sides_of(project, "HEAD^1", "HEAD", labels=("main", "mine/new"))[0].names == ["main", "mine-new"]
+    assert sides_of(project, "HEAD^1", "HEAD", labels=("main",))[0].names == ["main", "HEAD"]
+    assert sides_of(project, "HEAD^1", "HEAD", labels=("", "mine"))[0].names == ["HEAD-1", "mine"]
+    with pytest.raises(BenchError, match="2 names for 1 commit"):
+        sides_of(project, "HEAD", labels=("main", "mine"))
 
 
 @pytest.mark.parametrize(

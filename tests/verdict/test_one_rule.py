@@ -91,7 +91,10 @@ def follows(line: Line, rules: Rules, case: str) -> None:
     (low, high), limit, sign = line.interval, rules.min_effect, 1 if rules.better is Better.LESS else -1
     assert low <= line.change <= high, case
     is_beyond = abs(line.change) >= limit
-    assert is_beyond == (line.word != "no change"), case
+    if line.place == "ab" and not is_beyond:
+        assert (line.word == "no change") == (-limit < low and high < limit), case
+    else:
+        assert is_beyond == (line.word != "no change"), case
     if line.word == "no change":
         assert low < limit, case
         assert high > -limit, case

@@ -139,7 +139,7 @@ def test_a_side_that_is_a_run_ahead_waits_for_the_other() -> None:
         ([0.0] * 5, [3.0] * 5, Word.REGRESSION),
         ([5.0] * 5, [0.0] * 5, Word.IMPROVEMENT),
         ([-2.0] * 5, [-3.0] * 5, Word.IMPROVEMENT),
-        ([0.0, 1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0, 0.0], Word.NO_CHANGE),
+        ([0.0, 1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0, 0.0], Word.INCONCLUSIVE),
     ],
 )
 def test_zeros_and_negative_values_are_compared(first: list[float], other: list[float], word: Word) -> None:

@@ -48,7 +48,7 @@ class _Asked:
 
     database: str
     repeat: int
-    deadline: float
+    budget_s: float | None
     metrics: tuple[str, ...]
     better: str | None
     min_effect: float
@@ -70,6 +70,14 @@ class _Asked:
 @click.option("--better", type=click.Choice(["less", "more"]), help="if the name of --metric does not tell")
 @min_effect_option("changes")
 @click.option("--null-test", is_flag=True, help="measure A twice, and trust no metric that differs from itself")
+@click.option(
+    "--fail-on",
+    type=click.Choice(["regression", "inconclusive"]),
+    default="regression",
+    show_default=True,
+    help="exit with 1 for a regression, or for an inconclusive metric, too",
+)
+@click.option("--name", "labels", multiple=True, help="name of a commit in the answer, in their order (repeatable)")
 @click.option("--fresh", is_flag=True, help="start again instead of continuing an interrupted comparison")
 @click.option("--markdown", "markdown_file", type=click.Path(path_type=Path), help="write the answer to this file, too")
 @click.option("--json", "as_json", is_flag=True, help="print JSON instead of a table")
@@ -85,6 +93,8 @@ def command(
     better: str | None,
     min_effect: float,
     null_test: bool,
+    fail_on: str,
+    labels: tuple[str, ...],
     fresh: bool,
     markdown_file: Path | None,
     as_json: bool,
@@ -99,20 +109,19 @@ def command(
     pytest. Measuring ends when each metric is decided. All measurements are in the database, so the same command
     continues after an interruption.
 
-    The exit code is 1 if there is a regression against A, and 2 if nothing could be compared, or a benchmark that A
-    has measured could not.
+    The exit code is 1 if there is a regression against A; 2 if nothing could be compared, or a benchmark that A has
+    measured could not; else 0.
     """
     from curator_bench.hunting.children import Stopped, stoppable
     from curator_bench.hunting.commit_sides import CommitRequest
 
-    deadline = math.inf if budget is None else time.monotonic() + budget
-    asked = _Asked(absolute(database), repeat, deadline, metrics, better, min_effect, fresh, null_test, pytest_args)
+    asked = _Asked(absolute(database), repeat, budget, metrics, better, min_effect, fresh, null_test, pytest_args)
     try:
         with stoppable():
             if _are_files(names):
                 compared = _compare_files([Path(name) for name in names], asked)
             else:
-                request = CommitRequest(names, pytest_args, repo.absolute(), install, own_benchmarks)
+                request = CommitRequest(names, pytest_args, repo.absolute(), install, own_benchmarks, labels)
                 compared = _compare_commits(request, asked)
     except Stopped as stopped:
         _tell(f"{stopped}; the same command continues")
@@ -124,7 +133,7 @@ def command(
     if markdown_file is not None:
         write_report(markdown_file, markdown(compared))
     (print_json if as_json else print_table)(compared)
-    sys.exit(1 if compared.says_regression else TROUBLE if compared.found.is_broken else 0)
+    sys.exit(1 if compared.says(fail_on) else TROUBLE if compared.found.is_broken else 0)
 
 
 def _are_files(names: Sequence[str]) -> bool:
@@ -143,21 +152,24 @@ def _tell(text: str) -> None:
 def _compare_files(files: Sequence[Path], asked: _Asked) -> Compared:
     from curator_bench.hunting.children import scratch_folder
     from curator_bench.hunting.environment_files import parts_of, read, ready, sides_of
+    from curator_bench.hunting.worktrees import alone_on_this_machine
 
     wanted, here = [read(file) for file in files], Path.cwd()
     _refuse_namesakes(wanted)
     parts = parts_of(wanted, asked.pytest_args, here)
-    with scratch_folder() as folder:
+    with alone_on_this_machine(_tell), scratch_folder() as folder:
         sides = sides_of([ready(one, folder) for one in wanted], asked.pytest_args, here)
         return _measured(sides, parts, asked)
 
 
 def _compare_commits(request: CommitRequest, asked: _Asked) -> Compared:
+    from curator_bench.hunting.alternation import results_beside
     from curator_bench.hunting.commit_sides import CommitSides
 
     commits = CommitSides(request, _tell)
     with commits.ready() as sides:
-        found = _measured(sides, commits.parts(), asked, commits.refuse_wrong_imports, Path.cwd() / "results")
+        results = results_beside(asked.database)
+        found = _measured(sides, commits.parts(), asked, commits.refuse_wrong_imports, results)
         return replace(found, about=commits.described)
 
 
@@ -180,12 +192,12 @@ def _measured(
         Better(asked.better) if asked.better else None,
         asked.min_effect,
         gates_of(entries_of(sides[-1].pytest_args, sides[-1].folder)),
-        asked.deadline,
+        math.inf if asked.budget_s is None else time.monotonic() + asked.budget_s,
     )
     comparison = Comparison([*sides, *again], "", asked.database, asked.metrics, results)
     comparison = _begun(comparison, request, parts, fresh=asked.fresh)
     found = compare(comparison, request, _tell, check)
-    return refuted_by_null(Compared(comparison.session, [side.name for side in sides], found, asked.min_effect))
+    return refuted_by_null(Compared(comparison.session, [side.name for side in sides], found))
 
 
 def _begun(asked: Comparison, request: CompareRequest, parts: Sequence[str], *, fresh: bool) -> Comparison:

@@ -31,7 +31,6 @@ class Compared:
     """The beginning of the names of its sessions."""
     sides: Sequence[str]
     found: Found
-    min_effect: float
     about: Mapping[str, str] = field(default_factory=dict)
     """The commits of sides that are commits."""
 
@@ -45,9 +44,9 @@ class Compared:
     def null(self) -> list[Answer]:
         return [one for one in self.found.answers if one.is_null]
 
-    @property
-    def says_regression(self) -> bool:
-        return any(one.judgement.says == "regression" for one in self.shown)
+    def says(self, worst: str) -> bool:
+        """True if a metric is a regression; with `inconclusive`, also if it is that."""
+        return any(one.judgement.says in ("regression", worst) for one in self.shown)
 
     @property
     def summary(self) -> str:
@@ -78,13 +77,13 @@ def _open(one: Answer) -> Answer:
 
 def print_table(compared: Compared) -> None:
     first = compared.sides[0]
-    heads = tables.columns("BENCHMARK", "METRIC", "SIDE", f">{first}", ">VALUE", ">CHANGE", "95 % INTERVAL", ">VISIBLE")
-    tables.print_table([*heads, *tables.columns("VERDICT")], [_row(one) for one in compared.shown])
+    heads = ("BENCHMARK", "METRIC", "SIDE", f">{first}", ">VALUE", ">CHANGE", "95 % INTERVAL", ">VISIBLE", ">LIMIT")
+    tables.print_table(tables.columns(*heads, "VERDICT"), [_row(one) for one in compared.shown])
     tables.say("")
     for line in (*_notes(compared), *_null_test(compared)):
         tables.say(line)
     tables.say(compared.summary)
-    tables.say(_limit_and_sessions(compared))
+    tables.say(_sessions(compared))
 
 
 def _row(one: Answer) -> tuple[str, ...]:
@@ -98,6 +97,7 @@ def _row(one: Answer) -> tuple[str, ...]:
         tables.change(judgement.change),
         tables.interval(judgement.interval) if judgement.interval else "",
         judgements.visible(judgement),
+        tables.share(one.limit),
         judgement.says,
     )
 
@@ -122,9 +122,8 @@ def _null_test(compared: Compared) -> Iterator[str]:
     yield from (f"  {one.series.entry} {one.series.metric} {tables.change(one.judgement.change)}" for one in differ)
 
 
-def _limit_and_sessions(compared: Compared) -> str:
-    limit = tables.share(compared.min_effect)
-    return f"Changes below {limit}, or below the limit of a metric's gate, do not count. Sessions: {compared.session}-…"
+def _sessions(compared: Compared) -> str:
+    return f"Changes below the limit do not count. Sessions: {compared.session}-…"
 
 
 def print_json(compared: Compared) -> None:
@@ -147,6 +146,7 @@ def _document(compared: Compared) -> dict[str, Any]:
                 "side": one.side,
                 "null_test": one.is_null,
                 "state": str(one.standing.state),
+                "limit": one.limit,
                 **judgements.document(one.judgement),
             }
             for one in found.answers
@@ -162,14 +162,14 @@ def markdown(compared: Compared) -> str:
     first, *others = map(markdown_cell, compared.sides)
     shown = compared.shown
     lines = [f"### Benchmarks: {first} → {', '.join(others)}", "", f"**{markdown_cell(compared.summary)}**", ""]
-    lines += [f"| | benchmark | metric | side | {first} | value | change | 95 % interval | visible |"]
-    lines += ["|---|---|---|---|--:|--:|--:|---|--:|"]
+    lines += [f"| | benchmark | metric | side | {first} | value | change | 95 % interval | visible | limit |"]
+    lines += ["|---|---|---|---|--:|--:|--:|---|--:|--:|"]
     lines += [_markdown_row(one) for one in shown[:_MOST_ROWS]]
     if len(shown) > _MOST_ROWS:
         lines += ["", f"… and {len(shown) - _MOST_ROWS:,} more"]
     notes = (*_notes(compared), *_null_test(compared), *_sides(compared))
     lines += ["", *(f"* {markdown_cell(line)}" for line in notes)]
-    return "\n".join([*lines, "", markdown_cell(_limit_and_sessions(compared)), ""])
+    return "\n".join([*lines, "", markdown_cell(_sessions(compared)), ""])
 
 
 def _markdown_row(one: Answer) -> str:

@@ -95,6 +95,7 @@ def command(
     with reading(database) as opened, opened.reading() as connection:
         history = RecordedHistory(connection, query, sessions(connection, last))
         built = write_site(out, history, Settings(title, commit_url, log_url, copy_logs))
+        disturbed = history.disturbed()
     what = (
         tables.how_many(built.entries, "entry", "entries"),
         tables.how_many(built.runs, "run"),
@@ -102,6 +103,8 @@ def command(
     )
     written = f"{tables.how_many(built.written, 'file')} written" if built.written else "nothing changed"
     tables.say(f"{out / 'index.html'}: {', '.join(what)} ({written})")
+    for text in disturbed:
+        tables.say(f"left out: {text}")
 
 
 def _write_text(database: str, form: str, named: str | None, query: Query, out: Path | None) -> None:

@@ -142,6 +142,11 @@ def _numbers(one: HuntedRun) -> Iterator[tuple[Series, float]]:
             yield Series(one.entry.name, name), found
 
 
+def results_beside(database: str) -> Path:
+    """Return the folder for results of commits: beside the database if it is a file, else here."""
+    return (Path.cwd() if "://" in database else Path(database).parent) / "results"
+
+
 def gates_of(entries: Sequence[Entry]) -> dict[Series, Rules]:
     """Return the metrics that requirements of the matrix gate, with their limits."""
     return {
@@ -158,18 +163,21 @@ def metrics_to_compare(
     min_effect: float,
     gates: Mapping[Series, Rules],
 ) -> dict[Series, Rules]:
-    """Return the series to compare: the named metrics; else the gated ones; else all with a known direction."""
+    """Return the series to compare: the named metrics; else the gated ones of each benchmark.
+
+    Of a benchmark without gates, these are all metrics with a known direction.
+    """
     from curator_bench.verdict.cases import Rules
     from curator_bench.verdict.direction import better_of
 
     if metrics:
         return {one: Rules(better or better_of(one.metric), min_effect) for one in series if one.metric in metrics}
-    if gated := {one: gates[one] for one in series if one in gates}:
-        return gated
+    with_gates = {one.entry for one in series if one in gates}
     per_entry: dict[str, dict[str, Scalar]] = defaultdict(dict)
     for one in series:
-        per_entry[one.entry][one.metric] = 1.0
-    return {
+        if one.entry not in with_gates:
+            per_entry[one.entry][one.metric] = 1.0
+    return {one: gates[one] for one in series if one in gates} | {
         Series(entry, gate.metric): replace(gate.rules, min_effect=min_effect)
         for entry, names in per_entry.items()
         for gate in wanted((), names, everything=True)

@@ -77,7 +77,7 @@ class Venv:
         if uv is not None and self._installed_by(uv, list(words), folder):
             return
         command = [self.python, "-m", "pip", "install", "--disable-pip-version-check", *words]
-        self._logged(command, "its requirements could not be installed", folder)
+        self._logged(command, f"{'uv and pip' if uv else 'pip'} could not install what it needs", folder)
 
     def install_project(self, project: Path) -> None:
         """Install the project in a folder, with the versions of its lock file if it has one that uv can read."""

@@ -8,9 +8,9 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain, count
+from itertools import chain, count, zip_longest
 from pathlib import Path
 
 from curator_bench.errors import BenchError
@@ -19,8 +19,15 @@ from curator_bench.hunting.building import Venv, has_curator_bench
 from curator_bench.hunting.checkout import Checkout
 from curator_bench.hunting.children import tail_of
 from curator_bench.hunting.sides import Side
-from curator_bench.hunting.worktrees import WORKING_TREE, CommitFolder, named_commit, remove_unused
+from curator_bench.hunting.worktrees import (
+    WORKING_TREE,
+    CommitFolder,
+    alone_on_this_machine,
+    named_commit,
+    remove_unused,
+)
 from curator_bench.provenance.git import Commit
+from curator_bench.words import how_many
 
 _PROJECT_FILES = ("pyproject.toml", "setup.py")
 _DEFAULT_BENCHMARKS = "benchmarks"
@@ -40,6 +47,8 @@ class CommitRequest:
     install: str | None = None
     own_benchmarks: bool = False
     """True if each commit is measured with its own benchmarks, and not with those of the newest."""
+    labels: tuple[str, ...] = ()
+    """Names of the sides in the answer; without them, those of the commits."""
 
 
 class CommitSides:
@@ -47,11 +56,16 @@ class CommitSides:
 
     def __init__(self, request: CommitRequest, tell: Callable[[str], None]) -> None:
         self._request, self._tell = request, tell
+        if len(request.labels) > len(request.names):
+            named, commits = len(request.labels), how_many(len(request.names), "commit")
+            raise BenchError(f"{named} names for {commits}: give --name as often as there are commits")
         self._checkout = Checkout(request.folder)
         self.commits = tuple(named_commit(self._checkout, name) for name in request.names)
-        self.names = _side_names(request.names)
+        self.names = _side_names([label or name for label, name in zip_longest(request.labels, request.names)])
         self._newest = self._newest_of(self.commits)
         self._arguments = self._in_the_checkout(request.pytest_args or (_DEFAULT_BENCHMARKS,))
+        if request.own_benchmarks:
+            self._refuse_missing_benchmarks()
         self._benchmarks = [] if request.own_benchmarks else self._shared_benchmarks()
         self._warn_of_changes()
 
@@ -65,16 +79,16 @@ class CommitSides:
         request = self._request
         measured_with = "own" if request.own_benchmarks else self._newest.sha
         commits = [one.sha for one in self.commits]
-        return [*commits, request.install or "", measured_with, *self._arguments, str(self._sub)]
+        return [*commits, *self.names, request.install or "", measured_with, *self._arguments, str(self._sub)]
 
     @contextmanager
     def ready(self) -> Iterator[list[Side]]:
-        """Check the commits out, and build their environments. They are not changed by others in the block."""
-        remove_unused(self._checkout)
-        folders = {one: CommitFolder(self._checkout, one) for one in self.commits}
-        with ExitStack() as stack:
+        """Check the commits out, and build their environments. In the block, no other comparison measures."""
+        with alone_on_this_machine(self._tell):
+            remove_unused(self._checkout)
+            folders = {one: CommitFolder(self._checkout, one) for one in self.commits}
             for folder in folders.values():
-                stack.enter_context(folder.in_use())
+                folder.check_out()
                 if self._benchmarks and folder.commit != self._newest:
                     folder.take(self._newest, self._benchmarks)
             yield [
@@ -141,6 +155,12 @@ class CommitSides:
             raise BenchError(f"{said}: no benchmarks in {self._newest}; name their folder after --")
         return found
 
+    def _refuse_missing_benchmarks(self) -> None:
+        for word in _paths_among(self._arguments):
+            missing = [one for one in self.commits if not self._is_in(one, os.path.normpath(self._sub / word))]
+            if missing and not os.path.isabs(word):
+                raise BenchError(f"{word} is not in {missing[0]}")
+
     def _refuse_the_project(self, word: str, path: str) -> None:
         if self._holds_the_project(path):
             raise BenchError(
@@ -156,8 +176,11 @@ class CommitSides:
         return path in (".", project) or project.startswith(f"{path}/")
 
     def _is_in_newest(self, path: str) -> bool:
+        return self._is_in(self._newest, path)
+
+    def _is_in(self, commit: Commit, path: str) -> bool:
         place = os.path.normpath(path)
-        words = ("cat-file", "-e", f"{self._newest.sha}:{'' if place == '.' else place}")
+        words = ("cat-file", "-e", f"{commit.sha}:{'' if place == '.' else place}")
         return self._checkout.tried(*words).returncode == 0
 
     def _warn_of_changes(self) -> None:
@@ -205,7 +228,10 @@ class CommitSides:
             venv.log.unlink(missing_ok=True)
             venv.create(for_commands=self._request.install is not None)
             _add_import_check(venv)
-            self._install(venv, folder.tree)
+            try:
+                self._install(venv, folder.tree)
+            except BenchError as error:
+                raise BenchError(f"{folder.commit}: {error}\nall of it: {venv.log}") from error
             (venv.folder / _COMPLETE).touch()
         is_usable, said = has_curator_bench(venv.python, {})
         if not is_usable:

@@ -54,6 +54,8 @@ class Answer:
     series: Series
     side: str
     standing: Standing
+    limit: float
+    """The smallest change that counts, as a fraction."""
     is_null: bool = False
     """True if the first side is compared with itself."""
 
@@ -146,7 +148,7 @@ def _answers(
     first, *others = measured
     plan = TurnsPlan(request.most, ERROR / sum(not side.is_null for side in comparison.sides[1:]))
     return [
-        Answer(series, side.name, standing, side.is_null)
+        Answer(series, side.name, standing, chosen[series].min_effect, side.is_null)
         for side, other in zip(comparison.sides[1:], others, strict=True)
         for series, standing in zip(
             chosen,

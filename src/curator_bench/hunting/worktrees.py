@@ -8,12 +8,13 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path, PurePosixPath
 
 from curator_bench.errors import BenchError
-from curator_bench.files.locking import locked
+from curator_bench.files import safe_files
+from curator_bench.files.locking import lock
 from curator_bench.files.planted import refuse_planted_on_the_way
 from curator_bench.hunting.checkout import Checkout
 from curator_bench.provenance.git import Commit
@@ -27,7 +28,7 @@ _AUTHOR = ("curator-bench", "curator-bench@localhost")
 
 
 class CommitFolder:
-    """The folder of one commit. It is locked while it is used."""
+    """The folder of one commit."""
 
     def __init__(self, checkout: Checkout, commit: Commit) -> None:
         self._checkout = checkout
@@ -38,24 +39,9 @@ class CommitFolder:
     def tree(self) -> Path:
         return self.folder / _TREE
 
-    @contextmanager
-    def in_use(self) -> Iterator[None]:
-        """Check the commit out, as it was committed. No other comparison uses it at the same time."""
+    def check_out(self) -> None:
+        """Check the commit out, as it was committed."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with ExitStack() as stack:
-            try:
-                stack.enter_context(locked(self.folder / "lock", wait=False))
-            except BlockingIOError:
-                raise BenchError(f"another comparison measures {self.commit} now: wait for its end") from None
-            self._check_out()
-            (self.folder / _USED).touch()
-            yield
-
-    def take(self, other: Commit, paths: list[str]) -> None:
-        """Replace files, which are named from the top, by those of another commit."""
-        Checkout(self.tree).git("restore", f"--source={other.sha}", "--worktree", "--", *paths)
-
-    def _check_out(self) -> None:
         if not self._is_restored():
             shutil.rmtree(self.tree, ignore_errors=True)
             # Twice: a git that was killed may have left it locked.
@@ -63,6 +49,11 @@ class CommitFolder:
             self._checkout.git("worktree", "add", *words)
         if (self.tree / ".gitmodules").exists():
             Checkout(self.tree).git("submodule", "--quiet", "update", "--init", "--recursive")
+        (self.folder / _USED).touch()
+
+    def take(self, other: Commit, paths: list[str]) -> None:
+        """Replace files, which are named from the top, by those of another commit."""
+        Checkout(self.tree).git("restore", f"--source={other.sha}", "--worktree", "--", *paths)
 
     def _is_restored(self) -> bool:
         """Restore the worktree of an earlier comparison; false if there is none, or only what a killed one left."""
@@ -76,6 +67,18 @@ class CommitFolder:
         return True
 
 
+@contextmanager
+def alone_on_this_machine(tell: Callable[[str], None]) -> Iterator[None]:
+    """Wait for other comparisons of this user: two at once would measure each other, and share folders."""
+    with safe_files.open_lock(_root() / "lock") as file:
+        try:
+            lock(file, wait=False)
+        except BlockingIOError:
+            tell("another comparison measures on this machine: waiting for its end")
+            lock(file)
+        yield
+
+
 def named_commit(checkout: Checkout, name: str) -> Commit:
     """Return the commit of a name. `.` is the working tree: what is not committed becomes a commit of no branch."""
     return _snapshot(checkout) if name == WORKING_TREE else checkout.commit(name)
@@ -87,12 +90,26 @@ def _snapshot(checkout: Checkout) -> Commit:
     with tempfile.TemporaryDirectory(prefix="cb-index-") as folder:
         index = {"GIT_INDEX_FILE": str(Path(folder, "index"))}
         checkout.git("read-tree", "HEAD", variables=index)
-        checkout.git("add", "--all", "--", ":/", variables=index)
+        checkout.git("add", "--update", "--", ":/", variables=index)
+        new = Path(folder, "new")
+        new.write_bytes(b"\0".join(os.fsencode(f":(top,literal){name}") for name in _new_files(checkout)))
+        if new.stat().st_size:
+            checkout.git("add", f"--pathspec-from-file={new}", "--pathspec-file-nul", variables=index)
         tree = checkout.git("write-tree", variables=index)
     if tree == checkout.git("rev-parse", "HEAD^{tree}"):
         return head
     words = ("commit-tree", tree, "-p", head.sha, "-m", f"Uncommitted changes on {head.short}")
     return checkout.commit(checkout.git(*words, variables=_authorship(checkout, head)))
+
+
+def _new_files(checkout: Checkout) -> list[str]:
+    """Return files that git does not know yet, from the top, but for what benchmarks have measured."""
+    found = checkout.git("ls-files", "--others", "--exclude-standard", "--full-name", "-z", "--", ":/").split("\0")
+    return [name for name in found if name and not _is_measured(PurePosixPath(name))]
+
+
+def _is_measured(file: PurePosixPath) -> bool:
+    return "results" in file.parts[:-1] or any(end.startswith(".db") for end in file.suffixes)
 
 
 def _authorship(checkout: Checkout, head: Commit) -> dict[str, str]:
@@ -111,8 +128,7 @@ def remove_unused(checkout: Checkout) -> None:
     by_age = sorted(((_time_of(used), used) for used in _root().glob(f"*/*/{_USED}")), reverse=True)
     for number, (last_use, used) in enumerate(by_age, 1):
         if last_use < oldest or number > KEPT_FOLDERS:
-            with suppress(OSError), locked(used.with_name("lock"), wait=False):
-                shutil.rmtree(used.parent)
+            shutil.rmtree(used.parent, ignore_errors=True)
     checkout.git("worktree", "prune")
 
 

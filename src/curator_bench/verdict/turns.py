@@ -184,6 +184,8 @@ def _judgement(metric: _Metric, plan: TurnsPlan, *, is_certain: bool) -> Judgeme
     change, level = metric.change, metric.level
     is_worse = (change > 0) == (metric.rules.better is Better.LESS)
     word = word_by(change, metric.rules.min_effect, is_worse=is_worse, is_certain=is_certain)
+    if word is Word.NO_CHANGE and not metric.is_within:
+        word = Word.INCONCLUSIVE  # a gate must not call equal what might as well be half as slow again
     before = metric.scale.back(level)
     return Judgement(
         word=word,
@@ -213,10 +215,13 @@ def _decides(metric: _Metric, plan: TurnsPlan) -> str:
     """Say how many rounds would make this change certain."""
     if metric.p_value <= plan.error:
         return "more rounds decide: of so many metrics some differ as much by chance"
+    size, limit = abs(metric.shift), _limit(metric)
     for rounds in range(metric.rounds + 1, plan.most + 1):
-        if float(metric.found.after(rounds).reach(plan.error)[0]) <= abs(metric.shift):
+        then = metric.found.after(rounds)
+        is_certain = size >= limit and float(then.reach(plan.error)[0]) <= size
+        if is_certain or size + float(then.reach(MISSED)[0]) < limit:
             return f"{rounds} rounds like these would be certain"
-    return "more rounds, or a quieter machine"
+    return "more rounds, a quieter machine, or less noise: the fastest of many repeats"
 
 
 def _state(metric: _Metric, judgement: Judgement, plan: TurnsPlan) -> State:
