@@ -34,9 +34,7 @@ def copied(folder: Path, names: list[str]) -> Path:
     for name in names:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / name, folder / name)
-    changes = folder / "CHANGELOG.md"
-    if DATED.partition(" - ")[0] not in changes.read_text():
-        changes.write_text(changes.read_text().replace("## [Unreleased]", DATED, 1))
+    (folder / "CHANGELOG.md").write_text(f"# Changelog\n\n{DATED}\n")
     git(folder, "init", "--quiet")
     git(folder, "add", "--all")
     git(folder, "commit", "--quiet", "--message", "all of it")
