@@ -155,6 +155,15 @@ def test_what_shed_every_mark_goes_when_the_process_is_killed(
     watched.wait_until_nothing_is_left()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process that its parent has ended")
+def test_a_guard_that_a_script_stops_at_once_goes_on_when_the_process_is_killed(watch: Callable[..., Watched]) -> None:
+    """No script starts before the guard has asked the kernel to let it go on."""
+    stops = "bench.guard.wait_until_it_watches(); os.kill(bench.guard.pid, 19); os.kill(os.getpid(), 9)"
+    watched = watch(SLEEPS, stops)
+    watched.process.wait()
+    watched.wait_until_nothing_is_left()
+
+
 def test_a_fork_that_holds_the_pipe_open_does_not_deceive_the_guard(watch: Callable[..., Watched]) -> None:
     fork = "if os.fork() == 0:\n    os.setsid()\n    os.close(1)\n    time.sleep(15)\n    os._exit(0)"
     watched = watch(f"{SLEEPS}\n{fork}")

@@ -7,6 +7,7 @@ process with our mark. It has its own session, so that a signal to ours does not
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from curator_bench.execution.guard_program import AT_WORK, DETACHED, IN_GOOD_ORD
 from curator_bench.measure.processes import GUARD_VARIABLE
 from curator_bench.package import SOURCE
 
+_STARTS_WITHIN_S = 15.0
 _ENDS_WITHIN_S = 15.0
 
 
@@ -51,7 +53,7 @@ class Guard:
                 ],
                 env=env,
                 stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 pass_fds=(read_end,),
                 start_new_session=True,
@@ -59,6 +61,7 @@ class Guard:
             )
         finally:
             os.close(read_end)
+        self._ready = self._process.stdout
         assert self._process.stdin
         with suppress(OSError), self._process.stdin as standard_input:
             standard_input.write(b"\0".join([marker.encode(), *map(os.fsencode, files_there())]))
@@ -80,6 +83,13 @@ class Guard:
         finally:
             self._tell(RESTING)
 
+    def wait_until_it_watches(self) -> None:
+        """Wait until the guard has started. A script that stopped it earlier could keep it stopped for ever."""
+        ready, self._ready = self._ready, None
+        if ready is not None:
+            with ready:
+                select.select([ready], [], [], _STARTS_WITHIN_S)
+
     def resume(self) -> None:
         """Let the guard go on. A script may have stopped it, and this process may be killed at any time."""
         self._process.send_signal(signal.SIGCONT)
@@ -87,6 +97,7 @@ class Guard:
     def dismiss(self) -> None:
         """Announce a clean end. The guard looks for leftovers once more and ends."""
         self._tell(IN_GOOD_ORDER)
+        self.wait_until_it_watches()
         with suppress(OSError):
             os.close(self._write_end)
         self.resume()

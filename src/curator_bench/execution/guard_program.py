@@ -34,6 +34,7 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     _go_on_when_the_parent_ends()
+    _tell_that_it_watches()
     shed_brand()  # the watched process may be a worker of a cluster, whose end must not end us
     mark, *names = sys.stdin.buffer.read().split(b"\0")
     marker = mark.decode()
@@ -59,6 +60,12 @@ def _go_on_when_the_parent_ends() -> None:
             import ctypes
 
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGCONT), 0, 0, 0)
+
+
+def _tell_that_it_watches() -> None:
+    """Close the output, which our starter waits for before it starts a script."""
+    with open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
 def _was_at_work(heard: Sequence[bytes]) -> bool:

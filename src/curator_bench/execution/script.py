@@ -215,6 +215,7 @@ class _Measured:
         return Witness(self._memory.pids, waiting_pids=waits, schedule=schedule)
 
     def run(self, words: list[str]) -> Ended:
+        self._shared.bench.guard.wait_until_it_watches()
         for sampler in self._samplers:
             sampler.start()
         self.began = time.monotonic()
