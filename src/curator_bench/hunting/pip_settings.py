@@ -17,16 +17,16 @@ SECTIONS = ("global", "install", ":env:")
 VARIABLES = {
     "cert": "SSL_CERT_FILE",
     "constraint": "UV_CONSTRAINT",
-    "default-timeout": "UV_HTTP_TIMEOUT",
-    "extra-index-url": "UV_INDEX",
-    "find-links": "UV_FIND_LINKS",
-    "index-url": "UV_DEFAULT_INDEX",
-    "keyring-provider": "UV_KEYRING_PROVIDER",
+    "default_timeout": "UV_HTTP_TIMEOUT",
+    "extra_index_url": "UV_INDEX",
+    "find_links": "UV_FIND_LINKS",
+    "index_url": "UV_DEFAULT_INDEX",
+    "keyring_provider": "UV_KEYRING_PROVIDER",
     "proxy": "ALL_PROXY",
     "timeout": "UV_HTTP_TIMEOUT",
-    "trusted-host": "UV_INSECURE_HOST",
+    "trusted_host": "UV_INSECURE_HOST",
 }
-FLAGS = {"no-index": "--no-index", "pre": "--prerelease=allow"}
+FLAGS = {"no_index": "--no-index", "pre": "--prerelease=allow"}
 YES = ("1", "true", "yes", "on")
 
 
@@ -38,14 +38,14 @@ def find_uv(python: str) -> str | None:
 
 
 def pip_settings(python: str) -> dict[str, str]:
-    """Ask pip for its configuration, from all of its files and variables."""
+    """Ask pip for its configuration, from all of its files and variables. Dashes in its keys become underscores."""
     command = [python, "-m", "pip", "config", "list"]
     lines = subprocess.run(command, capture_output=True, text=True, check=False).stdout.splitlines()
     found: dict[str, dict[str, str]] = {}
     for line in lines:
         name, _, value = line.partition("=")
         section, _, key = name.rpartition(".")
-        found.setdefault(section, {})[key] = str(ast.literal_eval(value))
+        found.setdefault(section, {})[key.replace("-", "_")] = str(ast.literal_eval(value))
     return {key: value for section in SECTIONS for key, value in found.get(section, {}).items()}
 
 
