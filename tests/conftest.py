@@ -35,6 +35,7 @@ def environment_of_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[N
         patch.setenv(*ADDOPTS)
         patch.setenv("CURATOR_BENCH_DISTURBED", "count")  # or what runs beside a test would decide its outcome
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))  # comparisons of one wait for each other
         yield
 
 

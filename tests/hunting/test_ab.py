@@ -173,7 +173,7 @@ def compared(
         return [{s: {n: v for n, v in of.items() if n <= rounds} for s, of in side.items()} for side in (first, other)]
 
     monkeypatch.setattr(Comparison, "finished", lambda *_: 0)
-    monkeypatch.setattr(Comparison, "measure_round", lambda _, number, __: measured.append(number))
+    monkeypatch.setattr(Comparison, "measure_round", lambda _, number, *__: measured.append(number))
     monkeypatch.setattr(Comparison, "measured", known)
     request = CompareRequest(**{"most": 12, "metrics": (), "better": None, "min_effect": 0.03, "gates": {}, **asked})
     sides = [Side(name, "python", (), Path()) for name in "ab"]

@@ -44,6 +44,6 @@ def test_the_database_is_in_no_argument_of_pytest(project: Path, how: str) -> No
         assert bench.runs("s").values == (0.0,), "scripts do not see it either"
     else:
         side = Side("a", sys.executable, ("matrix.yaml",), project)
-        Comparison([side], "s", database).measure_round(1, lambda _: None)
+        Comparison([side], "s", database).measure_round(1, set(), lambda _: None)
     assert "word.db" not in (project / "arguments.json").read_text()
     assert "--benchmark" in json.loads((project / "arguments.json").read_text())

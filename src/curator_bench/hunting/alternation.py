@@ -59,15 +59,27 @@ class Comparison:
         ended = self._ended()
         return sum(1 for _ in takewhile(lambda n: self._names(n) <= ended, range(1, most + 1)))
 
-    def measure_round(self, round_number: int, tell: Callable[[str], None]) -> None:
-        """Run each side once: in turns A B, B A, A B, so that a drift of the machine affects all alike."""
+    def measure_round(
+        self,
+        round_number: int,
+        unchecked: set[str],
+        tell: Callable[[str], None],
+        check: Callable[[Side], None] = lambda _: None,
+    ) -> None:
+        """Run each side once: in turns A B, B A, A B, so that a drift of the machine affects all alike.
+
+        The unchecked sides are checked after their run.
+        """
         ended = self._ended()
         for side in self.sides if round_number % 2 else reversed(self.sides):
             if self._name(side, round_number) not in ended:
                 tell(f"{side.name}: round {round_number}")
-                self._run(side, round_number)
+                self._run(side, round_number, is_checked=side.name in unchecked)
                 if round_number == 1:
                     self._refuse_nothing(side)
+                if side.name in unchecked:
+                    check(side)
+                    unchecked.remove(side.name)
 
     def _names(self, round_number: int) -> set[str]:
         return {self._name(side, round_number) for side in self.sides}
@@ -83,11 +95,11 @@ class Comparison:
             with opened.reading() as connection:
                 return ended_in_order(connection, f"{self.session}-", _ENDS_OF_A_RUN)
 
-    def _run(self, side: Side, round_number: int) -> None:
+    def _run(self, side: Side, round_number: int, *, is_checked: bool) -> None:
         results = [f"--bench-results={self.results}"] if self.results else []
         recording = ["--benchmark", "--bench-session", self._name(side, round_number)]
         words = [*pytest_of(side.python), *results, *side.pytest_args, *recording, *QUIET]
-        variables = {**side.env, **(side.first_round_env if round_number == 1 else {})}
+        variables = {**side.env, **(side.check_env if is_checked else {})}
         with scratch_folder() as scratch:
             log = scratch / "pytest.log"
             with log.open("wb") as output:

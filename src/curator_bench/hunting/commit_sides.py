@@ -98,7 +98,7 @@ class CommitSides:
 
     def refuse_wrong_imports(self, side: Side) -> None:
         """Raise BenchError if processes of a side have imported modules of another side, or of the user's checkout."""
-        notes = Path(side.first_round_env[import_check_program.VARIABLE].split(os.pathsep)[0])
+        notes = Path(side.check_env[import_check_program.VARIABLE].split(os.pathsep)[0])
         if not notes.exists():
             return
         lines = list(dict.fromkeys(notes.read_text("utf-8", "replace").splitlines()))[:5]
@@ -202,7 +202,7 @@ class CommitSides:
             self._arguments,
             where,
             env={**venv.variables, **self._python_path(folder.tree)},
-            first_round_env={import_check_program.VARIABLE: check},
+            check_env={import_check_program.VARIABLE: check},
         )
 
     def _python_path(self, tree: Path) -> dict[str, str]:

@@ -9,20 +9,27 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from curator_bench.errors import BenchError
 from curator_bench.hunting.alternation import Comparison, Measured, Series, metrics_to_compare
 from curator_bench.verdict.judgement import Judgement, Unjudged
+from curator_bench.verdict.turns import (
+    ERROR,
+    LEAST_ROUNDS,
+    Standing,
+    State,
+    Turns,
+    TurnsPlan,
+    is_over,
+    standings,
+)
 from curator_bench.words import how_many, readable_seconds
 
 if TYPE_CHECKING:
     from curator_bench.hunting.sides import Side
     from curator_bench.verdict.cases import Rules
     from curator_bench.verdict.direction import Better
-    from curator_bench.verdict.turns import Standing, Turns
-
-
-LEAST_ROUNDS = 3
-"""Nothing is compared with fewer rounds."""
 
 
 class Ended(StrEnum):
@@ -66,7 +73,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a comparison has found."""
+    """The answers of a comparison, and how it ended."""
 
     answers: tuple[Answer, ...]
     missing: tuple[tuple[Series, str], ...]
@@ -83,8 +90,11 @@ def compare(
     tell: Callable[[str], None],
     check: Callable[[Side], None] = lambda _: None,
 ) -> Found:
-    """Measure and judge until it is decided. Rounds that an earlier call has finished count."""
-    longest = 0.0
+    """Measure and judge until it is decided. Rounds that an earlier call has finished count.
+
+    `check` may refuse a side after its first run in this call: an earlier call may have ended before it could.
+    """
+    longest, unchecked = 0.0, {side.name for side in comparison.sides}
     rounds = comparison.finished(request.most)
     if rounds:
         known = "1 round is" if rounds == 1 else f"{rounds} rounds are"
@@ -94,12 +104,10 @@ def compare(
         if longest and began + longest > request.deadline:
             return judged(comparison, request, rounds, Ended.BUDGET)
         rounds += 1
-        comparison.measure_round(rounds, tell)
+        comparison.measure_round(rounds, unchecked, tell, check)
         takes = time.monotonic() - began
         longest = max(longest, takes)
         if rounds == 1:
-            for side in comparison.sides:
-                check(side)
             all_of_them = readable_seconds(takes * request.most)
             tell(f"a round takes {readable_seconds(takes)}: at most {request.most} rounds take {all_of_them}")
     return judged(comparison, request, rounds, ended)
@@ -109,8 +117,6 @@ def ended_by(comparison: Comparison, request: CompareRequest, rounds: int) -> En
     """Return why no further round is to be measured; None if one is."""
     if not rounds:
         return None
-    from curator_bench.verdict.turns import State, is_over
-
     found = [
         one.standing for one in _answers(comparison.measured(rounds), comparison, request, rounds) if not one.is_null
     ]
@@ -142,8 +148,6 @@ def _answers(
     measured: Sequence[Measured], comparison: Comparison, request: CompareRequest, rounds: int
 ) -> list[Answer]:
     """Judge each side against the first, metric by metric. All sides share the chance of a false alarm."""
-    from curator_bench.verdict.turns import ERROR, TurnsPlan, standings
-
     chosen = _chosen(measured, request)
     first, *others = measured
     plan = TurnsPlan(request.most, ERROR / sum(not side.is_null for side in comparison.sides[1:]))
@@ -159,10 +163,6 @@ def _answers(
 
 
 def _turns(first: Measured, other: Measured, series: Series, rules: Rules, rounds: int) -> Turns:
-    import numpy as np
-
-    from curator_bench.verdict.turns import Turns
-
     sides = (side.get(series, {}) for side in (first, other))
     one, two = (
         np.array([side.get(number, np.nan) for number in range(1, rounds + 1)], dtype=np.float64) for side in sides

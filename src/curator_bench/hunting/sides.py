@@ -16,7 +16,7 @@ class Side:
     pytest_args: tuple[str, ...]
     folder: Path
     env: Mapping[str, str] = field(default_factory=dict)
-    first_round_env: Mapping[str, str] = field(default_factory=dict)
-    """Variables of the first round alone."""
+    check_env: Mapping[str, str] = field(default_factory=dict)
+    """Variables of the run that is checked for wrong imports."""
     is_null: bool = False
     """True for the second measurement of the first side: what differs from it is noise."""

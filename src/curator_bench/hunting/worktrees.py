@@ -24,6 +24,7 @@ WORKING_TREE = "."
 KEPT_DAYS = 14
 KEPT_FOLDERS = 20
 _USED, _TREE = "used", "tree"
+_DATABASE = re.compile(r"\.db(-wal|-shm|-journal)?\Z")
 _AUTHOR = ("curator-bench", "curator-bench@localhost")
 
 
@@ -109,7 +110,7 @@ def _new_files(checkout: Checkout) -> list[str]:
 
 
 def _is_measured(file: PurePosixPath) -> bool:
-    return "results" in file.parts[:-1] or any(end.startswith(".db") for end in file.suffixes)
+    return "results" in file.parts[:-1] or _DATABASE.search(file.name) is not None
 
 
 def _authorship(checkout: Checkout, head: Commit) -> dict[str, str]:

@@ -35,7 +35,7 @@ class Host(Protocol):
 
     @property
     def longest(self) -> int:
-        """How many characters a comment may have."""
+        """The number of characters that a comment may have."""
 
     @property
     def shown(self) -> str:
@@ -43,7 +43,7 @@ class Host(Protocol):
 
     @property
     def may_comment(self) -> str:
-        """What is needed to comment, for messages."""
+        """The names of the variables that a comment needs, for messages."""
 
     def author(self) -> str:
         """Return the name under which we comment."""

@@ -61,7 +61,7 @@ class Turns:
 
 
 class State(StrEnum):
-    """Whether more rounds are worth their time for a metric."""
+    """The states of a metric: more rounds are worth their time or not."""
 
     OPEN = "open"
     DECIDED = "decided"
@@ -72,7 +72,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What is known of a metric after the rounds so far. It stays so if measuring ends now."""
+    """The judgement of a metric after the rounds so far, which stays if measuring ends now, and its state."""
 
     judgement: Judgement
     state: State
@@ -90,7 +90,7 @@ class _Metric:
     rules: Rules
     scale: Scale
     found: Contrast
-    """Of this metric alone."""
+    """A contrast of one row: this metric."""
 
     @property
     def rounds(self) -> int:
