@@ -16,8 +16,12 @@ import yaml
 from hung_processes import outputs_of
 from plugins_of_others import WITHOUT_OTHERS
 from scratch_repository import ScratchRepository
+from sharing.shared_records import command
 
 ROOT = Path(__file__).parents[2]
+PROGRAMS = Path(sys.executable).parent
+GITHUB = [f".github/workflows/bench-{name}.yml" for name in ("nightly", "gate", "ab")]
+GITLAB = [".gitlab/bench.yml"]
 PROJECT = """
 [build-system]
 requires = ["hatchling"]
@@ -76,6 +80,10 @@ case "$1 $2" in
     "run download") cp -r "$NIGHTS/$3" record ;;
 esac
 """
+
+
+def init(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return command("init", "--ci", *words, cwd=folder)
 
 
 def make_project(folder: Path) -> ScratchRepository:

@@ -1,25 +1,14 @@
-"""What `curator-bench init --ci` writes is well-formed, and its jobs run in a repository that is not ours."""
+"""What `curator-bench init --ci` writes is well-formed, fits where it is written, and never replaces a file."""
 
 from __future__ import annotations
 
-import json
-import shutil
 import subprocess
-import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
-from plugins_of_others import WITHOUT_OTHERS
-from scratch_repository import ScratchRepository
-from sharing.jobs_of_ci import ROOT, Machine, commit, install_wheel, make_project, make_slower, run, scripts
-from sharing.shared_records import command, recorded
-from stand_ins.code_hosts import TOKEN, CodeHost
+from sharing.jobs_of_ci import GITHUB, GITLAB, PROGRAMS, ROOT, init, scripts
 
-PROGRAMS = Path(sys.executable).parent
-GITHUB = [f".github/workflows/bench-{name}.yml" for name in ("nightly", "gate", "ab")]
-GITLAB = [".gitlab/bench.yml"]
 PROJECTS = {
     "package": ("pyproject.toml",),
     "locked": ("pyproject.toml", "uv.lock"),
@@ -39,10 +28,6 @@ def repository(folder: Path, kind: str = "package") -> Path:
     for name in PROJECTS[kind]:
         (folder / name).touch()
     return folder
-
-
-def init(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return command("init", "--ci", *words, cwd=folder)
 
 
 def check(*words: str | Path) -> str:
@@ -125,112 +110,3 @@ def test_a_folder_in_no_repository_is_told_so(tmp_path: Path) -> None:
     done = init(tmp_path, "github")
     assert (done.returncode, "is in no git repository" in done.stderr) == (1, True)
     assert not list(tmp_path.iterdir())
-
-
-@pytest.fixture(scope="session")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return install_wheel(tmp_path_factory.mktemp("wheel"))
-
-
-@pytest.fixture
-def machine(tmp_path: Path, wheel: Path) -> Machine:
-    """A machine with a checkout of a project whose repository has the files."""
-    project = make_project(tmp_path / "project")
-    for system in ("github", "gitlab"):
-        assert init(project.folder, system).returncode == 0
-    (tmp_path / "machine" / "nights").mkdir(parents=True)
-    return Machine(wheel, tmp_path / "machine", project.folder)
-
-
-NAMES = {"test_packing", "clock"}
-
-
-@pytest.mark.slow
-def test_a_nightly_of_github_runs_as_it_is_written(machine: Machine) -> None:
-    checkout = machine.checkout
-    first = machine.github("bench-nightly", "nightly")
-    assert first.code == 0, first.output
-    assert recorded(checkout / "record" / "benchmark.db") == NAMES
-    assert (checkout / "site" / "index.html").exists()
-    # The next night, on a machine whose cache was cleared: its record is the artifact of the first one.
-    (checkout / "record").rename(machine.folder / "nights" / "1")
-    shutil.rmtree(checkout / "results")
-    second = machine.github("bench-nightly", "nightly")
-    assert second.code == 0, second.output
-    sessions = command("sessions", "--json", "--db", "record/benchmark.db", cwd=checkout).stdout
-    assert len(json.loads(sessions)["sessions"]) == 2
-
-
-@pytest.mark.slow
-def test_a_nightly_of_gitlab_runs_as_it_is_written_and_fails_for_a_regression(machine: Machine) -> None:
-    """Of a project with a lock file."""
-    checkout = machine.checkout
-    run(str(PROGRAMS / "uv"), "lock", "--offline", "--quiet", "--python", sys.executable, cwd=checkout)
-    (checkout / GITLAB[0]).unlink()
-    assert init(checkout, "gitlab").returncode == 0
-    assert "uv export" in (checkout / GITLAB[0]).read_text()
-    often = " ".join([*WITHOUT_OTHERS, "--bench-runs", "12"])
-    night = machine.gitlab("bench-nightly", PYTEST_ADDOPTS=often)
-    assert night.code == 0, night.output
-    make_slower(ScratchRepository(checkout))
-    night = machine.gitlab("bench-nightly")
-    assert night.code == 1, night.output
-    assert recorded(checkout / "record" / "benchmark.db") == NAMES
-    assert machine.gitlab("pages").code == 0
-
-
-def merged_change(checkout: Path, *, slower: bool) -> str:
-    """Commit the files, and a change on a branch, merged as GitHub offers it to a job. Returns the commit before."""
-    repository = ScratchRepository(checkout)
-    before = commit(repository, "Set up benchmarks")
-    repository.git("checkout", "--quiet", "-b", "change")
-    if slower:
-        make_slower(repository)
-    (checkout / "README.md").write_text("Parcels")
-    commit(repository, "A change")
-    repository.git("checkout", "--quiet", "--detach", before)
-    repository.git("merge", "--quiet", "--no-ff", "--message", "Merge", "change")
-    return before
-
-
-@pytest.mark.slow
-def test_a_gate_of_github_fails_for_a_regression_and_tells_it_in_one_comment(
-    machine: Machine, github: CodeHost
-) -> None:
-    merged_change(machine.checkout, slower=True)
-    machine = replace(machine, variables=github.environment)
-    compared = machine.github("bench-gate", "compare")
-    assert compared.code == 1, compared.output
-    assert "pack_time_s" in (machine.folder / "summary.md").read_text()
-    for _ in range(2):
-        commented = machine.github("bench-gate", "comment", {"github.token": TOKEN})
-        assert commented.code == 0, commented.output
-    (body,) = github.bodies
-    assert "pack_time_s" in body
-    assert "regression" in body
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("slower", [True, False])
-def test_a_gate_of_gitlab_fails_for_a_regression_only(machine: Machine, gitlab: CodeHost, *, slower: bool) -> None:
-    before = merged_change(machine.checkout, slower=slower)
-    after = ScratchRepository(machine.checkout).git("rev-parse", "HEAD")
-    of_job = {"CI_MERGE_REQUEST_DIFF_BASE_SHA": before, "CI_COMMIT_SHA": after}
-    gate = machine.gitlab("bench-gate", **of_job, **gitlab.environment)
-    assert gate.code == (1 if slower else 0), gate.output
-    (body,) = gitlab.bodies
-    assert ("regression" in body) == slower, body
-
-
-@pytest.mark.slow
-def test_any_two_branches_or_tags_are_compared_by_hand(machine: Machine, tmp_path: Path) -> None:
-    origin = ScratchRepository(machine.checkout)
-    origin.git("tag", "before", merged_change(origin.folder, slower=True))
-    clone = replace(machine, checkout=tmp_path / "clone")
-    origin.git("clone", "--quiet", str(origin.folder), str(clone.checkout))
-    compared = clone.github("bench-ab", "ab", {"inputs.a": "before", "inputs.b": "change", "inputs.budget": "10m"})
-    assert compared.code == 1, compared.output
-    assert "pack_time_s" in (clone.checkout / "comparison.md").read_text()
-    wrong = clone.gitlab("bench-ab", BENCH_A="--install=touch x", BENCH_B="change")
-    assert wrong.code not in (0, 1), wrong.output
-    assert not (clone.checkout / "x").exists()

@@ -142,16 +142,18 @@ class Baseline:
         }
 
     def _settled(self, window: Window, is_over: bool) -> View:
-        """Look until two looks agree and no task is missing, or patience runs out."""
+        """Look until two looks agree and no task is missing that somebody could still report, or patience runs out."""
         wait_until(window.ended_ns, LOOK_EVERY_S if is_over else REPORTED_EVERY_S + LOOK_EVERY_S)
         patience_s = REPORTED_EVERY_S + LOOK_EVERY_S if is_over else PATIENCE_S
         before = None
         while True:
             events = self._cluster.task_events()
             view = View(events, window)
+            is_awaited = bool(view.silent)
             if is_over:
                 view.silent += max(0, untold(events) - self._untold)
-            settled = before is not None and view.same_as(before) and not view.silent
+                is_awaited = is_awaited and not view.silent_workers.isdisjoint(self._cluster.living_workers())
+            settled = before is not None and view.same_as(before) and not is_awaited
             if settled or time.time_ns() > window.ended_ns + patience_s * 1e9:
                 return view
             before = view
@@ -188,6 +190,7 @@ class View:
         self._stages: Dict[Tuple[str, str], StageSum] = {}
         self.silent = 0
         """Tasks that have finished, but whose worker has not reported the times. A script adds those without names."""
+        self.silent_workers: Set[bytes] = set()
         operators = {
             task.task_info.name for task in reply.events_by_task if task.task_info.func_or_class_name == OPERATOR_TASK
         }
@@ -237,6 +240,7 @@ class View:
                 self.executed += name == "execute"
         if "task:execute" not in reported and self._window.holds(task.state_updates.state_ts_ns.get(FINISHED, 0)):
             self.silent += 1
+            self.silent_workers.add(task.state_updates.worker_id)
 
 
 def untold(events: Any) -> int:
@@ -403,6 +407,12 @@ class Cluster:
         request.skip_submission_job_info_field = request.skip_is_running_tasks_field = True
         reply = self._call(self._address, "JobInfoGcsService/GetAllJobInfo", request, self._messages.GetAllJobInfoReply)
         return any(job.start_time * 1e6 >= moment_ns - 1e9 for job in reply.job_info_list)
+
+    def living_workers(self) -> Set[bytes]:
+        request, reply = self._messages.GetAllWorkerInfoRequest(), self._messages.GetAllWorkerInfoReply
+        request.filters.is_alive = True
+        found = self._call(self._address, "WorkerInfoGcsService/GetAllWorkerInfo", request, reply)
+        return {worker.worker_address.worker_id for worker in found.worker_table_data}
 
     def nodes(self) -> List[Tuple[str, str]]:
         """List id and address of each living node."""

@@ -28,7 +28,7 @@ def open_findings_of(config: pytest.Config) -> tuple[OpenFinding, ...]:
 
 def _found(config: pytest.Config) -> tuple[OpenFinding, ...]:
     """Read the findings. A database that cannot be read has been reported by recording."""
-    from curator_bench.store.all_series import gated_groups
+    from curator_bench.store.gate_history import gated_groups
     from curator_bench.store.opening import to_read_if_there
 
     settings = config.stash[BENCHMARKS].settings

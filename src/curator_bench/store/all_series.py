@@ -21,7 +21,6 @@ from curator_bench.store.run_order import commit_places, in_order
 from curator_bench.store.scope import in_scope
 from curator_bench.store.series import SERIES
 from curator_bench.store.tables import (
-    INVOCATIONS,
     IS_HISTORY,
     IS_NO_HUNT,
     IS_UNDISTURBED,
@@ -160,17 +159,6 @@ def groups_of(connection: Connection, entries: Collection[EntryKey]) -> set[Grou
     named = select(*columns).where(RUNS.c.name.in_({entry.name for entry in entries}), IS_NO_HUNT).distinct()
     wanted = {(entry.name, entry.path) for entry in entries}
     return {(row.name, row.path, row.machine_id) for row in connection.execute(named) if (row.name, row.path) in wanted}
-
-
-def gated_groups(connection: Connection, invocation: str) -> set[Group]:
-    """Return the entries whose gates this invocation (given by its uid) asked, each with the machine that ran it."""
-    asked = (
-        select(RUNS.c.name, RUNS.c.path, RUNS.c.machine_id)
-        .join(INVOCATIONS, INVOCATIONS.c.id == RUNS.c.invocation)
-        .join(REQUIREMENTS, REQUIREMENTS.c.run == RUNS.c.id)
-        .where(INVOCATIONS.c.uid == invocation, REQUIREMENTS.c.bound.in_(_GATES), IS_NO_HUNT)
-    )
-    return {(name, path, machine) for name, path, machine in connection.execute(asked.distinct())}
 
 
 def disturbed_runs(

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from sqlalchemy import ColumnElement, Connection, and_, func, select
 
@@ -13,9 +14,13 @@ from curator_bench.store.acceptances import acceptances
 from curator_bench.store.opening import to_read_if_there
 from curator_bench.store.queries import EntryKey, PastValue, last_values, runs_in_order
 from curator_bench.store.series import SERIES, identities
-from curator_bench.store.tables import IS_HISTORY, IS_NO_HUNT, RUNS
+from curator_bench.store.tables import INVOCATIONS, IS_HISTORY, IS_NO_HUNT, REQUIREMENTS, RUNS
 from curator_bench.values import CommitPlace, Verdict
 
+if TYPE_CHECKING:
+    from curator_bench.store.all_series import Group
+
+_GATES = ("max_regression", "max_drift")
 _RECENT = 20
 """More than are asked for, because some may be of another series."""
 MEASURED = (str(Verdict.PASSED), str(Verdict.FAILED))
@@ -95,3 +100,14 @@ def _kinds(connection: Connection, entry: EntryKey) -> Counter[tuple[str | None,
         .group_by(RUNS.c.machine_id, SERIES)
     )
     return Counter({(machine, series): count for machine, series, count in connection.execute(counted)})
+
+
+def gated_groups(connection: Connection, invocation: str) -> set[Group]:
+    """Return the entries whose gates this invocation (given by its uid) asked, each with the machine that ran it."""
+    asked = (
+        select(RUNS.c.name, RUNS.c.path, RUNS.c.machine_id)
+        .join(INVOCATIONS, INVOCATIONS.c.id == RUNS.c.invocation)
+        .join(REQUIREMENTS, REQUIREMENTS.c.run == RUNS.c.id)
+        .where(INVOCATIONS.c.uid == invocation, REQUIREMENTS.c.bound.in_(_GATES), IS_NO_HUNT)
+    )
+    return {(name, path, machine) for name, path, machine in connection.execute(asked.distinct())}

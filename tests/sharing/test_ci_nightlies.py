@@ -1,0 +1,49 @@
+"""The nightlies that `curator-bench init --ci` writes run in a repository that is not ours."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+
+import pytest
+from plugins_of_others import WITHOUT_OTHERS
+from scratch_repository import ScratchRepository
+from sharing.jobs_of_ci import GITLAB, PROGRAMS, Machine, init, make_slower, run
+from sharing.shared_records import command, recorded
+
+NAMES = {"test_packing", "clock"}
+
+
+@pytest.mark.slow
+def test_a_nightly_of_github_runs_as_it_is_written(machine: Machine) -> None:
+    checkout = machine.checkout
+    first = machine.github("bench-nightly", "nightly")
+    assert first.code == 0, first.output
+    assert recorded(checkout / "record" / "benchmark.db") == NAMES
+    assert (checkout / "site" / "index.html").exists()
+    # The next night, on a machine whose cache was cleared: its record is the artifact of the first one.
+    (checkout / "record").rename(machine.folder / "nights" / "1")
+    shutil.rmtree(checkout / "results")
+    second = machine.github("bench-nightly", "nightly")
+    assert second.code == 0, second.output
+    sessions = command("sessions", "--json", "--db", "record/benchmark.db", cwd=checkout).stdout
+    assert len(json.loads(sessions)["sessions"]) == 2
+
+
+@pytest.mark.slow
+def test_a_nightly_of_gitlab_runs_as_it_is_written_and_fails_for_a_regression(machine: Machine) -> None:
+    """Of a project with a lock file."""
+    checkout = machine.checkout
+    run(str(PROGRAMS / "uv"), "lock", "--offline", "--quiet", "--python", sys.executable, cwd=checkout)
+    (checkout / GITLAB[0]).unlink()
+    assert init(checkout, "gitlab").returncode == 0
+    assert "uv export" in (checkout / GITLAB[0]).read_text()
+    often = " ".join([*WITHOUT_OTHERS, "--bench-runs", "12"])
+    night = machine.gitlab("bench-nightly", PYTEST_ADDOPTS=often)
+    assert night.code == 0, night.output
+    make_slower(ScratchRepository(checkout))
+    night = machine.gitlab("bench-nightly")
+    assert night.code == 1, night.output
+    assert recorded(checkout / "record" / "benchmark.db") == NAMES
+    assert machine.gitlab("pages").code == 0
