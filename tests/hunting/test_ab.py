@@ -130,6 +130,15 @@ def test_what_measures_nothing_is_told_after_its_first_round(project: Path) -> N
     done = ab(project, "a.yaml", "b.yaml", "--metric", "work_times", "--", "benchmarks")
     assert (done.returncode, done.stderr.count("round")) == (2, 1)
     assert "a: there is no metric 'work_times'; nearest: work_time_s" in done.stderr
+    done = ab(project, "a.yaml", "b.yaml", "--", "benchmarks", "-k", "nosuch")
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (
+        2,
+        "a: pytest benchmarks -k nosuch selects no benchmark",
+    )
+    (project / "pytest.ini").write_text("[pytest]\naddopts = --of-no-plugin\n")
+    done = ab(project, "a.yaml", "b.yaml", "--", "benchmarks")
+    assert (done.returncode, "is of a plugin that is not installed" in done.stderr) == (2, True), done.stderr
+    (project / "pytest.ini").unlink()
     (project / "package.py").write_text("raise SystemExit(1)\n")
     done = ab(project, "a.yaml", "b.yaml", "--", "benchmarks")
     assert (done.returncode, done.stderr.count("round")) == (2, 1)
@@ -218,6 +227,18 @@ def test_a_gate_decides_what_is_compared_and_by_which_limit(monkeypatch: pytest.
     assert [(one.series, one.judgement.says) for one in found.answers] == [(beside, "regression")]
 
 
+def test_the_time_of_the_whole_run_counts_only_where_nothing_else_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Python benchmark has it in a column, beside what it measures itself: twice the same, or noise."""
+    whole, own = Series("work", "duration"), Series("work", "exec_time_s")
+    sides = [{whole: steady(level), own: steady(level)} for level in (1.0, 1.1)]
+    found, _ = compared(monkeypatch, *sides)
+    assert [one.series for one in found.answers] == [own]
+    found, _ = compared(monkeypatch, *({whole: side[whole]} for side in sides))
+    assert [one.series for one in found.answers] == [whole]
+    found, _ = compared(monkeypatch, *sides, metrics=("duration",))
+    assert [one.series for one in found.answers] == [whole], "if it is asked for"
+
+
 def test_only_rounds_that_both_have_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     first, other = steady(1.0) | {1: 9.0}, steady(2.0, range(2, 31))
     found, _ = compared(monkeypatch, {WORK: first}, {WORK: other})
@@ -240,6 +261,8 @@ def test_what_only_a_has_measured_is_no_success(monkeypatch: pytest.MonkeyPatch)
         (["main"], "name two commits or environment files"),
         (["main", "a.yaml"], "a.yaml is an environment file: name only commits, or only environment files"),
         (["main", "b", "--budget", "20"], "found '20', expected a time (90s, 20m or 1.5h)"),
+        (["main", "b", "--budget", "0s"], "found '0s', expected a time (90s, 20m or 1.5h)"),
+        (["main", "b", "--min-effect", "5"], "found '5', expected a share (3% or 0.03)"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(words: list[str], problem: str) -> None:

@@ -226,6 +226,17 @@ def test_benchmarks_outside_of_the_repository_are_named_from_anywhere(
         assert side.pytest_args == (str(tmp_path / "outside.yaml"),)
 
 
+def test_a_branch_without_benchmarks_is_measured_with_those_of_the_other(project: ScratchRepository) -> None:
+    """As each branch was that began before there were benchmarks."""
+    without_package(project)
+    project.git("checkout", "--quiet", "-b", "early")
+    project.git("rm", "-r", "--quiet", "benchmarks")
+    project.git("commit", "--quiet", "--message", "No benchmarks yet")
+    for names in (("slow", "early"), ("early", "slow")):
+        with sides_of(project, *names)[0].ready() as sides:
+            assert [(side.folder / "benchmarks" / "work.py").exists() for side in sides] == [True, True]
+
+
 def test_a_comparison_waits_for_the_end_of_another(project: ScratchRepository) -> None:
     without_package(project)
     commits, told = sides_of(project, "slow")

@@ -43,7 +43,7 @@ class Moment(_Moments):
 
 
 class Share(_Numbers):
-    """A fraction, as in a matrix: `3%` or 0.03."""
+    """A fraction, as in a matrix: `3%` or 0.03. A number of 1 or more without a percent sign is taken for a mistake."""
 
     name = "SHARE"
 
@@ -55,13 +55,13 @@ class Share(_Numbers):
             share = float(number) / (100 if percent else 1)
         except ValueError:
             share = math.nan
-        if rest or not 0 <= share < math.inf:
+        if rest or not 0 <= share < (math.inf if percent else 1):
             self.fail(f"found {value!r}, expected a share (3% or 0.03)", param, ctx)
         return share
 
 
 class Duration(_Numbers):
-    """A time in seconds, minutes or hours: `90s`, `20m`, `1.5h`."""
+    """A time in seconds, minutes or hours: `90s`, `20m`, `1.5h`. It is longer than nothing."""
 
     name = "TIME"
 
@@ -69,7 +69,7 @@ class Duration(_Numbers):
         if isinstance(value, float):
             return value
         found = _TIME.fullmatch(str(value))
-        if not found:
+        if not found or not float(found[1]):
             self.fail(f"found {value!r}, expected a time (90s, 20m or 1.5h)", param, ctx)
         return float(found[1]) * _SECONDS[found[2]]
 

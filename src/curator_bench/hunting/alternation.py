@@ -7,6 +7,7 @@ comparison can be continued.
 from __future__ import annotations
 
 import math
+import shlex
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
 
 _ENDS_OF_A_RUN = (0, 1)
 """Exit codes of a pytest that ran everything. With 1 a run did not pass, and the database says which."""
+_NOTHING_SELECTED = 5
+_OPTION_OF_A_PLUGIN = """
+An option that the project's pytest configuration names is of a plugin that is not installed: install what the project's
+tests need beside curator-bench."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +111,7 @@ class Comparison:
                 env = pytest_environment(Hunt.AB, variables, side.python, self.database)
                 code = run(words, env=env, cwd=side.folder, output=output)
             if code not in _ENDS_OF_A_RUN:
-                raise BenchError(f"{side.name}: pytest ended with exit code {code}:\n{tail_of(log)}")
+                raise BenchError(f"{side.name}: {_problem(code, side, tail_of(log))}")
 
     def _refuse_nothing(self, side: Side) -> None:
         """Raise BenchError if the first round gave no usable value, before the other rounds take their time."""
@@ -147,6 +152,14 @@ class Comparison:
         }
 
 
+def _problem(code: int, side: Side, said: str) -> str:
+    """Say why a pytest could not run the benchmarks."""
+    if code == _NOTHING_SELECTED:
+        return f"pytest {shlex.join(side.pytest_args)} selects no benchmark"
+    advice = _OPTION_OF_A_PLUGIN if "unrecognized arguments" in said else ""
+    return f"pytest ended with exit code {code}:\n{said}{advice}"
+
+
 def _numbers(one: HuntedRun) -> Iterator[tuple[Series, float]]:
     for name, value in one.metrics.items():
         found = number(value)
@@ -177,8 +190,10 @@ def metrics_to_compare(
 ) -> dict[Series, Rules]:
     """Return the series to compare: the named metrics; else the gated ones of each benchmark.
 
-    Of a benchmark without gates, these are all metrics with a known direction.
+    Of a benchmark without gates, these are all metrics with a known direction. Its columns, such as the duration of
+    the whole run, count only if there are no others: the more metrics, the more rounds until something is certain.
     """
+    from curator_bench.store.hunts import COLUMNS
     from curator_bench.verdict.cases import Rules
     from curator_bench.verdict.direction import better_of
 
@@ -189,8 +204,10 @@ def metrics_to_compare(
     for one in series:
         if one.entry not in with_gates:
             per_entry[one.entry][one.metric] = 1.0
-    return {one: gates[one] for one in series if one in gates} | {
-        Series(entry, gate.metric): replace(gate.rules, min_effect=min_effect)
-        for entry, names in per_entry.items()
-        for gate in wanted((), names, everything=True)
-    }
+    chosen = {one: gates[one] for one in series if one in gates}
+    for entry, names in per_entry.items():
+        known = wanted((), names, everything=True)
+        of_its_own = [one for one in known if one.metric not in COLUMNS]
+        for one in of_its_own or known:
+            chosen[Series(entry, one.metric)] = replace(one.rules, min_effect=min_effect)
+    return chosen

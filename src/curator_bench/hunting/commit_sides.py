@@ -46,7 +46,7 @@ class CommitRequest:
     """The folder in the checkout that pytest is started in, in each of the worktrees."""
     install: str | None = None
     own_benchmarks: bool = False
-    """True if each commit is measured with its own benchmarks, and not with those of the newest."""
+    """True if each commit is measured with its own benchmarks, and not with those of the newest that has them."""
     labels: tuple[str, ...] = ()
     """Names of the sides in the answer; without them, those of the commits."""
 
@@ -62,8 +62,8 @@ class CommitSides:
         self._checkout = Checkout(request.folder)
         self.commits = tuple(named_commit(self._checkout, name) for name in request.names)
         self.names = _side_names([label or name for label, name in zip_longest(request.labels, request.names)])
-        self._newest = self._newest_of(self.commits)
         self._arguments = self._in_the_checkout(request.pytest_args or (_DEFAULT_BENCHMARKS,))
+        self._newest = self._newest_of(self._with_benchmarks() or self.commits)
         if request.own_benchmarks:
             self._refuse_missing_benchmarks()
         self._benchmarks = [] if request.own_benchmarks else self._shared_benchmarks()
@@ -108,6 +108,14 @@ class CommitSides:
             " sys.path, PYTHONPATH or a .pth file leads there: use a path relative to the benchmark's file, or install"
             " the package with --install"
         )
+
+    def _with_benchmarks(self) -> list[Commit]:
+        """Return the commits with every benchmark that any of them has: a branch may be older than the benchmarks."""
+        places = [
+            os.path.normpath(self._sub / word) for word in _paths_among(self._arguments) if not os.path.isabs(word)
+        ]
+        known = [place for place in places if any(self._is_in(one, place) for one in self.commits)]
+        return [one for one in self.commits if all(self._is_in(one, place) for place in known)]
 
     def _newest_of(self, commits: Sequence[Commit]) -> Commit:
         """Return the last commit that no other one of them comes after."""

@@ -131,9 +131,10 @@ def judged(comparison: Comparison, request: CompareRequest, rounds: int, ended: 
     answers = _answers(measured, comparison, request, rounds)
     known = [one for one in answers if one.judgement.unjudged is not Unjudged.NO_HISTORY]
     if not known:
+        if rounds < LEAST_ROUNDS:
+            raise BenchError(f"{ended} after {how_many(rounds, 'round')}: nothing is compared with fewer than three")
         names = ", ".join(sorted({series.metric for series in measured[0]})[:20])
-        few = f" in {how_many(rounds, 'round')}; three are needed" if rounds < LEAST_ROUNDS else ""
-        raise BenchError(f"nothing to compare: {comparison.sides[0].name} measured {names or 'nothing'}{few}")
+        raise BenchError(f"nothing to compare: {comparison.sides[0].name} measured {names or 'nothing'}")
     missing = [(one.series, one.side) for one in answers if one not in known and not one.is_null]
     is_broken = any(len(measured[0].get(series, ())) >= LEAST_ROUNDS for series, _ in missing)
     return Found(tuple(known), tuple(missing), is_broken, rounds, ended)
