@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from curator_bench.causes.commands import Question
 from curator_bench.causes.explanation import Explanation, explain
 from curator_bench.causes.matched_stages import StagedRun
 from curator_bench.causes.recorded import facts_of
@@ -16,6 +17,7 @@ from curator_bench.store.queries import PastRun
 from curator_bench.store.staged_runs import cpus_of, ids_of
 from curator_bench.store.stages import stages_of
 from curator_bench.verdict.cases import MIN_EFFECT
+from curator_bench.verdict.judgement import Word
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -36,6 +38,13 @@ class Why:
     changed: WhatChanged
     without: tuple[int, int] = (0, 0)
     """Number of runs of each side that recorded no stages."""
+
+    def question(self, metric: str | None) -> Question | None:
+        """Return what commands would look into; None if the later side is certainly better."""
+        if self.explanation.change.word is Word.IMPROVEMENT:
+            return None
+        sessions = self.sides.before[-1].session, self.sides.after[0].session
+        return Question(self.sides.entry.name, self.sides.entry.path, metric or self.metric, sessions)
 
 
 def is_time(metric: str) -> bool:

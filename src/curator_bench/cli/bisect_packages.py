@@ -114,7 +114,8 @@ def _print(outcome: PackageOutcome, bench: Bench, plan: SequentialPlan) -> None:
     tables.print_table(heads, [_row(one, len(new), outcome.tried[0]) for one, new in sides])
     tables.say("")
     for line in _said(outcome, bench, plan):
-        tables.say(tables.printable(line))
+        text = line.lstrip()
+        tables.say(f"{line.removesuffix(text)}{tables.printable(text)}")
 
 
 def _row(one: TriedEnvironment, new: int, good: TriedEnvironment) -> tuple[str, ...]:

@@ -165,6 +165,7 @@ def _nothing(entry: str | None, metric: str | None, names: Sequence[str]) -> str
 
 def _print(found: Why, metric: str | None, title: str, repo: Path | None) -> None:
     from curator_bench.causes import stage_wording, wording
+    from curator_bench.causes.commands import command_lines
     from curator_bench.cli.finding_changes import commit_log
 
     explained = found.explanation
@@ -184,6 +185,9 @@ def _print(found: Why, metric: str | None, title: str, repo: Path | None) -> Non
     tables.say("what else changed:")
     for line in wording.text(found.changed, commit_log(repo)):
         tables.say(f"    {line}")
+    question = found.question(metric)
+    for line in command_lines(found.changed, question, commit_log(repo)) if question else ():
+        tables.say(line)
 
 
 def _head(found: Why, metric: str | None) -> list[str]:
