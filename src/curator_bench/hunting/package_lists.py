@@ -132,7 +132,8 @@ class _RequirementsReader:
         if requirement.url is None and (not exact or len(requirement.specifier) > 1):
             raise BenchError(f"found {line!r}, {_EXPECTED}")
         requirement.marker = None
-        if self.pins.setdefault(name, str(requirement)) != str(requirement):
+        pin = str(requirement) if requirement.url is None else f"{name} @ {requirement.url}"
+        if self.pins.setdefault(name, pin) != pin:
             raise BenchError(f"found {line!r}, but {self.pins[name]!r} before")
 
 
