@@ -65,6 +65,10 @@ def test_packages_are_named_by_two_sessions_that_are_recorded(sessions: tuple[st
     assert offered(OTHER_PACKAGES, question=replace(QUESTION, sessions=sessions)) == []
 
 
+def test_an_imported_run_cannot_be_measured_here() -> None:
+    assert offered(OTHER_PACKAGES, question=replace(QUESTION, path="")) == []
+
+
 def test_names_are_as_the_shell_and_the_command_need_them() -> None:
     python = Question("test_work[1-a b]", "tests/test_work.py", "the level", ("a b", "c"), Better.MORE)
     (text,) = offered(OTHER_PACKAGES, question=python)

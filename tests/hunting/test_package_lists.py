@@ -41,7 +41,7 @@ windows==1.0; sys_platform == "nowhere"
         "other-name": "Other.Name[fast]==1.0",
         "typing-extensions": "Typing_Extensions==4.1",
     }
-    assert found.options == (f"--find-links {tmp_path / 'wheels'}", "--no-index")
+    assert found.options == (("--find-links", str(tmp_path / "wheels")), ("--no-index",))
 
 
 def test_output_of_pip_freeze(tmp_path: Path) -> None:

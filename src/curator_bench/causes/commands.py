@@ -55,7 +55,12 @@ def better_by(change: float, *, is_worse: bool) -> Better:
 
 
 def commands(changed: WhatChanged, question: Question, log: Log = no_log) -> Iterator[Command]:
-    """Yield a command for each kind of suspects: commits, packages, the machine."""
+    """Yield a command for each kind of suspects: commits, packages, the machine.
+
+    An imported run has no file that could be run here, so there is none.
+    """
+    if not question.path:
+        return
     for one in changed.commits:
         if _is_to_bisect(one, log):
             ends = f"--good {one.before[:_SHOWN]} --bad {one.after[:_SHOWN]}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from curator_bench.causes.commands import Command, Question, better_by, commands
 from curator_bench.causes.recorded import facts_of
 from curator_bench.causes.what_changed import Facts, WhatChanged, what_changed
-from curator_bench.verdict.judgement import Word
+from curator_bench.verdict.step_states import State
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -31,9 +31,9 @@ def changes_of(connection: Connection, findings: Sequence[RecordedFinding]) -> d
 
 
 def question_of(finding: RecordedFinding) -> Question | None:
-    """Return what commands would look into: the most important change of a regression; None for an improvement."""
+    """Return what commands would look into: the most important change of an open regression."""
     one = finding.largest
-    if finding.word is not Word.REGRESSION:
+    if finding.state is not State.OPEN:
         return None
     sessions = one.last_before.session, one.first_after.session
     better = better_by(one.step.change, is_worse=True)

@@ -179,10 +179,16 @@ def _said_for(variables: Mapping[str, str]) -> dict[str, str]:
 def _lines_for_uv(words: Sequence[str]) -> tuple[list[str], list[str]] | None:
     """Split arguments for pip into lines of requirements and options; None if some may mean something else to uv."""
     known = {"--no-index": (), "--no-build-isolation": (), "--no-deps": (), "--pre": ("--prerelease=allow",)}
+    valued = {
+        name: name for name in ("--find-links", "--index-url", "--extra-index-url", "--no-binary", "--only-binary")
+    }
+    valued["--trusted-host"] = "--allow-insecure-host"
     lines, options, rest = list[str](), list[str](), iter(words)
     for word in rest:
         if word in _FILE:
             lines.append(f"-r {next(rest, '')}")
+        elif word in valued:
+            options += [valued[word], next(rest, "")]
         elif word in known:
             options += known[word] or (word,)
         elif word.startswith("-"):

@@ -6,9 +6,8 @@ import functools
 import hashlib
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
@@ -31,8 +30,10 @@ class Recipe:
 
     label: str
     """What it is called, for people."""
-    lines: tuple[str, ...]
+    pins: tuple[str, ...]
     """Lines of a requirements file."""
+    options: tuple[str, ...] = ()
+    """Arguments for pip."""
     without: frozenset[str] = frozenset()
     """Packages of this Python that it does not have."""
     with_dependencies: bool = False
@@ -53,7 +54,8 @@ class MixedEnvironments:
         self._lists, self._tell = (before, after), tell
         self._base = installed_packages(sys.executable)
         self._kept = self._needed_here()
-        self._options = tuple(dict.fromkeys((*before.options, *after.options)))
+        options = dict.fromkeys((*before.options, *after.options))
+        self._options = tuple(word for option in options for word in option)
         self._venvs: dict[str, Venv] = {}
         self.ends = tuple(self._end(number) for number in (0, 1))
         self.packages: tuple[Mapping[str, Installed], ...] = ()
@@ -75,13 +77,13 @@ class MixedEnvironments:
         before, after = self.packages
         names = sorted(before.keys() | after.keys())
         wanted = {name: (after if name in new else before).get(name) for name in names}
-        lines = [
+        pins = [
             one.pin or f"{name}=={one.version}"
             for name, one in wanted.items()
             if one is not None and (one.pin or self._version_here(name) != one.version)
         ]
         absent = frozenset(name for name, one in wanted.items() if one is None and name in self._base)
-        return self._keyed(Recipe(label, (*self._options, *lines), absent))
+        return self._keyed(Recipe(label, tuple(pins), self._options, absent))
 
     def built(self, recipe: Recipe) -> Venv:
         """Return the environment of an earlier bisect, or build it. Raises BenchError if it cannot be installed."""
@@ -114,8 +116,8 @@ class MixedEnvironments:
         pins = {name: line for name, line in own.pins.items() if name != _OWN}
         missing = [line for name, line in pins.items() if not self._is_here(name, line, other.pins.get(name, ""))]
         gone = other.pins.keys() - own.pins.keys() - own.others.keys() - self._kept
-        lines = (*self._options, *sorted(missing))
-        return self._keyed(Recipe(own.name, lines, frozenset(gone & self._base.keys()), with_dependencies=True))
+        without = frozenset(gone & self._base.keys())
+        return self._keyed(Recipe(own.name, tuple(sorted(missing)), self._options, without, with_dependencies=True))
 
     def _is_here(self, name: str, line: str, other: str) -> bool:
         """True if this Python has what a line installs. What was installed from a URL is if both sides have it."""
@@ -139,27 +141,23 @@ class MixedEnvironments:
     def _keyed(self, recipe: Recipe) -> Recipe:
         base = [f"{name}=={version}" for name, (version, _) in sorted(self._base.items())]
         how = "resolved" if recipe.with_dependencies else "alone"
-        parts = [sys.executable, sys.version, *base, how, *recipe.lines, *sorted(recipe.without)]
+        parts = [sys.executable, sys.version, *base, how, *recipe.options, *recipe.pins, *sorted(recipe.without)]
         key = hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
-        return Recipe(recipe.label, recipe.lines, recipe.without, recipe.with_dependencies, key)
+        return replace(recipe, key=key)
 
 
 def _build(venv: Venv, recipe: Recipe) -> None:
     shutil.rmtree(venv.folder, ignore_errors=True)
     venv.log.unlink(missing_ok=True)
     venv.create()
-    if _pins(recipe.lines):
+    if recipe.pins:
         file = venv.folder / "wanted.txt"
-        file.write_text("".join(f"{line}\n" for line in recipe.lines), "utf-8")
+        file.write_text("".join(f"{line}\n" for line in recipe.pins), "utf-8")
         alone = [] if recipe.with_dependencies else ["--no-deps"]
-        venv.install([*alone, "--requirement", str(file)])
+        venv.install([*alone, *recipe.options, "--requirement", str(file)])
     is_usable, said = has_curator_bench(venv.python, {})
     if not is_usable:
         raise BenchError(f"{venv.name}: curator-bench does not run with these packages: {said}")
-
-
-def _pins(lines: Sequence[str]) -> list[str]:
-    return [line for line in lines if not line.startswith("-")]
 
 
 def _url_line(line: str) -> str:
@@ -174,8 +172,3 @@ def _wanted_name(line: str) -> tuple[str, ...]:
     except InvalidRequirement:
         return ()
     return (canonicalize_name(requirement.name),) if is_wanted(requirement) else ()
-
-
-def folder_of(recipe: Recipe) -> Path:
-    """Return the folder that an environment is kept in."""
-    return kept_root("packages") / recipe.key[:16]

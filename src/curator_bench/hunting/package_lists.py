@@ -40,8 +40,8 @@ class PackageList:
     name: str
     pins: Mapping[str, str]
     """For each package, by its normalized name, the line that installs it."""
-    options: tuple[str, ...] = ()
-    """Lines of options for pip."""
+    options: tuple[tuple[str, ...], ...] = ()
+    """Options for pip, each with its value."""
     others: Mapping[str, str] = field(default_factory=dict)
     """Packages that cannot be installed from it, with the reason."""
     python: str = ""
@@ -51,7 +51,7 @@ class PackageList:
 
     def parts(self) -> list[str]:
         """Return everything that defines it."""
-        return [*self.options, *(line for _, line in sorted(self.pins.items()))]
+        return [*map(" ".join, self.options), *(line for _, line in sorted(self.pins.items()))]
 
 
 def read_packages(file: Path) -> PackageList:
@@ -86,7 +86,7 @@ class _RequirementsReader:
 
     def __init__(self) -> None:
         self.pins: dict[str, str] = {}
-        self.options: list[str] = []
+        self.options: list[tuple[str, ...]] = []
         self.others: dict[str, str] = {}
         self.mistakes: list[str] = []
         self._read: set[Path] = set()
@@ -114,9 +114,9 @@ class _RequirementsReader:
             name = value.partition("#egg=")[2].partition("&")[0] or Path(value.partition("#")[0]).name
             self.others[canonicalize_name(name)] = "an editable installation, whose commits `bisect` tells apart"
         elif option in _WITH_A_VALUE and value:
-            self.options.append(f"{_WITH_A_VALUE[option]} {_absolute(value, file)}")
+            self.options.append((_WITH_A_VALUE[option], _absolute(value, file)))
         elif option in _ALONE:
-            self.options += [] if option in _DROPPED else [option]
+            self.options += [] if option in _DROPPED else [(option,)]
         else:
             raise BenchError(f"found {line!r}, {_EXPECTED}")
 
