@@ -58,7 +58,7 @@ def test_one_guilty_package_of_64_is_named(tmp_path: Path) -> None:
 def test_two_that_are_slow_only_together_are_named_together_also_after_ctrl_c(tmp_path: Path) -> None:
     project = make_package_project(tmp_path / "project", names(6), [])
     make_slow_together(project, "p01", "p04")
-    words = [COMMAND, "bisect", "--packages", "a.txt", "b.txt", *ASKED]
+    words = [str(COMMAND), "bisect", "--packages", "a.txt", "b.txt", *ASKED]
     process = subprocess.Popen(
         words, cwd=project.folder, env=project.environment(), stderr=subprocess.PIPE, text=True, start_new_session=True
     )

@@ -23,6 +23,11 @@ from curator_bench.hunting.pip_settings import find_uv, pip_settings, uv_flags, 
 from curator_bench.measure.programs import question
 
 _FILE = ("-r", "--requirement")
+_WITH_A_VALUE = {
+    **{name: name for name in ("--find-links", "--index-url", "--extra-index-url", "--no-binary", "--only-binary")},
+    "--trusted-host": "--allow-insecure-host",
+}
+"""Options of pip, and what they are called in uv."""
 _LAYER = "import site; site.addsitedir({folder!r})\n"
 _PACKAGES = """
 import json, sys
@@ -142,7 +147,9 @@ class Venv:
         wanted.write_text("".join(f"{line}\n" for line in requirements), "utf-8")
         there = self._packages_below()
         chosen.write_text("".join(f"{name}=={version}\n" for name, version in there.items()), "utf-8")
-        flags = ["--quiet", "--python", self.python, *uv_flags(settings), *options]
+        configured = uv_flags(settings)
+        more = [word for word in options if word not in configured]
+        flags = ["--quiet", "--python", self.python, *configured, *more]
         variables = {**uv_variables(settings), **self.variables}
         resolve = [uv, "pip", "compile", *flags, "--no-header", "--no-annotate", "--output-file", str(chosen)]
         if self._run([*resolve, str(wanted)], folder, variables):
@@ -179,16 +186,12 @@ def _said_for(variables: Mapping[str, str]) -> dict[str, str]:
 def _lines_for_uv(words: Sequence[str]) -> tuple[list[str], list[str]] | None:
     """Split arguments for pip into lines of requirements and options; None if some may mean something else to uv."""
     known = {"--no-index": (), "--no-build-isolation": (), "--no-deps": (), "--pre": ("--prerelease=allow",)}
-    valued = {
-        name: name for name in ("--find-links", "--index-url", "--extra-index-url", "--no-binary", "--only-binary")
-    }
-    valued["--trusted-host"] = "--allow-insecure-host"
     lines, options, rest = list[str](), list[str](), iter(words)
     for word in rest:
         if word in _FILE:
             lines.append(f"-r {next(rest, '')}")
-        elif word in valued:
-            options += [valued[word], next(rest, "")]
+        elif word in _WITH_A_VALUE:
+            options += [_WITH_A_VALUE[word], next(rest, "")]
         elif word in known:
             options += known[word] or (word,)
         elif word.startswith("-"):
