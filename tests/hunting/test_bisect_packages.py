@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import platform
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +106,13 @@ def test_a_package_that_was_added_is_found_between_two_sessions_and_the_command_
     told = warm.run("curator-bench", "regressions", cwd=project.folder, env=project.environment())
     (offered,) = re.findall(r"^ +which package: curator-bench (bisect --packages .*)$", told.stdout, re.MULTILINE)
     assert offered == "bisect --packages monday tuesday --entry work --metric work_time_s"
-    found = answered(project, sides=("monday", "tuesday"))
+    with closing(sqlite3.connect(project.folder / "benchmark.db")) as connection, connection:
+        connection.execute("UPDATE test_run SET python_version = '3.0' WHERE session = 1")
+    code, output, errors = bisect(project, "--json", sides=("monday", "tuesday"))
+    assert code == 0, errors
+    here = platform.python_version()
+    assert f"not bisected: Python 3.0 → {here}; all is measured with {here}" in errors
+    found = json.loads(output)
     assert culprits(found) == ["p01"]
     assert found["culprits"] == [{"name": "p01", "a": None, "b": "2.0"}]
     assert [one["as_in_b"] for one in found["tried"]][:2] == [[], ["p00", "p01"]]
