@@ -15,7 +15,6 @@ from curator_bench.files.locking import lock
 from curator_bench.files.planted import refuse_planted_on_the_way
 
 KEPT_DAYS = 14
-KEPT_FOLDERS = 20
 _USED = "used"
 
 
@@ -36,7 +35,7 @@ def note_use(folder: Path) -> None:
     (folder / _USED).touch()
 
 
-def remove_unused(root: Path, most: int = KEPT_FOLDERS) -> None:
+def remove_unused(root: Path, most: int) -> None:
     """Remove folders below `root` that were not used for some days, and the oldest of more than `most`."""
     oldest = time.time() - KEPT_DAYS * 24 * 3600
     used = (*root.glob(f"*/{_USED}"), *root.glob(f"*/*/{_USED}"))

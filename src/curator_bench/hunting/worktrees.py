@@ -17,6 +17,7 @@ from curator_bench.provenance.git import Commit
 
 WORKING_TREE = "."
 """The name of the files as they are, with what is not committed."""
+KEPT_FOLDERS = 20
 _KIND, _TREE = "commits", "tree"
 _DATABASE = re.compile(r"\.db(-wal|-shm|-journal)?\Z")
 _AUTHOR = ("curator-bench", "curator-bench@localhost")
@@ -107,7 +108,7 @@ def _authorship(checkout: Checkout, head: Commit) -> dict[str, str]:
 
 def remove_unused(checkout: Checkout) -> None:
     """Remove folders of commits, of any repository, that were not used for some days, and the oldest of many."""
-    kept_folders.remove_unused(kept_root(_KIND))
+    kept_folders.remove_unused(kept_root(_KIND), KEPT_FOLDERS)
     checkout.git("worktree", "prune")
 
 
