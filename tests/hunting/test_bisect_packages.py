@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import warm
 from hung_processes import outputs_of
-from package_project import PackageProject, make_package_project, make_slow_together
+from package_project import SLOW, PackageProject, make_package_project, make_slow_together
 from tiny_wheels import make_wheel
 
 COMMAND = Path(sys.executable).with_name("curator-bench")
@@ -82,19 +82,21 @@ def test_two_that_are_slow_only_together_are_named_together_also_after_ctrl_c(tm
 
 @pytest.mark.slow
 def test_what_cannot_be_installed_apart_moves_together_and_is_said(tmp_path: Path) -> None:
-    project = make_package_project(tmp_path / "project", names(4), ["p02"])
-    make_wheel(project.index, "p01", "1.0", "def step(): pass\n", ["p00==1.0"])
-    make_wheel(project.index, "p01", "2.0", "def step(): pass\n", ["p00==2.0", "added"])
+    project = make_package_project(tmp_path / "project", names(5), [])
+    make_wheel(project.index, "p02", "1.0", "def step(): pass\n", ["p03==1.0"])
+    make_wheel(project.index, "p02", "2.0", "def step(): pass\n", ["p03==2.0", "added"])
+    make_wheel(project.index, "p04", "2.0", f"def step(): sum(range({SLOW}))\n", ["p00>=2"])
     make_wheel(project.index, "added", "1.0", "")
     make_wheel(project.index, "removed", "1.0", "")
-    before, after = dict.fromkeys(names(4), "1.0"), dict.fromkeys(names(4), "2.0")
+    before, after = dict.fromkeys(names(5), "1.0"), dict.fromkeys(names(5), "2.0")
     project.lists({**before, "removed": "1.0"}, {**after, "curator-bench": "0.1"})
     code, output, errors = bisect(project)
     assert code == 0, errors
-    assert "6 packages differ" in errors, "one is no line of the list, but is required"
-    assert "only together, as their versions need each other: p00 1.0 → 2.0, p01 1.0 → 2.0" in errors
+    assert "7 packages differ" in errors, "one is no line of the list, but is required"
+    assert "only together, as their versions need each other: p02 1.0 → 2.0, p03 1.0 → 2.0" in errors
     assert "not bisected: curator-bench: the one that is installed here measures" in errors
-    assert "Guilty:\n  p02 1.0 → 2.0\n" in output
+    assert "Guilty:\n  p04 1.0 → 2.0\n" in output
+    assert "It cannot be had without these, so what they contribute is not known: p00 1.0 → 2.0\n" in output
 
 
 @pytest.mark.slow

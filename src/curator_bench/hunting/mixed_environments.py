@@ -77,11 +77,8 @@ class MixedEnvironments:
         before, after = self.packages
         names = sorted(before.keys() | after.keys())
         wanted = {name: (after if name in new else before).get(name) for name in names}
-        pins = [
-            one.pin or f"{name}=={one.version}"
-            for name, one in wanted.items()
-            if one is not None and (one.pin or self._version_here(name) != one.version)
-        ]
+        lines = {name: one.pin or f"{name}=={one.version}" for name, one in wanted.items() if one is not None}
+        pins = [line for name, line in lines.items() if not self._is_here(name, line)]
         absent = frozenset(name for name, one in wanted.items() if one is None and name in self._base)
         return self._keyed(Recipe(label, tuple(pins), self._options, absent))
 
@@ -114,15 +111,15 @@ class MixedEnvironments:
     def _end(self, number: int) -> Recipe:
         own, other = self._lists[number], self._lists[1 - number]
         pins = {name: line for name, line in own.pins.items() if name != _OWN}
-        missing = [line for name, line in pins.items() if not self._is_here(name, line, other.pins.get(name, ""))]
+        missing = [line for name, line in pins.items() if not self._is_here(name, line)]
         gone = other.pins.keys() - own.pins.keys() - own.others.keys() - self._kept
         without = frozenset(gone & self._base.keys())
         return self._keyed(Recipe(own.name, tuple(sorted(missing)), self._options, without, with_dependencies=True))
 
-    def _is_here(self, name: str, line: str, other: str) -> bool:
-        """True if this Python has what a line installs. What was installed from a URL is if both sides have it."""
+    def _is_here(self, name: str, line: str) -> bool:
+        """True if this Python has what a line installs. What both sides have from one URL is taken to be that."""
         if _url_line(line):
-            return line == other and name in self._base
+            return name in self._base and all(one.pins.get(name) == line for one in self._lists)
         return line == f"{line.partition('=')[0]}=={self._version_here(name)}" and "[" not in line
 
     def _version_here(self, name: str) -> str:
