@@ -17,7 +17,7 @@ from curator_bench.cli.after_dashes import WithPytestArgs
 from curator_bench.cli.bisections import (
     BUDGET_SPENT,
     MORE_RUNS,
-    Hunt,
+    Asked,
     change_to,
     code_of,
     direction_of,
@@ -103,18 +103,18 @@ def command(
     plan = SequentialPlan(direction_of(metric, better), min_effect, 1, runs, max_runs)
     bench = Bench(entry, metric, absolute(database), pytest_args)
     deadline = math.inf if budget is None else time.monotonic() + budget
-    hunt = Hunt(bench, plan, deadline, is_fresh=fresh, as_json=as_json)
+    asked = Asked(bench, plan, deadline, is_fresh=fresh, as_json=as_json)
     if packages is not None:
         if good or bad or install or skip_build_failures:
             raise click.UsageError("--packages needs no --good, --bad, --install or --skip-build-failures")
-        bisect_packages(packages, hunt)
+        bisect_packages(packages, asked)
     elif good and bad:
-        _bisect_commits(repo, BisectRequest(good, bad, install, skip_build_failures), hunt)
+        _bisect_commits(repo, BisectRequest(good, bad, install, skip_build_failures), asked)
     else:
         raise click.UsageError("name two commits with --good and --bad, or two lists of packages with --packages A B")
 
 
-def _bisect_commits(repo: Path, request: BisectRequest, hunt: Hunt) -> None:
+def _bisect_commits(repo: Path, request: BisectRequest, asked: Asked) -> None:
     from curator_bench.hunting.bisecting import Bisection, hunt_key
     from curator_bench.hunting.repository import Repository
     from curator_bench.verdict.sequential import steps_between
@@ -122,13 +122,13 @@ def _bisect_commits(repo: Path, request: BisectRequest, hunt: Hunt) -> None:
     repository = Repository(repo)
     ends = repository.commit(request.good), repository.commit(request.bad)
     commits = repository.between(*ends)
-    plan = replace(hunt.plan, steps=steps_between(len(commits)))
-    bench = hunt.between(ends[0].short, ends[1].short)
+    plan = replace(asked.plan, steps=steps_between(len(commits)))
+    bench = asked.between(ends[0].short, ends[1].short)
     about = f"{tables.how_many(len(commits), 'commit')} from {ends[0]} to {ends[1]}"
-    session = session_of(bench, hunt_key(bench, request, *ends), about, is_fresh=hunt.is_fresh)
+    session = session_of(bench, hunt_key(bench, request, *ends), about, is_fresh=asked.is_fresh)
     with ending_in_order(f"{repository.top} is restored; "):
-        outcome = Bisection(repository, bench, request, plan, session, tell, hunt.deadline).run(*ends)
-    _report(outcome, commits, bench, plan, repository, as_json=hunt.as_json)
+        outcome = Bisection(repository, bench, request, plan, session, tell, asked.deadline).run(*ends)
+    _report(outcome, commits, bench, plan, repository, as_json=asked.as_json)
     sys.exit(code_of(outcome.difference, is_found=outcome.culprit is not None))
 
 

@@ -14,7 +14,7 @@ from curator_bench.cli import tables
 from curator_bench.cli.bisections import (
     BUDGET_SPENT,
     MORE_RUNS,
-    Hunt,
+    Asked,
     change_to,
     code_of,
     ending_in_order,
@@ -37,28 +37,28 @@ if TYPE_CHECKING:
 _MACHINE_SHOWN = 3
 
 
-def bisect_packages(names: tuple[str, str], hunt: Hunt) -> None:
+def bisect_packages(names: tuple[str, str], asked: Asked) -> None:
     """Bisect between two lists of packages, print the result, and exit."""
     from curator_bench.hunting.kept_folders import alone_on_this_machine
     from curator_bench.hunting.mixed_environments import MixedEnvironments
     from curator_bench.hunting.package_bisecting import PackageBisection, package_key, steps_for
 
-    bench = hunt.between(*names)
+    bench = asked.between(*names)
     _refuse_own_interpreter(bench)
     before, after = (_packages_of(name, bench) for name in names)
     with ending_in_order(), alone_on_this_machine(tell):
         environments = MixedEnvironments(before, after, tell)
-        bisection = PackageBisection(environments, bench, tell, hunt.deadline)
+        bisection = PackageBisection(environments, bench, tell, asked.deadline)
         for line in (*environments.fixed(), *_not_bisected(before, after)):
             tell(f"not bisected: {line}")
         about = f"{_counted(bisection.units)} between {before.name} (A) and {after.name} (B)"
-        session = session_of(bench, package_key(bench, before, after), about, is_fresh=hunt.is_fresh)
+        session = session_of(bench, package_key(bench, before, after), about, is_fresh=asked.is_fresh)
         for line in _together(bisection.units):
             tell(line)
-        plan = replace(hunt.plan, steps=steps_for(len(bisection.units)))
+        plan = replace(asked.plan, steps=steps_for(len(bisection.units)))
         outcome = bisection.run(plan, session)
-    (_print_json if hunt.as_json else _print)(outcome, bench, plan)
-    sys.exit(code_of(outcome.difference, is_found=bool(outcome.culprits) and not outcome.suspects))
+    (_print_json if asked.as_json else _print)(outcome, bench, plan)
+    sys.exit(code_of(outcome.difference, is_found=outcome.guilty.is_confirmed))
 
 
 def _packages_of(named: str, bench: Bench) -> PackageList:
@@ -137,18 +137,18 @@ def _said(outcome: PackageOutcome, bench: Bench, plan: SequentialPlan) -> Iterat
     if outcome.difference is not Word.REGRESSION:
         yield from not_begun(outcome.difference, outcome.ends, bench.metric, plan, ("A", "B"))
         return
-    if outcome.culprits and not outcome.suspects:
-        yield from _found(outcome)
-        yield from _effect(outcome, bench, plan)
-    elif outcome.suspects:
+    if outcome.suspects:
         known = f"{', '.join(map(str, outcome.culprits))}, and " if outcome.culprits else ""
         yield f"Guilty: {known}at least one of these:"
         yield from (f"  {unit}" for unit in outcome.suspects)
-        if outcome.is_budget_spent:
-            yield BUDGET_SPENT
-        elif any(one.is_undecided for one in outcome.tried):
-            yield MORE_RUNS
+    else:
+        yield from _found(outcome)
+        yield from _effect(outcome, bench, plan)
     yield f"{tables.how_many(len(outcome.tried), 'environment')} measured"
+    if outcome.is_budget_spent:
+        yield BUDGET_SPENT
+    elif not outcome.guilty.is_confirmed and any(one.is_undecided for one in outcome.tried):
+        yield MORE_RUNS
 
 
 def _found(outcome: PackageOutcome) -> Iterator[str]:
@@ -169,6 +169,7 @@ def _effect(outcome: PackageOutcome, bench: Bench, plan: SequentialPlan) -> Iter
 
     good, bad, alone = outcome.tried[0], outcome.tried[1], outcome.confirmed
     if alone is None:
+        yield "It was not told whether that is enough: others may be guilty, too"
         return
     change = change_to(good, alone)
     sure = f"95 % confidence interval {tables.interval(change.interval)}"

@@ -29,7 +29,7 @@ BUDGET_SPENT = "The time of --budget is over. The same command continues."
 
 
 @dataclass(frozen=True, slots=True)
-class Hunt:
+class Asked:
     """The user's request, but for what is bisected."""
 
     bench: Bench

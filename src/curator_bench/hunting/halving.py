@@ -34,7 +34,7 @@ class Guilty:
     suspects: tuple[int, ...] = ()
     """If the search ended early: one of these, at least, is guilty, too."""
     is_confirmed: bool = False
-    """True if `made` is bad, with no other change."""
+    """True if `made` is bad, with no other change. Else others may be guilty with the ones that were found."""
 
 
 def search(needs: Sequence[Collection[int]], judge: Judge) -> Guilty:
@@ -58,7 +58,7 @@ def search(needs: Sequence[Collection[int]], judge: Judge) -> Guilty:
         if judgement is Judgement.BAD:
             return Guilty(tuple(found), made, is_confirmed=True)
         if judgement is Judgement.SKIPPED:
-            return Guilty(tuple(found), made, tuple(candidates))
+            return Guilty(tuple(found), made)
 
 
 def _transition(made: Changes, candidates: Sequence[int], judge: Judge) -> tuple[int, int]:

@@ -82,6 +82,7 @@ class PackageBisection:
         self._environments, self._bench = environments, bench
         self._tell, self._deadline = tell, deadline
         self.units = self._units()
+        self._names = self._names_of(range(len(self.units)))
         self._tried = list[TriedEnvironment]()
         self._new = list[frozenset[str]]()
         self._is_budget_spent = False
@@ -102,7 +103,7 @@ class PackageBisection:
         trials = Trials(self._bench, self._prepare, plan, session, self._tell, "environment", deadline=self._deadline)
         good, bad = self._environments.ends
         ends = trials.ends(good, bad)
-        self._tried, self._new = list(ends.tried(good, bad)), [frozenset(), self._names(range(len(self.units)))]
+        self._tried, self._new = list(ends.tried(good, bad)), [frozenset(), self._names]
         if ends.word is not Word.REGRESSION:
             return self._outcome(ends)
         self._tell(f"good and bad differ by {ends.change.change:+.1%}; bisecting {self._counted()}")
@@ -113,18 +114,16 @@ class PackageBisection:
         return PackageOutcome(ends.word, ends.change, tuple(self.units), tuple(self._tried), tuple(self._new))
 
     def _counted(self) -> str:
-        packages = how_many(sum(len(unit.changes) for unit in self.units), "package")
-        return f"{packages} in {len(self.units)} steps" if len(self.units) < len(self._names(self._all())) else packages
+        packages = how_many(len(self._names), "package")
+        groups = f" in {len(self.units)} groups, as some are only exchanged together"
+        return f"{packages}{groups if len(self.units) < len(self._names) else ''}"
 
-    def _all(self) -> range:
-        return range(len(self.units))
-
-    def _names(self, numbers: range | Changes) -> frozenset[str]:
+    def _names_of(self, numbers: range | Changes) -> frozenset[str]:
         return frozenset[str]().union(*(self.units[number].names for number in numbers))
 
     def _judged(self, changes: Changes, trials: Trials[Recipe], ends: Ends[Recipe]) -> Judgement:
         """Build, measure and judge the environment with these changes."""
-        new = self._names(changes)
+        new = self._names_of(changes)
         recipe = self._environments.mix(self._label(new), new)
         try:
             tried = trials.judge(recipe, ends)
@@ -142,7 +141,7 @@ class PackageBisection:
     def _label(self, new: frozenset[str]) -> str:
         if len(new) <= _NAMED:
             return f"only {', '.join(sorted(new))} as in B"
-        return f"{len(new)} of {len(self._names(self._all()))} as in B"
+        return f"{len(new)} of {len(self._names)} as in B"
 
     def _prepare(self, recipe: Recipe) -> Bench:
         try:
