@@ -100,6 +100,17 @@ def test_what_cannot_be_installed_apart_moves_together_and_is_said(tmp_path: Pat
 
 
 @pytest.mark.slow
+def test_an_environment_that_does_not_run_is_skipped_and_gone_round(tmp_path: Path) -> None:
+    project = make_package_project(tmp_path / "project", names(3), ["p01"])
+    make_wheel(project.index, "p00", "2.0", "from p02 import NEW\ndef step(): pass\n")
+    make_wheel(project.index, "p02", "2.0", "NEW = True\ndef step(): pass\n")
+    code, output, errors = bisect(project)
+    assert code == 0, errors
+    assert "only p00 as in B: 0 runs, skipped because crashed: the script ended with exit code 1" in errors
+    assert "Guilty:\n  p01 1.0 → 2.0\n" in output
+
+
+@pytest.mark.slow
 def test_a_package_that_was_added_is_found_between_two_sessions_and_the_command_is_offered(tmp_path: Path) -> None:
     """Sessions are recorded where the packages are in the PYTHONPATH; the command of `regressions` names them."""
     project = make_package_project(tmp_path / "project", names(3), ["p01"])

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from curator_bench.hunting.halving import Changes, Guilty, Judgement, search
+from curator_bench.hunting.halving import Changes, Guilty, Judge, Judgement, search
 
 
 @dataclass
@@ -101,10 +101,48 @@ def test_what_cannot_be_judged_is_gone_round() -> None:
     assert world.search().changes == (20,)
 
 
-def test_where_nothing_between_can_be_judged_the_suspects_are_told() -> None:
-    between = [Changes(range(count)) for count in range(4, 9)]
-    found = World([[5]], [()] * 12, unjudgeable=between).search()
-    assert (found.changes, found.suspects, found.is_confirmed) == ((), (3, 4, 5, 6, 7, 8), False)
+def test_where_nothing_between_can_be_judged_the_suspects_are_told_soon() -> None:
+    whole = Changes(range(64))
+    between = [
+        Changes(some) for count in range(17, 32) for some in (range(count), [*range(16), *range(48 - count, 32)])
+    ]
+    world = World([[20]], [()] * 64, unjudgeable=between)
+    found = world.search()
+    assert (found.changes, found.is_confirmed) == ((), False)
+    assert whole > set(found.suspects) > {20}
+    assert len(world.asked) < 12
+
+
+def test_a_change_that_needs_a_later_one_without_saying_so_hides_nothing() -> None:
+    @dataclass
+    class Undeclared(World):
+        def judge(self, changes: Changes) -> Judgement:
+            found = super().judge(changes)
+            return Judgement.SKIPPED if 2 in changes and 60 not in changes else found
+
+    world = Undeclared([[20]], [()] * 64)
+    found = world.search()
+    assert (found.changes, found.is_confirmed) == ((20,), True)
+    assert len(world.asked) <= 14
+
+
+def test_the_guilty_one_is_named_or_suspected_whatever_cannot_be_judged() -> None:
+    chance = random.Random(3)
+    named = 0
+    for _ in range(300):
+        world = World([[chance.randrange(32)]], random_needs(chance, 32))
+        share = chance.choice((0.05, 0.2, 0.5))
+        judge = world.judge
+
+        def sometimes(changes: Changes, judge: Judge = judge, share: float = share) -> Judgement:
+            found = judge(changes)
+            return Judgement.SKIPPED if chance.random() < share else found
+
+        found = search(world.needs, sometimes)
+        (guilty,) = world.guilty[0]
+        assert guilty in found.suspects or found.changes == (guilty,)
+        named += found.is_confirmed
+    assert named > 150
 
 
 def test_a_guilty_change_that_cannot_be_judged_alone_is_not_confirmed() -> None:

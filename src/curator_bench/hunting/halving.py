@@ -6,10 +6,14 @@ contains whatever its members need, and the changes are numbered so that what is
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
+
+_MOST_SKIPPED = 3
+"""So many that cannot be judged, in each of two orders, end the search."""
 
 
 class Judgement(StrEnum):
@@ -43,11 +47,11 @@ def search(needs: Sequence[Collection[int]], judge: Judge) -> Guilty:
     Each round finds one by halving: with those before it, it is still good, and with it, bad. If the ones found so far,
     alone, are not bad, it takes another one to make it bad, which comes before the last one found.
     """
-    needed = _closures(needs)
+    needed, judge = _closures(needs), functools.cache(judge)
     found, made = list[int](), Changes()
     candidates = list(range(len(needs)))
     while True:
-        low, high = _transition(made, candidates, judge)
+        candidates, low, high = _transition(made, candidates, needed, judge)
         if high - low > 1:
             return Guilty(tuple(found), made, tuple(candidates[low:high]))
         guilty, bad = candidates[low], made.union(candidates[:high])
@@ -61,19 +65,39 @@ def search(needs: Sequence[Collection[int]], judge: Judge) -> Guilty:
             return Guilty(tuple(found), made)
 
 
-def _transition(made: Changes, candidates: Sequence[int], judge: Judge) -> tuple[int, int]:
-    """Return two counts of candidates, next to each other unless some cannot be judged: still good, and bad."""
-    low, high, skipped = 0, len(candidates), set[int]()
+def _transition(
+    made: Changes, candidates: Sequence[int], needed: Sequence[Changes], judge: Judge
+) -> tuple[list[int], int, int]:
+    """Return the candidates in some order, and two counts of them: with so many it is still good, and bad.
+
+    The counts are next to each other unless what is between cannot be judged. If that happens a few times, the
+    candidates between are tried in the reverse order: changes may need others without saying so.
+    """
+    order, low, high = list(candidates), 0, len(candidates)
+    skipped, is_reversed = set[int](), False
     while between := [count for count in range(low + 1, high) if count not in skipped]:
+        if len(skipped) >= _MOST_SKIPPED and is_reversed:
+            break
         middle = min(between, key=lambda count: abs(2 * count - low - high))
-        judgement = judge(made.union(candidates[:middle]))
-        if judgement is Judgement.BAD:
-            high = middle
-        elif judgement is Judgement.GOOD:
-            low = middle
-        else:
+        judgement = judge(made.union(order[:middle]))
+        if judgement is Judgement.SKIPPED:
             skipped.add(middle)
-    return low, high
+        elif judgement is Judgement.BAD:
+            high, skipped, is_reversed = middle, set(), False
+        else:
+            low, skipped, is_reversed = middle, set(), False
+        if not is_reversed and (len(skipped) >= _MOST_SKIPPED or (skipped and len(skipped) == high - low - 1)):
+            order[low:high] = _reversed(order[low:high], needed)
+            skipped, is_reversed = set(), True
+    return order, low, high
+
+
+def _reversed(candidates: Sequence[int], needed: Sequence[Changes]) -> list[int]:
+    """Return the last candidate first, but after those that it needs."""
+    found = dict[int, None]()
+    for one in reversed(candidates):
+        found |= dict.fromkeys(other for other in candidates if other in needed[one])
+    return list(found)
 
 
 def _closures(needs: Sequence[Collection[int]]) -> list[Changes]:
