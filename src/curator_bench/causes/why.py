@@ -39,13 +39,6 @@ class Why:
     without: tuple[int, int] = (0, 0)
     """Number of runs of each side that recorded no stages."""
 
-    def question(self, metric: str | None) -> Question | None:
-        """Return what commands would look into; None if the later side is certainly better."""
-        if self.explanation.change.word is Word.IMPROVEMENT:
-            return None
-        sessions = self.sides.before[-1].session, self.sides.after[0].session
-        return Question(self.sides.entry.name, self.sides.entry.path, metric or self.metric, sessions)
-
 
 def is_time(metric: str) -> bool:
     return metric.endswith(_TIMES) and "per_" not in metric
@@ -66,6 +59,15 @@ def why(connection: Connection, sides: Sides, metric: str | None = None, *, limi
     facts = facts_of(connection, [old, new])
     without = len(sides.before) - len(staged[0]), len(sides.after) - len(staged[1])
     return Why(sides, time, explain(*staged, limit=limit), what_changed(facts[old], facts[new]), without)
+
+
+def question_of(sides: Sides, metric: str | None, found: Why | None) -> Question | None:
+    """Return what commands would look into; None if the later side is certainly better."""
+    if found is not None and found.explanation.change.word is Word.IMPROVEMENT:
+        return None
+    time = found.metric if found is not None else WALL_TIME
+    sessions = sides.before[-1].session, sides.after[0].session
+    return Question(sides.entry.name, sides.entry.path, metric or time, sessions)
 
 
 def _why_none(connection: Connection, entry: str, runs: Sequence[PastRun], side: str, time: str) -> str:
