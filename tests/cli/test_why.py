@@ -20,7 +20,7 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> History:
     """Nights of a serial pipeline whose third stage took 40 % longer from one night on, and of one without stages."""
     made = History(tmp_path_factory.mktemp("why"))
     found = [*runs(SLOWER_SINCE), *runs(NIGHTS - SLOWER_SINCE, slower={2: 1.4}, seed=1)]
-    record(made, found)
+    record(made, found, path="pipelines.yaml")
     made.nights({("bare", "time_taken_s"): [1.0 + 0.001 * night for night in range(NIGHTS)]})
     return made
 
@@ -50,6 +50,9 @@ def test_the_open_regression_of_an_entry_is_explained_by_its_stage_and_what_else
     assert "(unexplained)" in output
     assert "what else changed:" in output
     assert "commits " in output
+    ends = f"--good {commit(SLOWER_SINCE - 1)[:12]} --bad {commit(SLOWER_SINCE)[:12]}"
+    command = f"curator-bench bisect {ends} --entry pipeline --metric exec_time_s"
+    assert f"To find the cause:\n  which commit: {command}\n" in output
     rows = [line for line in output.splitlines() if line.startswith(("stage_", "(unexplained)"))]
     assert rows[0].startswith("stage_2")
     assert rows[-1].startswith("(unexplained)")

@@ -36,6 +36,7 @@ STORIES = (
     "docs/regressions.md",
     "docs/suites.md",
     "docs/ci.md",
+    "docs/bisect.md",
 )
 """Pages whose commands build upon each other, in one folder; those of the others stand alone."""
 IN_A_CLONE = {"docs/docker.md": "ci", "docs/suites.md": "benchmarks"}

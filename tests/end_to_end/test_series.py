@@ -227,6 +227,29 @@ def test_what_changed_is_told_where_it_got_slower(project: Project) -> None:
     assert "- parameters: scale 100 → 1000" in report
 
 
+def test_the_command_that_would_tell_the_cause_is_offered_everywhere(project: Project) -> None:
+    """Another version of a package is there when it gets slower."""
+    suite = Suite(project)
+    suite.remember(FAST)
+    suite.measures(1.0)
+    assert suite.run(PYTHONPATH=str(with_package(project.folder / "old", "1.0"))).code == 0
+    suite.measures(3.0)
+    outcome = suite.run("--bench-confirm", "3", PYTHONPATH=str(with_package(project.folder / "new", "2.0")))
+    command = "curator-bench bisect --packages run_1 run_2 --entry sort --metric sort_time_s"
+    told = "To find the cause:", f"which package: {command}"
+    assert outcome.has(*told)
+    assert all(f"    {line}" in suite.regressions()[1] for line in told)
+    assert warm.run("curator-bench", "report", "--out", "site", cwd=project.folder).returncode == 0
+    assert f'which package: <code class="command">{command}</code>' in (project.folder / "site/index.html").read_text()
+
+
+def with_package(folder: Path, version: str) -> Path:
+    about = folder / f"tiny-{version}.dist-info"
+    about.mkdir(parents=True)
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: tiny\nVersion: {version}\n")
+    return folder
+
+
 def test_compare_says_what_changed_between_its_sides(project: Project) -> None:
     suite = Suite(project)
     suite.remember(FAST)

@@ -72,6 +72,20 @@ def test_an_interrupted_hunt_goes_on_where_it_was_and_names_the_commit(repositor
     assert (code, again, "measuring" in errors) == (0, output, False)
 
 
+@pytest.mark.slow
+def test_when_the_budget_is_spent_the_commits_that_are_left_are_named(repository: ScratchRepository) -> None:
+    before, stopped = repository.stands(), start(repository)
+    assert stopped.stderr
+    next(line for line in stopped.stderr if line.endswith("bisecting\n"))
+    stopped.send_signal(signal.SIGINT)
+    outputs_of(stopped, 120)
+    code, output, errors = bisect(repository, "--budget", "0s")
+    assert (code, repository.stands()) == (4, before), errors
+    left = output.split("The first bad commit is one of these:\n")[1].splitlines()
+    assert [line.split()[0] for line in left[:3]] == [repository.git("rev-parse", f"c{n}")[:12] for n in (2, 3, 4)]
+    assert left[3:] == ["The time of --budget is over. The same command continues."]
+
+
 def folders_of(pid: int) -> list[Path]:
     """The temporary folders whose note names this process."""
     found = []

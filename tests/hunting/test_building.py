@@ -13,7 +13,7 @@ from tiny_wheels import make_wheels
 
 from curator_bench.errors import BenchError
 from curator_bench.hunting import building
-from curator_bench.hunting.building import Venv
+from curator_bench.hunting.building import Venv, installed_packages
 from curator_bench.hunting.pip_settings import find_uv
 
 TINY = "import tiny; print(tiny.VERSION)"
@@ -64,6 +64,21 @@ def test_only_what_the_interpreter_lacks_is_installed(base: Venv, tmp_path: Path
     assert (said(venv), own_packages(venv)) == ("2.0", ["tiny-2.0.dist-info"])
     assert (venv.site / "tiny-2.0.dist-info" / "INSTALLER").read_text().strip() == installer
     assert said(base) == "1.0"
+
+
+@pytest.mark.slow
+def test_packages_of_the_interpreter_can_be_left_out(base: Venv, tmp_path: Path, installer: str) -> None:
+    venv = Venv(tmp_path / installer, base.python, "side", frozenset({"tiny"}))
+    venv.create()
+    assert (
+        said(venv, "import importlib.util as u; print(u.find_spec('tiny'), u.find_spec('pytest') is None)")
+        == "None False"
+    )
+    assert "tiny" not in installed_packages(venv.python)
+    assert installed_packages(venv.python).keys() == installed_packages(base.python).keys() - {"tiny"}
+    venv.install(["tiny==2.0"])
+    assert said(venv) == "2.0"
+    assert installed_packages(venv.python)["tiny"] == ("2.0", ())
 
 
 @pytest.mark.slow

@@ -6,13 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from curator_bench.causes.commands import Command, Question, better_by, commands
 from curator_bench.causes.recorded import facts_of
 from curator_bench.causes.what_changed import Facts, WhatChanged, what_changed
+from curator_bench.verdict.step_states import State
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from curator_bench.causes.findings import RecordedFinding
+    from curator_bench.causes.wording import Log
 
 
 def changes_of(connection: Connection, findings: Sequence[RecordedFinding]) -> dict[str, WhatChanged]:
@@ -25,6 +28,22 @@ def changes_of(connection: Connection, findings: Sequence[RecordedFinding]) -> d
     wanted |= {place.run for one in findings for place in (one.largest.last_before, one.largest.first_after)}
     facts = facts_of(connection, wanted)
     return {one.name: _changed(one, facts) for one in findings}
+
+
+def question_of(finding: RecordedFinding) -> Question | None:
+    """Return what commands would look into: the most important change of an open regression."""
+    one = finding.largest
+    if finding.state is not State.OPEN:
+        return None
+    sessions = one.last_before.session, one.first_after.session
+    better = better_by(one.step.change, is_worse=True)
+    return Question(one.entry.name, one.entry.path, one.metric, sessions, better)
+
+
+def commands_for(finding: RecordedFinding, changed: WhatChanged, log: Log) -> list[Command]:
+    """Return the commands that would tell the cause of a finding."""
+    asked = question_of(finding)
+    return [] if asked is None else list(commands(changed, asked, log))
 
 
 def _changed(finding: RecordedFinding, facts: Mapping[int, Facts]) -> WhatChanged:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from curator_bench.causes.commands import Question
 from curator_bench.causes.explanation import Explanation, explain
 from curator_bench.causes.matched_stages import StagedRun
 from curator_bench.causes.recorded import facts_of
@@ -16,6 +17,7 @@ from curator_bench.store.queries import PastRun
 from curator_bench.store.staged_runs import cpus_of, ids_of
 from curator_bench.store.stages import stages_of
 from curator_bench.verdict.cases import MIN_EFFECT
+from curator_bench.verdict.judgement import Word
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -57,6 +59,15 @@ def why(connection: Connection, sides: Sides, metric: str | None = None, *, limi
     facts = facts_of(connection, [old, new])
     without = len(sides.before) - len(staged[0]), len(sides.after) - len(staged[1])
     return Why(sides, time, explain(*staged, limit=limit), what_changed(facts[old], facts[new]), without)
+
+
+def question_of(sides: Sides, metric: str | None, found: Why | None) -> Question | None:
+    """Return what commands would look into; None if the later side is certainly better."""
+    if found is not None and found.explanation.change.word is Word.IMPROVEMENT:
+        return None
+    time = found.metric if found is not None else WALL_TIME
+    sessions = sides.before[-1].session, sides.after[0].session
+    return Question(sides.entry.name, sides.entry.path, metric or time, sessions)
 
 
 def _why_none(connection: Connection, entry: str, runs: Sequence[PastRun], side: str, time: str) -> str:

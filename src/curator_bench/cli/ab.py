@@ -152,7 +152,7 @@ def _tell(text: str) -> None:
 def _compare_files(files: Sequence[Path], asked: _Asked) -> Compared:
     from curator_bench.hunting.children import scratch_folder
     from curator_bench.hunting.environment_files import parts_of, read, ready, sides_of
-    from curator_bench.hunting.worktrees import alone_on_this_machine
+    from curator_bench.hunting.kept_folders import alone_on_this_machine
 
     wanted, here = [read(file) for file in files], Path.cwd()
     _refuse_namesakes(wanted)

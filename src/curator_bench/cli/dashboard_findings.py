@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from curator_bench.causes.finding_changes import changes_of
+from curator_bench.causes.finding_changes import changes_of, commands_for
 from curator_bench.causes.findings import RecordedFinding, recorded_findings
 from curator_bench.causes.judged_history import RecordedStep
 from curator_bench.causes.what_changed import CommitRange, WhatChanged
 from curator_bench.causes.wording import text
 from curator_bench.cli.dashboard_why import explained
+from curator_bench.cli.finding_changes import commit_log
 from curator_bench.provenance.packages import commits_of_package
 from curator_bench.report.site.model import CommitFacts, CommitsFacts, FindingFacts, PointFacts, StepFacts, TrendFacts
 from curator_bench.store.all_series import Group, RunPlace, Series, all_series, subject_commits
@@ -78,6 +79,7 @@ class FindingReader:
             self._brief(one),
             ranges=tuple(self._range(each) for each in changed.commits),
             changed=tuple(_others(changed)),
+            commands=tuple((each.tells, each.text) for each in commands_for(one, changed, commit_log(self._repo))),
             trend=None if series is None else _trend(series, largest),
             why=None if series is None else explained(self._connection, series, largest, self._steps_known),
         )

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from curator_bench.causes import wording
+from curator_bench.causes.commands import worded
+from curator_bench.causes.finding_changes import commands_for
 from curator_bench.causes.finding_names import what
 from curator_bench.cli import tables
 from curator_bench.cli.finding_changes import commit_log
@@ -27,6 +29,8 @@ def print_finding(finding: RecordedFinding, changed: WhatChanged, repo: Path | N
         tables.say(f"    {line}")
     if repo is not None and _lacks_commits(repo, changed):
         tables.say(f"    ({repo} is no checkout that has them)")
+    for line in worded(commands_for(finding, changed, commit_log(repo))):
+        tables.say(f"    {line}")
     rows = finding.steps if everything else finding.steps[:_ROWS_SHOWN]
     _print_steps(rows)
     if len(rows) < len(finding.steps):

@@ -20,8 +20,10 @@ from curator_bench.files.codec import json_text
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
+    from curator_bench.causes.commands import Question
     from curator_bench.causes.judged_history import Query
     from curator_bench.causes.sides import Sides
+    from curator_bench.causes.what_changed import WhatChanged
     from curator_bench.causes.why import Why
     from curator_bench.store.queries import EntryKey, PastRun
 
@@ -57,7 +59,7 @@ def command(
     B: names or uids of sessions, commits or branches. METRIC is a time in seconds that its stages make up; by default,
     that of the regression or of the script.
     """
-    from curator_bench.causes.why import why
+    from curator_bench.causes.why import question_of, why
 
     if len(words) > _BOTH:
         raise click.UsageError(f"found {len(words)} names, expected ENTRY [METRIC] [A B]")
@@ -70,6 +72,7 @@ def command(
         click.echo(json_text(_document(found, metric, title)), nl=False)
     else:
         _print(found, metric, title, repo)
+        _print_commands(found.changed, question_of(sides, metric, found), repo)
 
 
 def _sides(
@@ -184,6 +187,14 @@ def _print(found: Why, metric: str | None, title: str, repo: Path | None) -> Non
     tables.say("what else changed:")
     for line in wording.text(found.changed, commit_log(repo)):
         tables.say(f"    {line}")
+
+
+def _print_commands(changed: WhatChanged, question: Question | None, repo: Path | None) -> None:
+    from curator_bench.causes.commands import command_lines
+    from curator_bench.cli.finding_changes import commit_log
+
+    for line in command_lines(changed, question, commit_log(repo)) if question else ():
+        tables.say(line)
 
 
 def _head(found: Why, metric: str | None) -> list[str]:

@@ -1,6 +1,7 @@
 """Environments of packages: a venv on top of an interpreter's packages, and what is installed into it.
 
-Everything that needs an environment of its own gets it here: `ab` for requirements and for commits, `bisect --install`.
+Everything that needs an environment of its own gets it here: `ab` for requirements and for commits, `bisect --install`,
+`bisect --packages`.
 uv installs where it is there, as pip was told to; pip installs where it is not, and what uv cannot.
 """
 
@@ -17,10 +18,16 @@ from pathlib import Path
 
 from curator_bench.errors import BenchError
 from curator_bench.hunting.children import environment, run, tail_of
+from curator_bench.hunting.layers import link_all_but
 from curator_bench.hunting.pip_settings import find_uv, pip_settings, uv_flags, uv_variables
 from curator_bench.measure.programs import question
 
 _FILE = ("-r", "--requirement")
+_WITH_A_VALUE = {
+    **{name: name for name in ("--find-links", "--index-url", "--extra-index-url", "--no-binary", "--only-binary")},
+    "--trusted-host": "--allow-insecure-host",
+}
+"""Options of pip, and what they are called in uv."""
 _LAYER = "import site; site.addsitedir({folder!r})\n"
 _PACKAGES = """
 import json, sys
@@ -28,6 +35,25 @@ from importlib.metadata import distributions
 sites = [path for path in sys.path if path.rstrip("/").endswith(("site-packages", "dist-packages"))]
 packages = [(one.metadata["Name"], one.version) for one in distributions() if not one.read_text("direct_url.json")]
 print(json.dumps({"sites": sites, "packages": [pair for pair in packages if all(pair)]}))
+"""
+_FILES = """
+import json, re, sys
+from importlib.metadata import distributions
+named = set(sys.argv[1:])
+found = []
+for one in distributions():
+    if re.sub(r"[-_.]+", "-", one.metadata["Name"] or "").lower() in named:
+        found += [str(one.locate_file(file)) for file in one.files or []]
+print(json.dumps(found))
+"""
+_SURVEY = """
+import json
+from importlib.metadata import distributions
+found = []
+for one in distributions():
+    if one.metadata["Name"] and one.version:
+        found.append([one.metadata["Name"], one.version, one.requires or []])
+print(json.dumps(found))
 """
 _PINNED = re.compile(r"([A-Za-z0-9._-]+)==(\S+)")
 
@@ -40,6 +66,8 @@ class Venv:
     base: str
     """The interpreter whose packages it uses, where it has none of its own."""
     name: str
+    without: frozenset[str] = frozenset()
+    """Packages of that interpreter, by their normalized names, that it does not use."""
 
     @property
     def python(self) -> str:
@@ -62,8 +90,18 @@ class Venv:
         has_pip = for_commands or find_uv(sys.executable) is None
         words = [self.base, "-m", "venv", *([] if has_pip else ["--without-pip"]), str(self.folder)]
         self._logged(words, "a venv could not be created")
-        layers = [_LAYER.format(folder=folder) for folder in json.loads(found.stdout)["sites"]]
+        layers = [_LAYER.format(folder=folder) for folder in self._layers(json.loads(found.stdout)["sites"])]
         (self.site / "layer.pth").write_text("".join(layers), "utf-8")
+
+    def _layers(self, sites: Sequence[str]) -> list[str]:
+        """Return the folders of packages below it."""
+        if not self.without:
+            return list(sites)
+        files = list(map(Path, json.loads(_asked(self.base, _FILES, {}, *sorted(self.without)).stdout)))
+        layers = [self.folder / f"layer-{number}" for number, _ in enumerate(sites)]
+        for site, layer in zip(sites, layers, strict=True):
+            link_all_but(Path(site), files, layer)
+        return list(map(str, layers))
 
     @property
     def site(self) -> Path:
@@ -109,7 +147,9 @@ class Venv:
         wanted.write_text("".join(f"{line}\n" for line in requirements), "utf-8")
         there = self._packages_below()
         chosen.write_text("".join(f"{name}=={version}\n" for name, version in there.items()), "utf-8")
-        flags = ["--quiet", "--python", self.python, *uv_flags(settings), *options]
+        configured = uv_flags(settings)
+        more = [word for word in options if word not in configured]
+        flags = ["--quiet", "--python", self.python, *configured, *more]
         variables = {**uv_variables(settings), **self.variables}
         resolve = [uv, "pip", "compile", *flags, "--no-header", "--no-annotate", "--output-file", str(chosen)]
         if self._run([*resolve, str(wanted)], folder, variables):
@@ -117,13 +157,14 @@ class Venv:
         missing = [line for line in chosen.read_text("utf-8").splitlines() if not _is_there(line, there)]
         chosen.write_text("".join(f"{line}\n" for line in missing), "utf-8")
         anew = [f"--reinstall-package={line.partition(' @ ')[0]}" for line in missing if " @ " in line]
-        install = [uv, "pip", "install", *flags, "--no-deps", *anew, "--requirement", str(chosen)]
+        alone = [] if "--no-deps" in options else ["--no-deps"]
+        install = [uv, "pip", "install", *flags, *alone, *anew, "--requirement", str(chosen)]
         return not missing or self._run(install, folder, variables) == 0
 
     def _packages_below(self) -> dict[str, str]:
         """Versions of the packages of the base interpreter that an index has."""
         found = json.loads(_asked(self.base, _PACKAGES, {}).stdout)["packages"]
-        return {_normal(name): version for name, version in reversed(found)}
+        return {name: version for one, version in reversed(found) if (name := normal(one)) not in self.without}
 
     def _logged(self, words: list[str], problem: str, folder: Path | None = None) -> None:
         if self._run(words, folder, self.variables):
@@ -144,11 +185,13 @@ def _said_for(variables: Mapping[str, str]) -> dict[str, str]:
 
 def _lines_for_uv(words: Sequence[str]) -> tuple[list[str], list[str]] | None:
     """Split arguments for pip into lines of requirements and options; None if some may mean something else to uv."""
-    known = {"--no-index": (), "--no-build-isolation": (), "--pre": ("--prerelease=allow",)}
+    known = {"--no-index": (), "--no-build-isolation": (), "--no-deps": (), "--pre": ("--prerelease=allow",)}
     lines, options, rest = list[str](), list[str](), iter(words)
     for word in rest:
         if word in _FILE:
             lines.append(f"-r {next(rest, '')}")
+        elif word in _WITH_A_VALUE:
+            options += [_WITH_A_VALUE[word], next(rest, "")]
         elif word in known:
             options += known[word] or (word,)
         elif word.startswith("-"):
@@ -165,10 +208,11 @@ def _as_requirement(word: str) -> str:
 
 def _is_there(line: str, there: Mapping[str, str]) -> bool:
     pinned = _PINNED.fullmatch(line.strip())
-    return not line.strip() or (pinned is not None and there.get(_normal(pinned[1])) == pinned[2])
+    return not line.strip() or (pinned is not None and there.get(normal(pinned[1])) == pinned[2])
 
 
-def _normal(name: str) -> str:
+def normal(name: str) -> str:
+    """Return the name by which indexes and installers know a package."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
@@ -179,9 +223,18 @@ def has_curator_bench(python: str, env: Mapping[str, str]) -> tuple[bool, str]:
     return done.returncode == 0, said[-1] if said else ""
 
 
-def _asked(python: str, program: str, env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+def installed_packages(python: str) -> dict[str, tuple[str, tuple[str, ...]]]:
+    """Return version and requirements of each package that an interpreter has, by normalized name."""
+    done = _asked(python, _SURVEY, {})
+    if done.returncode:
+        raise BenchError(f"{python} does not list its packages: {done.stderr.strip()}")
+    found = reversed(json.loads(done.stdout))  # the first one of a name is the one that is imported
+    return {normal(name): (str(version), tuple(requires)) for name, version, requires in found}
+
+
+def _asked(python: str, program: str, env: Mapping[str, str], *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        question(python, program),
+        question(python, program, *words),
         env=environment(env, python),
         stdin=subprocess.DEVNULL,
         capture_output=True,

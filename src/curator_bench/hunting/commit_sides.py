@@ -18,14 +18,9 @@ from curator_bench.hunting import import_check_program
 from curator_bench.hunting.building import Venv, has_curator_bench
 from curator_bench.hunting.checkout import Checkout
 from curator_bench.hunting.children import tail_of
+from curator_bench.hunting.kept_folders import alone_on_this_machine
 from curator_bench.hunting.sides import Side
-from curator_bench.hunting.worktrees import (
-    WORKING_TREE,
-    CommitFolder,
-    alone_on_this_machine,
-    named_commit,
-    remove_unused,
-)
+from curator_bench.hunting.worktrees import WORKING_TREE, CommitFolder, named_commit, remove_unused
 from curator_bench.provenance.git import Commit
 from curator_bench.words import how_many
 

@@ -81,6 +81,12 @@ class Repository(Checkout):
         """Return the possible first bad commits, if all others were skipped."""
         return _POSSIBLE.findall(self.git("bisect", "log"))
 
+    def left(self) -> list[str]:
+        """Return the commits among which the first bad one is, as far as bisecting has come, newest first."""
+        return self.git(
+            "rev-list", "--topo-order", "refs/bisect/bad", "--not", "--glob=refs/bisect/good-*"
+        ).splitlines()
+
     def _refuse_changes(self) -> None:
         if changed := self._changed():
             raise BenchError(f"{self.top} has changes that are not committed ({changed}): commit or stash them first")

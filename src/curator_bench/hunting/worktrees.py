@@ -7,23 +7,18 @@ import os
 import re
 import shutil
 import tempfile
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 
 from curator_bench.errors import BenchError
-from curator_bench.files import safe_files
-from curator_bench.files.locking import lock
-from curator_bench.files.planted import refuse_planted_on_the_way
+from curator_bench.hunting import kept_folders
 from curator_bench.hunting.checkout import Checkout
+from curator_bench.hunting.kept_folders import kept_root, note_use
 from curator_bench.provenance.git import Commit
 
 WORKING_TREE = "."
 """The name of the files as they are, with what is not committed."""
-KEPT_DAYS = 14
 KEPT_FOLDERS = 20
-_USED, _TREE = "used", "tree"
+_KIND, _TREE = "commits", "tree"
 _DATABASE = re.compile(r"\.db(-wal|-shm|-journal)?\Z")
 _AUTHOR = ("curator-bench", "curator-bench@localhost")
 
@@ -50,7 +45,7 @@ class CommitFolder:
             self._checkout.git("worktree", "add", *words)
         if (self.tree / ".gitmodules").exists():
             Checkout(self.tree).git("submodule", "--quiet", "update", "--init", "--recursive")
-        (self.folder / _USED).touch()
+        note_use(self.folder)
 
     def take(self, other: Commit, paths: list[str]) -> None:
         """Replace files, which are named from the top, by those of another commit."""
@@ -66,18 +61,6 @@ class CommitFolder:
         except BenchError:
             return False
         return True
-
-
-@contextmanager
-def alone_on_this_machine(tell: Callable[[str], None]) -> Iterator[None]:
-    """Wait for other comparisons of this user: two at once would measure each other, and share folders."""
-    with safe_files.open_lock(_root() / "lock") as file:
-        try:
-            lock(file, wait=False)
-        except BlockingIOError:
-            tell("another comparison measures on this machine: waiting for its end")
-            lock(file)
-        yield
 
 
 def named_commit(checkout: Checkout, name: str) -> Commit:
@@ -125,34 +108,12 @@ def _authorship(checkout: Checkout, head: Commit) -> dict[str, str]:
 
 def remove_unused(checkout: Checkout) -> None:
     """Remove folders of commits, of any repository, that were not used for some days, and the oldest of many."""
-    oldest = time.time() - KEPT_DAYS * 24 * 3600
-    by_age = sorted(((_time_of(used), used) for used in _root().glob(f"*/*/{_USED}")), reverse=True)
-    for number, (last_use, used) in enumerate(by_age, 1):
-        if last_use < oldest or number > KEPT_FOLDERS:
-            shutil.rmtree(used.parent, ignore_errors=True)
+    kept_folders.remove_unused(kept_root(_KIND), KEPT_FOLDERS)
     checkout.git("worktree", "prune")
-
-
-def _time_of(file: Path) -> float:
-    with suppress(OSError):
-        return file.stat().st_mtime
-    return 0.0
 
 
 def _folder_of(checkout: Checkout) -> Path:
     common = Path(checkout.git("rev-parse", "--path-format=absolute", "--git-common-dir"))
     key = hashlib.sha256(os.fsencode(common)).hexdigest()[:8]
     name = re.sub(r"[^A-Za-z0-9_.-]", "_", checkout.top.name)
-    return _root() / f"{name}-{key}"
-
-
-def _root() -> Path:
-    """The folder of all of them. Another user must not be able to put something into its place."""
-    cache = os.environ.get("XDG_CACHE_HOME", "")
-    root = (Path(cache) if os.path.isabs(cache) else Path.home() / ".cache") / "curator-bench" / "commits"
-    try:
-        refuse_planted_on_the_way(root)
-        root.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise BenchError(f"{root} cannot be used: {error}; name another folder with XDG_CACHE_HOME") from error
-    return root
+    return kept_root(_KIND) / f"{name}-{key}"

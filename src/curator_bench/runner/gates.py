@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from curator_bench.causes import wording
+from curator_bench.causes import commands, wording
 from curator_bench.causes.recorded import facts_of
 from curator_bench.causes.what_changed import what_changed
 from curator_bench.collection.benchmarks import BENCHMARKS
@@ -29,7 +29,7 @@ from curator_bench.report.sparkline import drawn
 from curator_bench.runner.backgrounds import facts_now
 from curator_bench.runner.policy import GateState
 from curator_bench.runner.run_keys import BACKGROUND, DEFINITION, MACHINE
-from curator_bench.runner.session import provenance_of
+from curator_bench.runner.session import provenance_of, session_of
 from curator_bench.store.gate_history import Gated, GateHistory, read_gate_history
 from curator_bench.store.opening import to_read_if_there
 from curator_bench.store.queries import EntryKey, PastValue
@@ -38,6 +38,7 @@ from curator_bench.store.series import identity_of
 from curator_bench.values import Check, Entry, Requirement, Scalar
 from curator_bench.verdict.cases import History, Question
 from curator_bench.verdict.comparable import Origin, comparable_with
+from curator_bench.verdict.direction import Better
 from curator_bench.verdict.distributions import Floats
 from curator_bench.verdict.disturbance import RECENT, is_machine_disturbed
 from curator_bench.verdict.drifting import FEWEST_FOR_DRIFT, drifts
@@ -76,10 +77,23 @@ _FOUND = pytest.StashKey[int]()
 
 
 class Between(NamedTuple):
-    """Row ids of the last run before a regression and of the first after it; None for the run that is judged."""
+    """The last run before a regression of a metric and the first after it, which may be the run that is judged."""
 
     before: int
+    """Id of its row."""
     after: int | None
+    """Id of its row; None for the run that is judged."""
+    metric: str
+    sessions: tuple[str, str]
+    """Names of their sessions; empty for the one that is judged."""
+    better: Better | None
+
+
+class Changes(NamedTuple):
+    """What changed around the regressions of a run, and the commands that would tell the cause, in lines."""
+
+    lines: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,29 +238,39 @@ class Gates:
             is_open=any(check.is_inconclusive and self._is_worth_it(*answer) for answer, check in found),
         )
 
-    def changes(self, judged: Judged, params: Mapping[str, Any]) -> tuple[str, ...]:
+    def changes(self, judged: Judged, params: Mapping[str, Any]) -> Changes:
         """Word what changed around the regressions of a run with these parameters."""
         if not judged.regressions:
-            return ()
+            return Changes()
         database = self._config.stash[BENCHMARKS].settings.database
         now = facts_now(self._config, self._background(), params)
         try:
             with to_read_if_there(database) as opened:
                 if opened is None:
-                    return ()
+                    return Changes()
                 with opened.reading() as connection:
-                    ids = {run for between in judged.regressions for run in between if run is not None}
+                    ids = {run for one in judged.regressions for run in (one.before, one.after) if run is not None}
                     facts = facts_of(connection, ids)
         except BenchError as error:
             self.warnings.append(f"what changed is not known: {error}")
-            return ()
+            return Changes()
         log = functools.partial(commit_lines, self._config.rootpath)
-        texts = [
-            wording.text(what_changed(facts[before], now if after is None else facts[after]), log)
-            for before, after in sorted(judged.regressions, key=str)
-            if before in facts and (after is None or after in facts)
-        ]
-        return tuple(dict.fromkeys(line for text in texts for line in text))
+        found = {
+            one: what_changed(facts[one.before], now if one.after is None else facts[one.after])
+            for one in sorted(judged.regressions, key=str)
+            if one.before in facts and (one.after is None or one.after in facts)
+        }
+        lines = (line for changed in found.values() for line in wording.text(changed, log))
+        told = (
+            line for one, changed in found.items() for line in commands.command_lines(changed, self._asked_of(one), log)
+        )
+        return Changes(tuple(dict.fromkeys(lines)), tuple(dict.fromkeys(told)))
+
+    def _asked_of(self, one: Between) -> commands.Question:
+        settings, (before, after) = self._config.stash[BENCHMARKS].settings, one.sessions
+        own = session_of(self._config).name if settings.benchmark else ""
+        sessions = before, own if one.after is None else after
+        return commands.Question(self._key.name, self._key.path, one.metric, sessions, one.better)
 
     def note_discoveries(self, judged: Judged) -> None:
         """Count confirmed regressions. The more there are, the easier the next one is confirmed."""
@@ -400,7 +424,11 @@ def _told(asked: _Asked, decision: Judgement) -> str:
 def _between(asked: _Asked, decision: Judgement) -> Between:
     began = len(asked.past) if decision.began is None else min(decision.began, len(asked.past))
     began = max(began, 1)
-    return Between(asked.past[began - 1].run_id, asked.past[began].run_id if began < len(asked.past) else None)
+    before, after = asked.past[began - 1], asked.past[began] if began < len(asked.past) else None
+    sessions = before.session, after.session if after else ""
+    return Between(
+        before.run_id, after.run_id if after else None, asked.wanted.metric, sessions, asked.wanted.rules.better
+    )
 
 
 def _seen(asked: _Asked, decision: Judgement) -> Seen:

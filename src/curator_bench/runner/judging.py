@@ -35,6 +35,8 @@ class Outcome:
     result: RunResult
     checks: tuple[Check, ...] = ()
     texts: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
+    """Lines with commands that would tell the cause of a regression."""
     inconclusive_fails: bool = False
 
     @property
@@ -118,9 +120,9 @@ class Judge:
         found = self._ask_gates(result)
         assert self._gates is not None
         self._gates.note_discoveries(found)
-        changed = self._gates.changes(found, result.params)
+        changes = self._gates.changes(found, result.params)
         outcome = self._with_gates(outcome, found)
-        return replace(outcome, result=replace(outcome.result, changed=changed))
+        return replace(outcome, result=replace(outcome.result, changed=changes.lines), commands=changes.commands)
 
     def _ask_gates(self, result: RunResult) -> Judged:
         if self._gated and self._gated[-1].attempt == result.attempt:
@@ -155,7 +157,7 @@ def check_run(item: pytest.Item, entry: Entry, result: RunResult) -> None:
         raise pytest.skip.Exception(run.error, _use_item_location=True)
     if run.verdict is not Verdict.PASSED:
         mask = item.config.stash[BENCHMARKS].mask
-        pytest.fail(_why(run, map(mask.hide, outcome.texts)), pytrace=False)
+        pytest.fail(_why(run, map(mask.hide, outcome.texts), outcome.commands), pytrace=False)
 
 
 def judge_by_outcome(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
@@ -199,11 +201,11 @@ def shown_error(error: str, mask: Mask) -> str:
     return mask.hide(error)[:_LONGEST_ERROR]
 
 
-def changes_text(changed: Sequence[str]) -> str:
-    """Word what changed as a block below the gates' texts."""
-    return "\n".join(
-        ["What changed between the last run before and the first after:", *(f"    {one}" for one in changed)]
-    )
+def changes_texts(changed: Sequence[str], commands: Sequence[str]) -> list[str]:
+    """Word what changed, and the commands that would tell which of it is guilty, as blocks below the gates' texts."""
+    head = "What changed between the last run before and the first after:"
+    blocks = [[head, *(f"    {one}" for one in changed)] if changed else [], commands]
+    return ["\n".join(block) for block in blocks if block]
 
 
 def _missed(checks: Sequence[Check]) -> str:
@@ -218,10 +220,10 @@ def _missed(checks: Sequence[Check]) -> str:
     )
 
 
-def _why(run: RunRecord, texts: Iterable[str]) -> str:
+def _why(run: RunRecord, texts: Iterable[str], commands: Sequence[str] = ()) -> str:
     if run.verdict is Verdict.FAILED:
         headline = f"{run.name}: failed: {_missed(run.requirements)}"
-        changed = [changes_text(run.changed)] if run.changed else []
+        changed = changes_texts(run.changed, commands)
         return "\n\n".join([headline, failure_table(run.requirements), *texts, *changed, f"Results: {run.directory}"])
     lines = [f"{run.name}: {run.verdict}: {run.error}"]
     if run.log_tail:

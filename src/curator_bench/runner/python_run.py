@@ -28,7 +28,7 @@ from curator_bench.options.rootdir import name_in_project
 from curator_bench.provenance.packages import package_version
 from curator_bench.runner.backgrounds import background_of
 from curator_bench.runner.disturbing import disturbed_by, warning_of
-from curator_bench.runner.judging import Judge, changes_text, error_of, shown_error, verdict_of
+from curator_bench.runner.judging import Judge, changes_texts, error_of, shown_error, verdict_of
 from curator_bench.runner.recording import Recording, recording_of
 from curator_bench.runner.run_keys import MEASURING, PYTHON_RUN
 from curator_bench.runner.run_records import masked_checks, masked_stage
@@ -320,7 +320,7 @@ def judge(item: pytest.Item, run: PythonRun, report: pytest.TestReport) -> None:
     run.checks, run.warnings = (*run.checks, *outcome.checks), list(outcome.result.warnings)
     run.changed = outcome.result.changed
     if outcome.verdict is Verdict.FAILED:
-        changed = [changes_text(run.changed)] if run.changed else []
+        changed = changes_texts(run.changed, outcome.commands)
         report.outcome, report.longrepr = "failed", "\n\n".join([*outcome.texts, *changed])
         run.note_verdict(Verdict.FAILED, report.longrepr)
 

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, and_, or_, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, and_, or_, select
 
 from curator_bench.store.queries import EntryKey
 from curator_bench.store.scalars import scalar_of
@@ -47,14 +47,26 @@ def hunted_runs(connection: Connection, session: str, named: str | None = None) 
         .order_by(RUNS.c.start, RUNS.c.id)
     )
     if named is not None:
-        name = named.rpartition("::")[2]
-        statement = statement.where(or_(RUNS.c.name == name, RUNS.c.originalname == name, RUNS.c.nodeid == named))
+        statement = statement.where(_is_named(named))
     runs: dict[int, HuntedRun] = {}
     for row in connection.execute(statement):
         run = runs.setdefault(row.id, _run(row))
         if row.metric is not None:
             run.metrics[row.metric] = scalar_of(row.value, row.text)
     return list(runs.values())
+
+
+def _is_named(named: str) -> ColumnElement[bool]:
+    name = named.rpartition("::")[2]
+    return or_(RUNS.c.name == name, RUNS.c.originalname == name, RUNS.c.nodeid == named)
+
+
+def newest_run(connection: Connection, sessions: Collection[int], named: str) -> int | None:
+    """Return the id of the newest ended run of the entry in these sessions."""
+    is_of_entry = and_(RUNS.c.session.in_(sessions), RUNS.c.end.is_not(None), _is_named(named))
+    statement = select(RUNS.c.id).where(is_of_entry).order_by(RUNS.c.start.desc(), RUNS.c.id.desc()).limit(1)
+    found: int | None = connection.scalar(statement)
+    return found
 
 
 def _run(row: Row[Any]) -> HuntedRun:

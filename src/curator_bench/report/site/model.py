@@ -260,6 +260,8 @@ class FindingFacts:
     ranges: tuple[CommitsFacts, ...] = ()
     changed: tuple[str, ...] = ()
     """Other differences between the runs around it, one fact per line."""
+    commands: tuple[tuple[str, str], ...] = ()
+    """What would tell the cause: the question, and the command that answers it."""
     trend: TrendFacts | None = None
     is_new: bool = False
     """True if it began with the latest session."""

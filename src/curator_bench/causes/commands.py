@@ -1,0 +1,101 @@
+"""The commands that would tell why something became slower. All places that offer them ask here.
+
+lines = command_lines(changed, question, log)     # changed: what_changed.WhatChanged; log: wording.Log
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from curator_bench.causes.what_changed import CommitRange, Kind, WhatChanged
+from curator_bench.causes.wording import Log, no_log
+from curator_bench.verdict.direction import Better, better_of
+from curator_bench.words import printable
+
+_COMMIT = re.compile("[0-9a-f]{7,64}")
+_SHOWN = 12
+_PYTHON = "python"
+HEAD = "To find the cause:"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What became slower: one metric of one entry, between two sessions."""
+
+    entry: str
+    path: str
+    metric: str
+    sessions: tuple[str, str]
+    """Names of the sessions of the last run before and of the first after; empty for one that is not recorded."""
+    better: Better | None = None
+
+    @property
+    def words(self) -> str:
+        """The options that say it."""
+        named = f"{self.path}::{self.entry}" if self.path.endswith(".py") else self.entry
+        is_known = self.better is None or better_of(self.metric) is not None
+        better = "" if is_known else f" --better {self.better}"
+        return f"--entry {shlex.quote(named)} --metric {shlex.quote(self.metric)}{better}"
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command, and the question that it answers."""
+
+    tells: str
+    text: str
+
+
+def better_by(change: float, *, is_worse: bool) -> Better:
+    """Return which direction is better, of a metric that a change made worse or better."""
+    return Better.LESS if (change > 0) is is_worse else Better.MORE
+
+
+def commands(changed: WhatChanged, question: Question, log: Log = no_log) -> Iterator[Command]:
+    """Yield a command for each kind of suspects: commits, packages, the machine.
+
+    An imported run has no file that could be run here, so there is none.
+    """
+    if not question.path:
+        return
+    for one in changed.commits:
+        if _is_to_bisect(one, log):
+            ends = f"--good {one.before[:_SHOWN]} --bad {one.after[:_SHOWN]}"
+            where = f", in a checkout of {one.of}" if one.of else ""
+            yield Command(f"which commit{where}", f"curator-bench bisect {ends} {question.words}")
+    before, after = question.sessions
+    if _have_other_packages(changed) and before and after and before != after:
+        sessions = f"{shlex.quote(before)} {shlex.quote(after)}"
+        yield Command("which package", f"curator-bench bisect --packages {sessions} {question.words}")
+    if any(one.kind is Kind.MACHINE and one.name != _PYTHON for one in changed.differences):
+        yield Command("whether this machine is fit to measure", "curator-bench doctor")
+
+
+def command_lines(changed: WhatChanged, question: Question, log: Log = no_log) -> list[str]:
+    """Return the commands in words, below a line that introduces them; nothing if there are none."""
+    return worded(list(commands(changed, question, log)))
+
+
+def worded(found: Sequence[Command]) -> list[str]:
+    """Word commands, one a line, below a line that introduces them."""
+    return [HEAD, *(f"  {printable(f'{one.tells}: {one.text}')}" for one in found)] if found else []
+
+
+def _is_to_bisect(one: CommitRange, log: Log) -> bool:
+    """True for several commits, as far as a checkout tells their number. A single one needs no search."""
+    are_commits = all(map(_COMMIT.fullmatch, (one.before, one.after)))
+    if not are_commits or one.before == one.after:
+        return False
+    known = log(one.of, one.before, one.after)
+    return known is None or len(known) > 1
+
+
+def _have_other_packages(changed: WhatChanged) -> bool:
+    """True if packages differ, or versions of a package under test whose commit is not known."""
+    versions = (one for one in changed.commits if one.of and not _COMMIT.fullmatch(one.after))
+    return any(one.before != one.after for one in versions) or any(
+        one.kind is Kind.PACKAGES for one in changed.differences
+    )
