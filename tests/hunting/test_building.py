@@ -89,9 +89,7 @@ def test_what_cannot_be_installed_is_told_with_the_end_of_the_log(base: Venv, tm
 
 
 @pytest.mark.slow
-def test_a_project_is_installed_with_the_versions_of_its_lock_file(
-    base: Venv, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_project_is_installed_with_the_versions_of_its_lock_file(base: Venv, tmp_path: Path, installer: str) -> None:
     project = make_project(tmp_path / "project").folder
     about = project / "pyproject.toml"
     about.write_text(f'{about.read_text()}requires-python = ">=3.11"\ndependencies = ["tiny"]\n')

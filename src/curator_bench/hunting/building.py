@@ -20,6 +20,7 @@ from curator_bench.errors import BenchError
 from curator_bench.hunting.children import environment, run, tail_of
 from curator_bench.hunting.layers import link_all_but
 from curator_bench.hunting.pip_settings import find_uv, pip_settings, uv_flags, uv_variables
+from curator_bench.hunting.uv_locks import locked_packages
 from curator_bench.measure.programs import question
 
 _FILE = ("-r", "--requirement")
@@ -118,15 +119,19 @@ class Venv:
         self._logged(command, f"{'uv and pip' if uv else 'pip'} could not install what it needs", folder)
 
     def install_project(self, project: Path) -> None:
-        """Install the project in a folder, with the versions of its lock file if it has one that uv can read."""
-        pins, uv = self.folder / "locked.txt", find_uv(sys.executable)
+        """Install the project in a folder, with the versions of its uv.lock if it has one."""
+        self.install([*self._locked(project), str(project)], project)
+
+    def _locked(self, project: Path) -> list[str]:
+        """Return the arguments that install what a uv.lock says. Where uv is missing, we read the file."""
+        lock, pins, uv = project / "uv.lock", self.folder / "locked.txt", find_uv(sys.executable)
+        if not lock.exists():
+            return []
         words = ["--frozen", "--quiet", "--no-dev", "--no-emit-project", "--no-hashes", "--output-file", str(pins)]
-        is_locked = (
-            uv is not None
-            and (project / "uv.lock").exists()
-            and self._run([uv, "export", *words], project, uv_variables(pip_settings(self.base))) == 0
-        )
-        self.install([*([_FILE[0], str(pins)] if is_locked else []), str(project)], project)
+        if uv is None or self._run([uv, "export", *words], project, uv_variables(pip_settings(self.base))):
+            lines, _ = locked_packages(lock.read_text("utf-8"), lock)
+            pins.write_text("".join(f"{line}\n" for line in lines.values()), "utf-8")
+        return [_FILE[0], str(pins)]
 
     def run(self, command: str, folder: Path) -> int:
         """Run a shell command of the user's that installs into this environment. Return its exit code."""
