@@ -207,7 +207,7 @@ def metrics_to_compare(
     chosen = {one: gates[one] for one in series if one in gates}
     for entry, names in per_entry.items():
         known = wanted((), names, everything=True)
-        of_its_own = [one for one in known if one.metric not in COLUMNS]
-        for one in of_its_own or known:
-            chosen[Series(entry, one.metric)] = replace(one.rules, min_effect=min_effect)
+        of_its_own = [gate for gate in known if gate.metric not in COLUMNS]
+        for gate in of_its_own or known:
+            chosen[Series(entry, gate.metric)] = replace(gate.rules, min_effect=min_effect)
     return chosen
