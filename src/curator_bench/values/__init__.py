@@ -21,6 +21,7 @@ from curator_bench.values.matrix import (
     Subject,
 )
 from curator_bench.values.open_finding import OpenFinding
+from curator_bench.values.profiles import OTHER, WAITING, Profile, ProfileUnit
 from curator_bench.values.runs import (
     MACHINE,
     SUCCESS_METRIC,
@@ -47,7 +48,9 @@ __all__ = [
     "BOUNDS",
     "GATES",
     "MACHINE",
+    "OTHER",
     "SUCCESS_METRIC",
+    "WAITING",
     "WHERE_SAID",
     "AxisValue",
     "Began",
@@ -66,6 +69,8 @@ __all__ = [
     "OpenFinding",
     "Place",
     "Plan",
+    "Profile",
+    "ProfileUnit",
     "Progressed",
     "RaySettings",
     "Repeat",
