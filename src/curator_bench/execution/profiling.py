@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -45,7 +46,10 @@ class Profiling:
             self._warn("workers of a cluster that is not the run's own are not profiled")
         pids = cluster.pids[-1:] if cluster else ()  # the last one is the raylet
         run = ProfiledRun(plan.name, self._folder, plan.python, plan.working_dir, env, pids, asked.native)
-        return profiler_class(asked.profiler, Path(plan.working_dir))(run)
+        found = profiler_class(asked.profiler, Path(plan.working_dir))
+        if missing := found.missing():
+            raise BenchError(missing)
+        return found(run)
 
     def command(self, words: list[str]) -> list[str]:
         """Return the command to run. A profiler that fails here is not asked again."""
@@ -68,7 +72,7 @@ class Profiling:
         """Return the profiles, and write them beside the profiler's own files. Nothing stays of a failed run."""
         nothing: tuple[Profile, ...] = ()
         found = self._guarded(self._read, nothing) if has_passed else nothing
-        if not self._has_files():
+        if not (has_passed and self._has_files()):
             safe_files.remove(self._folder, below=self.place.large_below)
         return found
 
@@ -121,6 +125,14 @@ class Profiling:
     def _warn(self, problem: str) -> None:
         assert self._plan.profiling
         self._warnings.append(f"{PROBLEM}{self._plan.profiling.profiler}: {problem}"[:_LONGEST])
+
+
+def remove_extra_run(plan: Plan) -> None:
+    """Remove the folder of an extra run that passed: what it was for is in the folder of the run it belongs to."""
+    extra = directories_of(plan, attempt_top(plan))
+    for folder, below in ((extra.top, extra.below), (extra.large, extra.large_below)):
+        with suppress(OSError):  # a folder too much
+            safe_files.remove(folder, below=below)
 
 
 def place_of(plan: Plan) -> Directories:

@@ -18,6 +18,7 @@ from curator_bench.execution.profilers.frames import frame_of, is_python
 from curator_bench.profiles import clean_stack
 from curator_bench.values import WAITING
 
+_NEXT_RECORD = re.compile(r'\n(?=process \d+:")')
 _PROCESS = re.compile(r'(?:^|";)process \d+:"')
 _COUNT = re.compile(r"^(.*) (\d{1,15})$", re.DOTALL)
 _FRAME = re.compile(r"^(.*) \(([^()]*|<.*>)\)$")
@@ -26,8 +27,10 @@ _RAYS_OWN = re.compile(r"ray/(?:dashboard/|_private/(?:log_monitor|runtime_env/)
 """Command lines of Ray's own Python processes, which run beside the workers."""
 _WORKER_LOOP = "main_loop", "ray/_private/worker.py"
 """Last Python function of a worker of Ray that has nothing to do."""
-_CHANCE = 2.0
-"""Standard deviations by which counts differ by chance."""
+_CHANCE = 3.0
+"""Standard deviations by which counts differ by chance. There are hundreds of lines, and all but a few only compute."""
+_LEAST_NEVER_COMPUTING = 5
+"""Samples of a line that is never seen computing, at which it waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +85,8 @@ def waiting(active: Mapping[Stack, int], every: Mapping[Stack, int]) -> dict[Sta
 
 def _waiting_share(seen: int, computed: int) -> float:
     """Return the share of a line's samples that waited; 0 if chance explains the difference."""
+    if not computed:
+        return float(seen >= _LEAST_NEVER_COMPUTING)
     beyond = seen - computed
     return beyond / seen if beyond > _CHANCE * math.sqrt(seen + computed) else 0.0
 
@@ -114,28 +119,12 @@ def named(stack: Stack) -> tuple[str, ...]:
 
 def _records(recording: str) -> Iterator[tuple[str, list[str], int]]:
     """Yield command line, frames and count of each record. A command line may hold anything, also line breaks."""
-    pending = ""
-    for line in recording.split("\n"):
-        pending += line
-        if (record := _record(pending)) is None:
-            pending += "\n"
-            continue
-        pending = ""
-        if record[1]:
-            yield record
-
-
-def _record(text: str) -> tuple[str, list[str], int] | None:
-    """Return a whole record; None if the text ends within a command line. Not a record: no frames."""
-    begins = [found.end() for found in _PROCESS.finditer(text)]
-    ends = text.rfind('";')
-    if begins and ends < begins[-1]:
-        return None
-    command, rest = (text[begins[-1] : ends], text[ends + 2 :]) if begins else ("", text)
-    found = _COUNT.match(rest)
-    if found is None:
-        return None if begins else ("", [], 0)
-    return command, found.group(1).split(";"), int(found.group(2))
+    for text in _NEXT_RECORD.split(recording):
+        begins = [found.end() for found in _PROCESS.finditer(text)]
+        ends = text.rfind('";')
+        command, rest = (text[begins[-1] : ends], text[ends + 2 :]) if begins else ("", text)
+        if found := _COUNT.match(rest.rstrip("\n")):
+            yield command, found.group(1).split(";"), int(found.group(2))
 
 
 def _frame(text: str) -> Frame:

@@ -1,0 +1,117 @@
+"""Profiles of entries as their users get them: extra runs that leave a profile, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from curator_bench.store.database import database_url, open_for_reading
+from curator_bench.store.profiles import profiles_of
+from curator_bench.values import WAITING, Profile
+
+if TYPE_CHECKING:
+    from end_to_end.conftest import Project
+
+RECORDED = ("--benchmark", "--benchmark-db", "benchmark.db")
+HIDES = """
+import ctypes, pathlib, sys, time
+ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE: only who has CAP_SYS_PTRACE may look into this process
+time.sleep(1)
+pathlib.Path(sys.argv[-1], "metrics.json").write_text("{}")
+"""
+WITHOUT_THE_RIGHT = """
+import ctypes, os, sys
+ctypes.CDLL(None).prctl(24, 19, 0, 0, 0)  # PR_CAPBSET_DROP, CAP_SYS_PTRACE: has effect for root
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
+
+
+def rows(project: Project) -> list[tuple[str, str, int]]:
+    with closing(sqlite3.connect(project.folder / "benchmark.db")) as opened:
+        return opened.execute("select name, verdict, attempt from test_run order by id").fetchall()
+
+
+def recorded(project: Project) -> dict[str, dict[str, Profile]]:
+    """The profiles in the database by name of the entry and profiler."""
+    database = open_for_reading(database_url(str(project.folder / "benchmark.db")))
+    assert database is not None
+    with database, database.reading() as connection:
+        uids = {row[0]: row[1] for row in connection.exec_driver_sql("select uid, name from test_run")}
+        found = profiles_of(connection, uids)
+    return {uids[uid]: {one.profiler: one for one in profiles} for uid, profiles in found.items()}
+
+
+def test_each_entry_has_its_profiles_in_its_folder_and_in_the_database_and_one_row(project: Project) -> None:
+    project.matrix(project.entry("sleeps", "--sleep 1"), project.entry("breaks", "--exit 3"))
+    outcome = project.run(*RECORDED, "--bench-profile", "py-spy,memray", "-vv")
+    assert outcome.code == 1
+    assert rows(project) == [("sleeps", "passed", 1), ("breaks", "crashed", 1)]
+    assert len((project.session_dir / "sleeps" / "results.jsonl").read_text().splitlines()) == 1
+    profiles = recorded(project)
+    assert set(profiles) == {"sleeps"}
+    assert set(profiles["sleeps"]) == {"py-spy", "memray"}
+    waiting = {stack: count for stack, count in profiles["sleeps"]["py-spy"].stacks.items() if stack[-1] == WAITING}
+    assert waiting[("script:<module>", WAITING)] > 50
+    folder = project.session_dir / "sleeps" / "artifacts" / "profiles"
+    for profiler in ("py-spy", "memray"):
+        assert sorted(path.name for path in (folder / profiler).iterdir()) == ["speedscope.json", "stacks.txt"]
+    assert not (project.session_dir / "sleeps" / "profile_1").exists()
+    assert project.processes() == frozenset()
+
+
+def test_a_profiler_that_is_unknown_or_not_installed_is_a_usage_error(project: Project, tmp_path: Path) -> None:
+    project.matrix(project.entry("sleeps"))
+    unknown = project.run("--bench-profile", "py-spi")
+    assert unknown.code == 4
+    assert unknown.has("ERROR: unknown profiler 'py-spi'; expected py-spy, memray, module:Class, ")
+    project.write(
+        "own.py", "from curator_bench import Profiler\nclass Paid(Profiler):\n    missing = lambda: 'buy it'\n"
+    )
+    missing = project.outcome(project.start("--bench-profile", "own:Paid", PYTHONPATH=str(project.folder)))
+    assert (missing.code, missing.has("ERROR: --bench-profile own:Paid: buy it")) == (4, True)
+    wrong = project.run("--bench-profile", "py-spy", "-obench_profile_on=sometimes")
+    assert (wrong.code, wrong.has("expected always or regression")) == (4, True)
+    assert not project.session_dir.exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux: processes that may not be looked into")
+def test_where_looking_into_processes_is_forbidden_the_run_says_what_to_do(project: Project) -> None:
+    project.write("hides.py", HIDES)
+    project.matrix(project.entry("hides", script="hides.py"))
+    python, *words = project.command("--bench-profile", "py-spy")
+    command = [python, "-c", WITHOUT_THE_RIGHT, *words]
+    project.command = lambda *options: command  # type: ignore[method-assign]
+    outcome = project.outcome(project.start())
+    assert outcome.code == 0, outcome.output
+    assert outcome.has(
+        "warning: hides: the profiler py-spy: py-spy may not look into other processes here; run as root"
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_whatever_stops_pytest_while_it_profiles_leaves_nothing_running_and_the_run_as_measured(
+    project: Project, number: signal.Signals
+) -> None:
+    project.matrix(project.entry("long", "--sleep 3"))
+    process = project.start(*RECORDED, "--bench-profile", "py-spy")
+    recording = project.session_dir / "long" / "artifacts" / "profiles" / "py-spy"
+    deadline = time.monotonic() + 60
+    while not list(recording.glob(".script_everything.log")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert any("py-spy" in Path(f"/proc/{one.pid}/cmdline").read_text() for one in project.processes())
+    os.kill(process.pid, number)
+    project.outcome(process)
+    while project.processes() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert project.processes() == frozenset()
+    assert rows(project) == [("long", "passed", 1)]
+    assert project.outcome_of("long")["verdict"] == "passed"
