@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from end_to_end.test_gates import LEVEL, Gated
 
 from curator_bench.store.database import database_url, open_for_reading
 from curator_bench.store.profiles import profiles_of
@@ -24,7 +25,7 @@ RECORDED = ("--benchmark", "--benchmark-db", "benchmark.db")
 HIDES = """
 import ctypes, pathlib, sys, time
 ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE: only who has CAP_SYS_PTRACE may look into this process
-time.sleep(1)
+time.sleep(4)  # py-spy looks for Python for a second before it gives up
 pathlib.Path(sys.argv[-1], "metrics.json").write_text("{}")
 """
 WITHOUT_THE_RIGHT = """
@@ -32,6 +33,32 @@ import ctypes, os, sys
 ctypes.CDLL(None).prctl(24, 19, 0, 0, 0)  # PR_CAPBSET_DROP, CAP_SYS_PTRACE: has effect for root
 os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 """
+
+ON_RAY = """
+import json, pathlib, sys, time
+import ray
+
+@ray.remote
+def crunch():
+    began = time.process_time()
+    while time.process_time() - began < 1.5:
+        pass
+
+@ray.remote
+def pause():
+    time.sleep(1.5)
+
+ray.init()
+ray.get([crunch.remote(), pause.remote()])
+folder = pathlib.Path(sys.argv[-1])
+folder.joinpath("params.json").write_text("{}")
+folder.joinpath("metrics.json").write_text(json.dumps({"n": 1}))
+"""
+
+
+@pytest.fixture
+def gated(project: Project) -> Gated:
+    return Gated(project)
 
 
 def rows(project: Project) -> list[tuple[str, str, int]]:
@@ -115,3 +142,41 @@ def test_whatever_stops_pytest_while_it_profiles_leaves_nothing_running_and_the_
     assert project.processes() == frozenset()
     assert rows(project) == [("long", "passed", 1)]
     assert project.outcome_of("long")["verdict"] == "passed"
+
+
+def test_only_a_confirmed_regression_is_profiled_if_that_was_asked_for(gated: Gated) -> None:
+    gated.project.write("pytest.ini", "[pytest]\nbench_profile = memray\nbench_profile_on = regression\n")
+    gated.entry(1.01, 1.5)
+    gated.remember(LEVEL)
+    folder = gated.project.session_dir / "sort"
+    assert gated.run(*RECORDED, "--bench-confirm", "1").code == 0
+    assert not (folder / "artifacts" / "profiles").exists()
+    outcome = gated.run(*RECORDED, "--bench-confirm", "1")
+    assert outcome.code == 1, outcome.output
+    assert gated.project.outcome_of("sort")["attempt"] == 2
+    assert (folder / "attempt_2" / "artifacts" / "profiles" / "memray" / "stacks.txt").is_file()
+    assert set(recorded(gated.project)["sort"]) == {"memray"}
+
+
+@pytest.mark.slow
+def test_workers_of_ray_are_profiled_here_and_in_a_fleet(project: Project) -> None:
+    project.write("on_ray.py", ON_RAY)
+    project.matrix({"name": "on_ray", "script": "on_ray.py", "ray": {"num_cpus": 2}})
+    for where in ((), ("--bench-fleet", "local", "--bench-fleet-cpus", "2")):
+        outcome = project.run(*RECORDED, "--bench-profile", "py-spy", *where, "--bench-session", f"t{len(where)}")
+        assert outcome.code == 0, outcome.output
+        assert "profiler" not in outcome.output, outcome.output
+    with closing(sqlite3.connect(project.folder / "benchmark.db")) as opened:
+        uids = [uid for (uid,) in opened.execute("select uid from test_run order by id")]
+    database = open_for_reading(database_url(str(project.folder / "benchmark.db")))
+    assert database is not None
+    with database, database.reading() as connection:
+        found = profiles_of(connection, uids)
+    assert len(uids) == len(found) == 2
+    for [profile] in found.values():
+        last = {stack[-1] for stack in profile.stacks}
+        slept = {stack for stack in profile.stacks if stack[-2:] == ("on_ray:pause", WAITING)}
+        assert "on_ray:crunch" in last, "a task that computes"
+        assert slept, "a task that waits"
+        assert not any("main_loop" in stack[-2:][0] for stack in profile.stacks if stack[-1] == WAITING)
+        assert not any("agent" in stack[0] for stack in profile.stacks)

@@ -53,13 +53,13 @@ def test_native_code_is_named_by_library_and_what_started_python_is_left_out() -
 
 def test_rays_own_processes_and_idle_workers_are_left_out() -> None:
     raylet = 'process 7:"/ray/raylet --agent=ray/dashboard/agent.py; --x="y";z"'
-    work = "<module> (ray/_private/workers/default_worker.py:300);main_loop (ray/_private/worker.py:950)"
+    work = "<module> (ray/_private/workers/default_worker.py:300);Worker.main_loop (ray/_private/worker.py:950)"
     everything = (
         f'{raylet};process 8:"python -u /ray/dashboard/agent.py";<module> (agent.py:1) 900\n'
         f'{raylet};process 9:"ray::IDLE";{work} 900\n'
         f'{raylet};process 9:"ray::task";{work};task (job.py:7) 50\n'
     )
-    names = "ray._private.workers.default_worker:<module>", "ray._private.worker:main_loop", "job:task"
+    names = "ray._private.workers.default_worker:<module>", "ray._private.worker:Worker.main_loop", "job:task"
     assert stacks_of_recordings("", everything) == {(*names, WAITING): 50}
 
 

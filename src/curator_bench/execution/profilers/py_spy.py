@@ -98,6 +98,8 @@ class _Pair:
     def attach(self) -> str:
         """Start both, and wait until they sample. Return what prevents it; empty if the process has just ended."""
         for _ in range(_TRIES):
+            if _is_forbidden(self._pid):
+                return _ALLOW
             for one in self._both():
                 one.start()
             problems = [problem for one in self._both() if (problem := one.wait_until_attached())]
@@ -105,10 +107,10 @@ class _Pair:
             if not problems:
                 return ""
             self._end()
-            if identify(self._pid) is None:
-                return "the script ended before py-spy could attach"
             if _ALLOW in problems:
                 return _ALLOW
+            if identify(self._pid) is None:
+                return "the script ended before py-spy could attach"
         return problems[0]
 
     def stop(self) -> None:
@@ -208,6 +210,17 @@ def wait_until_executed(pid: int, python: str, within_s: float = 2.0) -> None:
         if is_python and b"keeper_program" not in b" ".join(words[:3]):
             return
         time.sleep(0.002)
+
+
+def _is_forbidden(pid: int) -> bool:
+    """True if the system does not let us read the memory of the process (Linux)."""
+    try:
+        with open(f"/proc/{pid}/mem", "rb"):
+            return False
+    except PermissionError:
+        return True
+    except OSError:  # it has ended, or there is no /proc
+        return False
 
 
 def _reason(said: str) -> str:

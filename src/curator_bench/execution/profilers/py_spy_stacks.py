@@ -137,4 +137,4 @@ def _frame(text: str) -> Frame:
 
 def _is_idle_worker(stack: Iterable[Frame]) -> bool:
     last = [frame for frame in stack if is_python(frame.file)][-1:]
-    return bool(last) and last[0].function == _WORKER_LOOP[0] and last[0].file.endswith(_WORKER_LOOP[1])
+    return bool(last) and last[0].function.rpartition(".")[2] == _WORKER_LOOP[0] and last[0].file.endswith(_WORKER_LOOP[1])
