@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from curator_bench.execution.profilers.frames import frame_of
-from curator_bench.execution.profilers.py_spy_stacks import stacks_of_recordings
+from curator_bench.execution.profilers.py_spy_stacks import pace_of, stacks_of_recordings
 from curator_bench.values import WAITING
 
 
@@ -54,7 +54,10 @@ def test_native_code_is_named_by_library_and_what_started_python_is_left_out() -
 def test_rays_own_processes_and_idle_workers_are_left_out() -> None:
     raylet = 'process 7:"/ray/raylet --agent=ray/dashboard/agent.py; --x="y";z"'
     work = "<module> (ray/_private/workers/default_worker.py:300);Worker.main_loop (ray/_private/worker.py:950)"
+    own = "Thread.run (threading.py:9);Worker.print_logs (ray/_private/worker.py:1)"
     everything = (
+        f'{raylet};process 6:"ray::RuntimeEnvAgent";<module> (main.py:1) 900\n'
+        f'{raylet};process 9:"ray::task";{own} 900\n'
         f'{raylet};process 8:"python -u /ray/dashboard/agent.py";<module> (agent.py:1) 900\n'
         f'{raylet};process 9:"ray::IDLE";{work} 900\n'
         f'{raylet};process 9:"ray::task";{work};task (job.py:7) 50\n'
@@ -88,6 +91,19 @@ def test_waiting_is_told_from_computing_though_both_recordings_are_random() -> N
         assert set(waited) == {("a:main", "a:both", WAITING)}
         assert computed == pytest.approx(1000, rel=0.2)
         assert sum(waited.values()) == pytest.approx(300, rel=0.35)
+
+
+def test_a_thread_without_frames_is_left_out() -> None:
+    assert stacks_of_recordings('process 1:"python a.py" 7\n' + record("main (a.py:1)", 3), "") == {("a:main",): 3}
+
+
+def test_a_recording_that_was_late_has_fewer_samples_of_the_same_code() -> None:
+    """On a busy machine, or with many processes, py-spy cannot keep up."""
+    line = "main (a.py:1);work (a.py:5)"
+    pace = pace_of(20.0, "1.20s behind in sampling, results\n10.00s behind in sampling, results\n", "fine")
+    assert stacks_of_recordings(record(line, 1000), record(line, 2000), pace) == {("a:main", "a:work"): 2000}
+    unknown = pace_of(4.0, "", "")
+    assert stacks_of_recordings(record(line, 320), record(line, 400), unknown) == {("a:main", "a:work"): 320}
 
 
 def test_a_line_that_computes_and_waits_is_shared_between_both() -> None:
