@@ -83,7 +83,7 @@ class Work:
     def _spy(self, env: dict[str, str]) -> PySpy:
         folder = self._script.parent
         pids = self._cluster.pids[-1:] if self._cluster else ()
-        return PySpy(ProfiledRun("work", folder, sys.executable, str(folder), env, pids))
+        return PySpy(ProfiledRun("work", folder, sys.executable, str(folder), env, cluster_pids=pids))
 
     def compared(self, rounds: int) -> dict[str, float]:
         """Median of the ratios of two neighbours. Which of them comes first changes from round to round."""

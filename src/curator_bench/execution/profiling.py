@@ -28,8 +28,8 @@ _Answer = TypeVar("_Answer")
 class Profiling:
     """The profiler of one execution. Its exceptions are warnings."""
 
-    def __init__(self, plan: Plan, env: Mapping[str, str], cluster: Cluster | None) -> None:
-        self._plan = plan
+    def __init__(self, plan: Plan, env: Mapping[str, str], cluster: Cluster | None, log: Path) -> None:
+        self._plan, self._log = plan, log
         assert plan.profiling
         self._name = short_name(plan.profiling.profiler)
         self.place = place_of(plan)
@@ -45,7 +45,16 @@ class Profiling:
         if cluster is not None and not cluster.pids:
             self._warn("workers of a cluster that is not the run's own are not profiled")
         pids = cluster.pids[-1:] if cluster else ()  # the last one is the raylet
-        run = ProfiledRun(plan.name, self._folder, plan.python, plan.working_dir, env, pids, asked.native)
+        run = ProfiledRun(
+            name=plan.name,
+            folder=self._folder,
+            python=plan.python,
+            working_dir=plan.working_dir,
+            env=env,
+            log=self._log,
+            cluster_pids=pids,
+            native=asked.native,
+        )
         found = profiler_class(asked.profiler, Path(plan.working_dir))
         if missing := found.missing():
             raise BenchError(missing)

@@ -49,6 +49,7 @@ SETTABLE = (*sorted(FIGURES), *_OF_THE_END)
 """Attributes of `test_run_benchmark` that are written when the test ends."""
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _PLAIN = (str, int, float, bool, type(None))
+_NOT_PROFILED = "not profiled: --bench-profile profiles entries of a matrix"
 _ATTEMPT = pytest.StashKey[int]()
 """The number of the item's run: above 1 if a plugin such as pytest-rerunfailures runs its test again."""
 
@@ -62,7 +63,7 @@ class PythonRun:
         self.judged: set[str] = set()
         """The metrics that were compared with their history."""
         self.params: dict[str, Any] = parameters_of(item)
-        self.warnings: list[str] = []
+        self.warnings: list[str] = [_NOT_PROFILED] if item.config.getoption("--bench-profile") else []
         self.stages: tuple[Stage, ...] = ()
         """Stages of its Ray tasks; those it names itself are in `named`."""
         self.named = NamedStages(time.monotonic())
