@@ -180,3 +180,46 @@ def test_workers_of_ray_are_profiled_here_and_in_a_fleet(project: Project) -> No
         assert slept, "a task that waits"
         assert not any("main_loop" in stack[-2:][0] for stack in profile.stacks if stack[-1] == WAITING)
         assert not any("agent" in stack[0] for stack in profile.stacks)
+
+
+PYTHON_BENCHMARK = """
+import time
+
+def crunch(seconds):
+    began = time.process_time()
+    while time.process_time() - began < seconds:
+        sum(range(1000))
+
+def test_sorting(benchmark_time, record_metric):
+    with benchmark_time:
+        crunch(1.0)
+        time.sleep(1.0)
+    record_metric("n", 1)
+
+def test_fails(benchmark_time):
+    with benchmark_time:
+        crunch(0.1)
+    assert False
+
+def test_that_is_none():
+    pass
+"""
+
+
+def test_a_python_benchmark_is_profiled_in_a_pytest_of_its_own(project: Project) -> None:
+    project.write("test_python.py", PYTHON_BENCHMARK)
+    words = ["test_python.py" if word == "matrix.yaml" else word for word in project.command(*RECORDED)]
+    project.command = lambda *options: [*words, *options]  # type: ignore[method-assign]
+    done = project.run("--bench-profile", "py-spy")
+    assert done.code == 1, done.output
+    assert [(name, verdict) for name, verdict, _ in rows(project)] == [
+        ("test_sorting", "passed"),
+        ("test_fails", "failed"),
+    ]
+    assert done.has("the profiler py-spy: its run did not pass (crashed)")
+    [(name, profiles)] = recorded(project).items()
+    stacks = profiles["py-spy"].stacks
+    assert name == "test_sorting"
+    assert any(stack[:2] == ("test_python:test_sorting", "test_python:crunch") for stack in stacks)
+    assert ("test_python:test_sorting", WAITING) in stacks
+    assert list(project.session_dir.glob("*/artifacts/profiles/py-spy/speedscope.json"))

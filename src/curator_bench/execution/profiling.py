@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -106,10 +106,17 @@ class Profiling:
         mask = self._plan.mask
         stacks: dict[tuple[str, ...], int] = {}
         for frames, count in profile.stacks.items():
-            stack = clean_stack(map(mask.hide, map(str, frames)))
+            stack = clean_stack(map(mask.hide, map(str, self._own(frames))))
             stacks[stack] = stacks.get(stack, 0) + int(count)
         name = self._name if number == 0 else f"{self._name}:{short_name(profile.profiler)}"
         return bounded(replace(profile, profiler=name, stacks=stacks))
+
+    def _own(self, frames: Sequence[str]) -> Sequence[str]:
+        """Leave out the frames below the code that is profiled, if the plan names where it begins."""
+        assert self._plan.profiling
+        after = self._plan.profiling.after
+        places = [place for place, name in enumerate(frames) if after and name.endswith(after)]
+        return frames[places[-1] + 1 :] or frames if places else frames
 
     def _write(self, profile: Profile, number: int) -> None:
         prefix = "" if number == 0 else short_name(profile.profiler) + "."

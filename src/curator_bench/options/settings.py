@@ -265,7 +265,9 @@ def _runs(config: pytest.Config) -> int:
 
 
 def _profilers(config: pytest.Config) -> tuple[str, ...]:
-    named = config.getoption("--bench-profile") or config.getini("bench_profile")
+    """Return the profilers of the option, or else of the ini key, which a bisect or an A/B comparison ignores."""
+    in_ini = [] if os.environ.get(HUNT_VARIABLE) else config.getini("bench_profile")
+    named = config.getoption("--bench-profile") or in_ini
     names = tuple(dict.fromkeys(name for text in named for name in text.split(",") if name))
     return () if names == ("none",) else names
 

@@ -166,7 +166,7 @@ def profilings(settings: Settings) -> tuple[Profiling, ...]:
     return tuple(Profiling(name, number, native) for number, name in enumerate(settings.profilers, 1))
 
 
-def _when_profiled(settings: Settings, can_fail: bool) -> Profile:
+def when_profiled(settings: Settings, can_fail: bool) -> Profile:
     """Return when an entry is profiled. `can_fail` is false if no gate decides about it."""
     if not settings.profilers:
         return Profile.NEVER
@@ -192,7 +192,7 @@ def allowance(item: pytest.Item, entry: Entry) -> Allowance:
         confirm=settings.confirm if is_gated else 0,
         confirm_budget_s=settings.confirm_budget_s,
         shares=getattr(item.config, "workerinput", {}).get("workercount", 1),
-        profile=_when_profiled(settings, is_gated),
+        profile=when_profiled(settings, is_gated),
     )
 
 
