@@ -31,7 +31,8 @@ from curator_bench.files import safe_files
 from curator_bench.measure.processes import identify, is_running, patience
 from curator_bench.values import Profile
 
-SAMPLES_PER_S = 100
+SAMPLES_PER_S, SAMPLES_PER_S_ON_RAY = 100, 25
+"""Samples of each thread. A run with Ray has many processes with dozens of threads, each of which is looked at."""
 _ATTACHES_WITHIN_S = 10.0
 _WRITES_WITHIN_S = 20.0
 _TRIES = 5
@@ -151,7 +152,8 @@ class _Recording:
         self._output, self._log = run.folder / f".{name}.txt", run.folder / f".{name}.log"
         self._run = run
         self._words = [program() or "py-spy", "record", "--subprocesses", "--pid", str(pid), "--rate"]
-        self._words += [str(SAMPLES_PER_S), "--format", "raw", "--output", str(self._output), *options]
+        rate = SAMPLES_PER_S_ON_RAY if run.cluster_pids else SAMPLES_PER_S
+        self._words += [str(rate), "--format", "raw", "--output", str(self._output), *options]
         self._child: Child | None = None
 
     def start(self) -> None:
