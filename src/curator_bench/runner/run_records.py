@@ -31,7 +31,7 @@ _UNCONFIRMED = pytest.StashKey[set[str]]()
 """The uids of an item's runs that are not settled."""
 _PROPERTIES = pytest.StashKey[list[tuple[str, object]]]()
 """The properties that the last run added to its item."""
-_MEASURED = tuple(field.name for field in fields(RunResult) if field.name != "verdict")
+_MEASURED = tuple(field.name for field in fields(RunResult) if field.name not in ("verdict", "profiles"))
 """Fields that a record takes over from the result."""
 
 
@@ -56,6 +56,13 @@ def note_unconfirmed(item: pytest.Item, entry: Entry, result: RunResult, checks:
     """
     run = _record(item, record_of(item, entry, result, Verdict.FAILED, checks))
     item.stash.setdefault(_UNCONFIRMED, set()).add(run.uid)
+
+
+def note_measured(
+    item: pytest.Item, entry: Entry, result: RunResult, verdict: Verdict, checks: Sequence[Check]
+) -> None:
+    """Record a run that is judged by `note_run` once it has been profiled. Its lines in results.jsonl come then."""
+    _record(item, record_of(item, entry, result, verdict, checks))
 
 
 def _record(item: pytest.Item, run: RunRecord) -> RunRecord:

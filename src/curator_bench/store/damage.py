@@ -19,7 +19,7 @@ from curator_bench.store.records import fact_uid
 from curator_bench.store.rows import SOURCES
 from curator_bench.store.running import RUNNING
 from curator_bench.store.schema import Base
-from curator_bench.store.tables import DEFINITIONS, FACTS, INVOCATIONS, RUNS, SESSIONS, STAGES
+from curator_bench.store.tables import DEFINITIONS, FACTS, INVOCATIONS, PROFILES, RUNS, SESSIONS, STAGES
 from curator_bench.values import StageKind, Verdict
 
 _SHOWN = 40
@@ -33,6 +33,7 @@ _KINDS: tuple[tuple[type, str, tuple[str, ...]], ...] = (
 _WORDS: dict[Column[Any], tuple[frozenset[str], str]] = {
     RUNS.c.verdict: (frozenset([RUNNING, *map(str, Verdict)]), "a verdict"),
     STAGES.c.kind: (frozenset(map(str, StageKind)), "a kind of stage"),
+    PROFILES.c.unit: (frozenset(["samples", "bytes"]), "a unit"),
 }
 """Columns that hold one of a few words, and what they are called."""
 _PARTS_OF_A_DEFINITION: dict[str, Any] = {

@@ -19,7 +19,7 @@ from typing import IO, Any
 from sqlalchemy import ColumnElement, Connection, Row, Table, func, select, true
 
 from curator_bench.errors import MissingExtra
-from curator_bench.store import bulk, stages, unrecorded
+from curator_bench.store import bulk, profiles, stages, unrecorded
 from curator_bench.store.backgrounds import Backgrounds
 from curator_bench.store.records import Figures, InvocationRecord, RunEnd, RunStart, SessionRecord, StoredRun
 from curator_bench.store.running import RUNNING
@@ -29,6 +29,7 @@ from curator_bench.store.tables import (
     METRICS,
     PARAMS,
     PARTS,
+    PROFILES,
     REQUIREMENTS,
     RUNS,
     SAMPLES,
@@ -209,6 +210,7 @@ def _record(
         stages=tuple(
             stages.stage_of(values[1:]) for values in sorted(parts[STAGES].get(run.id, ()), key=operator.itemgetter(0))
         ),
+        profiles=tuple(profiles.packed_of(values) for values in sorted(parts[PROFILES].get(run.id, ()))),
     )
     return StoredRun(session, invocation, start, end)
 

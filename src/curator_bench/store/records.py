@@ -169,6 +169,17 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True)
+class PackedProfile:
+    """A profile as it is recorded. `store.profiles` packs and unpacks it."""
+
+    profiler: str
+    unit: str
+    seconds: float
+    stacks: str
+    """Collapsed stacks, compressed by zlib, in base64."""
+
+
+@dataclass(frozen=True, slots=True)
 class RunEnd:
     """A run as known at its end. Fields that the start has too (node, gpu, command, log) replace the start's value."""
 
@@ -192,6 +203,7 @@ class RunEnd:
     checks: tuple[Check, ...] = ()
     stages: tuple[Stage, ...] = field(default=(), metadata=WHERE_SAID)
     disturbed: str | None = None
+    profiles: tuple[PackedProfile, ...] = field(default=(), metadata=WHERE_SAID)
 
 
 METRIC_OF_COLUMN = {

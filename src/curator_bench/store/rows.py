@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Table, bindparam, delete, insert, select, update
 
-from curator_bench.store import stages
+from curator_bench.store import profiles, stages
 from curator_bench.store.column_types import key
 from curator_bench.store.entry_axes import AXES
 from curator_bench.store.records import (
@@ -31,6 +31,7 @@ from curator_bench.store.tables import (
     METRICS,
     PARAMS,
     PARTS,
+    PROFILES,
     REQUIREMENTS,
     RUNS,
     SAMPLES,
@@ -240,6 +241,7 @@ def parts_of(run: int, end: RunEnd) -> Iterator[tuple[Table, list[dict[str, Any]
     yield PARAMS, _param_rows(run, end)
     yield REQUIREMENTS, _requirement_rows(run, end)
     yield STAGES, stages.rows_of(run, end.stages)
+    yield PROFILES, profiles.rows_of(run, end.profiles)
 
 
 def _of_start(place: Place, start: RunStart) -> dict[str, Any]:

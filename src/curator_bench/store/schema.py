@@ -282,6 +282,22 @@ class Stage(Base):
     failures: Mapped[int]
 
 
+class Profile(Base):
+    """Where time or memory went inside a run, by one profiler, from an extra run that is not recorded itself."""
+
+    __tablename__ = "profile"
+    __table_args__ = _PARTS_OF_A_RUN
+
+    run: Mapped[int] = _owned_by("test_run.id", primary_key=True)
+    profiler: Mapped[str] = mapped_column(Key(), primary_key=True)
+    unit: Mapped[str]
+    """`samples` or `bytes`."""
+    seconds: Mapped[float]
+    """Wall time that was sampled."""
+    stacks: Mapped[str]
+    """Collapsed stacks, compressed by zlib, in base64. `store.profiles` packs and unpacks them."""
+
+
 class Acceptance(Base):
     """An accepted change of a metric: the level since then is the new normal.
 

@@ -21,6 +21,7 @@ from curator_bench.values.matrix import (
     Subject,
 )
 from curator_bench.values.open_finding import OpenFinding
+from curator_bench.values.profiles import OTHER, WAITING, Profile, ProfileUnit
 from curator_bench.values.runs import (
     MACHINE,
     SUCCESS_METRIC,
@@ -31,6 +32,7 @@ from curator_bench.values.runs import (
     DatasetNeed,
     Hunt,
     Plan,
+    Profiling,
     Repeat,
     Run,
     RunRecord,
@@ -47,7 +49,9 @@ __all__ = [
     "BOUNDS",
     "GATES",
     "MACHINE",
+    "OTHER",
     "SUCCESS_METRIC",
+    "WAITING",
     "WHERE_SAID",
     "AxisValue",
     "Began",
@@ -66,6 +70,9 @@ __all__ = [
     "OpenFinding",
     "Place",
     "Plan",
+    "Profile",
+    "ProfileUnit",
+    "Profiling",
     "Progressed",
     "RaySettings",
     "Repeat",
