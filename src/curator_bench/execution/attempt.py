@@ -268,15 +268,15 @@ class Attempt:
                 return
         for number in range(1, self._plan.repeat + 1):
             own = directories if number == 1 else prepare(self._plan, self._top / f"repeat_{number}")
-            shared.status.now(f"repeat {number}", own.log)
-            done = self._execute(own, shared)
+            shared.status.now(f"repeat {number}" if self._plan.profiling is None else "profiling", own.log)
+            done = self._execute(own, shared, is_profiled=self._plan.profiling is not None)
             self._note_repeat(number)
             if not done:
                 return
 
-    def _execute(self, directories: Directories, shared: Shared) -> bool:
+    def _execute(self, directories: Directories, shared: Shared, *, is_profiled: bool = False) -> bool:
         """Run one execution; true if it passed, so that the next one may follow."""
-        execution = execute(self._plan, directories, shared)
+        execution = execute(self._plan, directories, shared, is_profiled=is_profiled)
         self._executions.append(execution)
         if self._plan.delete_scratch:
             self._warnings += remove_scratch(directories)
@@ -313,6 +313,7 @@ class Attempt:
             metrics=combine(self._repeats) if self._repeats else {},
             repeats=tuple(self._repeats),
             stages=combine_stages(self._stages) if self._stages else (),
+            profiles=last.profiles if last else (),
             attempt=plan.attempt,
             warnings=tuple(dict.fromkeys(mask.hide(text) for text in warnings)),
             host=socket.gethostname(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -72,6 +73,10 @@ class Child:
         self._seen: frozenset[ProcessId] = frozenset([self.process]) if self.process else frozenset()
 
     @property
+    def pid(self) -> int:
+        return self._keeper.pid
+
+    @property
     def has_ended(self) -> bool:
         """True once `wait` has seen the end."""
         return self._keeper.exit_code is not None
@@ -90,6 +95,10 @@ class Child:
         """Wait until it ends or its time is over. `end` must be called in any case."""
         self._keeper.wait(self._keeper.started + timeout_s)
         return Ended(self._keeper.exit_code, self._keeper.seconds)
+
+    def wait_for(self, seconds: float) -> bool:
+        """Wait some seconds from now; true once it has ended."""
+        return self._keeper.wait(time.monotonic() + seconds)
 
     def end(self, *, grace_s: float | None = None) -> None:
         """End what is left of it: with time to react if it was stopped, quickly if it ended itself and left processes

@@ -20,7 +20,7 @@ PENDING = ".results.json.pending"
 BY_US_ALONE = ("results.json", PENDING, "results.jsonl", "claim.json", "status.json")
 """Files of a run's folder that only we write."""
 _FROM_EARLIER = ("benchmark_results", *LARGE, "command.txt", "results.json", PENDING, "status.json", *_SAMPLES)
-_NUMBERED = ("repeat_*", "warmup_*", "attempt_*")
+_NUMBERED = ("repeat_*", "warmup_*", "attempt_*", "profile_*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +72,11 @@ def with_entry_dir(text: str, top: Path) -> str:
 
 
 def attempt_top(plan: Plan) -> Path:
-    """Folder of an attempt: the entry's own, or `attempt_2` and so on in it."""
+    """Folder of an attempt: the entry's own, or `attempt_2` and so on in it; of an extra run, `profile_1` in that."""
     top = Path(plan.entry_dir)
-    return top if plan.attempt == 1 else top / f"attempt_{plan.attempt}"
+    if plan.attempt > 1:
+        top /= f"attempt_{plan.attempt}"
+    return top / f"profile_{plan.profiling.number}" if plan.profiling else top
 
 
 def directories_of(plan: Plan, top: Path) -> Directories:

@@ -22,6 +22,7 @@ from curator_bench.execution.child import Child, Ended
 from curator_bench.execution.directories import Directories, clear_results, with_entry_dir
 from curator_bench.execution.environment import script_environment
 from curator_bench.execution.missing_modules import missing_module
+from curator_bench.execution.profiling import Profiling
 from curator_bench.execution.result_files import ResultFiles, read_result_files
 from curator_bench.execution.stage_lines import read_stage_lines
 from curator_bench.execution.status import Status
@@ -40,7 +41,7 @@ from curator_bench.measure.sampler import CustomSampler, SampledRun, Sampler
 from curator_bench.measure.schedule import Schedule
 from curator_bench.measure.witness import Witness
 from curator_bench.stages import STAGES_FILE
-from curator_bench.values import Cause, Plan, Scalar, Stage, Verdict
+from curator_bench.values import Cause, Plan, Profile, Scalar, Stage, Verdict
 
 RESULTS_OPTION = "--benchmark-results-path"
 PARAMS_FILE = "params.json"
@@ -63,6 +64,7 @@ class Execution:
     warnings: tuple[str, ...] = ()
     cause: Cause | None = None
     stages: tuple[Stage, ...] = ()
+    profiles: tuple[Profile, ...] = ()
 
 
 def command_words(plan: Plan, directories: Directories) -> tuple[list[str], Path]:
@@ -101,8 +103,8 @@ class Shared:
     """The run's shared memory, noted before its processes are ended and removed after the cluster."""
 
 
-def execute(plan: Plan, directories: Directories, shared: Shared) -> Execution:
-    """Run the script once and read its result files."""
+def execute(plan: Plan, directories: Directories, shared: Shared, *, is_profiled: bool = False) -> Execution:
+    """Run the script once and read its result files; under the plan's profiler, if asked to."""
     cluster = shared.cluster
     words, results = command_words(plan, directories)
     mask = mask_of(plan, cluster)
@@ -118,7 +120,8 @@ def execute(plan: Plan, directories: Directories, shared: Shared) -> Execution:
     stage_lines = directories.top / "stages.jsonl"
     safe_files.remove(stage_lines, below=directories.below)
     env[STAGES_FILE] = str(stage_lines)
-    measured = _Measured(plan, directories, shared, env)
+    profiling = Profiling(plan, env, cluster) if is_profiled else None
+    measured = _Measured(plan, directories, shared, env, profiling)
     kills_before = memory_kills()
     ended = measured.run(words)
     shared.status.now("reading results", directories.log)
@@ -129,6 +132,7 @@ def execute(plan: Plan, directories: Directories, shared: Shared) -> Execution:
     verdict, error, cause = _verdict(plan, ended, found, cluster, directories)
     if verdict is Verdict.CRASHED and memory_kills() > kills_before:
         error += _KILLED_FOR_MEMORY
+    profiles = profiling.finish(has_passed=verdict is Verdict.PASSED) if profiling else ()
     own: dict[str, Scalar] = {"exec_time_s": ended.seconds}
     if ended.exit_code is not None:
         own["exit_code"] = ended.exit_code
@@ -141,9 +145,16 @@ def execute(plan: Plan, directories: Directories, shared: Shared) -> Execution:
         directories=directories,
         params=masked({**begun, **found.params}, mask),
         metrics={**masked(found.metrics, mask), **own},
-        warnings=(*found.warnings, *stage_warnings, *_hidden(found, own), *measured.warnings()),
+        warnings=(
+            *found.warnings,
+            *stage_warnings,
+            *_hidden(found, own),
+            *measured.warnings(),
+            *(profiling.warnings if profiling else ()),
+        ),
         cause=cause,
         stages=in_bounds((*measured.stages(), *found.stages, *named)),
+        profiles=profiles,
     )
 
 
@@ -172,8 +183,16 @@ def _whole(number: float) -> float:
 class _Measured:
     """A child process and its samplers, which run from before its start until just before its tree is ended."""
 
-    def __init__(self, plan: Plan, directories: Directories, shared: Shared, env: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        directories: Directories,
+        shared: Shared,
+        env: Mapping[str, str],
+        profiling: Profiling | None = None,
+    ) -> None:
         self._plan, self._directories, self._shared, self._env = plan, directories, shared, env
+        self._profiling = profiling
         self._child: Child | None = None
         self.began = time.monotonic()
         """When the script began, by the monotonic clock."""
@@ -216,6 +235,8 @@ class _Measured:
 
     def run(self, words: list[str]) -> Ended:
         self._shared.bench.guard.wait_until_it_watches()
+        if self._profiling is not None:
+            words = self._profiling.command(words)
         for sampler in self._samplers:
             sampler.start()
         self.began = time.monotonic()
@@ -229,11 +250,15 @@ class _Measured:
             )
             self._shared.status.now("running", self._directories.log)
             self._memory.look_again()
+            if self._profiling is not None:
+                self._profiling.started(self._child.pid)
             return self._child.wait(self._plan.timeout_s)
         finally:
             try:
                 for sampler in self._samplers:
                     sampler.stop()
+                if self._profiling is not None:
+                    self._profiling.stop()
             finally:
                 self._end()
 

@@ -29,7 +29,7 @@ from curator_bench.values import Plan
 _PARCEL_BYTES = 4 << 20
 _PIECE_OVERHEAD_BYTES = 256
 _WRITTEN_AT_HOME = frozenset({RESULT_LINES, CLAIM})
-_NUMBERED = re.compile(r"(?:attempt|repeat|warmup)_\d+")
+_NUMBERED = re.compile(r"(?:attempt|repeat|warmup|profile)_\d+")
 _DISK_IS_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 

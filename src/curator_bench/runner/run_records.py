@@ -31,7 +31,7 @@ _UNCONFIRMED = pytest.StashKey[set[str]]()
 """The uids of an item's runs that are not settled."""
 _PROPERTIES = pytest.StashKey[list[tuple[str, object]]]()
 """The properties that the last run added to its item."""
-_MEASURED = tuple(field.name for field in fields(RunResult) if field.name != "verdict")
+_MEASURED = tuple(field.name for field in fields(RunResult) if field.name not in ("verdict", "profiles"))
 """Fields that a record takes over from the result."""
 
 

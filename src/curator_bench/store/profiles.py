@@ -15,7 +15,7 @@ from sqlalchemy import Connection, select
 from curator_bench.profiles import MOST_TEXT, bounded, collapsed, stacks_of
 from curator_bench.store.records import PackedProfile
 from curator_bench.store.tables import PROFILES, RUNS
-from curator_bench.values import Profile
+from curator_bench.values import Profile, ProfileUnit
 
 _RUNS_AT_ONCE = 100
 _LEVEL = 9
@@ -65,7 +65,7 @@ def unpacked(row: PackedProfile) -> Profile | None:
         text = zlib.decompressobj().decompress(base64.b64decode(row.stacks, validate=True), _MOST_BYTES)
     except (binascii.Error, zlib.error, ValueError):
         return None
-    unit = "bytes" if row.unit == "bytes" else "samples"
+    unit: ProfileUnit = "bytes" if row.unit == "bytes" else "samples"
     return Profile(row.profiler, unit, row.seconds, stacks_of(text.decode("utf-8", "replace")))
 
 

@@ -12,6 +12,7 @@ from curator_bench.masking import Mask
 from curator_bench.values.failure_category import failure_category
 from curator_bench.values.matrix import RaySettings, Scalar, Subject
 from curator_bench.values.open_finding import OpenFinding
+from curator_bench.values.profiles import Profile
 from curator_bench.values.stages import Stage
 
 _INTERRUPTED = 2
@@ -122,6 +123,18 @@ class SetupNeed:
 
 
 @dataclass(frozen=True, slots=True)
+class Profiling:
+    """An extra run under a profiler: its script runs once more, and nothing it measures counts."""
+
+    profiler: str
+    """A name: `py-spy`, `memray`, an entry point, `module:Class`, or `./file.py:Class` beside the matrix."""
+    number: int = 1
+    """Number of the extra run; each has its own folder, `profile_1` and so on, in that of the run it belongs to."""
+    native: bool = False
+    """True if functions of native code are asked for, too."""
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """Complete description of a run for `execution.run_entry`; nothing else is looked up."""
 
@@ -164,6 +177,8 @@ class Plan:
     """Provider of the cluster, named like samplers; empty for the one the entry's `ray` block asks for."""
     problems: tuple[str, ...] = ()
     mask: Mask = field(default_factory=Mask)
+    profiling: Profiling | None = None
+    """Set for an extra run under a profiler; None for a run that counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +227,8 @@ class RunResult:
     """What changed where a metric got worse, in lines: between the last run before and the first after."""
     stages: tuple[Stage, ...] = ()
     """Its stages, in the order in which they began. With repeats, the medians of their figures."""
+    profiles: tuple[Profile, ...] = ()
+    """For an extra run, what its profiler found."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""Profilers, which look inside an extra run of an entry: py-spy, memray, and those of others."""

@@ -1,0 +1,217 @@
+"""py-spy: samples the stacks of all processes of a run from outside, also of the workers of its Ray cluster.
+
+py-spy leaves out threads that wait, or with --idle takes all threads without telling which of them wait. So two of it
+look at each process at the same time. The first stops the processes for each sample, because it has to be exact about
+code that runs; the second never does (--nonblocking), because two that stop one process would disturb each other, and a
+stack that waits does not change while it is read. One run with two recordings is cheaper than two runs, and two runs
+differ by more than chance. `py_spy_stacks` tells computing and waiting apart.
+
+py-spy attaches to the script instead of starting it: the script's exit code and its processes stay with our keeper.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from curator_bench.execution.child import Child
+from curator_bench.execution.installing import install_command
+from curator_bench.execution.profilers.profiler import ProfiledRun, Profiler
+from curator_bench.execution.profilers.py_spy_stacks import stacks_of_recordings
+from curator_bench.files import safe_files
+from curator_bench.measure.processes import identify, is_running, patience
+from curator_bench.values import Profile
+
+SAMPLES_PER_S = 100
+_ATTACHES_WITHIN_S = 10.0
+_WRITES_WITHIN_S = 20.0
+_TRIES = 5
+_LOOKS_EVERY_S = 0.01
+_LARGEST = 256 << 20
+_ATTACHED = "Sampling process"
+_FORBIDDEN = ("permission denied", "operation not permitted", "os error 1)")
+_ALLOW = (
+    "py-spy may not look into other processes here; run as root, in a container with --cap-add SYS_PTRACE, or set "
+    "kernel.yama.ptrace_scope to 0 (sysctl)"
+)
+_LOG_LEVEL = {"RUST_LOG": "py_spy::sampler=warn"}
+"""Variable with which py-spy says why it could not attach to a process."""
+
+
+class PySpy(Profiler):
+    """Two recordings of the script, and two of its cluster."""
+
+    def __init__(self, run: ProfiledRun) -> None:
+        super().__init__(run)
+        self._recordings: list[_Pair] = []
+        self._problems: list[str] = []
+
+    @classmethod
+    def missing(cls) -> str:
+        return (
+            "" if program() else f"py-spy is not installed; {install_command(sys.executable, ['py-spy'])} installs it"
+        )
+
+    def started(self, pid: int) -> None:
+        wait_until_executed(pid, self.run.python)
+        for name, root in [("script", pid), *((f"ray_{number}", number) for number in self.run.cluster_pids)]:
+            pair = _Pair(name, root, self.run)
+            self._recordings.append(pair)
+            if problem := pair.attach():
+                self._problems.append(problem)
+
+    def stop(self) -> None:
+        for pair in self._recordings:
+            pair.stop()
+
+    def profiles(self) -> Sequence[Profile]:
+        found: Counter[tuple[str, ...]] = Counter()
+        for pair in self._recordings:
+            found.update(pair.stacks())
+        seconds = max((pair.seconds for pair in self._recordings), default=0.0)
+        return [Profile("py-spy", "samples", seconds, dict(found))] if found else []
+
+    def warnings(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(self._problems))
+
+
+class _Pair:
+    """Two recordings of a process and its descendants: of the threads that compute, and of all threads."""
+
+    def __init__(self, name: str, pid: int, run: ProfiledRun) -> None:
+        native = ["--native"] if run.native else []
+        self._computing = _Recording(f"{name}_computing", pid, native, run)
+        self._everything = _Recording(f"{name}_everything", pid, ["--idle", "--nonblocking"], run)
+        self._pid = pid
+        self._began = self._ended = 0.0
+
+    @property
+    def seconds(self) -> float:
+        return self._ended - self._began
+
+    def attach(self) -> str:
+        """Start both, and wait until they sample. Return what prevents it; empty if the process has just ended."""
+        for _ in range(_TRIES):
+            for one in self._both():
+                one.start()
+            problems = [problem for one in self._both() if (problem := one.wait_until_attached())]
+            self._began = self._ended = time.monotonic()
+            if not problems:
+                return ""
+            self._end()
+            if identify(self._pid) is None:
+                return "the script ended before py-spy could attach"
+            if _ALLOW in problems:
+                return _ALLOW
+        return problems[0]
+
+    def stop(self) -> None:
+        for one in self._both():
+            one.interrupt()
+        self._ended = time.monotonic()
+        for one in self._both():
+            one.end()
+
+    def stacks(self) -> dict[tuple[str, ...], int]:
+        return stacks_of_recordings(self._computing.text(), self._everything.text())
+
+    def _end(self) -> None:
+        for one in self._both():
+            one.end(within_s=0.0)
+
+    def _both(self) -> Iterator[_Recording]:
+        yield self._computing
+        yield self._everything
+
+
+class _Recording:
+    """One py-spy. Its keeper and the guard end it, however we end."""
+
+    def __init__(self, name: str, pid: int, options: Sequence[str], run: ProfiledRun) -> None:
+        self._output, self._log = run.folder / f".{name}.txt", run.folder / f".{name}.log"
+        self._run = run
+        self._words = [program() or "py-spy", "record", "--subprocesses", "--pid", str(pid), "--rate"]
+        self._words += [str(SAMPLES_PER_S), "--format", "raw", "--output", str(self._output), *options]
+        self._child: Child | None = None
+
+    def start(self) -> None:
+        env = {**self._run.env, **_LOG_LEVEL}
+        self._child = Child(self._words, env=env, log=self._log, cwd=self._run.working_dir, below=self._run.folder)
+
+    def wait_until_attached(self) -> str:
+        """Return an empty text once it samples, or the reason why it does not."""
+        assert self._child
+        deadline = time.monotonic() + patience(_ATTACHES_WITHIN_S)
+        while time.monotonic() < deadline:
+            has_ended = self._child.wait_for(_LOOKS_EVERY_S)
+            said = self._said()
+            if _ATTACHED in said:
+                return ""
+            if has_ended:
+                return _reason(said)
+        return f"py-spy did not attach within {patience(_ATTACHES_WITHIN_S):.0f} s"
+
+    def interrupt(self) -> None:
+        """Ask py-spy to write what it has, unless it does so already because the process ended."""
+        process = self._child.process if self._child else None
+        if process is not None and is_running(process):
+            os.kill(process.pid, signal.SIGINT)
+
+    def end(self, within_s: float = _WRITES_WITHIN_S) -> None:
+        child, self._child = self._child, None
+        if child is not None:
+            try:
+                child.wait_for(patience(within_s))
+            finally:
+                child.end(grace_s=0)
+
+    def text(self) -> str:
+        """Read the recording, and remove its files."""
+        try:
+            content = safe_files.read_bytes(self._output, below=self._run.folder, most_bytes=_LARGEST)
+        except FileNotFoundError:  # py-spy had not attached
+            content = b""
+        for file in (self._output, self._log):
+            safe_files.remove(file, below=self._run.folder)
+        return content.decode("utf-8", "replace")
+
+    def _said(self) -> str:
+        try:
+            return safe_files.read_end(self._log, 65536, below=self._run.folder).decode("utf-8", "replace")
+        except OSError:
+            return ""
+
+
+def program() -> str | None:
+    """Return the path of py-spy: beside this Python, else in PATH."""
+    beside = Path(sys.executable).with_name("py-spy")
+    return str(beside) if beside.is_file() else shutil.which("py-spy")
+
+
+def wait_until_executed(pid: int, python: str, within_s: float = 2.0) -> None:
+    """Wait until a process that was just started runs Python. Before, it is our keeper's fork, or a shell script."""
+    if sys.platform != "linux":
+        return
+    own, deadline = os.path.basename(os.path.realpath(python)), time.monotonic() + within_s
+    while time.monotonic() < deadline:
+        try:
+            program, words = os.readlink(f"/proc/{pid}/exe"), Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        except OSError:  # it has ended
+            return
+        is_python = "python" in os.path.basename(program) or os.path.basename(program) == own
+        if is_python and b"keeper_program" not in b" ".join(words[:3]):
+            return
+        time.sleep(0.002)
+
+
+def _reason(said: str) -> str:
+    if any(text in said.lower() for text in _FORBIDDEN):
+        return _ALLOW
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    return f"py-spy could not attach: {lines[-1] if lines else 'it said nothing'}"

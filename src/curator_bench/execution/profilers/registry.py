@@ -1,0 +1,39 @@
+"""Find profilers by name: ours, an entry point of a package, `module:Class`, or `./file.py:Class`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from curator_bench import extensions
+from curator_bench.errors import BenchError
+from curator_bench.execution.profilers.profiler import Profiler
+
+_OWN = {
+    "py-spy": "curator_bench.execution.profilers.py_spy:PySpy",
+    "memray": "curator_bench.execution.profilers.memray_profiler:Memray",
+}
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+def profiler_class(name: str, folder: Path) -> type[Profiler]:
+    """Return the class of a profiler. Files are looked for in `folder`. Raises BenchError."""
+    if name in _OWN:
+        found = extensions.load("profiler", _OWN[name], folder)
+    else:
+        found = extensions.find("profiler", name, folder)
+    if not (isinstance(found, type) and issubclass(found, Profiler)):
+        raise BenchError(f"the profiler {name!r} is no subclass of curator_bench.Profiler")
+    return found
+
+
+def check_profilers(names: tuple[str, ...], folder: Path) -> None:
+    """Raise BenchError if a profiler is unknown or lacks something. Files beside a matrix are left to the run."""
+    for name in names:
+        if ".py:" not in name and (missing := profiler_class(name, folder).missing()):
+            raise BenchError(f"--bench-profile {name}: {missing}")
+
+
+def short_name(name: str) -> str:
+    """Name of a profiler as its folder and its rows have it: the class, if it is named by its place."""
+    return _UNSAFE.sub("_", name.rpartition(":")[2]).strip("._") or "profiler"
