@@ -28,21 +28,24 @@ from curator_bench.verdict.judgement import Word, word_by
 
 USUAL_SHARE = 0.02
 """Share of a run that a function must have for its smallest visible change to be told."""
-_FAMILIES = {1: 0.7, 2: 0.4, 3: 0.05, 4: 0.05}
-"""How the chance of a wrong name is divided between functions as a whole, and those with one or more callers.
-
-More than is there is divided: groups within groups have the same samples, and are wrong together. By simulation, half of it
-is used up.
-"""
-_OF_TOTALS = 0.05
+_FAMILIES = {
+    (True, 1): 0.5,
+    (True, 2): 0.3,
+    (True, 3): 0.04,
+    (True, 4): 0.04,
+    (False, 1): 0.06,
+    (False, 2): 0.03,
+}
+"""How the chance of a wrong name is divided: by whether a group is a whole own time, and by its depth."""
+_OF_TOTALS = 0.03
 _LARGE, _SMALL = 0.02, 0.01
 """Groups with this share of the run or more are all given the same chance; smaller ones less, and small ones little."""
 _LEAST_SHARE = 0.002
 """Share of the run by which a function must change to count."""
-_FEWEST_SAMPLES = 10
+_FEWEST_SAMPLES = 25
 _MOST_NAMED, _MOST_SHOWN = 10, 12
 _AS_GOOD = 0.9
-"""A function as a whole is named if it is nearly as certain as with one of its callers."""
+"""Of totals that are nearly as certain, the smallest is named: what it is in, not what calls that."""
 _THROUGH_ONE = 0.75
 """A caller is named through which this part of a difference came."""
 _POSSIBLE = 20.0
@@ -50,6 +53,8 @@ _POSSIBLE = 20.0
 _FOUND = 0.84
 """In standard errors: what is found 80 % of the time exceeds the least certain change by this much."""
 _MOST_TIMES = 30
+_EXPLAINS = 0.5
+"""Waiting follows from computing if that changed by this part of it: who waits for a result waits for what computes."""
 
 
 class Certainty(StrEnum):
@@ -159,6 +164,10 @@ class _Tested:
     """Differences in standard errors, as a share of what is needed to be certain."""
     needed: Floats
 
+    def sigmas(self, group: int) -> float:
+        """Return the difference of a group in standard errors."""
+        return float(self.scores[group] * self.needed[group])
+
     def is_certain(self, group: int) -> bool:
         return abs(float(self.scores[group])) >= 1.0
 
@@ -200,15 +209,26 @@ class _Comparison:
         difference = after - before
         least = np.maximum(self.limit * before, _LEAST_SHARE * self.run_s)
         is_tested = (self.weights > 0) & (np.abs(difference) >= least) & (error > 0)
-        is_tested &= (level > _FEWEST_SAMPLES * float(self.samples.grain.mean())) & (raw[1] >= raw[0]) == (
-            difference >= 0
+        is_tested &= level > _FEWEST_SAMPLES * float(self.samples.grain.mean())
+        is_tested &= (raw[1] >= raw[0]) == (difference >= 0)
+        is_tested &= ~self._is_of_a_kind | (
+            difference[self.groups.parents] * np.sign(difference) >= np.abs(difference) / 2
         )
         scores = np.where(is_tested, difference / np.maximum(error, 1e-300) / needed, 0.0)
         return _Tested(raw, difference, error, scores, needed)
 
     @cached_property
+    def _is_of_a_kind(self) -> Bools:
+        """Which groups compute, or wait: a change counts if the whole own time of the function changed with it."""
+        return self.groups.of_kind(Kind.COMPUTING) | self.groups.of_kind(Kind.WAITING)
+
+    @cached_property
+    def _waits(self) -> Floats:
+        return self.groups.waiting_shares(self.samples)
+
+    @cached_property
     def _spreads(self) -> Floats:
-        return np.array([self.noise.spread[group.kind] for group in self.groups.groups])
+        return np.where(self._waits < 0.5, *self.noise.spread)
 
     @cached_property
     def _restless(self) -> Floats:
@@ -217,7 +237,7 @@ class _Comparison:
 
     @cached_property
     def _shift_errors(self) -> Floats:
-        return np.where(self.groups.of_kind(Kind.WAITING), 0.0, self.noise.shift_error)
+        return (1 - self._waits) * self.noise.shift_error
 
     @cached_property
     def _needed(self) -> Floats:
@@ -242,17 +262,17 @@ class _Comparison:
         is_total = self.groups.of_kind(Kind.TOTAL)
         for chosen in (~is_total, is_total):
             scores = np.where(chosen, np.abs(tested.scores), 0.0)
-            best = int(np.argmax(scores))
-            if scores[best] < 1.0:
+            best = int(np.argmax(scores)) if len(scores) else -1
+            if best < 0 or scores[best] < 1.0:
                 continue
             return self._innermost(tested, best) if is_total[best] else self._outermost(tested, best)
         return None
 
     def _outermost(self, tested: _Tested, place: int) -> int:
-        """Return the group with the fewest callers that is nearly as certain."""
+        """Return the group with the fewest callers that is as certain: a change of them all, or through one of them."""
         found, at = place, place
         while (at := int(self.groups.parents[at])) >= 0:
-            if tested.scores[at] * np.sign(tested.scores[place]) >= _AS_GOOD * abs(tested.scores[place]):
+            if tested.sigmas(at) * np.sign(tested.sigmas(place)) >= abs(tested.sigmas(found)):
                 found = at
         return found
 
@@ -273,7 +293,7 @@ class _Comparison:
         said = word or word_by(change, self.limit, is_worse=change > 0, is_certain=tested.is_certain(place))
         return FunctionChange(
             function=group.context[0],
-            kind=group.kind,
+            kind=self._kind(place, middle),
             callers=(*group.context[1:], *self._callers(place, tested)),
             word=said,
             before=before,
@@ -284,11 +304,23 @@ class _Comparison:
             visible=(needed + _FOUND) * error / before if before else math.inf,
         )
 
+    def _kind(self, place: int, difference: float) -> Kind:
+        """Return what most of the difference of a group is."""
+        kind = self.groups.groups[place].kind
+        if kind is not Kind.OWN:
+            return kind
+        rows = self.groups.stacks_of(place)
+        before, after = self.samples.of_sides(self.adjusted[rows[self.samples.is_waiting[rows]]])
+        waits = float((after - before).sum())
+        return Kind.WAITING if difference and waits / difference > 0.5 else Kind.COMPUTING
+
     def _callers(self, place: int, tested: _Tested) -> Iterator[str]:
         """Yield further callers while nearly all of the difference came through one of them."""
         at = place
+        if self._is_of_a_kind[at]:
+            at = int(self.groups.parents[at])
         while self.groups.groups[at].kind is not Kind.TOTAL:
-            children = np.flatnonzero(self.groups.parents == at)
+            children = np.flatnonzero((self.groups.parents == at) & (self.groups.depths > self.groups.depths[at]))
             whole = float(tested.difference[at])
             if not len(children) or not whole:
                 return
@@ -305,36 +337,33 @@ class _Comparison:
     def others(self, named: Sequence[FunctionChange]) -> Iterator[FunctionChange]:
         """Yield the functions whose own time changed most, without those that are named."""
         tested = self.tested()
-        known = {(one.function, one.kind) for one in named}
-        own = np.flatnonzero((self.groups.depths == 1) & ~self.groups.of_kind(Kind.TOTAL))
+        known = {one.function for one in named}
+        own = np.flatnonzero(self.groups.functions)
         own = own[np.argsort(-np.abs(tested.difference[own]))]
-        wanted = [at for at in own.tolist() if (self._name(at)) not in known]
+        wanted = [at for at in own.tolist() if self.groups.groups[at].context[0] not in known]
         for at in wanted[: max(0, _MOST_SHOWN - len(named))]:
             # A function whose callers are named may be certain as a whole as well.
             doubt = Word.INCONCLUSIVE if tested.is_certain(at) else None
             yield self._change(at, tested, doubt)
 
-    def _name(self, place: int) -> tuple[str, Kind]:
-        group = self.groups.groups[place]
-        return group.context[0], group.kind
-
     def visible_share(self, share: float) -> float:
         """Return the smallest change that would have been found in a function with this share of the run."""
         level = np.array([share * self.run_s])
-        spread = np.array([self.noise.spread[Kind.COMPUTING]])
+        spread = np.array([max(self.noise.spread)])
         needed = _quantiles((1 - CONFIDENCE) * np.array([self._weight_of(share)]))
         error = float(np.sqrt(self.noise.variance(level, spread, np.array([self.noise.shift_error])))[0])
         return (float(needed[0]) + _FOUND) * error / float(level[0])
 
     def _weight_of(self, share: float) -> float:
-        functions = (self.groups.depths == 1) & ~self.groups.of_kind(Kind.TOTAL)
-        shares = _shares(self.groups, self.samples)[functions]
-        return _FAMILIES[1] * float(_importance(np.array([share]))[0] / _importance(shares).sum())
+        shares = _shares(self.groups, self.samples)[self.groups.functions]
+        return _FAMILIES[True, 1] * float(_importance(np.array([share]))[0] / max(_importance(shares).sum(), share))
 
     def certainty(self, named: Sequence[FunctionChange]) -> tuple[Certainty, int | None, FunctionChange | None]:
         """Return whether something is certain, or more samples would tell: how many times as many, and of what."""
         if named:
             return Certainty.CERTAIN, None, None
+        if not self.groups.groups:
+            return Certainty.NOTHING, None, None
         tested = self.tested()
         best = int(np.argmax(np.abs(tested.scores)))
         possible = _quantiles(_POSSIBLE * (1 - CONFIDENCE) * np.maximum(self.weights[best : best + 1], 1e-9))
@@ -348,8 +377,8 @@ class _Comparison:
 
 def _order(one: FunctionChange, all_named: Sequence[FunctionChange]) -> tuple[bool, float]:
     """Sort by the time that was added. Waiting comes last where computing explains it: some wait for what computes."""
-    grown = [abs(other.added) for other in all_named if other.kind is not Kind.WAITING]
-    follows = one.kind is Kind.WAITING and bool(grown) and sum(grown) > abs(one.added) / 4
+    alike = [abs(other.added) for other in all_named if other.kind is not Kind.WAITING and other.added * one.added > 0]
+    follows = one.kind is Kind.WAITING and sum(alike) > _EXPLAINS * abs(one.added)
     return follows, -abs(one.added)
 
 
@@ -367,7 +396,11 @@ def _weights(samples: Samples, groups: Groups) -> Floats:
     is_total = groups.of_kind(Kind.TOTAL)
     is_same = (groups.parents >= 0) & (shares >= shares[groups.parents] * (1 - 1e-9))
     families: list[tuple[Bools, float]] = [(is_total & (shares < 1 - 1e-9), _OF_TOTALS)]
-    families += [(~is_total & ~is_same & (groups.depths == depth), part) for depth, part in _FAMILIES.items()]
+    is_own = groups.of_kind(Kind.OWN)
+    families += [
+        (~is_total & ~is_same & (is_own == whole) & (groups.depths == depth), part)
+        for (whole, depth), part in _FAMILIES.items()
+    ]
     for chosen, part in families:
         own = _importance(shares[chosen])
         if own.sum():

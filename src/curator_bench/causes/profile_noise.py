@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from curator_bench.causes.profile_samples import Groups, Kind, Samples
+from curator_bench.causes.profile_samples import Groups, Samples
 from curator_bench.verdict.distributions import Bools, Floats
 
 _FEWEST_TO_SHARE = 4
@@ -27,6 +27,8 @@ _EXPECTED = 0.9205
 _USUAL, _KNOWN = 0.02, 8
 """How much a function usually differs between runs; and this counts as much as so many functions."""
 _LEAST = 0.005
+_LITTLE = 0.2
+"""A function computes if it waits for less than this part of its time."""
 _ROUNDS = 4
 _NEAR = 1.5
 """In standard errors: functions further from what all share count as if they were so near."""
@@ -42,8 +44,8 @@ class Noise:
     shift: float
     """Change, as a logarithm, that functions that compute share: of a slower machine."""
     shift_error: float
-    spread: dict[Kind, float]
-    """Standard deviation of a function between runs, beyond chance, as a fraction."""
+    spread: tuple[float, float]
+    """Standard deviation between runs, beyond chance, as a fraction: of functions that compute, and that wait."""
     clumps: float
     """Variance of samples by that of independent ones: those of one long call belong together."""
     grain: tuple[float, float]
@@ -70,20 +72,20 @@ def noise_of(samples: Samples, groups: Groups) -> Noise:
     first = samples.runs[0]
     of_runs = samples.grain[:first], samples.grain[first:]
     grain = tuple(float(one.mean()) / len(one) for one in of_runs)
-    plain = Noise(0.0, 0.0, dict.fromkeys(Kind, _USUAL), 1.0, (grain[0], grain[1]), samples.runs)
+    plain = Noise(0.0, 0.0, (_USUAL, _USUAL), _USUAL_CLUMPS, (grain[0], grain[1]), samples.runs)
     enough = _known(samples, groups, sides)
-    computing = enough & groups.of_kind(Kind.COMPUTING)
+    waits = groups.waiting_shares(samples)
+    computing = enough & (waits < _LITTLE)
     shift, error = _shared(plain, *(side[computing] for side in sides))
     shifted = replace(plain, shift=shift, shift_error=error)
-    clumps, spread = _scatter(shifted, samples, groups, enough)
+    clumps, spread = _scatter(shifted, samples, groups, (enough & (waits < 0.5), enough & (waits >= 0.5)))
     return replace(shifted, clumps=clumps, spread=spread)
 
 
 def _known(samples: Samples, groups: Groups, sides: tuple[Floats, Floats]) -> Bools:
     """Return which groups are functions with enough samples to tell the noise."""
     least = [_FEWEST_SAMPLES * float(samples.grain.mean()) / count for count in samples.runs]
-    is_function = (groups.depths == 1) & ~groups.of_kind(Kind.TOTAL)
-    known: Bools = is_function & (sides[0] > least[0]) & (sides[1] > least[1])
+    known: Bools = groups.functions & (sides[0] > least[0]) & (sides[1] > least[1])
     return known
 
 
@@ -122,17 +124,21 @@ def weighted_median(values: Floats, weights: Floats) -> float:
     return float(values[order][np.searchsorted(total, total[-1] / 2)])
 
 
-def _scatter(noise: Noise, samples: Samples, groups: Groups, enough: Bools) -> tuple[float, dict[Kind, float]]:
-    """Return how samples clump, and how much functions of each kind scatter. Few of a kind scatter as all do."""
-    kinds = {kind: enough & groups.of_kind(kind) for kind in (Kind.COMPUTING, Kind.WAITING)}
-    parts = {kind: _deviations(noise, samples, groups, chosen, kind) for kind, chosen in kinds.items()}
-    both = _joined(list(parts.values()))
+def _scatter(
+    noise: Noise, samples: Samples, groups: Groups, chosen: tuple[Bools, Bools]
+) -> tuple[float, tuple[float, float]]:
+    """Return how samples clump, and how much functions that compute and that wait scatter. Few scatter as all do."""
+    times = samples.times.copy()
+    times[~samples.is_waiting, samples.runs[0] :] *= math.exp(-noise.shift)
+    summed = groups.summed(times)
+    errors = noise.shift_error, 0.0
+    parts = [_deviations(noise, samples, summed[rows], error) for rows, error in zip(chosen, errors, strict=True)]
+    both = _joined(parts)
     clumps, common = _USUAL_CLUMPS, _USUAL
     for _ in range(_ROUNDS):
         clumps = _clumps(both, common)
         common = _spread(both, clumps, _USUAL)
-    found = {kind: _spread(part, clumps, common) for kind, part in parts.items()}
-    return clumps, {**found, Kind.TOTAL: max(found.values())}
+    return clumps, (_spread(parts[0], clumps, common), _spread(parts[1], clumps, common))
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,15 +168,12 @@ def _joined(parts: list[_Deviations]) -> _Deviations:
     return _Deviations(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
 
-def _deviations(noise: Noise, samples: Samples, groups: Groups, chosen: Bools, kind: Kind) -> _Deviations:
-    """Collect how far functions of a kind deviate: between the sides, and between the runs of each."""
-    times = groups.summed(samples.times)[chosen]
-    shift = noise.shift if kind is Kind.COMPUTING else 0.0
-    times[:, samples.runs[0] :] *= math.exp(-shift)
+def _deviations(noise: Noise, samples: Samples, times: Floats, shift_error: float) -> _Deviations:
+    """Collect how far functions deviate: between the sides, and between the runs of each."""
     before, after = samples.of_sides(times)
     level = noise.level(before, after)
     per_run = sum(1 / count for count in samples.runs)
-    by_shift = level**2 * (noise.shift_error**2 if kind is Kind.COMPUTING else 0.0)
+    by_shift = level**2 * shift_error**2
     between = _Deviations((after - before) ** 2, level * sum(noise.grain), level**2 * per_run, by_shift)
     first = samples.runs[0]
     within = [

@@ -1,8 +1,8 @@
 """The profiles of two sides as one table of times by stack and run, and the groups of stacks that are compared.
 
-A group is the own time of a function, computing or waiting, as a whole or in one context: called by this function,
-which was called by that one. So a function that all share, such as one that waits for a lock, is told by who calls it.
-What is spread over many functions is found by their caller: its total time, with all that it calls.
+A group is the own time of a function, or the part of it that computes or waits; as a whole or in one context: called by
+this function, which was called by that one. So a function that all share, such as one that waits for a lock, is told by
+who calls it. What is spread over many functions is found by their caller: its total time, with all that it calls.
 """
 
 from __future__ import annotations
@@ -19,15 +19,18 @@ from curator_bench.verdict.distributions import Bools, Floats, Ints
 
 _DEEPEST = 4
 """Frames of a context: a function and its next callers."""
+_DEEPEST_OF_A_KIND = 2
 
 
 class Kind(StrEnum):
     """What the time of a group is."""
 
+    OWN = "own"
+    """Computing and waiting in the function itself. Profilers do not always tell the two apart."""
     COMPUTING = "computing"
     WAITING = "waiting"
     TOTAL = "total"
-    """Computing and waiting, in the function and all that it calls."""
+    """Own time, and that of all that it calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +93,7 @@ class Groups:
     members: tuple[Ints, Ints]
     """Pairs of a group and one of its stacks."""
     parents: Ints
-    """The group with one caller less; of a function as a whole -1."""
+    """The group with one caller less, or with the whole own time; of the whole own time of a function -1."""
 
     @classmethod
     def of(cls, samples: Samples) -> Groups:
@@ -98,13 +101,11 @@ class Groups:
         parents: list[int] = []
         rows: list[tuple[int, int]] = []
         for at, stack in enumerate(samples.stacks):
-            last = -1
-            for group in _groups_of(stack):
+            for group, parent in _groups_of(stack):
                 place = places.setdefault(group, len(places))
                 if place == len(parents):
-                    parents.append(last if group.depth > 1 else -1)
+                    parents.append(places[parent] if parent is not None else -1)
                 rows.append((place, at))
-                last = place
         pairs = np.array(rows, dtype=np.intp).reshape(-1, 2)
         return cls(list(places), (pairs[:, 0], pairs[:, 1]), np.array(parents, dtype=np.intp))
 
@@ -125,14 +126,32 @@ class Groups:
     def of_kind(self, kind: Kind) -> Bools:
         return np.array([group.kind is kind for group in self.groups], dtype=bool)
 
+    @cached_property
+    def functions(self) -> Bools:
+        """Which groups are the whole own time of a function."""
+        functions: Bools = self.of_kind(Kind.OWN) & (self.depths == 1)
+        return functions
 
-def _groups_of(stack: tuple[str, ...]) -> Iterator[Group]:
-    """Yield the groups of a stack: its function alone, then with its callers, then the totals it counts for."""
+    def waiting_shares(self, samples: Samples) -> Floats:
+        """Return the part of each group's time that waits."""
+        every = self.summed(samples.times).sum(axis=1)
+        waits = self.summed(samples.times * samples.is_waiting[:, None]).sum(axis=1)
+        shares: Floats = waits / np.maximum(every, 1e-300)
+        return shares
+
+
+def _groups_of(stack: tuple[str, ...]) -> Iterator[tuple[Group, Group | None]]:
+    """Yield the groups of a stack with their parents: its function alone, with its callers, then totals."""
     kind = Kind.WAITING if stack[-1:] == (WAITING,) else Kind.COMPUTING
     frames = [frame for frame in stack if frame not in (WAITING, OTHER)]
     # A function that calls itself is one caller: how deep it does so depends on the data.
     callers = [frame for frame, outer in zip(frames, ["", *frames], strict=False) if frame != outer][::-1]
+    parent = None
     for depth in range(1, min(len(callers), _DEEPEST) + 1):
-        yield Group(kind, tuple(callers[:depth]))
+        group = Group(Kind.OWN, tuple(callers[:depth]))
+        yield group, parent
+        parent = group
+        if depth <= _DEEPEST_OF_A_KIND:
+            yield Group(kind, group.context), group
     for function in dict.fromkeys(frames):
-        yield Group(Kind.TOTAL, (function,))
+        yield Group(Kind.TOTAL, (function,)), None
