@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-import numpy as np
 import pytest
+from causes.profiled import PROGRAM, profiles
 
 from curator_bench.causes import profile_wording
 from curator_bench.causes.profile_difference import Certainty, FunctionChange, ProfileDifference, profile_difference
@@ -14,35 +14,6 @@ from curator_bench.causes.profile_samples import Kind
 from curator_bench.errors import BenchError
 from curator_bench.values.profiles import OTHER, WAITING, Profile
 from curator_bench.verdict.judgement import Word
-
-PROGRAM = {
-    "main:run": 500.0,
-    "main:run;words:read;[waiting]": 2000.0,
-    "main:run;words:clean": 3000.0,
-    "main:run;words:clean;re:sub": 1500.0,
-    "main:run;words:count;re:sub": 2500.0,
-    "main:run;words:count": 1000.0,
-    "main:run;words:write;threading:wait;[waiting]": 1200.0,
-    "main:run;words:send;threading:wait;[waiting]": 5000.0,
-    "main:run;tree:walk": 400.0,
-    "main:run;tree:walk;tree:walk": 600.0,
-    "main:run;tree:walk;tree:walk;tree:walk": 500.0,
-    "main:run;json:dump": 800.0,
-    "main:run;json:load": 700.0,
-}
-
-
-def profiles(count: int, *, seed: int, slower: Mapping[str, float] | None = None, scale: float = 1.0) -> list[Profile]:
-    """Sample runs of the program, in which these stacks take so many times as long."""
-    random = np.random.default_rng(seed)
-    found = []
-    for _ in range(count):
-        stacks = {
-            tuple(stack.split(";")): int(random.poisson(scale * samples * (slower or {}).get(stack, 1.0)))
-            for stack, samples in PROGRAM.items()
-        }
-        found.append(Profile("py-spy", "samples", sum(stacks.values()) / 100, stacks))
-    return found
 
 
 def compared(slower: Mapping[str, float], count: int = 2) -> ProfileDifference:
