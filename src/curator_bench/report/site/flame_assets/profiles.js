@@ -5,7 +5,7 @@
   var chosen = { run: document.getElementById("run"), before: document.getElementById("before"), profiler: document.getElementById("profiler"), by: document.getElementById("by") };
   var only = document.getElementById("only"), said = document.getElementById("said"), detail = document.getElementById("detail"), place = document.getElementById("flame");
   var slug = document.body.dataset.entry, index, graph, shown = 0;
-  var WAITING = "[waiting]", MOST_ROWS = 40, ROW = 20;
+  var WAITING = "[waiting]", MOST_ROWS = 40, ROW = 20, HINT = detail.textContent;
 
   function start(found) {
     index = found;
@@ -111,7 +111,7 @@
     var chart = flameGraphs.flamegraph().width(width).cellHeight(ROW).minFrameSize(1).transitionDuration(0).sort(true).selfValue(false)
       .setColorMapper(function (node, original) { return root.isDifference ? changed(node, original) : colour(node, original); })
       .setLabelHandler(function (node) { return label(node.data, root); })
-      .setDetailsHandler(function (text) { detail.textContent = text || ""; })
+      .setDetailsHandler(function (text) { detail.textContent = text || HINT; })
       .setSearchHandler(function () {});
     place.replaceChildren();
     flameGraphs.select(place).datum(copy).call(chart);
