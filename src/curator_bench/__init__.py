@@ -13,6 +13,7 @@ from curator_bench.package import VERSION
 
 if TYPE_CHECKING:
     from curator_bench.cluster.model import Cluster, ClusterProvider, ClusterRequest
+    from curator_bench.execution.profilers.profiler import ProfiledRun, Profiler
     from curator_bench.measure.sampler import SampledRun, Sampler
     from curator_bench.sinks.sink import Sink, SinkConfig
     from curator_bench.stages import stage
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
         Check,
         OpenFinding,
         Plan,
+        Profile,
         Run,
         RunRecord,
         Session,
@@ -39,6 +41,9 @@ __all__ = [
     "MatrixResults",
     "OpenFinding",
     "Plan",
+    "Profile",
+    "ProfiledRun",
+    "Profiler",
     "Run",
     "RunRecord",
     "SampledRun",
@@ -56,6 +61,7 @@ __all__ = [
 _MODULES = {
     **dict.fromkeys(("Cluster", "ClusterProvider", "ClusterRequest"), "curator_bench.cluster.model"),
     **dict.fromkeys(("MatrixResults", "run_matrix"), "curator_bench.study"),
+    **dict.fromkeys(("ProfiledRun", "Profiler"), "curator_bench.execution.profilers.profiler"),
     **dict.fromkeys(("SampledRun", "Sampler"), "curator_bench.measure.sampler"),
     **dict.fromkeys(("Sink", "SinkConfig"), "curator_bench.sinks.sink"),
     "stage": "curator_bench.stages",

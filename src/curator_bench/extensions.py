@@ -7,7 +7,7 @@ import importlib
 import importlib.util
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -17,18 +17,19 @@ from typing import Any
 from curator_bench.errors import BenchError
 
 
-def find(what: str, name: str, folder: Path) -> Any:
+def find(what: str, name: str, folder: Path, *, ours: Iterable[str] = ()) -> Any:
     """Return the class or function of this name. Raises BenchError.
 
     `what` is `sampler`, `cluster provider` or `sink`. Files are looked for in `folder`. Packages offer names as entry
-    points of the group `curator_bench.samplers`, and so on.
+    points of the group `curator_bench.samplers`, and so on. `ours` are names that the caller knows.
     """
     if ":" in name:
         return load(what, name, folder)
     offered = offered_as(what)
     if name not in offered:
         known = ", ".join(sorted(offered)) or "none"
-        raise BenchError(f"unknown {what} {name!r}; expected module:Class, ./file.py:Class, or an entry point: {known}")
+        expected = ", ".join([*ours, "module:Class", "./file.py:Class, or an entry point"])
+        raise BenchError(f"unknown {what} {name!r}; expected {expected}: {known}")
     return load(what, offered[name], folder)
 
 

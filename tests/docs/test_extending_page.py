@@ -85,3 +85,14 @@ def test_a_broken_sampler_is_a_warning_and_a_broken_provider_an_error_of_its_run
     assert (on_ray["verdict"], on_ray["cause"]) == ("error", "cluster")
     assert on_ray["error"].endswith("conftest.py:NoCluster: RuntimeError: the lab is closed")
     assert outcome.has("warning: pytest_bench_session_summary: ValueError: nothing to say")
+
+
+def test_the_profiler_of_the_page_profiles_a_script(project: Project) -> None:
+    project.write("traced.py", FILES["traced.py"])
+    project.matrix(project.entry("plain"))
+    outcome = project.run("--bench-profile", "./traced.py:Traced")
+    assert outcome.code == 0, outcome.output
+    assert "the profiler" not in outcome.output
+    folder = project.session_dir / "plain" / "artifacts" / "profiles" / "Traced"
+    assert "argparse:ArgumentParser.__init__ 1\n" in (folder / "stacks.txt").read_text()
+    assert (folder / "notes.txt").read_text() == "made by trace\n"

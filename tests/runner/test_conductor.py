@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from curator_bench.runner.conductor import Conductor, Job
-from curator_bench.runner.policy import Allowance, Decision, GateState, Spent
+from curator_bench.runner.policy import Allowance, Decision, GateState, Profile, Spent
 from curator_bench.runner.runner import Event, Order
 from curator_bench.runner.simulated_runner import SimulatedRunner
-from curator_bench.values import Entry, MatrixFile, Place, Plan, RunResult, Slice, Verdict, Where
+from curator_bench.values import Entry, MatrixFile, Place, Plan, Profiling, RunResult, Slice, Verdict, Where
 
 STAMP = "2026-01-23T14:30:00+00:00"
 FILE = MatrixFile("/m/matrix.yaml", "/m")
@@ -41,6 +41,10 @@ class Notes:
     recorded: list[tuple[str, int, Verdict]] = field(default_factory=list)
     judged: dict[str, RunResult] = field(default_factory=dict)
     stopped: dict[str, RunResult | None] = field(default_factory=dict)
+    profiled_by: list[tuple[str, str, str]] = field(default_factory=list)
+    """Entry, profiler and node of each run under a profiler that passed."""
+    before_profiles: list[str] = field(default_factory=list)
+    """Entries that were recorded before they were profiled."""
 
     def claims(self, job: Job) -> bool:
         return job.entry.name not in self.taken
@@ -67,6 +71,16 @@ class Notes:
 
     def another(self, job: Job, result: RunResult, decision: Decision) -> None:
         self.recorded.append((job.entry.name, job.attempt, result.verdict))
+
+    def measured(self, job: Job, result: RunResult) -> None:
+        self.before_profiles.append(job.entry.name)
+
+    def profiled(self, job: Job, plan: Plan, result: RunResult) -> None:
+        assert plan.profiling
+        self.profiled_by.append((job.entry.name, plan.profiling.profiler, job.where.node if job.where else ""))
+
+    def unprofiled(self, job: Job, result: RunResult) -> None:
+        self.stopped[job.entry.name] = result
 
     def judge(self, job: Job, result: RunResult) -> None:
         assert job.entry.name not in self.judged, "judged twice"
@@ -195,6 +209,89 @@ def test_a_node_that_dies_costs_its_runs_an_attempt_and_nothing_else() -> None:
     assert all(one.verdict is PASSED for one in notes.judged.values())
     assert {error for _, _, error in notes.recorded} <= {ERROR}
     assert "node3" not in {node for _, attempt, node in notes.started if attempt == 2}
+
+
+PROFILERS = Profiling("py-spy", 1), Profiling("memray", 2)
+
+
+def profiled_job(name: str, when: Profile = Profile.ALWAYS, **allowed: Any) -> Job:
+    return Job(name, entry(name), Allowance(profile=when, **allowed), profilings=PROFILERS)
+
+
+def test_an_entry_is_profiled_on_its_machine_after_it_was_recorded_and_judged_by_what_was_measured() -> None:
+    notes, plans = Notes(), list[Plan]()
+
+    def script(order: Order, where: Where) -> RunResult:
+        plans.append(order.plan)
+        return result(order, metrics={"time_s": 9.0 if order.plan.profiling else 1.0})
+
+    conductor = conduct(SimulatedRunner(5, 1, script), notes, profiled_job("one"), job("other"))
+    [node] = {node for name, _, node in notes.started if name == "one"}
+    assert notes.profiled_by == [("one", "py-spy", node), ("one", "memray", node)]
+    assert notes.before_profiles == ["one"]
+    assert notes.judged["one"].metrics == {"time_s": 1.0}
+    assert len({plan.uid for plan in plans}) == len(plans) == 4
+    assert conductor.spent == Spent(2.0)
+
+
+def test_a_run_under_a_profiler_that_fails_is_a_warning_of_the_run_that_counts() -> None:
+    notes = Notes()
+
+    def script(order: Order, where: Where) -> RunResult:
+        profiling = order.plan.profiling
+        if profiling is None:
+            return result(order)
+        said = ("the profiler py-spy: it may not", "the machine was busy")
+        return result(order, CRASHED, error="exit code 3") if profiling.number == 2 else result(order, warnings=said)
+
+    conduct(SimulatedRunner(1, 1, script), notes, profiled_job("one", retries=3))
+    assert notes.judged["one"].verdict is PASSED
+    assert notes.judged["one"].warnings == (
+        "the profiler py-spy: it may not",
+        "the profiler memray: its run did not pass (crashed): exit code 3",
+    )
+
+
+def test_only_a_confirmed_regression_is_profiled_if_that_was_asked_for() -> None:
+    runs = Counter[str]()
+
+    def gate(job: Job, _: RunResult) -> GateState:
+        runs[job.entry.name] += 1
+        is_worse = job.entry.name == "slower" or (job.entry.name == "noisy" and runs["noisy"] == 1)
+        return GateState.FAILED if is_worse else GateState.PASSED
+
+    notes = Notes(gate=gate)
+    jobs = [profiled_job(name, Profile.REGRESSION, confirm=2) for name in ("slower", "noisy", "same")]
+    conduct(SimulatedRunner(2, 1, lambda order, where: result(order)), notes, *jobs)
+    assert [name for name, _, _ in notes.profiled_by] == ["slower", "slower"]
+    assert {name: one.attempt for name, one in notes.judged.items()} == {"slower": 2, "noisy": 2, "same": 1}
+
+
+def test_what_is_being_profiled_when_it_is_stopped_stays_as_it_was_measured() -> None:
+    notes = Notes()
+    conductor = Conductor(SimulatedRunner(1, 1, lambda order, where: result(order, seconds=9.0)), notes)
+    conductor.add(profiled_job("one"))
+    while not notes.before_profiles:
+        conductor.step()
+    conductor.step()
+    conductor.stop()
+    stopped = notes.stopped["one"]
+    assert stopped is not None
+    assert stopped.verdict is PASSED
+    assert not notes.judged
+
+
+def test_a_machine_that_is_gone_costs_the_profiles_and_nothing_else() -> None:
+    notes = Notes()
+    runner = SimulatedRunner(1, 1, lambda order, where: result(order))
+    conductor = Conductor(runner, notes)
+    conductor.add(profiled_job("one"))
+    while not notes.before_profiles:
+        conductor.step()
+    runner.refuse_next = "its node died"
+    conductor.run()
+    assert notes.judged["one"].warnings == ("it was not profiled: its node died",)
+    assert [profiler for _, profiler, _ in notes.profiled_by] == ["memray"]
 
 
 class Counting(SimulatedRunner):

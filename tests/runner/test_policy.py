@@ -14,8 +14,10 @@ from curator_bench.runner.policy import (
     GateState,
     Happened,
     Next,
+    Profile,
     Spent,
     asks_gates,
+    asks_gates_to_profile,
     budget_s,
     is_confirming,
     next_step,
@@ -58,6 +60,36 @@ def test_what_comes_after_the_first_runs(happened: Happened, allowed: Allowance,
 @pytest.mark.parametrize("verdict", ENDS)
 def test_what_crashed_timed_out_or_was_stopped_is_judged_at_once(verdict: Verdict) -> None:
     assert next_step(once(verdict), Allowance(retries=5, runs=5, confirm=5)) == Decision(Next.JUDGE)
+
+
+@pytest.mark.parametrize(
+    ("happened", "allowed", "expected"),
+    [
+        (once(PASSED), Allowance(profile=Profile.ALWAYS), Next.PROFILE),
+        (once(FAILED), Allowance(profile=Profile.ALWAYS), Next.PROFILE),
+        (once(ERROR), Allowance(profile=Profile.ALWAYS), Next.JUDGE),
+        (once(Verdict.CRASHED), Allowance(profile=Profile.ALWAYS), Next.JUDGE),
+        (once(PASSED), Allowance(profile=Profile.ALWAYS, runs=2), Next.RUN_AGAIN),
+        (once(PASSED, GateState.FAILED), Allowance(profile=Profile.REGRESSION, confirm=1), Next.CONFIRM),
+        (once(PASSED, GateState.FAILED), Allowance(profile=Profile.REGRESSION), Next.PROFILE),
+        (once(PASSED, GateState.INCONCLUSIVE), Allowance(profile=Profile.REGRESSION), Next.JUDGE),
+        (once(PASSED, GateState.PASSED), Allowance(profile=Profile.REGRESSION), Next.JUDGE),
+        (once(FAILED), Allowance(profile=Profile.REGRESSION), Next.JUDGE),
+    ],
+)
+def test_what_is_measured_is_profiled_last_and_a_regression_once_it_is_confirmed(
+    happened: Happened, allowed: Allowance, expected: Next
+) -> None:
+    assert next_step(happened, allowed).next is expected
+
+
+def test_the_gates_are_asked_about_the_run_that_confirms_if_they_decide_what_is_profiled() -> None:
+    second = once(PASSED).after(PASSED, 1.0)
+    allowed = Allowance(confirm=1, profile=Profile.REGRESSION)
+    assert not asks_gates(second, allowed)
+    assert asks_gates_to_profile(second, allowed)
+    assert not asks_gates_to_profile(second, replace(allowed, profile=Profile.ALWAYS))
+    assert next_step(replace(second, gates=GateState.FAILED), allowed).next is Next.PROFILE
 
 
 def test_two_runs_that_fail_together_are_certain_and_an_inconclusive_gate_is_measured_as_often_as_allowed() -> None:

@@ -115,7 +115,8 @@ class _Marks:
 
     def _seconds(self, entry: Entry) -> float:
         settings = self._settings
-        return backstop_s(entry, settings.confirm if has_gates(entry, settings) else 0, settings.runs)
+        confirm = settings.confirm if has_gates(entry, settings) else 0
+        return backstop_s(entry, confirm, settings.runs, len(settings.profilers))
 
     def _marks(self, names: tuple[str, ...], seconds: float) -> list[pytest.MarkDecorator]:
         marks = [getattr(pytest.mark, name) for name in names]
@@ -128,9 +129,10 @@ def has_gates(entry: Entry, settings: Settings) -> bool:
     return settings.fail_on_regression or any(gated)
 
 
-def backstop_s(entry: Entry, confirm: int = 0, runs: int = 1) -> float:
+def backstop_s(entry: Entry, confirm: int = 0, runs: int = 1, profilers: int = 0) -> float:
     """Return the seconds until pytest-timeout ends the item, well after the entry's own `timeout_s`."""
     executions = (entry.warmup + entry.repeat) * (entry.retries + runs) * (1 + confirm)
+    executions += (entry.warmup + 1) * profilers
     set_up = sum(setup.timeout_s for setup in entry.file.data_setups)
     generated = {dataset.generate for dataset in entry.file.datasets.values() if dataset.generate}
     set_up += sum(generate.timeout_s for generate in generated)

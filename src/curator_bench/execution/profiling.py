@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -27,8 +28,8 @@ _Answer = TypeVar("_Answer")
 class Profiling:
     """The profiler of one execution. Its exceptions are warnings."""
 
-    def __init__(self, plan: Plan, env: Mapping[str, str], cluster: Cluster | None) -> None:
-        self._plan = plan
+    def __init__(self, plan: Plan, env: Mapping[str, str], cluster: Cluster | None, log: Path) -> None:
+        self._plan, self._log = plan, log
         assert plan.profiling
         self._name = short_name(plan.profiling.profiler)
         self.place = place_of(plan)
@@ -44,8 +45,20 @@ class Profiling:
         if cluster is not None and not cluster.pids:
             self._warn("workers of a cluster that is not the run's own are not profiled")
         pids = cluster.pids[-1:] if cluster else ()  # the last one is the raylet
-        run = ProfiledRun(plan.name, self._folder, plan.python, plan.working_dir, env, pids, asked.native)
-        return profiler_class(asked.profiler, Path(plan.working_dir))(run)
+        run = ProfiledRun(
+            name=plan.name,
+            folder=self._folder,
+            python=plan.python,
+            working_dir=plan.working_dir,
+            env=env,
+            log=self._log,
+            cluster_pids=pids,
+            native=asked.native,
+        )
+        found = profiler_class(asked.profiler, Path(plan.working_dir))
+        if missing := found.missing():
+            raise BenchError(missing)
+        return found(run)
 
     def command(self, words: list[str]) -> list[str]:
         """Return the command to run. A profiler that fails here is not asked again."""
@@ -68,7 +81,7 @@ class Profiling:
         """Return the profiles, and write them beside the profiler's own files. Nothing stays of a failed run."""
         nothing: tuple[Profile, ...] = ()
         found = self._guarded(self._read, nothing) if has_passed else nothing
-        if not self._has_files():
+        if not (has_passed and self._has_files()):
             safe_files.remove(self._folder, below=self.place.large_below)
         return found
 
@@ -93,10 +106,17 @@ class Profiling:
         mask = self._plan.mask
         stacks: dict[tuple[str, ...], int] = {}
         for frames, count in profile.stacks.items():
-            stack = clean_stack(map(mask.hide, map(str, frames)))
+            stack = clean_stack(map(mask.hide, map(str, self._own(frames))))
             stacks[stack] = stacks.get(stack, 0) + int(count)
         name = self._name if number == 0 else f"{self._name}:{short_name(profile.profiler)}"
         return bounded(replace(profile, profiler=name, stacks=stacks))
+
+    def _own(self, frames: Sequence[str]) -> Sequence[str]:
+        """Leave out the frames below the code that is profiled, if the plan names where it begins."""
+        assert self._plan.profiling
+        after = self._plan.profiling.after
+        places = [place for place, name in enumerate(frames) if after and name.endswith(after)]
+        return frames[places[-1] + 1 :] or frames if places else frames
 
     def _write(self, profile: Profile, number: int) -> None:
         prefix = "" if number == 0 else short_name(profile.profiler) + "."
@@ -121,6 +141,14 @@ class Profiling:
     def _warn(self, problem: str) -> None:
         assert self._plan.profiling
         self._warnings.append(f"{PROBLEM}{self._plan.profiling.profiler}: {problem}"[:_LONGEST])
+
+
+def remove_extra_run(plan: Plan) -> None:
+    """Remove the folder of an extra run that passed: what it was for is in the folder of the run it belongs to."""
+    extra = directories_of(plan, attempt_top(plan))
+    for folder, below in ((extra.top, extra.below), (extra.large, extra.large_below)):
+        with suppress(OSError):  # a folder too much
+            safe_files.remove(folder, below=below)
 
 
 def place_of(plan: Plan) -> Directories:

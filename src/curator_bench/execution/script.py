@@ -120,7 +120,7 @@ def execute(plan: Plan, directories: Directories, shared: Shared, *, is_profiled
     stage_lines = directories.top / "stages.jsonl"
     safe_files.remove(stage_lines, below=directories.below)
     env[STAGES_FILE] = str(stage_lines)
-    profiling = Profiling(plan, env, cluster) if is_profiled else None
+    profiling = Profiling(plan, env, cluster, directories.log) if is_profiled else None
     measured = _Measured(plan, directories, shared, env, profiling)
     kills_before = memory_kills()
     ended = measured.run(words)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from curator_bench.options.rootdir import DATABASE
-from curator_bench.options.settings import DISTURBED, FAIL_ON, INCONCLUSIVE
+from curator_bench.options.settings import DISTURBED, FAIL_ON, INCONCLUSIVE, PROFILE_ON
 
 DEFAULT_PATTERNS = ("*matrix.yaml", "*matrix.yml", "*benchmark.yaml", "*benchmark.yml")
 
@@ -22,6 +22,7 @@ def add_options(parser: pytest.Parser) -> None:
     _add_matrix_options(parser.getgroup("curator-bench-matrix", "benchmarks: matrices"))
     _add_session_options(parser.getgroup("curator-bench-session", "benchmarks: sessions, results and sinks"))
     _add_gate_options(parser.getgroup("curator-bench-gates", "benchmarks: regressions"))
+    _add_profile_options(parser.getgroup("curator-bench-profiles", "benchmarks: profiles"))
     _add_fleet_options(parser.getgroup("curator-bench-fleet", "benchmarks: the fleet"))
     parser.addini("bench_files", "files collected as matrices in directories", type="args", default=DEFAULT_PATTERNS)
     parser.addini(
@@ -50,6 +51,9 @@ def add_options(parser: pytest.Parser) -> None:
         "name of the kind of machine that runs are measured on (default: an id made from the hardware)",
         default="",
     )
+    parser.addini("bench_profile", "as --bench-profile", type="args", default=[])
+    parser.addini("bench_profile_on", "as --bench-profile-on", default="always")
+    parser.addini("bench_profile_native", "as --bench-profile-native", type="bool", default=False)
     parser.addini("bench_curator_repo", "as --bench-curator-repo", default="")
     parser.addini("bench_fleet", "as --bench-fleet", default="")
 
@@ -142,6 +146,23 @@ def _add_fleet_options(group: pytest.OptionGroup) -> None:
         metavar="SECONDS",
         help="how long to wait for a node that is large enough, on a cluster that grows (0)",
     )
+
+
+def _add_profile_options(group: pytest.OptionGroup) -> None:
+    group.addoption(
+        "--bench-profile",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="run each entry once more under this profiler, in a run that is not recorded: py-spy (where time goes),"
+        " memray (where memory goes), or your own (repeatable; none: no profiler)",
+    )
+    group.addoption(
+        "--bench-profile-on",
+        choices=PROFILE_ON,
+        help="profile every entry, or only those whose regression has been confirmed (always)",
+    )
+    group.addoption("--bench-profile-native", action="store_true", help="profile native code, too, by function")
 
 
 def _add_gate_options(group: pytest.OptionGroup) -> None:

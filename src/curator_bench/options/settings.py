@@ -26,6 +26,7 @@ HUNT_DATABASE_VARIABLE = "CURATOR_BENCH_HUNT_DB"
 users can read arguments."""
 FAIL_ON = ("regression",)
 DISTURBED = ("apart", "count")
+PROFILE_ON = ("always", "regression")
 INCONCLUSIVE = ("pass", "fail")
 
 
@@ -84,6 +85,12 @@ class Settings:
     """True if a run fails when a gate is inconclusive."""
     disturbed_count: bool = False
     """True if runs count although the machine did something else meanwhile."""
+    profilers: tuple[str, ...] = ()
+    """The profilers under which each entry runs once more."""
+    profile_on: str = "always"
+    """When an entry is profiled: `always`, or `regression` if one of its gates has failed."""
+    profile_native: bool = False
+    """True if profiles show functions of native code, too."""
     copy_to: str | None = None
     """The folder or URL that the runs' folders are copied to."""
 
@@ -160,6 +167,9 @@ def read_settings(config: pytest.Config) -> Settings:
         names_session=config.getoption("--bench-session") is not None,
         runs=_runs(config),
         copy_to=_copy_to(config, path),
+        profilers=_profilers(config),
+        profile_on=_profile_on(config),
+        profile_native=config.getoption("--bench-profile-native") or config.getini("bench_profile_native"),
         machine=_machine(config),
         hunt=_hunt(os.environ.get(HUNT_VARIABLE, "")),
     )
@@ -252,6 +262,21 @@ def _runs(config: pytest.Config) -> int:
     if runs > 1 and (config.getoption("--bench-fleet") or config.getini("bench_fleet")):
         raise BenchError("--bench-runs and --bench-fleet cannot be combined: runs in a row, or side by side")
     return runs
+
+
+def _profilers(config: pytest.Config) -> tuple[str, ...]:
+    """Return the profilers of the option, or else of the ini key, which a bisect or an A/B comparison ignores."""
+    in_ini = [] if os.environ.get(HUNT_VARIABLE) else config.getini("bench_profile")
+    named = config.getoption("--bench-profile") or in_ini
+    names = tuple(dict.fromkeys(name for text in named for name in text.split(",") if name))
+    return () if names == ("none",) else names
+
+
+def _profile_on(config: pytest.Config) -> str:
+    said = str(config.getoption("--bench-profile-on") or config.getini("bench_profile_on"))
+    if said not in PROFILE_ON:
+        raise BenchError(f"bench_profile_on: found {said!r}, expected {' or '.join(PROFILE_ON)}")
+    return said
 
 
 def _count(config: pytest.Config, option: str) -> int | None:

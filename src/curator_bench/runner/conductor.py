@@ -12,8 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Protocol
+from uuid import uuid4
 
 from curator_bench.execution.failed import answer_for, failed_before_it_began
+from curator_bench.execution.profiling import PROBLEM
 from curator_bench.measure.processes import patience
 from curator_bench.runner.policy import (
     NOTHING_SPENT,
@@ -24,13 +26,27 @@ from curator_bench.runner.policy import (
     Next,
     Spent,
     asks_gates,
+    asks_gates_to_profile,
     next_step,
 )
 from curator_bench.runner.runner import Event, Order, Refused, Runner
-from curator_bench.values import Began, Ended, Entry, Plan, Progressed, RunResult, Slice, Verdict, Where
+from curator_bench.values import Began, Ended, Entry, Plan, Profiling, Progressed, RunResult, Slice, Verdict, Where
 
 _STOPS_WITHIN_S = 10.0
 _TICK_S = 0.5
+
+
+@dataclass(slots=True)
+class Profiled:
+    """A measured run, while it is profiled in further runs that do not count."""
+
+    result: RunResult
+    plan: Plan
+    """The plan of the measured run."""
+    where: Where | None
+    left: list[Profiling]
+    """What is still to be done, the next one first."""
+    warnings: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True, eq=False)
@@ -53,6 +69,10 @@ class Job:
     """The part of the budget reserved for the confirming run in progress."""
     plan: Plan | None = None
     """The plan of the attempt in progress."""
+    profilings: tuple[Profiling, ...] = ()
+    """The runs under a profiler that policy may ask for."""
+    profiled: Profiled | None = None
+    """The measured run, while the attempt in progress only profiles it."""
     where: Where | None = None
     submitted: datetime = field(default_factory=lambda: datetime.now(UTC))
     began: datetime | None = None
@@ -86,8 +106,17 @@ class Callbacks(Protocol):
     def another(self, job: Job, result: RunResult, decision: Decision) -> None:
         """Record a run that is followed by another one."""
 
+    def measured(self, job: Job, result: RunResult) -> None:
+        """Record the last run, which is judged once it has been profiled."""
+
+    def profiled(self, job: Job, plan: Plan, result: RunResult) -> None:
+        """Keep the profiles of a run. `plan` is that of the extra run, of which `result` came."""
+
     def judge(self, job: Job, result: RunResult) -> None:
         """Record and judge the last run."""
+
+    def unprofiled(self, job: Job, result: RunResult) -> None:
+        """Record the last run, whose profiling was stopped."""
 
     def interrupted(self, job: Job, result: RunResult | None) -> None:
         """Record a run that was stopped. `result` is None if it never began."""
@@ -141,6 +170,9 @@ class Conductor:
         finally:
             for job in list(self._under_way.values()):
                 self._note_stopped(job, None)
+            for job in [job for jobs in self._waiting.values() for job in jobs]:
+                if job.profiled is not None:
+                    self._callbacks.unprofiled(job, self._back_to_measured(job, job.profiled))
 
     def _submit_what_there_is_room_for(self) -> None:
         for kind, jobs in list(self._waiting.items()):
@@ -150,6 +182,9 @@ class Conductor:
                 del self._waiting[kind]
 
     def _submit(self, job: Job) -> None:
+        if job.profiled is not None:
+            self._submit_profiling(job, job.profiled)
+            return
         if job.attempt == 1 and not self._callbacks.claims(job):
             return
         job.plan, job.submitted = self._callbacks.plan(job), datetime.now(UTC)
@@ -157,6 +192,13 @@ class Conductor:
         self._under_way[job.plan.uid] = job
         like = job.confirms[1] if job.confirms else None
         self._runner.submit(Order(job.plan, job.needs, job.not_on, like, job.longest_s))
+
+    def _submit_profiling(self, job: Job, profiled: Profiled) -> None:
+        """Run the entry once more on the same machine, with the same plan, under the next profiler."""
+        job.plan = replace(profiled.plan, uid=uuid4().hex, repeat=1, profiling=profiled.left.pop(0))
+        job.where, job.began, job.submitted = None, None, datetime.now(UTC)
+        self._under_way[job.plan.uid] = job
+        self._runner.submit(Order(job.plan, job.needs, like=profiled.where, longest_s=job.longest_s))
 
     def _take(self, event: Event) -> None:
         job = self._under_way.get(event.uid)
@@ -176,11 +218,16 @@ class Conductor:
     def _begin(self, job: Job, where: Where | None) -> None:
         if job.began is None:
             job.where, job.began = where, datetime.now(UTC)
-            self._callbacks.began(job)
+            if job.profiled is None:
+                self._callbacks.began(job)
 
     def _refuse(self, job: Job, refused: Refused) -> None:
         """Handle a refused run. If it was to confirm another one, that one is judged as it was measured."""
         assert job.plan
+        if job.profiled is not None:
+            del self._under_way[job.plan.uid]
+            self._go_on_profiling(job, job.profiled, f"it was not profiled: {refused.reason}")
+            return
         if job.confirms is not None:
             del self._under_way[job.plan.uid]
             self._spend(confirming_s=-job.reserved_s)
@@ -194,10 +241,16 @@ class Conductor:
     def _finish(self, job: Job, result: RunResult, *, is_hopeless: bool = False) -> None:
         assert job.plan
         del self._under_way[job.plan.uid]
+        if job.profiled is not None:
+            self._take_profiles(job, job.profiled, result)
+            return
         self._callbacks.ended(job, result)
         decision = self._decide(job, result, is_hopeless=is_hopeless or bool(job.plan.problems))
         if decision.next is Next.JUDGE:
             self._judge(job, _warned(result, decision.reason))
+            return
+        if decision.next is Next.PROFILE:
+            self._profile(job, _warned(result, decision.reason))
             return
         self._callbacks.another(job, result, decision)
         self._go_on(job, result, decision.next)
@@ -210,7 +263,7 @@ class Conductor:
         )
         self._note_seconds(job, result.duration_s)
         allowed = job.allowed if self._runner.can_repeat(job.where) else replace(job.allowed, confirm=0)
-        if asks_gates(job.happened, allowed):
+        if asks_gates(job.happened, allowed) or asks_gates_to_profile(job.happened, allowed):
             job.happened = replace(job.happened, gates=self._callbacks.gates(job, result))
         return next_step(job.happened, allowed, self.spent)
 
@@ -236,6 +289,37 @@ class Conductor:
             self._spend(confirming_s=job.reserved_s)
         self.add(job)
 
+    def _profile(self, job: Job, result: RunResult) -> None:
+        """Begin to profile a measured run, which is recorded first: the rest may be stopped at any time."""
+        assert job.plan
+        self._callbacks.measured(job, result)
+        job.profiled = Profiled(result, job.plan, job.where, list(job.profilings))
+        self._go_on_profiling(job, job.profiled)
+
+    def _take_profiles(self, job: Job, profiled: Profiled, result: RunResult) -> None:
+        assert job.plan
+        assert job.plan.profiling
+        profiled.warnings += [text for text in result.warnings if text.startswith(PROBLEM)]
+        if result.verdict is Verdict.PASSED:
+            self._callbacks.profiled(job, job.plan, result)
+        else:
+            what = f"{PROBLEM}{job.plan.profiling.profiler}: its run did not pass ({result.verdict}): {result.error}"
+            profiled.warnings.append(what)
+        self._go_on_profiling(job, profiled)
+
+    def _go_on_profiling(self, job: Job, profiled: Profiled, problem: str = "") -> None:
+        """Let the job wait for its next profiler. After the last one it is judged."""
+        profiled.warnings += [problem] if problem else []
+        if profiled.left:
+            self.add(job)
+            return
+        self._judge(job, self._back_to_measured(job, profiled))
+
+    @staticmethod
+    def _back_to_measured(job: Job, profiled: Profiled) -> RunResult:
+        job.profiled, job.plan, job.where = None, profiled.plan, profiled.where
+        return replace(profiled.result, warnings=(*profiled.result.warnings, *dict.fromkeys(profiled.warnings)))
+
     def _judge(self, job: Job, result: RunResult) -> None:
         self._submit_what_there_is_room_for()  # first, because the judgement takes some time
         self._callbacks.judge(job, replace(result, confirming_s=job.confirming_s) if job.confirming_s else result)
@@ -253,6 +337,9 @@ class Conductor:
     def _note_stopped(self, job: Job, result: RunResult | None) -> None:
         assert job.plan
         del self._under_way[job.plan.uid]
+        if job.profiled is not None:
+            self._callbacks.unprofiled(job, self._back_to_measured(job, job.profiled))
+            return
         if job.began is None:
             self._callbacks.interrupted(job, None)
             return

@@ -30,7 +30,16 @@ from curator_bench.runner.fleet_runner import FleetRunner
 from curator_bench.runner.judging import forget_judge
 from curator_bench.runner.policy import Decision, Next
 from curator_bench.runner.run_records import forget_run
-from curator_bench.runner.running import FROM_FLEET, RESULT, ItemCallbacks, allowance, next_attempt, plan_of, workbench
+from curator_bench.runner.running import (
+    FROM_FLEET,
+    RESULT,
+    ItemCallbacks,
+    allowance,
+    next_attempt,
+    plan_of,
+    profilings,
+    workbench,
+)
 from curator_bench.values import RunResult, Verdict
 
 if TYPE_CHECKING:
@@ -111,7 +120,8 @@ def _job(item: pytest.Item, options: FleetOptions) -> Job:
     entry = entry_of(item)
     assert entry is not None
     needs = slice_of(entry.ray, options.runs_per_gpu)
-    return Job(item, entry, allowance(item, entry), needs, backstop_s(entry))
+    extra = profilings(item.config.stash[BENCHMARKS].settings)
+    return Job(item, entry, allowance(item, entry), needs, backstop_s(entry), profilings=extra)
 
 
 def _new_fleet(config: pytest.Config, options: FleetOptions, jobs: list[Job]) -> Fleet:
@@ -227,7 +237,8 @@ class FleetCallbacks(ItemCallbacks):
             forget_judge(item)
             forget_run(item)
             attempt = next_attempt(self._config, job.entry)
-            self._rerun = Job(item, job.entry, job.allowed, job.needs, job.longest_s, attempt)
+            same = job.allowed, job.needs, job.longest_s
+            self._rerun = Job(item, job.entry, *same, attempt=attempt, profilings=job.profilings)
             try:
                 self.conductor.add(self._rerun)
                 while RESULT not in item.stash:
@@ -244,6 +255,10 @@ class FleetCallbacks(ItemCallbacks):
 
     def interrupted(self, job: Job, result: RunResult | None) -> None:
         super().interrupted(job, result)
+        self._leave(job)
+
+    def unprofiled(self, job: Job, result: RunResult) -> None:
+        super().unprofiled(job, result)
         self._leave(job)
 
     def _leave(self, job: Job) -> None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import pytest
 
 from curator_bench.collection import benchmarks
+from curator_bench.options.settings import Settings
 from curator_bench.runner import controller
 
 
 def begin(config: pytest.Config) -> None:
     """Set up the session, in the controller and in each worker. Raises BenchError for bad options."""
+    if benchmarks.needs_session(config) and not hasattr(config, "workerinput"):
+        _check_profilers(config.stash[benchmarks.BENCHMARKS].settings)
     if benchmarks.needs_session(config):
         from curator_bench.runner.interrupting import InterruptHooks
         from curator_bench.runner.joining import join_session
@@ -42,3 +45,12 @@ def begin(config: pytest.Config) -> None:
         from curator_bench.runner.resume import ResumeHooks
 
         config.pluginmanager.register(ResumeHooks(config), "curator_bench_resume")
+
+
+def _check_profilers(settings: Settings) -> None:
+    """Raise BenchError for a profiler that is unknown or not installed here; a fleet's machines have their own."""
+    if settings.profilers:
+        from curator_bench.execution.profilers.registry import check_profilers
+
+        is_elsewhere = settings.fleet is not None and settings.fleet.address != "local"
+        check_profilers(settings.profilers, settings.working_dir, is_elsewhere=is_elsewhere)

@@ -104,6 +104,12 @@ class Judge:
         """Ask the gates about this run and the earlier ones they know."""
         return self._ask_gates(result).state
 
+    def so_far(self, result: RunResult) -> Outcome:
+        """Judge a run that will be judged again as the last one: by its requirements and gates."""
+        if self._new_gates is not None and result.verdict is Verdict.PASSED:
+            self._ask_gates(result)
+        return self.of_another(result)
+
     def of_another(self, result: RunResult) -> Outcome:
         """Judge a run that is not the last. Gates are included if they were asked about it."""
         outcome = self.by_requirements(result)

@@ -25,6 +25,8 @@ class Next(StrEnum):
     """A gate failed or is inconclusive, and another measurement may decide it."""
     MEASURE_AGAIN = "measure again"
     """The machine did something else during the run, which therefore does not count."""
+    PROFILE = "profile"
+    """Nothing more is to be measured, and the entry is to be profiled, in runs that do not count. Then it is judged."""
     JUDGE = "judge"
 
 
@@ -34,6 +36,15 @@ class GateState(StrEnum):
     PASSED = "passed"
     FAILED = "failed"
     INCONCLUSIVE = "inconclusive"
+
+
+class Profile(StrEnum):
+    """When an entry is profiled."""
+
+    NEVER = "never"
+    ALWAYS = "always"
+    REGRESSION = "regression"
+    """If one of its gates has failed, and another measurement has confirmed it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +58,8 @@ class Allowance:
     """The longest time for all confirming runs; None means ten minutes or a fifth of the session."""
     shares: int = 1
     """The number of processes that share this time."""
+    profile: Profile = Profile.NEVER
+    """When the entry is profiled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +126,13 @@ _JUDGE = Decision(Next.JUDGE)
 
 def next_step(happened: Happened, allowed: Allowance, spent: Spent = NOTHING_SPENT) -> Decision:
     """Decide what comes after the last run of an entry."""
+    decision = _next_measurement(happened, allowed, spent)
+    if decision.next is Next.JUDGE and _is_profiled(happened, allowed):
+        return Decision(Next.PROFILE, decision.reason)
+    return decision
+
+
+def _next_measurement(happened: Happened, allowed: Allowance, spent: Spent) -> Decision:
     if happened.verdict is Verdict.ERROR:
         may_retry = happened.errors <= allowed.retries and not happened.is_hopeless
         return Decision(Next.RETRY, "it ended in an error") if may_retry else _JUDGE
@@ -139,6 +159,20 @@ def asks_gates(happened: Happened, allowed: Allowance) -> bool:
     is_last = happened.measured >= allowed.runs and not lacks_undisturbed_run(happened, allowed)
     may_confirm = happened.undisturbed - allowed.runs < allowed.confirm and _may_replace(happened, allowed)
     return happened.verdict is Verdict.PASSED and is_last and may_confirm
+
+
+def asks_gates_to_profile(happened: Happened, allowed: Allowance) -> bool:
+    """True if the gates decide whether the entry is profiled."""
+    is_last = happened.measured >= allowed.runs and not lacks_undisturbed_run(happened, allowed)
+    return allowed.profile is Profile.REGRESSION and happened.verdict is Verdict.PASSED and is_last
+
+
+def _is_profiled(happened: Happened, allowed: Allowance) -> bool:
+    """True if an entry that is not measured again is profiled. Without confirmations, a failure is final at once."""
+    if allowed.profile is Profile.REGRESSION:
+        is_confirmed = happened.undisturbed > allowed.runs or allowed.confirm == 0
+        return happened.gates is GateState.FAILED and is_confirmed
+    return allowed.profile is Profile.ALWAYS and _is_measured(happened.verdict)
 
 
 def is_confirming(happened: Happened, allowed: Allowance) -> bool:

@@ -10,7 +10,7 @@ import re
 import shlex
 import textwrap
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -33,9 +33,10 @@ from curator_bench.runner.recording import Recording, recording_of
 from curator_bench.runner.run_keys import MEASURING, PYTHON_RUN
 from curator_bench.runner.run_records import masked_checks, masked_stage
 from curator_bench.runner.session import hunt_of, item_dir
+from curator_bench.store.profiles import packed
 from curator_bench.store.queries import EntryKey
 from curator_bench.store.records import FIGURES, METRIC_OF_COLUMN, end_of, new_uid
-from curator_bench.values import MACHINE, Check, Entry, Run, RunRecord, RunResult, Scalar, Stage, Verdict
+from curator_bench.values import MACHINE, Check, Entry, Profile, Run, RunRecord, RunResult, Scalar, Stage, Verdict
 
 if TYPE_CHECKING:
     from curator_bench.cluster.model import Cluster
@@ -138,11 +139,11 @@ class PythonRun:
             warnings=tuple(self.warnings),
         )
 
-    def record(self) -> None:
-        """Complete the row."""
+    def record(self, profiles: Sequence[Profile] = ()) -> None:
+        """Complete the row. A second call adds the profiles."""
         if "call" not in self._outcomes:
             self.note_verdict(Verdict.ERROR, "its test did not run")
-        self.recording.finish(self._run.uid, end_of(self.so_far()))
+        self.recording.finish(self._run.uid, replace(end_of(self.so_far()), profiles=tuple(map(packed, profiles))))
 
     def so_far(self) -> RunRecord:
         """Return the record of the run in its present state. At its end it is complete."""
@@ -278,6 +279,7 @@ class PythonRunHooks:
             note_phase(run, call, report)
             if call.when == "teardown":
                 end(item)
+                profile(item, run)
         return report
 
 
@@ -305,6 +307,16 @@ def end(item: pytest.Item) -> None:
         stages.listen(None)
         del item.stash[PYTHON_RUN]
         run.record()
+
+
+def profile(item: pytest.Item, run: PythonRun) -> None:
+    """Profile a recorded run, if that was asked for."""
+    if not item.config.stash[BENCHMARKS].settings.profilers:
+        return
+    from curator_bench.runner.python_profiles import profiles_of
+
+    if profiles := profiles_of(item, run):
+        run.record(profiles)
 
 
 def judge(item: pytest.Item, run: PythonRun, report: pytest.TestReport) -> None:

@@ -23,10 +23,11 @@ from curator_bench.measure.processes import identify
 from curator_bench.options.rootdir import name_in_project
 from curator_bench.provenance.environment import boot_id
 from curator_bench.runner.joining import will_run
-from curator_bench.runner.run_keys import BACKGROUND, DEFINITION
+from curator_bench.runner.run_keys import BACKGROUND, DEFINITION, PROFILES
 from curator_bench.runner.session import ci_run_url, hunt_of, provenance_of, session_of, subjects_of
 from curator_bench.store.database import Database, database_url, open_for_writing
 from curator_bench.store.dead_runs import Here
+from curator_bench.store.profiles import packed
 from curator_bench.store.recorder import Recorder
 from curator_bench.store.records import (
     Background,
@@ -200,7 +201,8 @@ def finish_row(item: pytest.Item, run: RunRecord) -> None:
     """Complete the row of a judged run, or of an earlier run of the item that was judged together with it."""
     recording = recording_of(item.config)
     if recording is not None and _UID in item.stash:
-        recording.finish(run.uid, end_of(run))
+        profiles = item.stash.get(PROFILES, {}).get(run.uid, ())
+        recording.finish(run.uid, replace(end_of(run), profiles=tuple(map(packed, profiles))))
 
 
 def note_teardown(item: pytest.Item, outcome: str) -> None:

@@ -58,6 +58,13 @@ def note_unconfirmed(item: pytest.Item, entry: Entry, result: RunResult, checks:
     item.stash.setdefault(_UNCONFIRMED, set()).add(run.uid)
 
 
+def note_measured(
+    item: pytest.Item, entry: Entry, result: RunResult, verdict: Verdict, checks: Sequence[Check]
+) -> None:
+    """Record a run that is judged by `note_run` once it has been profiled. Its lines in results.jsonl come then."""
+    _record(item, record_of(item, entry, result, verdict, checks))
+
+
 def _record(item: pytest.Item, run: RunRecord) -> RunRecord:
     session_dir = item.config.stash[BENCHMARKS].session_dir
     run = _after(lambda: _prepare(session_dir, run), run)

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from curator_bench.collection.benchmarks import BENCHMARKS, Benchmarks
+from curator_bench.collection.benchmarks import BENCHMARKS, REPORT, Benchmarks
 from curator_bench.collection.items import has_gates
+from curator_bench.execution.profiling import remove_extra_run
 from curator_bench.execution.workbench import Workbench
 from curator_bench.matrix import command_of, definition_of
 from curator_bench.report.session_runs import RESULTS
@@ -21,16 +22,17 @@ from curator_bench.runner.claiming import NOT_HERE, claim, leave_to_others, rele
 from curator_bench.runner.conductor import Conductor, Job
 from curator_bench.runner.disturbing import disturbed_by
 from curator_bench.runner.interrupting import hold_until_the_end
-from curator_bench.runner.judging import forget_judge, judge_of
+from curator_bench.runner.judging import Outcome, forget_judge, judge_of
 from curator_bench.runner.local_runner import LocalRunner
-from curator_bench.runner.policy import Allowance, Decision, GateState, Next, Spent
-from curator_bench.runner.run_keys import BACKGROUND, DEFINITION, MACHINE, UID
-from curator_bench.runner.run_records import forget_run, note_interrupted, note_run, note_unconfirmed
+from curator_bench.runner.policy import Allowance, Decision, GateState, Next, Profile, Spent
+from curator_bench.runner.run_keys import BACKGROUND, DEFINITION, MACHINE, PROFILES, UID
+from curator_bench.runner.run_records import forget_run, note_interrupted, note_measured, note_run, note_unconfirmed
 from curator_bench.runner.session import provenance_of
 from curator_bench.runner.xenna import with_xennas_needs
-from curator_bench.values import Entry, Plan, RunResult, Verdict, Where
+from curator_bench.values import Entry, Plan, Profiling, RunResult, Verdict, Where
 
 if TYPE_CHECKING:
+    from curator_bench.options.settings import Settings
     from curator_bench.store.records import Background
 
 RESULT = pytest.StashKey[RunResult]()
@@ -53,7 +55,8 @@ def run_here(item: pytest.Item, entry: Entry) -> RunResult:
     forget_run(item)
     spent = item.config.stash.get(_SPENT, Spent())
     conductor = Conductor(LocalRunner(workbench(item.config)), ItemCallbacks(item.config), spent)
-    conductor.add(Job(item, entry, allowance(item, entry), attempt=next_attempt(item.config, entry)))
+    attempt, extra = next_attempt(item.config, entry), profilings(item.config.stash[BENCHMARKS].settings)
+    conductor.add(Job(item, entry, allowance(item, entry), attempt=attempt, profilings=extra))
     try:
         conductor.run()
     except KeyboardInterrupt:
@@ -121,6 +124,23 @@ class ItemCallbacks:
         else:
             note_run(job.item, job.entry, outcome.result, outcome.verdict, outcome.checks)
 
+    def measured(self, job: Job, result: RunResult) -> None:
+        outcome = _so_far(job, result)
+        note_measured(job.item, job.entry, outcome.result, outcome.verdict, outcome.checks)
+
+    def profiled(self, job: Job, plan: Plan, result: RunResult) -> None:
+        """Keep the profiles for the row of the measured run, and remove the files of the extra one."""
+        found = job.item.stash.setdefault(PROFILES, {}).setdefault(job.item.stash[UID], [])
+        found += result.profiles
+        remove_extra_run(plan)
+
+    def unprofiled(self, job: Job, result: RunResult) -> None:
+        """Record and show the measured run, which its item will not judge."""
+        outcome = _so_far(job, result)
+        run = note_run(job.item, job.entry, outcome.result, outcome.verdict, outcome.checks)
+        if (report := self._config.pluginmanager.get_plugin(REPORT)) is not None:
+            report.note_interrupted(run)
+
     def judge(self, job: Job, result: RunResult) -> None:
         """Keep the result. The item itself judges it after its fixtures."""
         job.item.stash[RESULT] = result
@@ -129,6 +149,30 @@ class ItemCallbacks:
         """Record the stopped run, which its item will not judge."""
         if result is not None:
             note_interrupted(job.item, job.entry, result)
+
+
+def _so_far(job: Job, result: RunResult) -> Outcome:
+    judge = judge_of(job.item, job.entry)
+    return judge.so_far(result) if _is_judged(job.item) else judge.by_requirements(result)
+
+
+def _is_judged(item: pytest.Item) -> bool:
+    return "judge_run" in getattr(item, "fixturenames", ())
+
+
+def profilings(settings: Settings) -> tuple[Profiling, ...]:
+    """Return the extra runs of --bench-profile."""
+    native = settings.profile_native
+    return tuple(Profiling(name, number, native) for number, name in enumerate(settings.profilers, 1))
+
+
+def when_profiled(settings: Settings, can_fail: bool) -> Profile:
+    """Return when an entry is profiled. `can_fail` is false if no gate decides about it."""
+    if not settings.profilers:
+        return Profile.NEVER
+    if settings.profile_on == Profile.REGRESSION:
+        return Profile.REGRESSION if can_fail else Profile.NEVER
+    return Profile.ALWAYS
 
 
 def _background(item: pytest.Item, plan: Plan | None, where: Where | None) -> Background:
@@ -141,13 +185,14 @@ def _background(item: pytest.Item, plan: Plan | None, where: Where | None) -> Ba
 def allowance(item: pytest.Item, entry: Entry) -> Allowance:
     """Return how often the entry may run. Runs are confirmed only if the item uses `judge_run`."""
     settings = item.config.stash[BENCHMARKS].settings
-    is_judged = "judge_run" in getattr(item, "fixturenames", ())
+    is_gated = _is_judged(item) and has_gates(entry, settings)
     return Allowance(
         retries=entry.retries,
         runs=settings.runs,
-        confirm=settings.confirm if is_judged and has_gates(entry, settings) else 0,
+        confirm=settings.confirm if is_gated else 0,
         confirm_budget_s=settings.confirm_budget_s,
         shares=getattr(item.config, "workerinput", {}).get("workercount", 1),
+        profile=when_profiled(settings, is_gated),
     )
 
 

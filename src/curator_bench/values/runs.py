@@ -132,6 +132,8 @@ class Profiling:
     """Number of the extra run; each has its own folder, `profile_1` and so on, in that of the run it belongs to."""
     native: bool = False
     """True if functions of native code are asked for, too."""
+    after: str = ""
+    """End of a frame's name. The frame, and those it was called by, are left out of stacks that have it."""
 
 
 @dataclass(frozen=True, slots=True)

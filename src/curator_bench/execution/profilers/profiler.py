@@ -22,6 +22,8 @@ class ProfiledRun:
     working_dir: str
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Environment of the script, with the address and token of its cluster."""
+    log: Path = Path()
+    """Output of the script."""
     cluster_pids: tuple[int, ...] = ()
     """Processes whose children are the workers of the run's own Ray cluster; empty without one."""
     native: bool = False

@@ -1,10 +1,13 @@
 """py-spy: samples the stacks of all processes of a run from outside, also of the workers of its Ray cluster.
 
 py-spy leaves out threads that wait, or with --idle takes all threads without telling which of them wait. So two of it
-look at each process at the same time. The first stops the processes for each sample, because it has to be exact about
-code that runs; the second never does (--nonblocking), because two that stop one process would disturb each other, and a
-stack that waits does not change while it is read. One run with two recordings is cheaper than two runs, and two runs
-differ by more than chance. `py_spy_stacks` tells computing and waiting apart.
+look at each process at the same time, and `py_spy_stacks` tells computing and waiting apart. One run with two
+recordings is cheaper than two runs, which would also differ by more than chance.
+
+The first stops the script for each sample: of code that calls tiny functions, one stack in six is wrong if it is read
+while it changes. The second never stops it (--nonblocking): two that stop one process disturb each other, and a stack
+that waits does not change. Workers of Ray are stopped by neither, unless native code is asked for: each has dozens of
+threads, and stopping them all costs more than the samples are worth.
 
 py-spy attaches to the script instead of starting it: the script's exit code and its processes stay with our keeper.
 """
@@ -23,7 +26,7 @@ from pathlib import Path
 from curator_bench.execution.child import Child
 from curator_bench.execution.installing import install_command
 from curator_bench.execution.profilers.profiler import ProfiledRun, Profiler
-from curator_bench.execution.profilers.py_spy_stacks import stacks_of_recordings
+from curator_bench.execution.profilers.py_spy_stacks import pace_of, stacks_of_recordings
 from curator_bench.files import safe_files
 from curator_bench.measure.processes import identify, is_running, patience
 from curator_bench.values import Profile
@@ -60,8 +63,8 @@ class PySpy(Profiler):
 
     def started(self, pid: int) -> None:
         wait_until_executed(pid, self.run.python)
-        for name, root in [("script", pid), *((f"ray_{number}", number) for number in self.run.cluster_pids)]:
-            pair = _Pair(name, root, self.run)
+        pairs = [_Pair(f"ray_{number}", number, self.run, stops=False) for number in self.run.cluster_pids]
+        for pair in [_Pair("script", pid, self.run, stops=True), *pairs]:
             self._recordings.append(pair)
             if problem := pair.attach():
                 self._problems.append(problem)
@@ -84,9 +87,9 @@ class PySpy(Profiler):
 class _Pair:
     """Two recordings of a process and its descendants: of the threads that compute, and of all threads."""
 
-    def __init__(self, name: str, pid: int, run: ProfiledRun) -> None:
-        native = ["--native"] if run.native else []
-        self._computing = _Recording(f"{name}_computing", pid, native, run)
+    def __init__(self, name: str, pid: int, run: ProfiledRun, *, stops: bool) -> None:
+        how = ["--native"] if run.native else [] if stops else ["--nonblocking"]
+        self._computing = _Recording(f"{name}_computing", pid, how, run)
         self._everything = _Recording(f"{name}_everything", pid, ["--idle", "--nonblocking"], run)
         self._pid = pid
         self._began = self._ended = 0.0
@@ -98,6 +101,8 @@ class _Pair:
     def attach(self) -> str:
         """Start both, and wait until they sample. Return what prevents it; empty if the process has just ended."""
         for _ in range(_TRIES):
+            if _is_forbidden(self._pid):
+                return _ALLOW
             for one in self._both():
                 one.start()
             problems = [problem for one in self._both() if (problem := one.wait_until_attached())]
@@ -105,10 +110,10 @@ class _Pair:
             if not problems:
                 return ""
             self._end()
-            if identify(self._pid) is None:
-                return "the script ended before py-spy could attach"
             if _ALLOW in problems:
                 return _ALLOW
+            if identify(self._pid) is None:
+                return "the script ended before py-spy could attach"
         return problems[0]
 
     def stop(self) -> None:
@@ -119,7 +124,8 @@ class _Pair:
             one.end()
 
     def stacks(self) -> dict[tuple[str, ...], int]:
-        return stacks_of_recordings(self._computing.text(), self._everything.text())
+        pace = pace_of(self.seconds, self._computing.said(), self._everything.said())
+        return stacks_of_recordings(self._computing.text(), self._everything.text(), pace)
 
     def _end(self) -> None:
         for one in self._both():
@@ -150,7 +156,7 @@ class _Recording:
         deadline = time.monotonic() + patience(_ATTACHES_WITHIN_S)
         while time.monotonic() < deadline:
             has_ended = self._child.wait_for(_LOOKS_EVERY_S)
-            said = self._said()
+            said = self.said()
             if _ATTACHED in said:
                 return ""
             if has_ended:
@@ -181,7 +187,8 @@ class _Recording:
             safe_files.remove(file, below=self._run.folder)
         return content.decode("utf-8", "replace")
 
-    def _said(self) -> str:
+    def said(self) -> str:
+        """Return the end of what py-spy printed."""
         try:
             return safe_files.read_end(self._log, 65536, below=self._run.folder).decode("utf-8", "replace")
         except OSError:
@@ -208,6 +215,17 @@ def wait_until_executed(pid: int, python: str, within_s: float = 2.0) -> None:
         if is_python and b"keeper_program" not in b" ".join(words[:3]):
             return
         time.sleep(0.002)
+
+
+def _is_forbidden(pid: int) -> bool:
+    """True if the system does not let us read the memory of the process (Linux)."""
+    try:
+        with open(f"/proc/{pid}/mem", "rb"):
+            return False
+    except PermissionError:
+        return True
+    except OSError:  # it has ended, or there is no /proc
+        return False
 
 
 def _reason(said: str) -> str:

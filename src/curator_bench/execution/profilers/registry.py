@@ -21,16 +21,22 @@ def profiler_class(name: str, folder: Path) -> type[Profiler]:
     if name in _OWN:
         found = extensions.load("profiler", _OWN[name], folder)
     else:
-        found = extensions.find("profiler", name, folder)
+        found = extensions.find("profiler", name, folder, ours=_OWN)
     if not (isinstance(found, type) and issubclass(found, Profiler)):
         raise BenchError(f"the profiler {name!r} is no subclass of curator_bench.Profiler")
     return found
 
 
-def check_profilers(names: tuple[str, ...], folder: Path) -> None:
-    """Raise BenchError if a profiler is unknown or lacks something. Files beside a matrix are left to the run."""
+def check_profilers(names: tuple[str, ...], folder: Path, *, is_elsewhere: bool = False) -> None:
+    """Raise BenchError if a profiler is unknown or lacks something. Files beside a matrix are left to the run.
+
+    With `is_elsewhere`, it runs on other machines, and what it lacks there is a warning of the run.
+    """
     for name in names:
-        if ".py:" not in name and (missing := profiler_class(name, folder).missing()):
+        if ".py:" in name:
+            continue
+        missing = profiler_class(name, folder).missing()
+        if missing and not is_elsewhere:
             raise BenchError(f"--bench-profile {name}: {missing}")
 
 
