@@ -24,7 +24,7 @@ NAMED = 0.95 if FULL else 0.9
 """Of 40 cases, four may be missed by chance."""
 MOST_WRONG = 0.01 if FULL else 0.03
 SEEDS = dict(zip(KINDS, range(11, 11 + len(KINDS)), strict=True))
-RUNS, SECONDS, FACTOR = (3, 25.0, 1.5) if FULL else (1, 8.0, 4.0)
+RUNS, SECONDS, FACTOR = (4, 20.0, 2.0) if FULL else (1, 8.0, 4.0)
 
 
 @pytest.mark.parametrize("waits", [False, True])
