@@ -76,6 +76,14 @@ def recorded(project: Project) -> dict[str, dict[str, Profile]]:
     return {uids[uid]: {one.profiler: one for one in profiles} for uid, profiles in found.items()}
 
 
+def test_runs_of_a_hunt_ignore_the_ini_key(project: Project) -> None:
+    project.matrix(project.entry("one"))
+    refused = project.run("-obench_profile=py-spi")
+    assert refused.code == 4
+    outcome = project.run("-obench_profile=py-spi", CURATOR_BENCH_HUNT="ab")
+    assert outcome.code == 0, outcome.output
+
+
 def test_each_entry_has_its_profiles_in_its_folder_and_in_the_database_and_one_row(project: Project) -> None:
     project.matrix(project.entry("sleeps", "--sleep 1"), project.entry("breaks", "--exit 3"))
     outcome = project.run(*RECORDED, "--bench-profile", "py-spy,memray", "-vv")

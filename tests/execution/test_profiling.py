@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import textwrap
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -135,6 +136,26 @@ def test_a_script_that_ends_before_py_spy_could_attach_is_a_warning(desk: Desk) 
     assert result.profiles == ()
     assert all(text.startswith("the profiler py-spy: ") for text in result.warnings)
     assert len(result.warnings) == 1
+
+
+def test_a_py_spy_that_is_killed_costs_the_profile_instead_of_making_a_wrong_one(desk: Desk) -> None:
+    code = """
+    import os, pathlib, signal, time
+    own = str(pathlib.Path(sys.argv[-1]).parents[1]).encode()
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            words = pathlib.Path("/proc", name, "cmdline").read_bytes()
+        except OSError:
+            continue
+        if b"/.script_computing.txt" in words and own in words:
+            os.kill(int(name), signal.SIGKILL)
+    time.sleep(0.5)
+    write({"n": 1})
+    """
+    ready = "import time; time.sleep(2)\n"
+    result, folder = profiled(desk, ready + textwrap.dedent(code))
+    assert (result.verdict, result.profiles, folder.exists()) == (Verdict.PASSED, (), False)
+    assert result.warnings == ("the profiler py-spy: py-spy ended before it could write what it had recorded",)
 
 
 def test_memray_counts_what_was_held_by_the_script_and_the_processes_it_forks(desk: Desk) -> None:

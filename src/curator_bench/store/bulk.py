@@ -16,6 +16,8 @@ from curator_bench.store.column_types import Document, Moment
 
 PARTS_AT_ONCE = 10_000
 """Number of parts of runs held in memory at a time."""
+_PROFILES_AT_ONCE = 100
+"""The same of profiles, of which one may have hundreds of kilobytes."""
 _RUNS_AT_ONCE = 1_000
 """Number of runs that one query names."""
 
@@ -38,7 +40,7 @@ def parts_between(connection: Connection, table: Table, first: int, last: int) -
     """Yield the parts of the runs with these ids, as plain texts and numbers, one list at a time."""
     columns = ", ".join(map(_read, table.columns))
     text = f"SELECT {columns} FROM {table.name} WHERE run BETWEEN {first:d} AND {last:d} ORDER BY run"
-    yield from fetched(connection, text)
+    yield from fetched(connection, text, _PROFILES_AT_ONCE if table.name == "profile" else PARTS_AT_ONCE)
 
 
 def parts_of(connection: Connection, table: Table, runs: Collection[int]) -> list[tuple[Any, ...]]:
@@ -122,11 +124,11 @@ def figures(connection: Connection, runs: Sequence[int] | None = None) -> Iterat
         yield from fetched(connection, f"{plain} AND run IN ({some})")
 
 
-def fetched(connection: Connection, text: str) -> Iterator[list[Any]]:
+def fetched(connection: Connection, text: str, at_once: int = PARTS_AT_ONCE) -> Iterator[list[Any]]:
     """Yield the rows of a query as the driver returns them, one list at a time."""
     is_server = connection.dialect.name == "postgresql"  # a named cursor, or it sends all rows at once
     named = {"name": "fetched"} if is_server else {}
     with _driver(connection) as driver, closing(driver.cursor(**named)) as cursor:
         cursor.execute(text)
-        while rows := cursor.fetchmany(PARTS_AT_ONCE):
+        while rows := cursor.fetchmany(at_once):
             yield rows

@@ -74,9 +74,13 @@ class PySpy(Profiler):
             pair.stop()
 
     def profiles(self) -> Sequence[Profile]:
+        """Return one profile of all processes; none if a part is missing, because it would look like a change."""
+        parts = [pair.stacks() for pair in self._recordings]
+        if None in parts and not self._problems:
+            self._problems.append("py-spy ended before it could write what it had recorded")
         found: Counter[tuple[str, ...]] = Counter()
-        for pair in self._recordings:
-            found.update(pair.stacks())
+        for part in parts if None not in parts else ():
+            found.update(part)
         seconds = max((pair.seconds for pair in self._recordings), default=0.0)
         return [Profile("py-spy", "samples", seconds, dict(found))] if found else []
 
@@ -123,9 +127,13 @@ class _Pair:
         for one in self._both():
             one.end()
 
-    def stacks(self) -> dict[tuple[str, ...], int]:
+    def stacks(self) -> dict[tuple[str, ...], int] | None:
+        """Return the stacks; None if a recording is missing, without which the other one says nothing."""
         pace = pace_of(self.seconds, self._computing.said(), self._everything.said())
-        return stacks_of_recordings(self._computing.text(), self._everything.text(), pace)
+        computing, everything = self._computing.text(), self._everything.text()
+        if computing is None or everything is None:
+            return None
+        return stacks_of_recordings(computing, everything, pace)
 
     def _end(self) -> None:
         for one in self._both():
@@ -177,15 +185,15 @@ class _Recording:
             finally:
                 child.end(grace_s=0)
 
-    def text(self) -> str:
-        """Read the recording, and remove its files."""
+    def text(self) -> str | None:
+        """Read the recording, and remove its files. None if py-spy had not attached, or was killed."""
         try:
             content = safe_files.read_bytes(self._output, below=self._run.folder, most_bytes=_LARGEST)
-        except FileNotFoundError:  # py-spy had not attached
-            content = b""
+        except FileNotFoundError:
+            content = None
         for file in (self._output, self._log):
             safe_files.remove(file, below=self._run.folder)
-        return content.decode("utf-8", "replace")
+        return None if content is None else content.decode("utf-8", "replace")
 
     def said(self) -> str:
         """Return the end of what py-spy printed."""
