@@ -1,27 +1,19 @@
-"""Generates programs of 50 functions that compute and wait, and profiles them with py-spy."""
+"""Generates programs of 50 functions that compute and wait, one of which may take longer."""
 
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-
-from curator_bench.execution.profilers.py_spy_stacks import stacks_of_recordings
-from curator_bench.values.profiles import Profile
 
 FUNCTIONS = 50
 KINDS = ("compute", "sleep", "lock", "select", "shared")
 """What a function does itself: `shared` computes in a function that others call too, `lock` waits in threading."""
-RATE = 200
 _LARGEST_SHARE = 0.1
-_ROUND_S = 0.5
-_WITHIN_S = 30.0
+ROUND_S = 0.5
 _HEAD = """\
-import os, select, sys, threading, time
+import json, os, pathlib, select, sys, threading, time
 
 NEVER = threading.Event()
 READ, WRITE = os.pipe()
@@ -45,10 +37,11 @@ _BODIES = {
 _TAIL = """
 
 if __name__ == "__main__":
-    print("ready", flush=True)
-    sys.stdin.readline()
     for _ in range(int(sys.argv[2])):
         function_0(0)
+    results = pathlib.Path(sys.argv[-1])
+    results.mkdir(parents=True, exist_ok=True)
+    (results / "metrics.json").write_text(json.dumps({"is_success": True}))
 """
 
 
@@ -78,7 +71,7 @@ class Program:
         for number in range(1, FUNCTIONS):
             children[chance.randrange(max(0, number - 12), number)].append(number)
         functions = [
-            _function(number, kinds[number], 1000 * _ROUND_S * parts[number], children[number], number % 5 == 3)
+            _function(number, kinds[number], 1000 * ROUND_S * parts[number], children[number], number % 5 == 3)
             for number in range(FUNCTIONS)
         ]
         return _HEAD + "\n\n".join(functions) + _TAIL
@@ -105,43 +98,3 @@ def _loop_s(count: int) -> float:
     for number in range(count):
         total += number * number % 7
     return time.perf_counter() - began
-
-
-def profile(file: Path, per_ms: int, seconds: float, py_spy: str) -> Profile:
-    """Run a program for about so long, and record what computes and what waits."""
-    rounds = max(1, round(seconds / _ROUND_S))
-    words = [sys.executable, str(file), str(per_ms), str(rounds)]
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as program:
-        assert program.stdin
-        assert program.stdout
-        program.stdout.readline()
-        outputs = [file.with_suffix(f".{name}") for name in ("computing", "everything")]
-        options: list[list[str]] = [[], ["--idle", "--nonblocking"]]
-        words_of_py_spy = [py_spy, "record", "--rate", str(RATE), "--format", "raw", "--duration", "unlimited"]
-        recordings = [
-            subprocess.Popen(
-                [*words_of_py_spy, "--pid", str(program.pid), "--output", str(output), *more],
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-            )
-            for output, more in zip(outputs, options, strict=True)
-        ]
-        for recording in recordings:
-            _wait_until_sampling(recording)
-        began = time.perf_counter()
-        program.stdin.write("\n")
-        program.stdin.close()
-        program.wait()
-        took = time.perf_counter() - began
-        for recording in recordings:
-            recording.communicate(timeout=_WITHIN_S)
-    return Profile("py-spy", "samples", took, stacks_of_recordings(*(output.read_text() for output in outputs)))
-
-
-def _wait_until_sampling(recording: subprocess.Popen[str]) -> None:
-    assert recording.stdout
-    for line in recording.stdout:
-        if "Sampling process" in line:
-            return
-    raise AssertionError("py-spy did not attach")

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import sys
-from pathlib import Path
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from proof.profiled_programs import FUNCTIONS, KINDS, Program, iterations_per_ms, profile
+import warm
+from proof.profiled_programs import FUNCTIONS, KINDS, ROUND_S, Program, iterations_per_ms
 from simulated_profiles import Case, measure
 
-from curator_bench.causes import profile_wording
-from curator_bench.causes.profile_difference import profile_difference
+from curator_bench.execution.profilers.py_spy import program as py_spy
+
+if TYPE_CHECKING:
+    from end_to_end.conftest import Project
 
 FULL = os.environ.get("CURATOR_BENCH_PROOF") == "full"
 CASES = 400 if FULL else 40
@@ -24,7 +26,7 @@ NAMED = 0.95 if FULL else 0.9
 """Of 40 cases, four may be missed by chance."""
 MOST_WRONG = 0.01 if FULL else 0.03
 SEEDS = dict(zip(KINDS, range(11, 11 + len(KINDS)), strict=True))
-RUNS, SECONDS, FACTOR = (4, 20.0, 2.0) if FULL else (1, 8.0, 4.0)
+RUNS, SECONDS, FACTOR = (2, 12.0, 3.0) if FULL else (1, 8.0, 6.0)
 
 
 @pytest.mark.parametrize("waits", [False, True])
@@ -42,21 +44,32 @@ def test_where_nothing_differs_no_function_is_named() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS if FULL else ["lock"])
-def test_the_slower_function_of_a_real_program_is_named(tmp_path: Path, kind: str) -> None:
-    py_spy = shutil.which("py-spy", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
-    if py_spy is None:
+def test_the_slower_function_of_a_real_program_is_named(new_project: Callable[[], Project], kind: str) -> None:
+    """From the profiles of its runs to the answer of `curator-bench why`."""
+    if py_spy() is None:
         pytest.skip("py-spy is not installed")
-    program, per_ms = Program(SEEDS[kind], kind), iterations_per_ms()
-    files = [tmp_path / side / "program.py" for side in ("before", "after")]
-    for file, factor in zip(files, (1.0, FACTOR), strict=True):
-        file.parent.mkdir()
+    project, program, per_ms = new_project(), Program(SEEDS[kind], kind), iterations_per_ms()
+    arguments = f"{per_ms} {round(SECONDS / ROUND_S)}"
+    project.matrix({"name": "program", "script": "program.py", "args": arguments, "ray": False}, default_timeout_s=300)
+    file = project.folder / "program.py"
+    for side, factor in (("before", 1.0), ("after", FACTOR)):
         file.write_text(program.text(factor))
         assert file.read_text().count("def function_") == FUNCTIONS
-    # One after the other, so that both sides meet the same of what else the machine does.
-    rounds = [[profile(file, per_ms, SECONDS, py_spy) for file in files] for _ in range(RUNS)]
-    found = profile_difference(*([one[side] for one in rounds] for side in (0, 1)))
-    print("\n".join(profile_wording.conclusion(found)))
-    assert found.named
-    first = found.named[0]
-    around = first.function, *first.callers[:2]  # who waits in threading does so through one function more
+        for run in range(RUNS):
+            options = ("--benchmark", "--bench-disturbed", "count", "--bench-session", f"{side}_{run}")
+            outcome = project.outcome(project.start(*options, "--bench-profile", "py-spy"), within_s=600)
+            assert outcome.code == 0, outcome.output
+    (functions,) = why(project)["functions"]
+    print(json.dumps({kind: functions["named"], "visible": functions["smallest_visible_change"]}))
+    first = functions["named"][0]
+    around = first["function"], *first["callers"][:2]  # who waits in threading does so through one function more
     assert f"program:function_{program.guilty}" in around
+    assert first["time"] == ("computing" if kind in ("compute", "shared") else "waiting")
+
+
+def why(project: Project) -> dict[str, Any]:
+    words = ("why", "program", "--since", "after_0", "--json", "--db", "benchmark.db")
+    done = warm.run("curator-bench", *words, cwd=project.folder)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
