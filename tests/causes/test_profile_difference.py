@@ -93,10 +93,17 @@ def test_a_function_is_told_from_a_slower_machine() -> None:
     assert only(compared(slower, 4)).function == "words:clean"
 
 
+def test_a_function_that_has_most_of_the_time_does_not_pass_for_a_slower_machine() -> None:
+    small = {("main:run", f"small:f{number}"): 150 + number for number in range(5)}
+    before = Profile("py-spy", "samples", 100.0, {("main:run", "big:f"): 9000, **small})
+    after = Profile("py-spy", "samples", 130.0, {("main:run", "big:f"): 12_000, **small})
+    assert [one.function for one in profile_difference([before], [after]).named] == ["big:f"]
+
+
 def test_with_few_samples_it_says_how_many_more_would_tell() -> None:
     sides = (
         profiles(1, seed=seed, slower=slower, scale=0.06)
-        for seed, slower in ((1, {}), (2, {"main:run;words:clean": 1.45}))
+        for seed, slower in ((1, {}), (2, {"main:run;words:clean": 1.35}))
     )
     found = profile_difference(*sides)
     assert found.named == ()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 FULL = os.environ.get("CURATOR_BENCH_PROOF") == "full"
 CASES = 400 if FULL else 40
 ALIKE = 2000 if FULL else 100
-FIRST = 70_000
+FIRST = 80_000
 """Nobody has looked at programs of these seeds while the rule was made; whoever changes the rule takes others."""
 NAMED = 0.95 if FULL else 0.9
 """Of 40 cases, four may be missed by chance."""

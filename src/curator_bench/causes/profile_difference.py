@@ -134,7 +134,7 @@ def profile_difference(
     found = _Comparison.of(Samples.of(*full), limit)
     named = found.named()
     certainty, more, doubtful = found.certainty(named)
-    totals = [sum(float(one.sum()) for one in [side]) for side in found.samples.means]
+    totals = [float(side.sum()) for side in found.samples.means]
     return ProfileDifference(
         profiler=before[0].profiler,
         unit=before[0].unit,
@@ -247,13 +247,12 @@ class _Comparison:
     def named(self) -> list[FunctionChange]:
         left = np.ones(len(self.samples.stacks), dtype=bool)
         found: list[FunctionChange] = []
-        all_tested = self.tested()
         for _ in range(_MOST_NAMED):
             tested = self.tested(left)
             place = self._most_certain(tested)
             if place is None:
                 break
-            found.append(self._change(place, all_tested if not found else tested))
+            found.append(self._change(place, tested))
             left[self.groups.stacks_of(place)] = False
         return sorted(found, key=lambda one: _order(one, found))
 

@@ -34,6 +34,7 @@ _NEAR = 1.5
 """In standard errors: functions further from what all share count as if they were so near."""
 _CLEARLY = 2.0
 """In standard errors: how much more a function must scatter between runs than others to count by itself."""
+_LARGEST_WEIGHT, _MOST_SHARED_ERROR = 0.1, 0.05
 _USUAL_CLUMPS, _KNOWN_CLUMPS = 1.0, 15
 
 
@@ -96,11 +97,22 @@ def _shared(noise: Noise, before: Floats, after: Floats) -> tuple[float, float]:
     changes = np.log(after / before)
     level = noise.level(before, after)
     errors = np.sqrt(noise.variance(level, np.full(len(level), _USUAL), np.zeros(len(level)))) / level
-    shift = weighted_median(changes, 1 / errors)
+    shift = float(np.median(changes))
+    weights = _bounded(errors**-2)
     for _ in range(_ROUNDS):
         near = shift + np.clip(changes - shift, -_NEAR * errors, _NEAR * errors)
-        shift = float(np.average(near, weights=errors**-2))
-    return shift, 1.1 * float(np.sum(errors**-2)) ** -0.5
+        shift = float(np.sum(weights * near))
+    return shift, min(1.1 * float(np.sum((weights * errors) ** 2)) ** 0.5, _MOST_SHARED_ERROR)
+
+
+def _bounded(weights: Floats) -> Floats:
+    """Return weights that sum to one, none of which is large: a function that has most of the time may have changed."""
+    most = max(_LARGEST_WEIGHT, 1 / len(weights))
+    bounded = weights / weights.sum()
+    for _ in range(_ROUNDS):
+        bounded = np.minimum(bounded, most)
+        bounded = bounded / bounded.sum()
+    return bounded
 
 
 def restless(noise: Noise, times: Floats, samples: Samples, spread: Floats) -> Floats:
@@ -160,7 +172,7 @@ class _Deviations:
         """Return by how much the deviations exceed what these explain."""
         explained = clumps * self.by_chance + spread**2 * self.by_spread + self.by_shift
         scaled = self.squares / np.maximum(explained, 1e-300)
-        return float(np.average(np.minimum(scaled, _FURTHEST), weights=weights)) - _EXPECTED
+        return float(np.sum(_bounded(weights) * np.minimum(scaled, _FURTHEST))) - _EXPECTED
 
 
 def _joined(parts: list[_Deviations]) -> _Deviations:
