@@ -94,7 +94,7 @@ def test_a_function_is_told_from_a_slower_machine() -> None:
 
 
 def test_a_function_that_has_most_of_the_time_does_not_pass_for_a_slower_machine() -> None:
-    small = {("main:run", f"small:f{number}"): 150 + number for number in range(5)}
+    small: dict[tuple[str, ...], int] = {("main:run", f"small:f{number}"): 150 + number for number in range(5)}
     before = Profile("py-spy", "samples", 100.0, {("main:run", "big:f"): 9000, **small})
     after = Profile("py-spy", "samples", 130.0, {("main:run", "big:f"): 12_000, **small})
     assert [one.function for one in profile_difference([before], [after]).named] == ["big:f"]

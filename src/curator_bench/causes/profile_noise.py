@@ -108,7 +108,7 @@ def _shared(noise: Noise, before: Floats, after: Floats) -> tuple[float, float]:
 def _bounded(weights: Floats) -> Floats:
     """Return weights that sum to one, none of which is large: a function that has most of the time may have changed."""
     most = max(_LARGEST_WEIGHT, 1 / len(weights))
-    bounded = weights / weights.sum()
+    bounded: Floats = weights / weights.sum()
     for _ in range(_ROUNDS):
         bounded = np.minimum(bounded, most)
         bounded = bounded / bounded.sum()
