@@ -86,7 +86,8 @@ find_package() {
 expect_package_data() {
     [[ "$package" == "$scratch"/* ]] || fail "imported $package, not what was installed"
     for file in alembic.ini alembic/env.py alembic/script.py.mako py.typed \
-        report/site/templates/base.html report/site/assets/{uPlot.js,uPlot.LICENSE.txt,site.css}; do
+        report/site/templates/base.html report/site/assets/{uPlot.js,uPlot.LICENSE.txt,site.css} \
+        report/site/flame_assets/{flameGraph.js,flameGraph.LICENSE.txt,profiles.js}; do
         [[ -f "$package/$file" ]] || fail "the installed package has no $file"
     done
     expect 0 "" "$scratch/venv/bin/alembic" --config "$package/alembic.ini" heads

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from causes.pipelines import record, runs
+from causes.profiled import profiles, record_profiles
 from cli.nights import History, commit
 
 from curator_bench.causes.matched_stages import StagedRun
@@ -152,3 +153,56 @@ def test_runs_without_stages_are_left_out_and_counted(tmp_path: Path) -> None:
     output = history.ask("why", "pipeline", "--since", "2026-01-09").output
     assert "from 7 runs and 8 runs" in output
     assert "left out: 1 run without stages" in output
+
+
+CLEAN = {"main:run;words:clean": 1.5}
+
+
+@pytest.fixture(scope="module")
+def profiled(tmp_path_factory: pytest.TempPathFactory) -> History:
+    """Nights of an entry with stages and profiles, and of one with profiles only; `words:clean` takes longer later."""
+    made = History(tmp_path_factory.mktemp("why_profiled"))
+    record(made, [*runs(SLOWER_SINCE), *runs(NIGHTS - SLOWER_SINCE, slower={2: 1.4}, seed=1)])
+    made.nights({("bare", "time_taken_s"): [1.0 + 0.001 * night for night in range(NIGHTS)]})
+    for entry in ("pipeline", "bare"):
+        none = [None] * (SLOWER_SINCE - 2)
+        record_profiles(made, entry, [*none, *profiles(2, seed=1), *profiles(3, seed=2, slower=CLEAN)])
+    return made
+
+
+def test_after_the_stage_comes_the_function(profiled: History) -> None:
+    output = profiled.ask("why", "pipeline").output
+    assert output.index("regression: stage_2 +4") < output.index("by functions (py-spy): ")
+    assert "regression: computing in words:clean, called by main:run +" in output
+    assert output.index("FUNCTION") < output.index("what else changed:")
+    assert "--bench-profile" not in output
+    found = document(profiled, "pipeline")
+    assert found["named"] == ["stage_2"]
+    (functions,) = found["functions"]
+    assert (functions["certainty"], functions["named"][0]["function"]) == ("certain", "words:clean")
+    assert min(found["profiled_runs"]) >= 2
+
+
+def test_without_stages_the_functions_are_named_all_the_same(profiled: History) -> None:
+    output = profiled.ask("why", "bare", "--since", commit(SLOWER_SINCE)).output
+    assert "regression: computing in words:clean" in output
+    assert "what else changed:" in output
+    found = document(profiled, "bare", "--since", commit(SLOWER_SINCE))
+    assert "stages" not in found
+    assert found["functions"][0]["named"][0]["time"] == "computing"
+
+
+def test_where_profiles_are_missing_it_says_how_to_record_them(history: History, profiled: History) -> None:
+    output = history.ask("why", "pipeline").output
+    assert "no run has a profile; profiles of both sides tell which function it is: `pytest" in output
+    assert "--benchmark --bench-profile py-spy -k pipeline`" in output
+    words = commit(SLOWER_SINCE), commit(NIGHTS - 1)
+    assert "no run after has a profile" in profiled.ask("why", "pipeline", *words).output
+
+
+def test_the_functions_of_the_document_have_what_the_manual_says(profiled: History) -> None:
+    (functions,) = document(profiled, "pipeline")["functions"]
+    manual = (Path(__file__).parents[2] / "docs" / "files.md").read_text()
+    section = manual.split("### Explanations as JSON")[1].split("\n## ")[0]
+    names = {"functions", "profiled_runs", *functions, *functions["named"][0]}
+    assert [name for name in sorted(names) if f"`{name}`" not in section] == []

@@ -54,11 +54,16 @@ def why(connection: Connection, sides: Sides, metric: str | None = None, *, limi
     for runs, found, side in zip((sides.before, sides.after), staged, ("before", "after"), strict=True):
         if not found:
             raise BenchError(_why_none(connection, sides.entry.name, runs, side, time))
+    without = len(sides.before) - len(staged[0]), len(sides.after) - len(staged[1])
+    return Why(sides, time, explain(*staged, limit=limit), changed_between(connection, sides), without)
+
+
+def changed_between(connection: Connection, sides: Sides) -> WhatChanged:
+    """Return what else changed between the runs around a change."""
     ids = ids_of(connection, [sides.before[-1].uid, sides.after[0].uid])
     old, new = ids[sides.before[-1].uid], ids[sides.after[0].uid]
     facts = facts_of(connection, [old, new])
-    without = len(sides.before) - len(staged[0]), len(sides.after) - len(staged[1])
-    return Why(sides, time, explain(*staged, limit=limit), what_changed(facts[old], facts[new]), without)
+    return what_changed(facts[old], facts[new])
 
 
 def question_of(sides: Sides, metric: str | None, found: Why | None) -> Question | None:

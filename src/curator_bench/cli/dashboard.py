@@ -55,16 +55,21 @@ from curator_bench.store.all_series import RunPlace, declared_directions, distur
 from curator_bench.store.entry_axes import Combination, axes_of
 from curator_bench.store.measured import Measured, measured, measured_around, of_other_sessions, only
 from curator_bench.store.past_sessions import PastSession
+from curator_bench.store.profiles import profiled_ids, profiles_of
 from curator_bench.store.queries import PastRun
 from curator_bench.store.run_marks import EntryMarks, Marks, marks_of
 from curator_bench.store.series import identities
-from curator_bench.values import Subject
+from curator_bench.values import Profile, Subject
 from curator_bench.verdict import trends
 from curator_bench.verdict.direction import better_of
 from curator_bench.verdict.step_states import State
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
+
+
+_PROFILES_SHOWN = 20
+"""The number of newest runs of an entry whose profiles are shown."""
 
 
 class RecordedHistory:
@@ -151,11 +156,12 @@ class RecordedHistory:
             EntryState(
                 entry=entry,
                 original=one.entry.originalname,
-                mark=one.mark,
+                mark=self._mark(one),
                 blocks=[(block.mark, len(block.runs)) for block in one.blocks],
                 machines=one.machines,
                 newest_machine=one.newest_machine,
                 broken=one.broken_sessions,
+                profiled=self._profiled(one),
             )
             for entry, one in self._marks.items()
         ]
@@ -163,6 +169,27 @@ class RecordedHistory:
         shown = {one.id for one in self._past}
         earlier = [mark for number, mark in sorted(marks.sessions.items()) if number not in shown]
         return HistoryState(self._rules, entries, sessions, earlier)
+
+    def _mark(self, marks: EntryMarks) -> str:
+        """Return the mark of an entry: a profile may be recorded after its run."""
+        found = self._profiled_of(marks)
+        return f"{marks.mark} profiled {','.join(map(str, found))}" if found else marks.mark
+
+    def _profiled_of(self, marks: EntryMarks) -> list[int]:
+        if not self._profiled_ids:
+            return []
+        return [run for block in marks.blocks for run in block.runs if run in self._profiled_ids][-_PROFILES_SHOWN:]
+
+    def _profiled(self, marks: EntryMarks) -> Sequence[RunFacts]:
+        found = self._profiled_of(marks)
+        return self._runs(found) if found else ()
+
+    @cached_property
+    def _profiled_ids(self) -> set[int]:
+        return profiled_ids(self._connection)
+
+    def profiles(self, uids: Sequence[str]) -> Mapping[str, Sequence[Profile]]:
+        return profiles_of(self._connection, uids)
 
     @property
     def _rules(self) -> str:

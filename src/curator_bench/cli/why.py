@@ -1,4 +1,4 @@
-"""`curator-bench why`: splits the difference of two sides of an entry over the stages of its runs."""
+"""`curator-bench why`: splits the difference of two sides of an entry over stages and functions of its runs."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from curator_bench.causes.commands import Question
     from curator_bench.causes.judged_history import Query
+    from curator_bench.causes.profiled import Profiled
     from curator_bench.causes.sides import Sides
     from curator_bench.causes.what_changed import WhatChanged
     from curator_bench.causes.why import Why
@@ -40,7 +41,7 @@ _METRIC, _BOTH = 2, 4
 )
 @branch_option
 @machine_option
-@min_effect_option("changes of a stage")
+@min_effect_option("changes of a stage or a function")
 @repo_option
 @click.option("--json", "as_json", is_flag=True, help="print JSON instead of a table")
 def command(
@@ -53,13 +54,14 @@ def command(
     repo: Path | None,
     as_json: bool,
 ) -> None:
-    """Explain by its stages why ENTRY became slower or faster, and print what else changed.
+    """Explain by its stages and functions why ENTRY became slower or faster, and print what else changed.
 
     The sides are those of its newest open regression, or of FINDING (`curator-bench regressions` names them), or A and
     B: names or uids of sessions, commits or branches. METRIC is a time in seconds that its stages make up; by default,
-    that of the regression or of the script.
+    that of the regression or of the script. Functions are named if runs of both sides have profiles.
     """
-    from curator_bench.causes.why import question_of, why
+    from curator_bench.causes.profiled import by_functions
+    from curator_bench.causes.why import changed_between, question_of
 
     if len(words) > _BOTH:
         raise click.UsageError(f"found {len(words)} names, expected ENTRY [METRIC] [A B]")
@@ -67,12 +69,32 @@ def command(
         raise click.UsageError("name either A and B or --since")
     with reading(database) as opened, opened.reading() as connection:
         sides, metric, title = _sides(connection, words, since, branch, machine)
-        found = why(connection, sides, metric, limit=min_effect)
+        profiled = by_functions(connection, sides, limit=min_effect)
+        found = _by_stages(connection, sides, metric, min_effect, profiled)
+        changed = changed_between(connection, sides)
     if as_json:
-        click.echo(json_text(_document(found, metric, title)), nl=False)
+        click.echo(json_text(_document(sides, found, profiled, changed, metric, title)), nl=False)
     else:
-        _print(found, metric, title, repo)
-        _print_commands(found.changed, question_of(sides, metric, found), repo)
+        tables.say(tables.printable(title))
+        if found is not None:
+            _print_stages(found, metric)
+        _print_functions(profiled)
+        _print_changed(changed, repo)
+        _print_commands(changed, question_of(sides, metric, found), repo)
+
+
+def _by_stages(
+    connection: Connection, sides: Sides, metric: str | None, limit: float, profiled: Profiled
+) -> Why | None:
+    """Explain the sides by their stages; None if these were not recorded, but functions are known."""
+    from curator_bench.causes.why import why
+
+    try:
+        return why(connection, sides, metric, limit=limit)
+    except BenchError:
+        if not profiled.differences:
+            raise
+        return None
 
 
 def _sides(
@@ -166,12 +188,10 @@ def _nothing(entry: str | None, metric: str | None, names: Sequence[str]) -> str
     return f"no regression of {of} is open; {sides}"
 
 
-def _print(found: Why, metric: str | None, title: str, repo: Path | None) -> None:
-    from curator_bench.causes import stage_wording, wording
-    from curator_bench.cli.finding_changes import commit_log
+def _print_stages(found: Why, metric: str | None) -> None:
+    from curator_bench.causes import stage_wording
 
     explained = found.explanation
-    tables.say(tables.printable(title))
     for line in _head(found, metric):
         tables.say(tables.printable(line))
     for line in stage_wording.conclusion(explained):
@@ -184,8 +204,27 @@ def _print(found: Why, metric: str | None, title: str, repo: Path | None) -> Non
         tables.say("consequences, which are no causes:")
     for line in lines:
         tables.say(f"    {line}")
+
+
+def _print_functions(profiled: Profiled) -> None:
+    from curator_bench.causes import profile_wording
+
+    for found in profiled.differences:
+        tables.say(tables.printable(profile_wording.head(found)))
+        for line in profile_wording.conclusion(found):
+            tables.say(f"  {line}")
+        tables.say("")
+        tables.print_table(tables.columns(*profile_wording.HEADS), profile_wording.rows(found))
+    if profiled.hint:
+        tables.say(tables.printable(profiled.hint))
+
+
+def _print_changed(changed: WhatChanged, repo: Path | None) -> None:
+    from curator_bench.causes import wording
+    from curator_bench.cli.finding_changes import commit_log
+
     tables.say("what else changed:")
-    for line in wording.text(found.changed, commit_log(repo)):
+    for line in wording.text(changed, commit_log(repo)):
         tables.say(f"    {line}")
 
 
@@ -213,21 +252,26 @@ def _head(found: Why, metric: str | None) -> list[str]:
     return lines
 
 
-def _document(found: Why, metric: str | None, title: str) -> dict[str, Any]:
-    from curator_bench.causes import stage_wording, wording
+def _document(
+    sides: Sides, found: Why | None, profiled: Profiled, changed: WhatChanged, metric: str | None, title: str
+) -> dict[str, Any]:
+    from curator_bench.causes import profile_wording, stage_wording, wording
 
+    time = found.metric if found is not None else None
     return {
         "schema_version": 1,
         "title": title,
-        "entry": found.sides.entry.name,
-        "path": found.sides.entry.path,
-        "machine": found.sides.after[0].machine_id,
-        "metric": metric or found.metric,
-        "time": found.metric,
-        "before": _side(found.sides.before),
-        "after": _side(found.sides.after),
-        **stage_wording.document(found.explanation),
-        "changed": wording.document(found.changed),
+        "entry": sides.entry.name,
+        "path": sides.entry.path,
+        "machine": sides.after[0].machine_id,
+        "metric": metric or time,
+        "time": time,
+        "before": _side(sides.before),
+        "after": _side(sides.after),
+        **(stage_wording.document(found.explanation) if found is not None else {}),
+        "profiled_runs": list(profiled.runs),
+        "functions": [profile_wording.document(one) for one in profiled.differences],
+        "changed": wording.document(changed),
     }
 
 

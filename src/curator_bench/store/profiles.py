@@ -52,6 +52,11 @@ def profiled_runs(connection: Connection, uids: Collection[str]) -> set[str]:
     return found
 
 
+def profiled_ids(connection: Connection) -> set[int]:
+    """Return the ids of the rows of all runs that have a profile."""
+    return set(connection.scalars(select(PROFILES.c.run).distinct()))
+
+
 def packed(profile: Profile) -> PackedProfile:
     """Pack a profile for a row. The stacks of a large one are bounded."""
     text = collapsed(bounded(profile).stacks).encode("utf-8", "replace")

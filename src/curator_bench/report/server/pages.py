@@ -19,7 +19,7 @@ from curator_bench.report.site import build
 from curator_bench.report.site.pages import environment
 
 _HERE = Path(__file__).parent
-_ASSETS = (_HERE / "assets", Path(build.__file__).with_name("assets"))
+_ASSETS = (_HERE / "assets", *(Path(build.__file__).with_name(name) for name in ("assets", "flame_assets")))
 _KINDS = {
     ".html": HTML,
     ".js": "text/javascript; charset=utf-8",

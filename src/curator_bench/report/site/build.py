@@ -11,7 +11,7 @@ from pathlib import Path
 
 from curator_bench.errors import BenchError
 from curator_bench.package import VERSION
-from curator_bench.report.site import data_files, memory
+from curator_bench.report.site import data_files, memory, profiles
 from curator_bench.report.site.entries import EntryWriter
 from curator_bench.report.site.families import families_of
 from curator_bench.report.site.folder import SiteFolder, refuse_others
@@ -134,6 +134,8 @@ class _Builder:
     def build(self, queue: WorkQueue) -> Built:
         for file in sorted(_ASSETS.iterdir()):
             self._site.write(f"assets/{file.name}", file.read_bytes())
+        if any(one.profiled for one in self._state.entries):
+            profiles.write_assets(self._site)
         changed = self._keep_entries()
         for entry in changed:
             queue.add(f"entries/{entry.entry.slug}", self._write_entries, entry)

@@ -23,6 +23,7 @@ from curator_bench.report.site.model import (
     StepFacts,
 )
 from curator_bench.report.site.pages import Pages
+from curator_bench.report.site.profiles import ProfileWriter
 
 _RUNS_SHOWN = 25
 _BLOCKS_SHOWN = 2
@@ -54,6 +55,7 @@ class EntryWriter:
         self, site: SiteFolder, pages: Pages, history: History, logs: Logs, sessions: Sequence[SessionFacts]
     ) -> None:
         self._site, self._pages, self._history, self._logs = site, pages, history, logs
+        self._profiles = ProfileWriter(site, pages, history)
         self._results = {session.slug: session.results for session in sessions}
 
     def newest(self, states: Sequence[EntryState]) -> list[Mapping[int, Sequence[RunFacts]]]:
@@ -108,9 +110,10 @@ class EntryWriter:
         head = data_files.head(
             state.entry, state.original, facts, [(block.runs, block.digest) for block in blocks], listed
         )
-        files = f"data/{key}.js", f"{key}.html"
+        files: tuple[str, ...] = (f"data/{key}.js", f"{key}.html")
         self._site.write(files[0], handed_over(key, head))
-        linked = self._write_page(files[1], status, rows, groups, recent)
+        linked = self._write_page(files[1], status, rows, groups, recent, state.profiled)
+        files = (*files, *self._profiles.write(state))
         names = tuple(one.name for one in rows)
         return replace(begun, metrics=names, blocks=tuple(blocks), files=files, linked=linked)
 
@@ -199,6 +202,7 @@ class EntryWriter:
         rows: Sequence[MetricRow],
         groups: Sequence[GroupMemory],
         recent: Sequence[RunFacts],
+        profiled: Sequence[RunFacts],
     ) -> tuple[str, ...]:
         """Write the page. Return the names of the pages of sessions it links to."""
         shown = [(run, self._log(run)) for run in recent[-_RUNS_SHOWN:][::-1]]
@@ -215,6 +219,7 @@ class EntryWriter:
             shown=shown,
             linked=frozenset(linked),
             steps=steps,
+            profiled=frozenset(run.uid for run in profiled),
             drifts=[drift for group in groups for drift in group.drifts],
         )
         return linked

@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeAlias, TypeGuard, TypeVar
 
 from curator_bench.report.site.links import slug
 from curator_bench.report.site.waterfall import Waterfall
-from curator_bench.values import Scalar, Subject
+from curator_bench.values import Profile, Scalar, Subject
 
 FINE = ("passed", "skipped", "running")
 """Verdicts that need no attention."""
@@ -306,6 +306,8 @@ class EntryState:
     newest_machine: str | None
     broken: int
     """The number of sessions since the last run that was fine."""
+    profiled: Sequence[RunFacts] = ()
+    """The newest runs that have profiles, oldest first."""
 
     @property
     def runs(self) -> int:
@@ -377,6 +379,9 @@ class History(Protocol):
 
     def blocks(self, wanted: Sequence[BlockOf]) -> Sequence[Sequence[RunFacts]]:
         """Return the runs of each of these blocks, oldest first. All are in memory at once."""
+
+    def profiles(self, uids: Sequence[str]) -> Mapping[str, Sequence[Profile]]:
+        """Return the profiles of these runs by uid. All are in memory at once."""
 
     def broken_since(self, entry: SiteEntry) -> RunFacts | None:
         """Return the first run since the last one that was fine; None if the newest is."""
