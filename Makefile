@@ -72,7 +72,7 @@ test: $(INSTALLED) ## run the tests one runs while working, all but the slow one
 	$(PYTHON_HERE) -m pytest --ignore tests/proof -m "not slow" $(TOGETHER) $(PYTEST_ARGS)
 
 .PHONY: test-slow
-test-slow: $(INSTALLED) ## run the tests marked slow: those that start clusters, fleets, servers or browsers
+test-slow: $(INSTALLED) ## run the tests marked slow: those that start clusters, fleets, servers, browsers or many pytests
 	$(PYTHON_HERE) -m pytest --ignore tests/proof -m slow $(BY_MODULE) $(PYTEST_ARGS)
 
 .PHONY: test-proofs

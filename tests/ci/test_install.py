@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from tiny_wheels import make_wheels
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = Path(__file__).parents[2] / "ci" / "install.py"
 UV = Path(sys.executable).with_name("uv")
 NOBODYS = {"PATH": "/usr/bin:/bin"}

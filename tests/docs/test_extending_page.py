@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from end_to_end.conftest import Project
 
+pytestmark = pytest.mark.slow
+
 PAGE = (Path(__file__).parents[2] / "docs" / "extending.md").read_text()
 FILES = dict(re.findall(r"^```(?:python|yaml)\n# ([\w.]+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))
 READS = """

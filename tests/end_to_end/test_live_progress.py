@@ -17,6 +17,8 @@ from curator_bench.measure.processes import busyness
 if TYPE_CHECKING:
     from end_to_end.conftest import Project
 
+pytestmark = pytest.mark.slow
+
 WITHIN_S = 90
 FLEET = ("--bench-fleet", "local", "--bench-fleet-cpus", "2")
 OFTEN = ("--bench-progress", "0.3")

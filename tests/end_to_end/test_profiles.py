@@ -21,6 +21,8 @@ from curator_bench.values import WAITING, Profile
 if TYPE_CHECKING:
     from end_to_end.conftest import Project
 
+pytestmark = pytest.mark.slow
+
 RECORDED = ("--benchmark", "--benchmark-db", "benchmark.db")
 HIDES = """
 import ctypes, pathlib, sys, time
@@ -131,7 +133,6 @@ def test_where_looking_into_processes_is_forbidden_the_run_says_what_to_do(proje
     )
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_whatever_stops_pytest_while_it_profiles_leaves_nothing_running_and_the_run_as_measured(
     project: Project, number: signal.Signals
@@ -166,7 +167,6 @@ def test_only_a_confirmed_regression_is_profiled_if_that_was_asked_for(gated: Ga
     assert set(recorded(gated.project)["sort"]) == {"memray"}
 
 
-@pytest.mark.slow
 def test_workers_of_ray_are_profiled_here_and_in_a_fleet(project: Project) -> None:
     project.write("on_ray.py", ON_RAY)
     project.matrix({"name": "on_ray", "script": "on_ray.py", "ray": {"num_cpus": 2}})

@@ -19,6 +19,8 @@ from hung_processes import outputs_of
 
 from curator_bench.measure.processes import busyness
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = """
 import json, pathlib, sys, time
 results = pathlib.Path(sys.argv[sys.argv.index("--benchmark-results-path") + 1])

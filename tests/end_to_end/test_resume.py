@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from end_to_end.conftest import Outcome, Project
 
+pytestmark = pytest.mark.slow
+
 COUNTS = """
 import os, sys, time
 from pathlib import Path
@@ -254,9 +256,7 @@ def test_after_a_kill_of_everything_it_goes_on_from_there(counting: Project) -> 
     assert rows == [("a", "passed"), ("b", "interrupted"), ("b", "passed"), ("c", "passed")]
 
 
-HERE_AND_IN_A_FLEET = pytest.mark.parametrize(
-    "how", [(), pytest.param(FLEET, marks=pytest.mark.slow)], ids=["here", "fleet"]
-)
+HERE_AND_IN_A_FLEET = pytest.mark.parametrize("how", [(), FLEET], ids=["here", "fleet"])
 
 
 @HERE_AND_IN_A_FLEET
@@ -307,7 +307,7 @@ def test_two_invocations_at_the_same_moment_share_the_session(counting: Project,
     assert all(_verdict(counting.session_dir / f"e{number}") == "passed" for number in range(6))
 
 
-@pytest.mark.parametrize("how", [(), ("-n1",), pytest.param(FLEET, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("how", [(), ("-n1",), FLEET])
 def test_what_another_invocation_runs_is_shown_as_running_elsewhere(counting: Project, how: tuple[str, ...]) -> None:
     counting.matrix(entry("theirs", seconds=600), entry("ours"), default_timeout_s=900)
     theirs = counting.start("--bench-resume", "-k", "theirs")

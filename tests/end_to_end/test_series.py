@@ -21,6 +21,8 @@ from curator_bench.store.migrations import Migrations
 if TYPE_CHECKING:
     from end_to_end.conftest import Outcome, Project
 
+pytestmark = pytest.mark.slow
+
 TODAY = "5f0d7c1e9a42"
 """The revision of databases whose runs have a definition hash only."""
 WORK = """

@@ -15,6 +15,8 @@ from curator_bench.runner.joining import claim_name
 if TYPE_CHECKING:
     from end_to_end.conftest import Project
 
+pytestmark = pytest.mark.slow
+
 MINUTE = "2026-11-18_1432"
 AT_ONCE = 5
 

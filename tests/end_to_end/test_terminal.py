@@ -21,6 +21,8 @@ from curator_bench.measure.processes import busyness
 if TYPE_CHECKING:
     from end_to_end.conftest import Project
 
+pytestmark = pytest.mark.slow
+
 COLUMNS, ROWS = 60, 200
 _PART = re.compile(r"\x1b\[(?P<number>\d*)(?:;\d+)*(?P<action>[A-Za-z])|\r|\n|[^\x1b\r\n]+")
 
@@ -229,7 +231,6 @@ def test_every_running_entry_has_a_line_with_workers(project: Project, terminal:
     assert not live(shown.screen.lines)
 
 
-@pytest.mark.slow
 def test_one_screen_shows_how_far_a_fleet_is_and_what_runs_where(
     project: Project, terminal: Callable[..., Terminal]
 ) -> None:

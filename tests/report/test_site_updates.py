@@ -21,6 +21,8 @@ from curator_bench.report.site.work_queue import Asked, Progress, part_of
 from curator_bench.store.database import database_url, open_for_reading
 from curator_bench.store.past_sessions import sessions
 
+pytestmark = pytest.mark.slow
+
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 MACHINES = ("epyc", "grace")
 

@@ -26,6 +26,8 @@ from curator_bench.sinks.sink import Context
 from curator_bench.sinks.state import keep_newest
 from curator_bench.values import RunRecord, Session, Verdict
 
+pytestmark = pytest.mark.slow
+
 SINK = {"name": "./my_sink.py:Recording"}
 
 

@@ -23,6 +23,8 @@ from sinks.conftest import slowed
 from sinks.test_seam import resend, undelivered
 from stand_ins.object_store import KEYS, open_store
 
+pytestmark = pytest.mark.slow
+
 
 def bench(project: Project, *words: str, **variables: str) -> str:
     done = warm.run("curator-bench", *words, cwd=project.folder, env=project.environment(**variables))
@@ -46,7 +48,6 @@ def test_jobs_add_to_one_file_that_can_be_imported(project: Project) -> None:
     assert "2 there already" in bench(project, "import", "history/all.jsonl", "--db", "benchmark.db")
 
 
-@pytest.mark.slow
 def test_history_is_kept_in_a_bucket(project: Project, s3: dict[str, str]) -> None:
     address = s3["AWS_ENDPOINT_URL"]
     store = open_store(s3)
