@@ -79,7 +79,7 @@ def test_when_the_budget_is_spent_the_commits_that_are_left_are_named(repository
     next(line for line in stopped.stderr if line.endswith("bisecting\n"))
     stopped.send_signal(signal.SIGINT)
     outputs_of(stopped, 120)
-    code, output, errors = bisect(repository, "--budget", "0s")
+    code, output, errors = bisect(repository, "--budget", "0.1s")
     assert (code, repository.stands()) == (4, before), errors
     left = output.split("The first bad commit is one of these:\n")[1].splitlines()
     assert [line.split()[0] for line in left[:3]] == [repository.git("rev-parse", f"c{n}")[:12] for n in (2, 3, 4)]

@@ -59,8 +59,8 @@ def test_one_guilty_package_of_64_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_two_that_are_slow_only_together_are_named_together_also_after_ctrl_c(tmp_path: Path) -> None:
-    project = make_package_project(tmp_path / "project", names(6), [])
-    make_slow_together(project, "p01", "p04")
+    project = make_package_project(tmp_path / "project", names(3), [])
+    make_slow_together(project, "p00", "p02")
     words = [str(COMMAND), "bisect", "--packages", "a.txt", "b.txt", *ASKED]
     process = subprocess.Popen(
         words, cwd=project.folder, env=project.environment(), stderr=subprocess.PIPE, text=True, start_new_session=True
@@ -75,7 +75,7 @@ def test_two_that_are_slow_only_together_are_named_together_also_after_ctrl_c(tm
     assert "an earlier bisect is continued" in errors
     assert "a.txt: installing" not in errors, "environments are kept"
     assert "measuring a.txt: run 1 to" not in errors
-    assert "Guilty, and only together:\n  p01 1.0 → 2.0\n  p04 1.0 → 2.0\n" in output
+    assert "Guilty, and only together:\n  p00 1.0 → 2.0\n  p02 1.0 → 2.0\n" in output
     code, again, errors = bisect(project)
     assert (code, again, "measuring" in errors) == (0, output, False)
 
@@ -158,7 +158,7 @@ def test_equal_lists_and_lists_that_cannot_be_installed_are_refused(tmp_path: Pa
 @pytest.mark.slow
 def test_the_budget_ends_it_and_the_same_command_continues(tmp_path: Path) -> None:
     project = make_package_project(tmp_path / "project", names(2), ["p01"])
-    code, _, errors = bisect(project, "--budget", "0s")
+    code, _, errors = bisect(project, "--budget", "0.1s")
     assert (code, errors.splitlines()[-1]) == (4, "The time of --budget is over. The same command continues.")
     assert culprits(answered(project, "--budget", "2h")) == ["p01"]
 
