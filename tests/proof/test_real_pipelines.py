@@ -48,7 +48,7 @@ def measure(new_project: Callable[[], Project], full: bool) -> Callable[..., Pro
     So it is found also on a machine that does much else. In full a unit of work is some 20 ms: the stages take seconds,
     beside which starting a process of Ray is little.
     """
-    runs, factor, unit = (8, 1.5, 400_000) if full else (4, 6.0, 100_000)
+    runs, factor, unit = (8, 1.5, 400_000) if full else (5, 6.0, 100_000)
     sessions = ("before", "same", "after") if full else ("before", "after")
 
     def measured(names: list[str]) -> Project:
@@ -78,7 +78,7 @@ def test_the_slower_stage_of_real_pipelines_is_named(measure: Callable[..., Proj
     for name in names:
         found = why(project, name, "before", "after")
         print(json.dumps({name: found["named"]}), flush=True)
-        assert found["named"]
+        assert found["named"], found
         assert CASES[name][1] in found["named"][0]
         if full:
             assert len(found["named"]) == 1
