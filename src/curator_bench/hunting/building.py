@@ -19,13 +19,13 @@ from pathlib import Path
 from curator_bench.errors import BenchError
 from curator_bench.hunting.children import environment, run, tail_of
 from curator_bench.hunting.layers import link_all_but
-from curator_bench.hunting.pip_settings import find_uv, pip_settings, uv_flags, uv_variables
+from curator_bench.hunting.pip_settings import INDEX_OPTIONS, find_uv, pip_settings, uv_flags, uv_variables
 from curator_bench.hunting.uv_locks import locked_packages
 from curator_bench.measure.programs import question
 
 _FILE = ("-r", "--requirement")
 _WITH_A_VALUE = {
-    **{name: name for name in ("--find-links", "--index-url", "--extra-index-url", "--no-binary", "--only-binary")},
+    **{name: name for name in (*INDEX_OPTIONS, "--find-links", "--no-binary", "--only-binary")},
     "--trusted-host": "--allow-insecure-host",
 }
 """Options of pip, and what they are called in uv."""

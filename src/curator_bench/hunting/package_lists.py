@@ -13,12 +13,12 @@ from packaging.utils import canonicalize_name
 
 from curator_bench.errors import BenchError
 from curator_bench.hunting.package_units import is_wanted
+from curator_bench.hunting.pip_settings import INDEX_OPTIONS
 from curator_bench.hunting.uv_locks import is_uv_lock, locked_packages
 
 _WITH_A_VALUE = {
-    "-i": "--index-url",
-    "--index-url": "--index-url",
-    "--extra-index-url": "--extra-index-url",
+    **dict(zip(INDEX_OPTIONS, INDEX_OPTIONS, strict=True)),
+    "-i": next(name for name in INDEX_OPTIONS if "extra" not in name),
     "-f": "--find-links",
     "--find-links": "--find-links",
     "--trusted-host": "--trusted-host",

@@ -26,6 +26,8 @@ VARIABLES = {
     "timeout": "UV_HTTP_TIMEOUT",
     "trusted_host": "UV_INSECURE_HOST",
 }
+INDEX_OPTIONS = tuple(f"--{key.replace('_', '-')}" for key in VARIABLES if key.endswith("index_url"))
+"""Options that name an index, which pip and uv call the same."""
 FLAGS = {"no_index": "--no-index", "pre": "--prerelease=allow"}
 YES = ("1", "true", "yes", "on")
 
