@@ -23,7 +23,7 @@ HEAD = "To find the cause:"
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What became slower: one metric of one entry, between two sessions."""
+    """The subject of the commands: one metric of one entry that became slower between two sessions."""
 
     entry: str
     path: str

@@ -36,7 +36,7 @@ _FAMILIES = {
     (False, 1): 0.06,
     (False, 2): 0.03,
 }
-"""How the chance of a wrong name is divided: by whether a group is a whole own time, and by its depth."""
+"""Parts of the chance of a wrong name, by whether a group is a whole own time, and by its depth."""
 _OF_TOTALS = 0.03
 _LARGE, _SMALL = 0.02, 0.01
 """Groups with this share of the run or more are all given the same chance; smaller ones less, and small ones little."""
@@ -45,7 +45,7 @@ _LEAST_SHARE = 0.002
 _FEWEST_SAMPLES = 25
 _MOST_NAMED, _MOST_SHOWN = 10, 12
 _AS_GOOD = 0.9
-"""Of totals that are nearly as certain, the smallest is named: what it is in, not what calls that."""
+"""Totals that are nearly as certain as the surest. The smallest of them is named: the place, not its callers."""
 _THROUGH_ONE = 0.75
 """A caller is named through which this part of a difference came."""
 _POSSIBLE = 20.0
@@ -58,7 +58,7 @@ _EXPLAINS = 0.5
 
 
 class Certainty(StrEnum):
-    """What the profiles tell."""
+    """The word for what the profiles tell."""
 
     CERTAIN = "certain"
     MORE = "more samples needed"
@@ -67,7 +67,7 @@ class Certainty(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FunctionChange:
-    """How the time of one function changed. Times are seconds per run; with profiles in bytes, bytes."""
+    """The change of one function. Times are seconds per run; with profiles in bytes, bytes."""
 
     function: str
     kind: Kind
@@ -82,7 +82,7 @@ class FunctionChange:
     change: float
     """The change of its time as a fraction; infinite for a new function."""
     interval: tuple[float, float]
-    """Of the difference in seconds, beyond what all functions share. All intervals hold at once."""
+    """Interval of the difference in seconds, beyond what all functions share. All intervals hold at once."""
     visible: float
     """Smallest change, as a fraction, that would have been found."""
 
@@ -102,7 +102,7 @@ class ProfileDifference:
     before: float
     after: float
     named: tuple[FunctionChange, ...]
-    """What explains the difference, the most important first."""
+    """Functions that explain the difference, the most important first."""
     others: tuple[FunctionChange, ...]
     """The other functions whose own time changed most."""
     shared: float
@@ -182,7 +182,7 @@ class _Comparison:
     adjusted: Floats
     """Times of stacks without what all share."""
     weights: Floats
-    """How the chance of a wrong name is divided between the groups; zero for those that say what others say."""
+    """Divide the chance of a wrong name between the groups; zero for those that say what others say."""
     limit: float
 
     @classmethod
@@ -219,7 +219,7 @@ class _Comparison:
 
     @cached_property
     def _is_of_a_kind(self) -> Bools:
-        """Which groups compute, or wait: a change counts if the whole own time of the function changed with it."""
+        """Groups that compute, or wait: a change counts if the whole own time of the function changed with it."""
         return self.groups.of_kind(Kind.COMPUTING) | self.groups.of_kind(Kind.WAITING)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""How much the times of functions differ between profiles while nothing changes, and what most of them share.
+"""Measures how much the times of functions differ between profiles while nothing changes, and what most of them share.
 
 Two things add up: a sample hits one function or another by chance, and runs differ. Chance matters for short functions,
 the runs for long ones. How much each is, is told by the functions themselves, as most of them did not change: by the
@@ -17,7 +17,7 @@ from curator_bench.causes.profile_samples import Groups, Samples
 from curator_bench.verdict.distributions import Bools, Floats
 
 _FEWEST_TO_SHARE = 4
-"""Of fewer functions the median is moved too much by one of them."""
+"""With fewer functions, one of them moves the median too much."""
 _FEWEST_SAMPLES = 40
 """With fewer, chance hides how much the runs differ."""
 _FURTHEST = 4.0
@@ -25,7 +25,7 @@ _FURTHEST = 4.0
 _EXPECTED = 0.9205
 """Mean of the square of a normal value that counts up to `_FURTHEST`."""
 _USUAL, _KNOWN = 0.02, 8
-"""How much a function usually differs between runs; and this counts as much as so many functions."""
+"""The usual difference of a function between runs, and the number of functions that it counts as."""
 _LEAST = 0.005
 _LITTLE = 0.2
 """A function computes if it waits for less than this part of its time."""
@@ -40,7 +40,7 @@ _USUAL_CLUMPS, _KNOWN_CLUMPS = 1.0, 15
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """What two sides of profiles share, and how much functions scatter."""
+    """The change that two sides of profiles share, and how much functions scatter."""
 
     shift: float
     """Change, as a logarithm, that functions that compute share: of a slower machine."""

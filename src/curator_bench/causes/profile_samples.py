@@ -23,7 +23,7 @@ _DEEPEST_OF_A_KIND = 2
 
 
 class Kind(StrEnum):
-    """What the time of a group is."""
+    """The kind of time of a group."""
 
     OWN = "own"
     """Computing and waiting in the function itself. Profilers do not always tell the two apart."""
@@ -128,7 +128,7 @@ class Groups:
 
     @cached_property
     def functions(self) -> Bools:
-        """Which groups are the whole own time of a function."""
+        """Groups that are the whole own time of a function."""
         functions: Bools = self.of_kind(Kind.OWN) & (self.depths == 1)
         return functions
 

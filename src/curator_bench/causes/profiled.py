@@ -26,7 +26,7 @@ class Profiled:
     runs: tuple[int, int]
     """Number of runs of each side that have a profile."""
     hint: str
-    """How to record the profiles that are missing; empty if both sides have some."""
+    """Say how to record the profiles that are missing; empty if both sides have some."""
 
 
 def by_functions(connection: Connection, sides: Sides, *, limit: float = MIN_EFFECT) -> Profiled:

@@ -1,4 +1,4 @@
-"""What both kinds of `curator-bench bisect` share: the request, the session, the exit codes, and some words."""
+"""The parts that both kinds of `curator-bench bisect` share: the request, the session, the exit codes, some words."""
 
 from __future__ import annotations
 

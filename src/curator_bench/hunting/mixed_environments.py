@@ -29,7 +29,7 @@ class Recipe:
     """Everything that defines an environment on top of the packages of this Python."""
 
     label: str
-    """What it is called, for people."""
+    """Its name, for people."""
     pins: tuple[str, ...]
     """Lines of a requirements file."""
     options: tuple[str, ...] = ()

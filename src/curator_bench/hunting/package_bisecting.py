@@ -51,7 +51,7 @@ class PackageOutcome:
 
     @property
     def companions(self) -> list[Unit]:
-        """What was changed with the culprits because they need it."""
+        """Packages that were changed with the culprits because they need them."""
         return [self.units[number] for number in sorted(self.guilty.made - {*self.guilty.changes})]
 
     @property

@@ -1,4 +1,4 @@
-"""What `bisect --packages` is asked about: the packages of a lock file, of a requirements file, or of a session."""
+"""Reads the sides of `bisect --packages`: the packages of a lock file, of a requirements file, or of a session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What differs between two environments, as changes that can be made one by one. Pure functions of what they have."""
+"""Finds the differences of two environments, as changes that can be made one by one. Pure functions."""
 
 from __future__ import annotations
 

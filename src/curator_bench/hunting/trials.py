@@ -27,7 +27,7 @@ Progress = Callable[[str], None]
 
 
 class BuildFailure(BenchError):
-    """What is to be measured cannot be installed."""
+    """The environment to be measured cannot be installed."""
 
 
 class BudgetSpent(BenchError):

@@ -45,7 +45,7 @@ class Profiled:
     """The plan of the measured run."""
     where: Where | None
     left: list[Profiling]
-    """What is still to be done, the next one first."""
+    """Steps that are still to be done, the next one first."""
     warnings: list[str] = field(default_factory=list)
 
 

@@ -90,7 +90,7 @@ class Between(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """What changed around the regressions of a run, and the commands that would tell the cause, in lines."""
+    """Say in lines what changed around the regressions of a run, and which commands would tell the cause."""
 
     lines: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()

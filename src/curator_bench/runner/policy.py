@@ -26,7 +26,7 @@ class Next(StrEnum):
     MEASURE_AGAIN = "measure again"
     """The machine did something else during the run, which therefore does not count."""
     PROFILE = "profile"
-    """Nothing more is to be measured, and the entry is to be profiled, in runs that do not count. Then it is judged."""
+    """The entry is measured. It is to be profiled in runs that do not count, and then judged."""
     JUDGE = "judge"
 
 

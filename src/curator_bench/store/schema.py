@@ -283,7 +283,7 @@ class Stage(Base):
 
 
 class Profile(Base):
-    """Where time or memory went inside a run, by one profiler, from an extra run that is not recorded itself."""
+    """The places where time or memory went inside a run, by one profiler, from an extra run that is not recorded."""
 
     __tablename__ = "profile"
     __table_args__ = _PARTS_OF_A_RUN

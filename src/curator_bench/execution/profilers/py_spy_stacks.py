@@ -48,11 +48,11 @@ Stack = tuple[Frame, ...]
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How many samples the first recording has for each one of the second, if nothing waits."""
+    """Return how many samples the first recording has for each one of the second, if nothing waits."""
 
     ratio: float = 1.0
     uncertainty: float = 0.0
-    """What py-spy does not say: it reports that it is late only from a second on."""
+    """Estimate what py-spy does not say: it reports that it is late only from a second on."""
 
 
 def pace_of(seconds: float, said_of_computing: str, said_of_everything: str) -> Pace:

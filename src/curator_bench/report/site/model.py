@@ -261,7 +261,7 @@ class FindingFacts:
     changed: tuple[str, ...] = ()
     """Other differences between the runs around it, one fact per line."""
     commands: tuple[tuple[str, str], ...] = ()
-    """What would tell the cause: the question, and the command that answers it."""
+    """A command that would tell the cause, and the question that it answers."""
     trend: TrendFacts | None = None
     is_new: bool = False
     """True if it began with the latest session."""
