@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import argparse
 import heapq
-import json
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 import numpy as np
+from simulation_program import run
 
 from curator_bench.causes.explanation import Explanation, explain
 from curator_bench.causes.matched_stages import StagedRun
@@ -232,26 +230,10 @@ def measure(case: Case, seeds: int, *, first: int = 0) -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--benchmark-results-path", type=Path)
     parser.add_argument("--shape", choices=SHAPES, required=True)
-    parser.add_argument("--seeds", type=int, default=400)
-    parser.add_argument("--first-seed", type=int, default=0)
-    for name in ("slower", "noise", "common-noise", "drifting", "all-slower", "contention"):
-        parser.add_argument(f"--{name}", type=float, default=getattr(Case("serial"), name.replace("-", "_")))
     parser.add_argument("--runs", type=int, default=8)
-    args = parser.parse_args()
-    options = vars(args)
-    folder, seeds, first = (options.pop(name) for name in ("benchmark_results_path", "seeds", "first_seed"))
-    case = Case(**options)
-    found = measure(case, seeds, first=first)
-    alike = measure(replace(case, slower=0.0), seeds, first=first + seeds)
-    metrics = {**found, "named_where_nothing_differs": alike["any_named"], "is_success": True}
-    if folder is None:
-        json.dump({**options, **metrics}, sys.stdout, indent=1)
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "params.json").write_text(json.dumps({**options, "seeds": seeds}))
-    (folder / "metrics.json").write_text(json.dumps(metrics))
+    numbers = ("slower", "noise", "common-noise", "drifting", "all-slower", "contention")
+    run(parser, Case("serial"), numbers, measure)
 
 
 if __name__ == "__main__":

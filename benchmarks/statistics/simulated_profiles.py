@@ -8,15 +8,13 @@ whole, each function scatters by its own noise from run to run, and a run is sam
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 import time
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 
 import numpy as np
+from simulation_program import run
 
 from curator_bench.causes.profile_difference import ProfileDifference, profile_difference
 from curator_bench.values.profiles import WAITING, Profile
@@ -230,26 +228,9 @@ def measure(case: Case, seeds: int, first: int = 0) -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--benchmark-results-path", type=Path)
-    parser.add_argument("--seeds", type=int, default=400)
-    parser.add_argument("--first-seed", type=int, default=0)
-    for name in ("slower", "noise", "machine-noise", "machine-slower"):
-        parser.add_argument(f"--{name}", type=float, default=getattr(Case(), name.replace("-", "_")))
     parser.add_argument("--samples", type=int, default=Case().samples)
     parser.add_argument("--runs", type=int)
-    args = parser.parse_args()
-    options = vars(args)
-    folder, seeds, first = (options.pop(name) for name in ("benchmark_results_path", "seeds", "first_seed"))
-    case = Case(**options)
-    found = measure(case, seeds, first=first)
-    alike = measure(replace(case, slower=0.0), seeds, first=first + seeds)
-    metrics = {**found, "named_where_nothing_differs": alike["any_named"], "is_success": True}
-    if folder is None:
-        json.dump({**options, **metrics}, sys.stdout, indent=1)
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "params.json").write_text(json.dumps({**options, "seeds": seeds}))
-    (folder / "metrics.json").write_text(json.dumps(metrics))
+    run(parser, Case(), ("slower", "noise", "machine-noise", "machine-slower"), measure)
 
 
 if __name__ == "__main__":
