@@ -62,4 +62,6 @@ def _minutes(job: Job) -> int:
 
 def _refuse_too_many(jobs: Sequence[Job], most: int, where: str) -> None:
     if len(jobs) > most:
-        raise BenchError(f"{len(jobs)} jobs are more than {where} starts of one matrix: at most {most} (--count, --limit)")
+        raise BenchError(
+            f"{len(jobs)} jobs are more than {where} starts of one matrix: at most {most} (--count, --limit)"
+        )

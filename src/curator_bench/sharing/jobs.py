@@ -147,8 +147,8 @@ def divided(units: Sequence[Unit], count: int | None, limits: Limits, folder: Pa
     if longest > limits.measuring_s:
         needed = len(scheduling.fewest_shares(seconds, limits.measuring_s))
         raise BenchError(
-            f"{how_many(len(shares), 'job')} would take up to {readable_seconds(longest + limits.set_up_s)}, and may take"
-            f" {readable_seconds(limits.job_s)} (--limit): {needed} are enough"
+            f"{how_many(len(shares), 'job')} would take up to {readable_seconds(longest + limits.set_up_s)}, and may"
+            f" take {readable_seconds(limits.job_s)} (--limit): {needed} are enough"
         )
     filled = [tuple(units[place] for place in share) for share in shares if share]
     return [_job(number, job, limits, folder / f"job-{number}.txt") for number, job in enumerate(filled, 1)]
@@ -216,6 +216,6 @@ def _refuse_too_long(units: Iterable[Unit], limits: Limits) -> None:
         if unit.is_recorded and unit.seconds > limits.measuring_s:
             raise BenchError(
                 f"{unit.name} takes {readable_seconds(unit.seconds)}, and a job may take"
-                f" {readable_seconds(limits.job_s)} with {readable_seconds(limits.set_up_s)} to set it up: raise --limit"
-                " if the CI system allows it, or make it shorter"
+                f" {readable_seconds(limits.job_s)} with {readable_seconds(limits.set_up_s)} to set it up: raise"
+                " --limit if the CI system allows it, or make it shorter"
             )

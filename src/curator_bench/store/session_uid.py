@@ -41,8 +41,8 @@ def give_uid(session_dir: Path, uid: str) -> None:
         safe_files.create_exclusively(file, uid + "\n")
     if (found := _read(file)) != uid:
         raise BenchError(
-            f"{session_dir} is another session (its uid is {found}, not {uid} of --bench-session-uid): name another one,"
-            " or another folder for results"
+            f"{session_dir} is another session (its uid is {found}, not {uid} of --bench-session-uid): name another"
+            " one, or another folder for results"
         )
 
 
