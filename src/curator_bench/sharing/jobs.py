@@ -18,7 +18,7 @@ from curator_bench.collection.items import NO_ESCAPING, name_of_item
 from curator_bench.errors import BenchError
 from curator_bench.files import safe_files
 from curator_bench.matrix import Definitions
-from curator_bench.options.rootdir import Ini, ini_of
+from curator_bench.options.rootdir import Ini, project_of
 from curator_bench.store.usual_durations import usual_durations
 from curator_bench.values import Entry
 from curator_bench.words import how_many, readable_seconds
@@ -102,7 +102,8 @@ class Benchmarks:
         """Return them with the durations that a database has recorded."""
         if not self.entries and not self.modules:
             return []
-        project, known = self._project(), usual_durations(database)
+        files = [entry.file.file for entry in self.entries]
+        project, known = project_of([*files, *self.modules], self.working_dir), usual_durations(database)
         is_escaped = str(project.values.get(NO_ESCAPING, "")).lower() not in ("true", "1", "yes", "on")
         definitions, by_path = Definitions(), _seconds_by_path(known)
         units = [self._of_entry(entry, project, known, definitions, is_escaped) for entry in self.entries]
@@ -111,7 +112,7 @@ class Benchmarks:
     def _of_entry(
         self, entry: Entry, project: Ini, known: Durations, definitions: Definitions, is_escaped: bool
     ) -> Unit:
-        path, timeout_s = _relative(entry.file.file, project.root), entry.timeout_s * (entry.warmup + entry.repeat)
+        path, timeout_s = project.name_of(entry.file.file), entry.timeout_s * (entry.warmup + entry.repeat)
         recorded = known.get(f"{path}::{entry.id}", {})
         seconds = recorded.get(definitions.hash_of(entry), next(iter(recorded.values()), None))
         return Unit(
@@ -125,17 +126,10 @@ class Benchmarks:
         )
 
     def _of_module(self, module: Path, project: Ini, by_path: Mapping[str, float]) -> Unit:
-        nodeid, path = _relative(module, self.working_dir), _relative(module, project.root)
+        nodeid, path = _relative(module, self.working_dir), project.name_of(module)
         seconds = by_path.get(path)
         is_recorded = seconds is not None
         return Unit(nodeid, nodeid, path, seconds or _UNKNOWN_MODULE_S, is_recorded, longest_s=math.inf)
-
-    def _project(self) -> Ini:
-        """Return the project, from whose folder the names of benchmarks start."""
-        folders = {os.path.abspath(entry.file.directory) for entry in self.entries}
-        folders |= {os.path.abspath(module.parent) for module in self.modules}
-        ini = ini_of(Path(os.path.commonpath(folders)))
-        return ini if ini.values else ini_of(Path(os.path.commonpath([*folders, self.working_dir])))
 
 
 def divided(units: Sequence[Unit], count: int | None, limits: Limits, folder: Path) -> list[Job]:
