@@ -117,3 +117,12 @@ def test_a_limit_has_few_digits_and_is_never_tighter() -> None:
     assert rounded(0.000012345, 0.00001, is_upper=True) == "0.0000124"
     assert rounded(-5.5, -3.0, is_upper=False) == "-5.5"
     assert rounded(2_119_489.0, 2_119_489.0, is_upper=False) == "2119489"
+
+
+def test_only_the_runs_that_are_asked_for_count(project: Path) -> None:
+    states = {one["state"] for one in documents(project, "--since", "2026-01-25").values()}
+    assert states == {"too few runs"}
+    done = warm.run(
+        "curator-bench", "calibrate", "matrix.yaml", "--db", "benchmark.db", "--branch", "other", cwd=project
+    )
+    assert (done.returncode, "Traceback" in done.stderr) == (1, False)

@@ -10,6 +10,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -22,6 +23,7 @@ from curator_bench.store.queries import EntryKey
 from curator_bench.values import Entry
 from curator_bench.verdict.cases import History, Rules
 from curator_bench.verdict.direction import Better, better_of
+from curator_bench.verdict.distributions import Floats
 from curator_bench.verdict.judgement import Trend, Word
 from curator_bench.verdict.limits import RATE, Scatter, scatter_of
 from curator_bench.verdict.noise import BLOCK
@@ -159,15 +161,30 @@ def _limits(entry: Entry, text: MatrixText, metrics: Sequence[str]) -> Iterator[
     yield limit("", TIMEOUT, entry.timeout_s)
 
 
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The runs that count: of a branch, on a kind of machine, since a time."""
+
+    branch: str | None = None
+    machine: str | None = None
+    since: datetime | None = None
+
+    def values(self, series: Series) -> Floats:
+        if self.since is None:
+            return series.values
+        return series.values[series.starts >= self.since.timestamp()]
+
+
 class Calibration:
     """The recorded runs of entries, and what they say about limits."""
 
-    def __init__(self, connection: Connection, entries: Mapping[str, EntryKey], machine: str | None = None) -> None:
+    def __init__(self, connection: Connection, entries: Mapping[str, EntryKey], scope: Scope) -> None:
         """`entries` are keys in the database by id."""
         groups = groups_of(connection, list(entries.values()))
         self._names = {(key.name, key.path): name for name, key in entries.items()}
         self._series: dict[tuple[str, str], list[Series]] = defaultdict(list)
-        for one in all_series(connection, among=groups, machine=machine) if groups else ():
+        found = all_series(connection, branch=scope.branch, among=groups, machine=scope.machine) if groups else []
+        for one in (replace(one, values=values) for one in found if len(values := scope.values(one))):
             name = self._names.get((one.entry.name, one.entry.path))
             if name is not None and one.is_newest:
                 self._series[name, one.metric].append(one)

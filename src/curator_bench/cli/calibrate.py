@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,8 @@ import click
 from curator_bench.cli import tables
 from curator_bench.cli.databases import db_option, reading
 from curator_bench.cli.loading import datasets_option, load_files, repo_option
-from curator_bench.cli.parameters import machine_option
+from curator_bench.cli.names import moment_of
+from curator_bench.cli.parameters import scope_options
 from curator_bench.errors import BenchError
 from curator_bench.files.codec import json_text
 
@@ -29,7 +31,7 @@ _MOST_SHOWN = 4
 @click.option("--metric", "metrics", multiple=True, help="also propose a limit of this metric where there is none")
 @click.option("--write", is_flag=True, help="write the proposed limits into FILES; all else in them stays as it is")
 @click.option("--json", "as_json", is_flag=True, help="print JSON instead of a table")
-@machine_option
+@scope_options
 @datasets_option
 @repo_option
 @db_option
@@ -38,7 +40,9 @@ def command(
     metrics: tuple[str, ...],
     write: bool,
     as_json: bool,
+    branch: str | None,
     machine: str | None,
+    since: datetime | str | None,
     datasets: Path | None,
     curator_repo: str | None,
     database: str,
@@ -48,14 +52,15 @@ def command(
     Noise alone exceeds a proposed limit in fewer than 1 of 1,000 runs. Of the present ones, print how often noise
     exceeds them, and the smallest change that they catch. It takes 30 runs of an entry.
     """
-    from curator_bench.calibration.proposals import Calibration, limits_of
+    from curator_bench.calibration.proposals import Calibration, Scope, limits_of
     from curator_bench.calibration.yaml_edits import MatrixText
 
     matrix = load_files(files, (), datasets, curator_repo)
     texts = {file.file: MatrixText(Path(file.file)) for file in matrix.files}
     limits = limits_of(matrix.entries, texts, metrics)
     with reading(database) as opened, opened.reading() as connection:
-        found = Calibration(connection, _keys(matrix), machine).judged(limits)
+        scope = Scope(branch, machine, moment_of(connection, since))
+        found = Calibration(connection, _keys(matrix), scope).judged(limits)
     if as_json:
         click.echo(json_text({"schema_version": 1, "limits": [_document(one) for one in found]}), nl=False)
     else:
