@@ -85,8 +85,8 @@ def command(
         units = _say_missing(units, asked, database)
     limits = jobs.Limits(limit, set_up)
     made = jobs.shared(units, count, limits, out) if shared and count else jobs.divided(units, count, limits, out)
-    options = _options(asked, overlays, datasets, curator_repo, mark)
-    jobs.write_jobs(made, out, [*options, *(["--bench-resume=finished"] if shared else [])])
+    options = _options(overlays, datasets, curator_repo, mark)
+    jobs.write_jobs(made, out, asked, [*options, *(["--bench-resume=finished"] if shared else [])])
     _say_unknown(units)
     if form == "github":
         click.echo(ci_jobs.github_matrix(made))
@@ -143,16 +143,9 @@ def _say_missing(units: Sequence[Unit], session: Session, database: str) -> list
     return [unit for unit, _ in found]
 
 
-def _options(
-    session: Session,
-    overlays: Sequence[Path],
-    datasets: Path | None,
-    curator_repo: str | None,
-    mark: str | None,
-) -> list[str]:
+def _options(overlays: Sequence[Path], datasets: Path | None, curator_repo: str | None, mark: str | None) -> list[str]:
     """Return the arguments of every job before its benchmarks."""
-    said = [f"--bench-session={session.name}", f"--bench-session-uid={session.uid}"]
-    said += [f"--bench-matrix={overlay}" for overlay in overlays]
+    said = [f"--bench-matrix={overlay}" for overlay in overlays]
     said += [f"--bench-datasets={datasets}"] if datasets else []
     said += [f"--bench-curator-repo={curator_repo}"] if curator_repo else []
     return said + (["-m", mark] if mark else [])

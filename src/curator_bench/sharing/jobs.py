@@ -24,6 +24,8 @@ from curator_bench.values import Entry
 from curator_bench.words import how_many, readable_seconds
 
 _SHARED = "all.txt"
+_FIRST_ARGUMENT = "--bench-session="
+"""The beginning of every file of a job, by which those of an earlier plan are known."""
 _UNKNOWN_MODULE_S = 60.0
 _UNFINISHED = {None: "not run", "running": "still running, or killed", "interrupted": "interrupted"}
 Durations: TypeAlias = Mapping[str, Mapping[str | None, float]]
@@ -137,9 +139,10 @@ def divided(units: Sequence[Unit], count: int | None, limits: Limits, folder: Pa
     _refuse_too_long(units, limits)
     seconds = [min(unit.seconds, limits.measuring_s) for unit in units]
     shares = scheduling.divide(seconds, count) if count else scheduling.fewest_shares(seconds, limits.measuring_s)
-    longest = max((sum(seconds[place] for place in share) for share in shares), default=0.0)
+    recorded = [unit.seconds if unit.is_recorded else 0.0 for unit in units]  # timeouts are seldom reached
+    longest = max((sum(recorded[place] for place in share) for share in shares), default=0.0)
     if longest > limits.measuring_s:
-        needed = len(scheduling.fewest_shares(seconds, limits.measuring_s))
+        needed = len(scheduling.fewest_shares(recorded, limits.measuring_s))
         raise BenchError(
             f"{how_many(len(shares), 'job')} would take up to {readable_seconds(longest + limits.set_up_s)}, and may"
             f" take {readable_seconds(limits.job_s)} (--limit): {needed} are enough"
@@ -161,12 +164,13 @@ def _job(number: int, units: tuple[Unit, ...], limits: Limits, file: Path) -> Jo
     return Job(number, units, file.as_posix(), seconds, limits.timeout_s(units))
 
 
-def write_jobs(jobs: Sequence[Job], folder: Path, options: Sequence[str]) -> None:
+def write_jobs(jobs: Sequence[Job], folder: Path, session: Session, options: Sequence[str]) -> None:
     """Write the files of the jobs into a folder, and remove those of an earlier plan."""
+    options = [f"{_FIRST_ARGUMENT}{session.name}", f"--bench-session-uid={session.uid}", *options]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for old in (*folder.glob("job-*.txt"), *folder.glob(_SHARED)):
-            if old.stem == "all" or old.stem.removeprefix("job-").isdecimal():
+            if safe_files.read_bytes(old).startswith(_FIRST_ARGUMENT.encode()):
                 old.unlink()
         for file, job in {job.file: job for job in jobs}.items():
             lines = [*options, *(unit.nodeid for unit in job.units)]
