@@ -170,9 +170,11 @@ class Scope:
     since: datetime | None = None
 
     def values(self, series: Series) -> Floats:
-        if self.since is None:
-            return series.values
-        return series.values[series.starts >= self.since.timestamp()]
+        """Return the numbers that count."""
+        is_known = np.isfinite(series.values)
+        if self.since is not None:
+            is_known &= series.starts >= self.since.timestamp()
+        return series.values[is_known]
 
 
 class Calibration:
@@ -212,8 +214,8 @@ class Calibration:
             number: Measured(
                 self._names[one.entry.name, one.entry.path],
                 one.machine_id,
-                int(np.isfinite(one.values).sum()),
-                (float(np.nanmin(one.values)), float(np.nanmax(one.values))),
+                len(one.values),
+                (float(one.values.min()), float(one.values.max())),
                 scatter_of(one.values, trend.levels),
                 _recently_worse(trend),
             )
