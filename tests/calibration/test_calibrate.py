@@ -108,6 +108,9 @@ def test_what_is_written_is_read_again_and_fits(project: Path, tmp_path: Path) -
     assert again["axes", "time_s", "max_value"] == "loose"
     calibrate(tmp_path, "--write")
     assert (tmp_path / "matrix.yaml").read_text() == text
+    told = calibrate(tmp_path, "--write", "--metric", "exec_time_s").stdout
+    assert "sort: write into its requirements: - {metric: exec_time_s, max_value: " in told  # it shares them
+    assert documents(tmp_path)["axes", "exec_time_s", "max_value"]["state"] == "fits"
 
 
 def test_a_limit_has_few_digits_and_is_never_tighter() -> None:

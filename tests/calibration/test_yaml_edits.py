@@ -83,6 +83,45 @@ def test_a_timeout_is_added_within_braces_and_at_the_end(tmp_path: Path) -> None
     assert text.replaced([(found(text, "a").spot, "1")]) == "entries:\n- script: b\n  name: a\n  timeout_s: 1"
 
 
+def test_requirements_are_added_where_they_belong(tmp_path: Path) -> None:
+    text = read(
+        tmp_path,
+        """\
+entries:
+  - name: block
+    requirements:
+      - {metric: a, max_value: 1}
+      - metric: b
+        max_value: 2   # the last
+
+  # another
+  - {name: braces, requirements: [{metric: a, max_value: 1}]}
+  - name: none   # yet
+    script: s.py
+  - {name: one, requirements: &both [{metric: a, max_value: 1}]}
+  - {name: other, requirements: *both}
+""",
+    )
+    wanted = [("block", "c_s"), ("block", "on"), ("braces", "c_s"), ("none", "c_s")]
+    new = [text.new_requirement(entry, metric, "max_value") for entry, metric in wanted]
+    assert [text.new_requirement(entry, "c_s", "max_value") for entry in ("one", "other", "missing")] == [None] * 3
+    assert text.new_requirement("none", "d_s", "max_value") is None  # one at a time
+    changed = text.replaced([(one.spot, "7") for one in new if one])
+    assert [line for line in changed.splitlines() if "7" in line] == [
+        '      - {metric: "on", max_value: 7}',
+        "      - {metric: c_s, max_value: 7}",
+        "  - {name: braces, requirements: [{metric: a, max_value: 1}, {metric: c_s, max_value: 7}]}",
+        "    requirements: [{metric: c_s, max_value: 7}]",
+    ]
+    assert "        max_value: 2   # the last\n      - {metric" in changed
+    assert len(MatrixText(written(tmp_path, changed)).numbers) == len(text.numbers) + 4
+
+
+def written(folder: Path, text: str) -> Path:
+    (folder / "matrix.yaml").write_text(text)
+    return folder / "matrix.yaml"
+
+
 def test_a_text_that_would_say_something_else_is_refused(tmp_path: Path) -> None:
     text = read(tmp_path)
     at = TEXT.index("sort.py")

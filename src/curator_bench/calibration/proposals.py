@@ -157,7 +157,9 @@ def _limits(entry: Entry, text: MatrixText, metrics: Sequence[str]) -> Iterator[
     for metric in metrics:
         if metric not in bounded and (better := better_of(metric)) is not None:
             key = "max_value" if better is Better.LESS else "min_value"
-            yield Limit(entry.file.file, (entry.name,), metric, key, None, None)
+            yield Limit(
+                entry.file.file, (entry.name,), metric, key, None, text.new_requirement(entry.name, metric, key)
+            )
     yield limit("", TIMEOUT, entry.timeout_s)
 
 
