@@ -35,7 +35,7 @@ def hunt(repository: ScratchRepository) -> tuple[int, dict[str, Any]]:
 
 @pytest.fixture
 def tries(full: bool) -> int:
-    return 20 if full else 2
+    return 20 if full else 1
 
 
 def test_the_slower_commit_is_named(tries: int, tmp_path: Path) -> None:
