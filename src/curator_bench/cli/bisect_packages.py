@@ -23,6 +23,7 @@ from curator_bench.cli.bisections import (
     tell,
 )
 from curator_bench.cli.databases import reading
+from curator_bench.cli.end_profiles import document, print_profiled
 from curator_bench.cli.names import sessions_named
 from curator_bench.errors import BenchError
 from curator_bench.files.codec import json_text
@@ -56,7 +57,7 @@ def bisect_packages(names: tuple[str, str], asked: Asked) -> None:
         for line in _together(bisection.units):
             tell(line)
         plan = replace(asked.plan, steps=steps_for(len(bisection.units)))
-        outcome = bisection.run(plan, session)
+        outcome = bisection.run(plan, session, asked.profile)
     (_print_json if asked.as_json else _print)(outcome, bench, plan)
     sys.exit(code_of(outcome.difference, is_found=outcome.guilty.is_confirmed))
 
@@ -116,6 +117,8 @@ def _print(outcome: PackageOutcome, bench: Bench, plan: SequentialPlan) -> None:
     for line in _said(outcome, bench, plan):
         text = line.lstrip()
         tables.say(f"{line.removesuffix(text)}{tables.printable(text)}")
+    if outcome.profiled is not None:
+        print_profiled(outcome.profiled)
 
 
 def _row(one: TriedEnvironment, new: int, good: TriedEnvironment) -> tuple[str, ...]:
@@ -200,6 +203,7 @@ def _document(outcome: PackageOutcome, bench: Bench) -> dict[str, Any]:
         "needed_by_culprits": _changes(outcome.companions),
         "is_confirmed": outcome.guilty.is_confirmed,
         "suspects": _changes(outcome.suspects),
+        "profiles": outcome.profiled and document(outcome.profiled),
         "tried": [
             {
                 "environment": str(one.of),

@@ -12,6 +12,7 @@ import click
 
 from curator_bench.cli import tables
 from curator_bench.cli.databases import db_option, reading
+from curator_bench.cli.end_profiles import print_difference
 from curator_bench.cli.names import moment_of, sessions_named
 from curator_bench.cli.parameters import Moment, branch_option, machine_option, min_effect_option, repo_option
 from curator_bench.errors import BenchError
@@ -207,14 +208,8 @@ def _print_stages(found: Why, metric: str | None) -> None:
 
 
 def _print_functions(profiled: Profiled) -> None:
-    from curator_bench.causes import profile_wording
-
     for found in profiled.differences:
-        tables.say(tables.printable(profile_wording.head(found)))
-        for line in profile_wording.conclusion(found):
-            tables.say(f"  {line}")
-        tables.say("")
-        tables.print_table(tables.columns(*profile_wording.HEADS), profile_wording.rows(found))
+        print_difference(found)
     if profiled.hint:
         tables.say(tables.printable(profiled.hint))
 

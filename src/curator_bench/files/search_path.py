@@ -6,7 +6,7 @@ import os
 
 
 def path_with(path: str | None, python: str) -> str:
-    """Return a PATH (default: ours) that ends with the folder of an interpreter. One named without a folder has none."""
+    """Return a PATH (default: ours) that ends with the folder of an interpreter, if that is named with one."""
     said = os.environ.get("PATH", os.defpath) if path is None else path
     beside = os.path.dirname(python)
     return said if not beside or beside in said.split(os.pathsep) else os.pathsep.join(filter(None, [said, beside]))

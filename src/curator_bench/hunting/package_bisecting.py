@@ -17,6 +17,7 @@ from curator_bench.hunting.trials import BudgetSpent, BuildFailure, Progress, Tr
 from curator_bench.words import how_many
 
 if TYPE_CHECKING:
+    from curator_bench.hunting.end_profiles import ProfiledEnds, ProfileRequest
     from curator_bench.hunting.trials import Ends
     from curator_bench.verdict.intervals import Change
     from curator_bench.verdict.judgement import Word
@@ -40,6 +41,8 @@ class PackageOutcome:
     """For each of them the packages that are as on the bad side."""
     guilty: Guilty = field(default_factory=Guilty)
     is_budget_spent: bool = False
+    profiled: ProfiledEnds | None = None
+    """A and the environment with only the culprits new by functions, if that was asked for."""
 
     @property
     def culprits(self) -> list[Unit]:
@@ -96,8 +99,8 @@ class PackageBisection:
             raise BenchError(f"{first} and {second} have the same packages: there is nothing to bisect")
         return units_of(changes, before, after)
 
-    def run(self, plan: SequentialPlan, session: str) -> PackageOutcome:
-        """Measure and judge. Names of its measuring sessions begin with `session`."""
+    def run(self, plan: SequentialPlan, session: str, profile: ProfileRequest | None = None) -> PackageOutcome:
+        """Measure, judge, and profile. Names of its measuring sessions begin with `session`."""
         from curator_bench.verdict.judgement import Word
 
         trials = Trials(self._bench, self._prepare, plan, session, self._tell, "environment", deadline=self._deadline)
@@ -108,7 +111,11 @@ class PackageBisection:
             return self._outcome(ends)
         self._tell(f"good and bad differ by {ends.change.change:+.1%}; bisecting {self._counted()}")
         guilty = search([unit.needs for unit in self.units], lambda changes: self._judged(changes, trials, ends))
-        return replace(self._outcome(ends), guilty=guilty, is_budget_spent=self._is_budget_spent)
+        found = replace(self._outcome(ends), guilty=guilty, is_budget_spent=self._is_budget_spent)
+        if profile is None:
+            return found
+        guilty_alone = found.confirmed.of if found.confirmed else bad
+        return replace(found, profiled=trials.profiles((good, guilty_alone), profile).profile(self._tell))
 
     def _outcome(self, ends: Ends[Recipe]) -> PackageOutcome:
         return PackageOutcome(ends.word, ends.change, tuple(self.units), tuple(self._tried), tuple(self._new))

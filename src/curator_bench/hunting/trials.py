@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from curator_bench.errors import BenchError
 from curator_bench.hunting.bench import Bench, Runs
+from curator_bench.hunting.end_profiles import End, EndProfiles, ProfileRequest
 from curator_bench.hunting.halving import Judgement
 from curator_bench.verdict.comparable import difference
 
@@ -151,6 +153,12 @@ class Trials(Generic[Of]):
                 runs = runs if runs.problem and runs.origin else replace(runs, problem=_summary_of(runs, trouble))
         return runs
 
+    def profiles(self, two: tuple[Of, Of], request: ProfileRequest) -> EndProfiles:
+        """Return the profiles of the entry at a good and a bad one."""
+        good, bad = (End(str(one), self.session_of(one), partial(self.prepare, one)) for one in two)
+        wanted = replace(request, deadline=self.deadline, limit=self.plan.min_effect)
+        return EndProfiles(self.bench.entry, (good, bad), self.bench.database, wanted)
+
     def _measure_end(self, one: Of, target: int) -> None:
         try:
             runs = self.measure(one, target)
@@ -163,6 +171,13 @@ class Trials(Generic[Of]):
     def _refuse_unlike(self, good: Runs, bad: Runs) -> None:
         if why := _unlike(bad, good):
             raise BenchError(f"good and bad cannot be compared: {why}. {self.unlike_advice}".rstrip(". "))
+
+
+def nearest_ends(tried: Sequence[Tried[Of]]) -> tuple[Of, Of]:
+    """Return the last good one and the first bad one after it, of those that were tried, in their order."""
+    bad = next(place for place, one in enumerate(tried) if one.judgement is Judgement.BAD)
+    good = next(one for one in reversed(tried[:bad]) if one.judgement is Judgement.GOOD)
+    return good.of, tried[bad].of
 
 
 def _unlike(runs: Runs, good: Runs) -> str:

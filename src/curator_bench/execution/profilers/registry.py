@@ -37,7 +37,7 @@ def check_profilers(names: tuple[str, ...], folder: Path, *, is_elsewhere: bool 
             continue
         missing = profiler_class(name, folder).missing()
         if missing and not is_elsewhere:
-            raise BenchError(f"--bench-profile {name}: {missing}")
+            raise BenchError(f"the profiler {name} cannot be used: {missing}")
 
 
 def short_name(name: str) -> str:
