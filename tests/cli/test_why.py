@@ -54,6 +54,9 @@ def test_the_open_regression_of_an_entry_is_explained_by_its_stage_and_what_else
     ends = f"--good {commit(SLOWER_SINCE - 1)[:12]} --bad {commit(SLOWER_SINCE)[:12]}"
     command = f"curator-bench bisect {ends} --entry pipeline --metric exec_time_s"
     assert f"To find the cause:\n  which commit: {command}\n" in output
+    assert document(history, "pipeline")["commands"] == [{"tells": "which commit", "command": command}]
+    (regression,) = history.regressions("--metric", "time_taken_s")
+    assert regression["commands"][0]["command"].startswith(f"curator-bench bisect {ends} --entry pipeline --metric ")
     rows = [line for line in output.splitlines() if line.startswith(("stage_", "(unexplained)"))]
     assert rows[0].startswith("stage_2")
     assert rows[-1].startswith("(unexplained)")

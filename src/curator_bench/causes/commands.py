@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from curator_bench.causes.what_changed import CommitRange, Kind, WhatChanged
@@ -77,6 +77,11 @@ def commands(changed: WhatChanged, question: Question, log: Log = no_log) -> Ite
 def command_lines(changed: WhatChanged, question: Question, log: Log = no_log) -> list[str]:
     """Return the commands in words, below a line that introduces them; nothing if there are none."""
     return worded(list(commands(changed, question, log)))
+
+
+def document(found: Iterable[Command]) -> list[dict[str, str]]:
+    """Return commands for JSON."""
+    return [{"tells": one.tells, "command": one.text} for one in found]
 
 
 def worded(found: Sequence[Command]) -> list[str]:

@@ -21,7 +21,7 @@ from curator_bench.files.codec import json_text
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from curator_bench.causes.commands import Question
+    from curator_bench.causes.commands import Command, Question
     from curator_bench.causes.judged_history import Query
     from curator_bench.causes.profiled import Profiled
     from curator_bench.causes.sides import Sides
@@ -61,6 +61,7 @@ def command(
     B: names or uids of sessions, commits or branches. METRIC is a time in seconds that its stages make up; by default,
     that of the regression or of the script. Functions are named if runs of both sides have profiles.
     """
+    from curator_bench.causes.commands import worded
     from curator_bench.causes.profiled import by_functions
     from curator_bench.causes.why import changed_between, question_of
 
@@ -74,14 +75,16 @@ def command(
         found = _by_stages(connection, sides, metric, min_effect, profiled)
         changed = changed_between(connection, sides)
     if as_json:
-        click.echo(json_text(_document(sides, found, profiled, changed, metric, title)), nl=False)
+        offered = _commands(changed, question_of(sides, metric, found), repo)
+        click.echo(json_text(_document(sides, found, profiled, changed, metric, title, offered)), nl=False)
     else:
         tables.say(tables.printable(title))
         if found is not None:
             _print_stages(found, metric)
         _print_functions(profiled)
         _print_changed(changed, repo)
-        _print_commands(changed, question_of(sides, metric, found), repo)
+        for line in worded(_commands(changed, question_of(sides, metric, found), repo)):
+            tables.say(line)
 
 
 def _by_stages(
@@ -223,12 +226,11 @@ def _print_changed(changed: WhatChanged, repo: Path | None) -> None:
         tables.say(f"    {line}")
 
 
-def _print_commands(changed: WhatChanged, question: Question | None, repo: Path | None) -> None:
-    from curator_bench.causes.commands import command_lines
+def _commands(changed: WhatChanged, question: Question | None, repo: Path | None) -> list[Command]:
+    from curator_bench.causes.commands import commands
     from curator_bench.cli.finding_changes import commit_log
 
-    for line in command_lines(changed, question, commit_log(repo)) if question else ():
-        tables.say(line)
+    return list(commands(changed, question, commit_log(repo))) if question else []
 
 
 def _head(found: Why, metric: str | None) -> list[str]:
@@ -248,9 +250,15 @@ def _head(found: Why, metric: str | None) -> list[str]:
 
 
 def _document(
-    sides: Sides, found: Why | None, profiled: Profiled, changed: WhatChanged, metric: str | None, title: str
+    sides: Sides,
+    found: Why | None,
+    profiled: Profiled,
+    changed: WhatChanged,
+    metric: str | None,
+    title: str,
+    offered: Sequence[Command],
 ) -> dict[str, Any]:
-    from curator_bench.causes import profile_wording, stage_wording, wording
+    from curator_bench.causes import commands, profile_wording, stage_wording, wording
 
     time = found.metric if found is not None else None
     return {
@@ -267,6 +275,7 @@ def _document(
         "profiled_runs": list(profiled.runs),
         "functions": [profile_wording.document(one) for one in profiled.differences],
         "changed": wording.document(changed),
+        "commands": commands.document(offered),
     }
 
 
