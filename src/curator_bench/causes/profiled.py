@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
+from curator_bench.causes.hunted_profiles import hunted_sides
 from curator_bench.causes.profile_difference import ProfileDifference, profile_difference
 from curator_bench.causes.sides import Sides
 from curator_bench.store.profiles import profiles_of
@@ -29,6 +30,8 @@ class Profiled:
     """Number of runs of each side that have a profile."""
     hint: str
     """Say how to record the profiles that are missing; empty if both sides have some."""
+    sessions: tuple[str, str] | None = None
+    """The sessions of a bisect or an A/B comparison whose ends were profiled; None for the runs of the sides."""
 
 
 def by_functions(connection: Connection, sides: Sides, *, limit: float = MIN_EFFECT) -> Profiled:
@@ -37,6 +40,18 @@ def by_functions(connection: Connection, sides: Sides, *, limit: float = MIN_EFF
     differences = differences_of(before, after, limit=limit)
     hint = "" if differences else _hint(sides, bool(before), bool(after))
     return Profiled(differences, (len(before), len(after)), hint)
+
+
+def by_functions_of_hunts(
+    connection: Connection, sides: Sides, commits: Sequence[str], *, limit: float = MIN_EFFECT
+) -> Profiled | None:
+    """Name the functions by the profiles of a bisect or an A/B comparison at two of these commits, if there are any."""
+    found = hunted_sides(connection, sides.entry, commits)
+    if found is None:
+        return None
+    profiled = by_functions(connection, found, limit=limit)
+    sessions = found.before[-1].session, found.after[-1].session
+    return replace(profiled, sessions=sessions) if profiled.differences else None
 
 
 def usable_profiles(connection: Connection, uids: Sequence[str]) -> OfRuns:

@@ -62,7 +62,8 @@ def command(
     that of the regression or of the script. Functions are named if runs of both sides have profiles.
     """
     from curator_bench.causes.commands import worded
-    from curator_bench.causes.profiled import by_functions
+    from curator_bench.causes.hunted_profiles import commits_around
+    from curator_bench.causes.profiled import by_functions, by_functions_of_hunts
     from curator_bench.causes.why import changed_between, question_of
 
     if len(words) > _BOTH:
@@ -72,8 +73,11 @@ def command(
     with reading(database) as opened, opened.reading() as connection:
         sides, metric, title = _sides(connection, words, since, branch, machine)
         profiled = by_functions(connection, sides, limit=min_effect)
-        found = _by_stages(connection, sides, metric, min_effect, profiled)
         changed = changed_between(connection, sides)
+        if not profiled.differences:
+            commits = commits_around(changed, repo)
+            profiled = by_functions_of_hunts(connection, sides, commits, limit=min_effect) or profiled
+        found = _by_stages(connection, sides, metric, min_effect, profiled)
     if as_json:
         offered = _commands(changed, question_of(sides, metric, found), repo)
         click.echo(json_text(_document(sides, found, profiled, changed, metric, title, offered)), nl=False)
@@ -211,6 +215,8 @@ def _print_stages(found: Why, metric: str | None) -> None:
 
 
 def _print_functions(profiled: Profiled) -> None:
+    if profiled.sessions is not None:
+        tables.say(tables.printable(f"profiled at two commits, in {' and '.join(profiled.sessions)}:"))
     for found in profiled.differences:
         print_difference(found)
     if profiled.hint:
@@ -273,6 +279,7 @@ def _document(
         "after": _side(sides.after),
         **(stage_wording.document(found.explanation) if found is not None else {}),
         "profiled_runs": list(profiled.runs),
+        "profiled_sessions": None if profiled.sessions is None else list(profiled.sessions),
         "functions": [profile_wording.document(one) for one in profiled.differences],
         "changed": wording.document(changed),
         "commands": commands.document(offered),

@@ -1,0 +1,51 @@
+"""Profiles at the two ends of a bisect or an A/B comparison, for a change of the history between the same commits."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from curator_bench.causes.sides import Sides
+from curator_bench.causes.what_changed import WhatChanged
+from curator_bench.provenance.packages import commits_of_package
+from curator_bench.store.profiles import profiled_hunts
+from curator_bench.store.queries import EntryKey, PastRun
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+
+def commits_around(changed: WhatChanged, repo: Path | None) -> list[str]:
+    """Return the commits of a change in their order, from the last before it on.
+
+    If no checkout here has those between, these are only the one before and the one after.
+    """
+    own = next((one for one in changed.commits if not one.of and one.before != one.after), None)
+    if own is None:
+        return []
+    found = [one.sha for one in commits_of_package(repo or Path(), "", own.before, own.after) or ()][::-1]
+    return [own.before, *(sha for sha in found if sha != own.after), own.after]
+
+
+def hunted_sides(connection: Connection, entry: EntryKey, commits: Sequence[str]) -> Sides | None:
+    """Return the profiled runs of hunts at two of these commits, of which no profiled one is between; None without.
+
+    Of several pairs, it is the one with the fewest commits between, then the newest.
+    """
+    place = {sha: number for number, sha in enumerate(commits)}
+    of_kinds: dict[object, dict[int, list[PastRun]]] = defaultdict(lambda: defaultdict(list))
+    for run in profiled_hunts(connection, entry) if len(commits) > 1 else ():
+        if run.commit in place:
+            of_kinds[run.machine_id, run.series_hash][place[run.commit]].append(run)
+    pairs = [
+        (second - first, -by_place[second][-1].start.timestamp(), by_place[first], by_place[second])
+        for by_place in of_kinds.values()
+        for first, second in pairwise(sorted(by_place))
+    ]
+    if not pairs:
+        return None
+    *_, before, after = min(pairs, key=lambda pair: pair[:2])
+    return Sides(entry, before, after)
