@@ -124,10 +124,11 @@ class ProfileDifference:
 
     @property
     def is_explained(self) -> bool:
-        """True if what is certain makes up most of the difference."""
-        parts = [one.added for one in self.named] + ([self.shared * self.before] if self.is_shared else [])
-        difference = self.after - self.before
-        return bool(parts) and sum(parts) * math.copysign(1.0, difference) >= _MOST_OF_IT * abs(difference)
+        """True if the named functions make up most of the difference, without what all share: a machine may be busy."""
+        shared = self.shared * self.before if self.is_shared else 0.0
+        difference = self.after - self.before - shared
+        named = sum(one.added for one in self.named)
+        return bool(self.named) and named * math.copysign(1.0, difference) >= _MOST_OF_IT * abs(difference)
 
 
 def profile_difference(
