@@ -111,11 +111,12 @@ def work():
 @pytest.mark.slow
 def test_after_the_commit_the_function_is_named_and_why_says_it_again(tmp_path: Path) -> None:
     project = make_repository(tmp_path / "project", seed=1, slower_at=None, commits=1)
-    for tag, took, waits in (("good", 0.05, 0.1), ("bad", 0.1, 0.7)):
+    for tag, took, waits in (("good", 0.05, 0.4), ("bad", 0.2, 1.6)):
         (project.folder / "package.py").write_text(PACKAGE.format(took=took, waits=waits))
         project.git("commit", "--all", "--quiet", "--message", tag)
         project.git("tag", tag)
-    words = ("--good", "good", "--bad", "bad", "--entry", "work", "--metric", "work_time_s", "--profile", "py-spy")
+    asked = ("--entry", "work", "--metric", "work_time_s", "--runs", "3", "--max-runs", "5")
+    words = ("--good", "good", "--bad", "bad", *asked, "--profile", "py-spy")
     before = project.stands()
     done = warm.run("curator-bench", "bisect", *words, cwd=project.folder, env=environment())
     assert (done.returncode, project.stands()) == (0, before), done.stderr
@@ -123,25 +124,37 @@ def test_after_the_commit_the_function_is_named_and_why_says_it_again(tmp_path: 
     assert "functions explain the difference" in done.stdout
     assert "regression: waiting in package:wait, called by package:work" in done.stdout
     again = done.stdout.rstrip().splitlines()[-1].split("`")[1]
-    program, *asked = shlex.split(again)
-    said = warm.run(program, *asked, cwd=project.folder, env=environment())
+    program, *words = shlex.split(again)
+    said = warm.run(program, *words, cwd=project.folder, env=environment())
     assert "regression: waiting in package:wait, called by package:work" in said.stdout
+
+
+OWN = '''"""A profiler that knows where the time of the package went."""
+from curator_bench import Profile, Profiler
+
+
+class Known(Profiler):
+    def profiles(self):
+        waits = int(1000 * float(self.run.env.get("SLOWER", "1")))
+        return [Profile("known", "samples", 1.0 + waits / 1000, {("work", "wait"): waits, ("work",): 1000})]
+'''
 
 
 @pytest.mark.slow
 def test_a_python_benchmark_that_differs_is_profiled_on_both_sides(tmp_path: Path) -> None:
     folder = make_repository(tmp_path / "project", seed=1, slower_at=None, commits=1).folder
-    (folder / "package.py").write_text(PACKAGE.format(took=0.05, waits=0.15))
+    (folder / "package.py").write_text(PACKAGE.format(took=0.05, waits=0.0))
+    (folder / "own.py").write_text(OWN)
     test = "from package import work\n\ndef test_work(record_metric):\n    record_metric('work_time_s', work())\n"
     (folder / "benchmarks" / "test_work.py").write_text(f"{test}\ndef test_other(record_metric):\n    pass\n")
     (folder / "pytest.ini").write_text((folder / "pytest.ini").read_text() + "pythonpath = .\n")
     (folder / "a.yaml").write_text("{}\n")
     (folder / "b.yaml").write_text("env: {SLOWER: 4}\n")
-    words = ("a.yaml", "b.yaml", "--metric", "work_time_s", "--profile", "py-spy", "--json")
-    done = warm.run(
-        "curator-bench", "ab", *words, "--", "benchmarks/test_work.py", cwd=folder, env=environment(), within_s=300
-    )
+    words = ("ab", "a.yaml", "b.yaml", "--metric", "work_time_s", "--profile", "own:Known", "--json")
+    asked = (*words, "--", "benchmarks/test_work.py")
+    done = warm.run("curator-bench", *asked, cwd=folder, env=environment(), within_s=300)
     assert done.returncode == 1, done.stderr
     (profiled,) = json.loads(done.stdout)["profiles"]
     assert (profiled["entry"], profiled["ended"]) == ("benchmarks/test_work.py::test_work", "explained")
-    assert profiled["functions"][0]["named"][0]["function"] == "package:wait"
+    assert profiled["functions"][0]["named"][0]["function"] == "wait"
+    assert done.stderr.count("profiling") == 2 * profiled["rounds"]

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 MOST_ROUNDS = 12
 """Rounds after which profiling ends, even if nothing is certain yet."""
-_TRIES = 2
+_TRIES = 3
+"""A script may end before a profiler could attach to it."""
 _SUFFIX = "-profile"
 
 
