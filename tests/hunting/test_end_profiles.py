@@ -82,6 +82,13 @@ def test_when_the_budget_is_spent_what_is_there_is_told_and_counts_later(tmp_pat
     assert (found.ended, found.rounds, len(found.differences)) == (Ended.BUDGET, 1, 1)
 
 
+def test_profiles_of_another_profiler_do_not_count(tmp_path: Path) -> None:
+    both = ends(History(tmp_path), CLEAN, scale=1.0)
+    assert both.profile(lambda _: None).rounds == 1
+    others = EndProfiles(both.entry, both.ends, both.database, ProfileRequest(("memray",)))
+    assert (others.found().rounds, others.found().ended) == (0, None)
+
+
 def test_an_end_that_cannot_be_profiled_is_named_with_the_reason(tmp_path: Path) -> None:
     def uninstallable() -> Bench:
         raise BenchError("it cannot be installed")
@@ -124,8 +131,7 @@ def test_after_the_commit_the_function_is_named_and_why_says_it_again(tmp_path: 
     assert "functions explain the difference" in done.stdout
     assert "regression: waiting in package:wait, called by package:work" in done.stdout
     again = done.stdout.rstrip().splitlines()[-1].split("`")[1]
-    program, *words = shlex.split(again)
-    said = warm.run(program, *words, cwd=project.folder, env=environment())
+    said = warm.run(*shlex.split(again), cwd=project.folder, env=environment())
     assert "regression: waiting in package:wait, called by package:work" in said.stdout
 
 

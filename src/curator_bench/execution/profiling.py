@@ -12,9 +12,9 @@ from curator_bench.cluster.model import Cluster
 from curator_bench.errors import BenchError
 from curator_bench.execution.directories import ARTIFACTS, Directories, attempt_top, directories_of
 from curator_bench.execution.profilers.profiler import ProfiledRun, Profiler
-from curator_bench.execution.profilers.registry import profiler_class, short_name
+from curator_bench.execution.profilers.registry import profiler_class
 from curator_bench.files import safe_files
-from curator_bench.profiles import bounded, clean_stack, collapsed, speedscope
+from curator_bench.profiles import bounded, clean_stack, collapsed, short_name, speedscope
 from curator_bench.values import Plan, Profile
 
 FOLDER = "profiles"

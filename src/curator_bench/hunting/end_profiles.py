@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from curator_bench.errors import BenchError
 from curator_bench.hunting.bench import Bench
+from curator_bench.profiles import short_name
 
 if TYPE_CHECKING:
     from curator_bench.causes.profile_difference import ProfileDifference
@@ -146,4 +147,7 @@ class EndProfiles:
             if opened is None:
                 return ()
             with opened.reading() as connection:
-                return usable_profiles(connection, hunted_uids(connection, end.session, self.entry))
+                found = usable_profiles(connection, hunted_uids(connection, end.session, self.entry))
+        names = set(map(short_name, self.request.profilers))
+        wanted = ([one for one in run if one.profiler.partition(":")[0] in names] for run in found)
+        return [run for run in wanted if run]
