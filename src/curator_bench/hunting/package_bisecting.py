@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from curator_bench.verdict.sequential import SequentialPlan
 
 _NAMED = 3
-_SMALL = 0.05
+_SMALL = 0.1
 """Part of the difference between A and B that needs no cause of its own."""
 TriedEnvironment: TypeAlias = Tried[Recipe]
 
@@ -125,7 +125,7 @@ class PackageBisection:
         self._tell(f"good and bad differ by {ends.change.change:+.1%}; bisecting {self._counted()}")
         measuring = _Measuring(self, trials, ends)
         causes = search_causes([unit.needs for unit in self.units], measuring)
-        found = self._with_causes(self._outcome(ends), causes, trials)
+        found = self._with_causes(self._outcome(ends), causes, measuring)
         if profile is None:
             return found
         guilty = self.recipe(causes.found[-1].after) if causes.found else bad
@@ -134,33 +134,24 @@ class PackageBisection:
     def _outcome(self, ends: Ends[Recipe]) -> PackageOutcome:
         return PackageOutcome(ends.word, ends.change, tuple(self.units), tuple(self._tried), tuple(self._new))
 
-    def _with_causes(self, found: PackageOutcome, causes: Causes, trials: Trials[Recipe]) -> PackageOutcome:
-        whole = found.ends.after - found.ends.before
-        last = self.recipe(causes.found[-1].after) if causes.found else None
-        is_rest = last is not None and last.key != self._environments.ends[1].key
+    def _with_causes(self, found: PackageOutcome, causes: Causes, measuring: _Measuring) -> PackageOutcome:
+        everything = Changes(range(len(self.units)))
+        last = causes.found[-1].after if causes.found else everything
         return replace(
             found,
-            causes=tuple(self._cause(one, trials, whole) for one in causes.found),
-            rest=self._change(last, self._environments.ends[1], trials) if last is not None and is_rest else None,
+            causes=tuple(self._cause(one, measuring) for one in causes.found),
+            rest=None if last == everything else measuring.change(last, everything),
             is_all=causes.is_all,
-            tried=tuple(replace(one, runs=trials.known(one.of)) for one in found.tried),
             guilty=causes.unfinished,
             is_budget_spent=self._is_budget_spent,
         )
 
-    def _cause(self, one: Cause, trials: Trials[Recipe], whole: float) -> PackageCause:
-        change = self._change(self.recipe(one.before), self.recipe(one.after), trials)
+    def _cause(self, one: Cause, measuring: _Measuring) -> PackageCause:
+        change = measuring.change(one.before, one.after)
         others = sorted(one.after - one.before - {*one.changes})
         units, companions = (tuple(self.units[number] for number in some) for some in (sorted(one.changes), others))
-        share = None if change is None else (change.after - change.before) / whole
+        share = None if change is None else (change.after - change.before) / measuring.whole
         return PackageCause(units, companions, change, share)
-
-    def _change(self, before: Recipe, after: Recipe, trials: Trials[Recipe]) -> Change | None:
-        from curator_bench.verdict.intervals import change_between
-        from curator_bench.verdict.noise import BLOCK
-
-        values = [trials.known(one).values[-BLOCK:] for one in (before, after)]
-        return change_between(*values) if all(values) else None
 
     def recipe(self, changes: Changes) -> Recipe:
         """Return the environment with these changes."""
@@ -195,17 +186,10 @@ class PackageBisection:
         self._tell(f"{recipe}: {how_many(len(tried.runs.values), 'run')}, {said}")
         return Judgement(tried.judgement or Judgement.SKIPPED)
 
-    def compared(
-        self, before: Changes, after: Changes, trials: Trials[Recipe], difference: float
-    ) -> Ends[Recipe] | None:
-        """Measure two environments until it is certain whether they differ; None if that cannot be told.
-
-        A small part of the whole difference does not count.
-        """
-        first = self.recipe(before)
+    def compared(self, before: Changes, after: Changes, trials: Trials[Recipe], least: float) -> Ends[Recipe] | None:
+        """Measure two environments until it is certain whether they differ; None if that cannot be told."""
         try:
-            level = abs(median(trials.known(first).values or [0.0]))
-            return trials.compared(first, self.recipe(after), _SMALL * abs(difference) / level if level else 0.0)
+            return trials.compared(self.recipe(before), self.recipe(after), least)
         except BudgetSpent:
             self._is_budget_spent = True
         except BenchError as error:
@@ -227,22 +211,49 @@ class PackageBisection:
 
 @dataclass(frozen=True, slots=True)
 class _Measuring:
-    """Measures sets of packages in environments."""
+    """Measures sets of packages in environments. Those with a base are compared with runs of about the same time."""
 
     bisection: PackageBisection
     trials: Trials[Recipe]
     ends: Ends[Recipe]
+    compared: dict[tuple[Changes, Changes], Ends[Recipe]] = field(default_factory=dict)
+
+    @property
+    def whole(self) -> float:
+        """The difference between A and B."""
+        return self.ends.change.after - self.ends.change.before
 
     def judge(self, changes: Changes, base: Changes) -> Judgement:
-        ends = self.ends
-        if base:
-            runs = self.trials.known(self.bisection.recipe(base))
-            ends = replace(ends, good=runs)
-        return self.bisection.judge(changes, self.trials, ends)
+        ends = self.compared[base, self._everything] if base else self.ends
+        return self.bisection.judge(changes, self._trials(base), ends)
 
     def is_worse(self, before: Changes, after: Changes) -> bool | None:
         from curator_bench.verdict.judgement import Word
 
-        whole = self.ends.change.after - self.ends.change.before
-        ends = self.bisection.compared(before, after, self.trials, whole)
-        return None if ends is None or ends.word is Word.INCONCLUSIVE else ends.word is Word.REGRESSION
+        ends = self.bisection.compared(before, after, self.trials, self._least(before))
+        if ends is None:
+            return None
+        self.compared[before, after] = ends
+        return None if ends.word is Word.INCONCLUSIVE else ends.word is Word.REGRESSION
+
+    def change(self, before: Changes, after: Changes) -> Change | None:
+        """Return the change between two environments; None if one was not measured."""
+        from curator_bench.verdict.intervals import change_between
+        from curator_bench.verdict.noise import BLOCK
+
+        if (before, after) in self.compared:
+            return self.compared[before, after].change
+        values = [self._trials(before).known(self.bisection.recipe(one)).values[-BLOCK:] for one in (before, after)]
+        return change_between(*values) if all(values) else None
+
+    @property
+    def _everything(self) -> Changes:
+        return Changes(range(len(self.bisection.units)))
+
+    def _trials(self, base: Changes) -> Trials[Recipe]:
+        return self.trials.anew(self.bisection.recipe(base)) if base else self.trials
+
+    def _least(self, base: Changes) -> float:
+        """Return a small part of the whole difference, as a fraction of the level of a base."""
+        level = abs(median(self.trials.known(self.bisection.recipe(base)).values or (0.0,)))
+        return _SMALL * abs(self.whole) / level if level else 0.0

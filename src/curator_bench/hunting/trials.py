@@ -114,22 +114,28 @@ class Trials(Generic[Of]):
         return Ends(found, change, *ends)
 
     def compared(self, before: Of, after: Of, least: float) -> Ends[Of]:
-        """Compare two by the runs that are known, if these are enough; else measure them in turns as well.
+        """Compare two that were measured at different times.
 
-        Changes below `least` do not count here, nor those that never do.
+        The runs that are known may only tell that nothing differs, as the machine may have been another one then. Else
+        both are measured anew, in turns. Changes below `least` do not count here, nor those that never do.
         """
         import numpy as np
 
+        from curator_bench.verdict.judgement import Word
         from curator_bench.verdict.sequential import difference_of, is_settled
 
         plan = replace(self.plan, min_effect=max(least, self.plan.min_effect))
         runs = self.known(before), self.known(after)
         if min(len(one.values) for one in runs) >= plan.first:
             found, change = difference_of(np.array(runs[0].values), np.array(runs[1].values), plan)
-            if is_settled(found, change, plan):
+            if found is Word.NO_CHANGE and is_settled(found, change, plan):
                 return Ends(found, change, *runs)
         self.tell(f"comparing {before} and {after}")
-        return replace(self, plan=plan).ends(before, after)
+        return replace(self.anew(before), plan=plan).ends(before, after)
+
+    def anew(self, base: Of) -> Trials[Of]:
+        """Return trials for what is compared with one from now on: in sessions of their own."""
+        return replace(self, session=self.session_of(base))
 
     def judge(self, one: Of, ends: Ends[Of]) -> Tried[Of]:
         """Measure one until it is certain which end it is like."""
