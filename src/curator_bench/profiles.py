@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -16,7 +17,13 @@ MOST_TEXT = 4 * 2**20
 """Characters of all stacks of a bounded profile, collapsed."""
 LEFT_OUT = "[…]"
 """Frame in place of the middle of a stack that was too deep."""
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
+
+
+def short_name(profiler: str) -> str:
+    """Name of a profiler as its folder and its rows have it: the class, if it is named by its place."""
+    return _UNSAFE.sub("_", profiler.rpartition(":")[2]).strip("._") or "profiler"
 
 
 def clean_frame(text: str) -> str:

@@ -88,6 +88,14 @@ def test_a_slower_machine_is_no_function() -> None:
     assert "slower alike" in next(profile_wording.conclusion(found))
 
 
+def test_the_difference_is_explained_by_functions_and_not_by_a_slower_machine() -> None:
+    slower_machine = {stack: 1.2 for stack in PROGRAM if not stack.endswith("[waiting]")}
+    assert not compared({}).is_explained
+    assert not compared(slower_machine).is_explained
+    assert compared({"main:run;words:clean": 1.5}).is_explained
+    assert compared(slower_machine | {"main:run;words:clean": 2.0}).is_explained
+
+
 def test_a_function_is_told_from_a_slower_machine() -> None:
     slower = {stack: 1.1 for stack in PROGRAM if not stack.endswith(WAITING)} | {"main:run;words:clean": 1.6}
     assert only(compared(slower, 4)).function == "words:clean"
@@ -163,3 +171,13 @@ def test_profiles_of_hardly_anything_are_no_mistake(stacks: dict[tuple[str, ...]
     found = profile_difference(one, one)
     assert found.named == ()
     json.dumps(profile_wording.document(found), allow_nan=False)
+
+
+def test_whoever_looks_more_often_needs_more_to_be_certain() -> None:
+    once, often = (
+        profile_difference(profiles(2, seed=1), profiles(2, seed=2, slower={"main:run;words:clean": 1.5}), looks=looks)
+        for looks in (1, 12)
+    )
+    narrow, wide = (only(found).interval for found in (once, often))
+    assert wide[0] < narrow[0] < narrow[1] < wide[1]
+    assert once.visible < often.visible

@@ -180,6 +180,15 @@ def test_a_program_that_is_missing_skips_the_run_and_says_so(desk: Desk) -> None
     assert desk.run("write({})", requires_programs=("sh", "own_program"), env=with_it).verdict is Verdict.PASSED
 
 
+def test_programs_beside_the_interpreter_are_found_also_where_its_environment_is_not_active(desk: Desk) -> None:
+    program = Path(sys.executable).with_name("curator-bench")
+    without = {"PATH": os.pathsep.join(["/usr/bin", "/bin"])}
+    script = "import subprocess; subprocess.run(['curator-bench', '--version'], check=True); write({})"
+    assert program.is_file()
+    result = desk.run(script, requires_programs=("curator-bench",), env=without)
+    assert result.verdict is Verdict.PASSED, result.error
+
+
 @pytest.mark.parametrize(
     ("missing", "install"),
     [

@@ -53,6 +53,7 @@ _POSSIBLE = 20.0
 _FOUND = 0.84
 """In standard errors: what is found 80 % of the time exceeds the least certain change by this much."""
 _MOST_TIMES = 30
+_MOST_OF_IT = 0.5
 _EXPLAINS = 0.5
 """Waiting follows from computing if that changed by this part of it: who waits for a result waits for what computes."""
 
@@ -116,12 +117,27 @@ class ProfileDifference:
     doubtful: FunctionChange | None = None
     """For `MORE`: the change that more samples would decide, if there is one."""
 
+    @property
+    def is_shared(self) -> bool:
+        """True if all functions that compute changed by more than nothing."""
+        return abs(self.shared) >= MIN_EFFECT and abs(math.log1p(self.shared)) > 3 * self.shared_error
+
+    @property
+    def is_explained(self) -> bool:
+        """True if the named functions make up most of the difference, without what all share: a machine may be busy."""
+        shared = self.shared * self.before if self.is_shared else 0.0
+        difference = self.after - self.before - shared
+        named = sum(one.added for one in self.named)
+        return bool(self.named) and named * math.copysign(1.0, difference) >= _MOST_OF_IT * abs(difference)
+
 
 def profile_difference(
-    before: Sequence[Profile], after: Sequence[Profile], *, limit: float = MIN_EFFECT
+    before: Sequence[Profile], after: Sequence[Profile], *, limit: float = MIN_EFFECT, looks: int = 1
 ) -> ProfileDifference:
     """Name the functions that explain the difference. `limit` is the smallest change of a function that counts.
 
+    Whoever looks at growing profiles until something is certain says how often at most: `looks` share the chance of a
+    wrong name.
     Raises BenchError if a side has no samples, or the profiles are of different profilers.
     """
     kinds = {(profile.profiler, profile.unit) for profile in (*before, *after)}
@@ -131,7 +147,7 @@ def profile_difference(
     if len(kinds) > 1:
         raise BenchError(f"these profiles cannot be compared: {', '.join(sorted(name for name, _ in kinds))}")
     full = [[profile for profile in side if profile.total] for side in (before, after)]
-    found = _Comparison.of(Samples.of(*full), limit)
+    found = _Comparison.of(Samples.of(*full), limit, (1 - CONFIDENCE) / looks)
     named = found.named()
     certainty, more, doubtful = found.certainty(named)
     totals = [float(side.sum()) for side in found.samples.means]
@@ -184,15 +200,17 @@ class _Comparison:
     weights: Floats
     """Divide the chance of a wrong name between the groups; zero for those that say what others say."""
     limit: float
+    error: float
+    """The chance of a wrong name."""
 
     @classmethod
-    def of(cls, samples: Samples, limit: float) -> _Comparison:
+    def of(cls, samples: Samples, limit: float, error: float) -> _Comparison:
         groups = Groups.of(samples)
         noise = noise_of(samples, groups)
         factors = np.ones_like(samples.times)
         factors[~samples.is_waiting, samples.runs[0] :] = math.exp(-noise.shift)
         weights = _weights(samples, groups)
-        return cls(samples, groups, noise, samples.times * factors, weights, limit)
+        return cls(samples, groups, noise, samples.times * factors, weights, limit, error)
 
     @property
     def run_s(self) -> float:
@@ -242,7 +260,7 @@ class _Comparison:
     @cached_property
     def _needed(self) -> Floats:
         """Return how many standard errors make a group certain."""
-        return _quantiles((1 - CONFIDENCE) * np.where(self.weights > 0, self.weights, 1e-9))
+        return _quantiles(self.error * np.where(self.weights > 0, self.weights, 1e-9))
 
     def named(self) -> list[FunctionChange]:
         left = np.ones(len(self.samples.stacks), dtype=bool)
@@ -349,7 +367,7 @@ class _Comparison:
         """Return the smallest change that would have been found in a function with this share of the run."""
         level = np.array([share * self.run_s])
         spread = np.array([max(self.noise.spread)])
-        needed = _quantiles((1 - CONFIDENCE) * np.array([self._weight_of(share)]))
+        needed = _quantiles(self.error * np.array([self._weight_of(share)]))
         error = float(np.sqrt(self.noise.variance(level, spread, np.array([self.noise.shift_error])))[0])
         return (float(needed[0]) + _FOUND) * error / float(level[0])
 
@@ -365,7 +383,7 @@ class _Comparison:
             return Certainty.NOTHING, None, None
         tested = self.tested()
         best = int(np.argmax(np.abs(tested.scores)))
-        possible = _quantiles(_POSSIBLE * (1 - CONFIDENCE) * np.maximum(self.weights[best : best + 1], 1e-9))
+        possible = _quantiles(_POSSIBLE * self.error * np.maximum(self.weights[best : best + 1], 1e-9))
         sigmas = abs(float(tested.scores[best] * tested.needed[best]))
         if sigmas < float(possible[0]):
             return Certainty.NOTHING, None, None

@@ -8,7 +8,6 @@ from typing import Any
 
 from curator_bench.causes.profile_difference import USUAL_SHARE, Certainty, FunctionChange, ProfileDifference
 from curator_bench.causes.profile_samples import Kind
-from curator_bench.verdict.cases import MIN_EFFECT
 from curator_bench.words import change, how_many, printable, readable_bytes, readable_seconds, visible
 
 HEADS = ("FUNCTION", "TIME", ">BEFORE", ">AFTER", ">CHANGE", "99 % INTERVAL", ">WITH CALLS BEFORE", ">AFTER", "VERDICT")
@@ -18,7 +17,7 @@ _MOST_CALLERS = 3
 
 def conclusion(found: ProfileDifference) -> Iterator[str]:
     """Yield which functions explain the difference, or why none is named."""
-    if is_shared(found):
+    if found.is_shared:
         word = "slower" if found.shared > 0 else "faster"
         yield (
             f"functions that compute are {word} alike, by {change(found.shared)}: look for what they share, such as the"
@@ -31,11 +30,6 @@ def conclusion(found: ProfileDifference) -> Iterator[str]:
         yield f"no function is named: {_why_none(found)}"
 
 
-def is_shared(found: ProfileDifference) -> bool:
-    """True if all functions that compute changed by more than nothing."""
-    return abs(found.shared) >= MIN_EFFECT and abs(math.log1p(found.shared)) > 3 * found.shared_error
-
-
 def place_of(one: FunctionChange, found: ProfileDifference) -> str:
     """Return a function with what it does, and who calls it."""
     callers = "".join(f", called by {caller}" for caller in one.callers[:_MOST_CALLERS])
@@ -46,9 +40,8 @@ def place_of(one: FunctionChange, found: ProfileDifference) -> str:
 
 
 def _why_none(found: ProfileDifference) -> str:
-    if found.certainty is Certainty.MORE:
-        return f"more samples are needed: {_more(found)}"
-    return sight(found)
+    doubtful = found.doubtful if found.certainty is Certainty.MORE else None
+    return "; ".join([*([_more(doubtful, found)] if doubtful else []), sight(found)])
 
 
 def sight(found: ProfileDifference) -> str:
@@ -61,15 +54,13 @@ def _percent(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
-def _more(found: ProfileDifference) -> str:
-    if found.doubtful is None:
-        return sight(found)
-    what = printable(f"whether it is {place_of(found.doubtful, found)} ({change(found.doubtful.change)})")
+def _more(doubtful: FunctionChange, found: ProfileDifference) -> str:
+    what = printable(f"whether it is {place_of(doubtful, found)} ({change(doubtful.change)})")
     if found.more is None:
-        return f"even 30 times as many would not tell {what}"
+        return f"even 30 times as many samples would not tell {what}"
     more = [max(count * (found.more - 1), 1) for count in found.runs]
     profiles = how_many(max(more), "more profile")
-    return f"{profiles} on each side would tell {what}"
+    return f"more samples are needed: {profiles} on each side would tell {what}"
 
 
 def rows(found: ProfileDifference) -> list[tuple[str, ...]]:
@@ -118,7 +109,7 @@ def document(found: ProfileDifference) -> dict[str, Any]:
         "before": found.before,
         "after": found.after,
         "certainty": str(found.certainty),
-        "shared": found.shared if is_shared(found) else None,
+        "shared": found.shared if found.is_shared else None,
         "named": [_function(one) for one in found.named],
         "others": [_function(one) for one in found.others],
         "smallest_visible_change": _finite(found.visible),

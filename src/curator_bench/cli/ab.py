@@ -23,6 +23,7 @@ from curator_bench.cli.ab_report import (
 )
 from curator_bench.cli.after_dashes import WithPytestArgs
 from curator_bench.cli.databases import absolute, db_option
+from curator_bench.cli.end_profiles import profile_options, profile_request
 from curator_bench.cli.exit_codes import TROUBLE, QuestionCommand
 from curator_bench.cli.parameters import Duration, min_effect_option
 from curator_bench.errors import BenchError
@@ -30,7 +31,8 @@ from curator_bench.errors import BenchError
 if TYPE_CHECKING:
     from curator_bench.hunting.alternation import Comparison
     from curator_bench.hunting.commit_sides import CommitRequest
-    from curator_bench.hunting.comparing import CompareRequest
+    from curator_bench.hunting.comparing import CompareRequest, Ended
+    from curator_bench.hunting.end_profiles import ProfiledEnds, ProfileRequest
     from curator_bench.hunting.environment_files import Environment
     from curator_bench.hunting.sides import Side
 
@@ -48,12 +50,13 @@ class _Asked:
 
     database: str
     repeat: int
-    budget_s: float | None
+    deadline: float
     metrics: tuple[str, ...]
     better: str | None
     min_effect: float
     fresh: bool
     null_test: bool
+    profile: ProfileRequest | None
     pytest_args: tuple[str, ...]
 
 
@@ -69,6 +72,7 @@ class _Asked:
 @click.option("--metric", "metrics", multiple=True, help="this metric (repeatable); default: gates, else all known")
 @click.option("--better", type=click.Choice(["less", "more"]), help="if the name of --metric does not tell")
 @min_effect_option("changes")
+@profile_options
 @click.option("--null-test", is_flag=True, help="measure A twice, and trust no metric that differs from itself")
 @click.option(
     "--fail-on",
@@ -92,6 +96,8 @@ def command(
     metrics: tuple[str, ...],
     better: str | None,
     min_effect: float,
+    profilers: tuple[str, ...],
+    profile_native: bool,
     null_test: bool,
     fail_on: str,
     labels: tuple[str, ...],
@@ -107,7 +113,7 @@ def command(
     into a folder of its own, and installed into an environment of its own. The keys of an environment file are
     `python`, `requirements` (installed into a new venv), `env` and `matrix` (overlays). Arguments after -- are for
     pytest. Measuring ends when each metric is decided. All measurements are in the database, so the same command
-    continues after an interruption.
+    continues after an interruption. With --profile, the functions are named that explain a difference.
 
     The exit code is 1 if there is a regression against A; 2 if nothing could be compared, or a benchmark that A has
     measured could not; else 0.
@@ -115,7 +121,11 @@ def command(
     from curator_bench.hunting.children import Stopped, stoppable
     from curator_bench.hunting.commit_sides import CommitRequest
 
-    asked = _Asked(absolute(database), repeat, budget, metrics, better, min_effect, fresh, null_test, pytest_args)
+    deadline = math.inf if budget is None else time.monotonic() + budget
+    profile = profile_request(profilers, native=profile_native, limit=min_effect, deadline=deadline)
+    asked = _Asked(
+        absolute(database), repeat, deadline, metrics, better, min_effect, fresh, null_test, profile, pytest_args
+    )
     try:
         with stoppable():
             if _are_files(names):
@@ -192,25 +202,53 @@ def _measured(
         Better(asked.better) if asked.better else None,
         asked.min_effect,
         gates_of(entries_of(sides[-1].pytest_args, sides[-1].folder)),
-        math.inf if asked.budget_s is None else time.monotonic() + asked.budget_s,
+        asked.deadline,
     )
     comparison = Comparison([*sides, *again], "", asked.database, asked.metrics, results)
-    comparison = _begun(comparison, request, parts, fresh=asked.fresh)
+    comparison = _begun(comparison, request, parts, asked)
     found = compare(comparison, request, _tell, check)
-    return refuted_by_null(Compared(comparison.session, [side.name for side in sides], found))
+    compared = refuted_by_null(Compared(comparison.session, [side.name for side in sides], found))
+    return replace(compared, profiles=_profiled(comparison, compared, asked.profile))
 
 
-def _begun(asked: Comparison, request: CompareRequest, parts: Sequence[str], *, fresh: bool) -> Comparison:
+def _begun(wanted: Comparison, request: CompareRequest, parts: Sequence[str], asked: _Asked) -> Comparison:
     """Return the newest comparison with the same question if it is not over, or a new one."""
     from curator_bench.hunting.comparing import ended_by
     from curator_bench.hunting.session_names import key_of, newest_number
 
     prefix = f"ab-{key_of(parts)}"
-    newest = newest_number(asked.database, prefix)
-    before, anew = (replace(asked, session=f"{prefix}-{number}") for number in (max(newest, 1), newest + 1))
-    if fresh or ended_by(before, request, before.finished(request.most)):
+    newest = newest_number(wanted.database, prefix)
+    before, anew = (replace(wanted, session=f"{prefix}-{number}") for number in (max(newest, 1), newest + 1))
+    if asked.fresh:
         return anew
-    return before
+    ended = ended_by(before, request, before.finished(request.most))
+    return anew if ended and not _is_to_profile(before, request, ended, asked.profile) else before
+
+
+def _is_to_profile(
+    comparison: Comparison, request: CompareRequest, ended: Ended, profile: ProfileRequest | None
+) -> bool:
+    """True if a comparison that has ended differs where its profiles explain nothing yet."""
+    from curator_bench.hunting.comparing import judged
+    from curator_bench.hunting.side_profiles import side_profiles
+
+    if profile is None:
+        return False
+    found = judged(comparison, request, comparison.finished(request.most), ended)
+    return any(one.found().ended is None for one in side_profiles(comparison, found.answers, profile))
+
+
+def _profiled(
+    comparison: Comparison, compared: Compared, profile: ProfileRequest | None
+) -> tuple[ProfiledEnds, ...] | None:
+    """Profile what differs; None if that was not asked for."""
+    from curator_bench.hunting.side_profiles import side_profiles
+
+    if profile is None:
+        return None
+    _tell(compared.summary)
+    wanted = side_profiles(comparison, compared.found.answers, profile)
+    return tuple(one.profile(_tell) for one in wanted)
 
 
 def _refuse_namesakes(environments: Sequence[Environment]) -> None:

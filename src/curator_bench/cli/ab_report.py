@@ -11,16 +11,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from curator_bench.cli import judgements, tables
+from curator_bench.cli.end_profiles import document, lines_for_comment, print_profiled
 from curator_bench.files.codec import json_text
 from curator_bench.files.planted import open_unless_planted
 from curator_bench.words import code_block, markdown_cell
 
 if TYPE_CHECKING:
     from curator_bench.hunting.comparing import Answer, Found
+    from curator_bench.hunting.end_profiles import ProfiledEnds
 
 _NULL = "A differs from A in this metric, so its rounds do not show a difference of the sides"
 _MARKS = {"regression": "🔴", "improvement": "🟢", "inconclusive": "🟡"}
 _MOST_ROWS = 200
+_NOT_PROFILED = "Nothing is profiled: no metric is certain to differ."
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,8 @@ class Compared:
     found: Found
     about: Mapping[str, str] = field(default_factory=dict)
     """The commits of sides that are commits."""
+    profiles: Sequence[ProfiledEnds] | None = None
+    """The profiles of benchmarks that differ, by benchmark and side; None if they were not asked for."""
 
     @property
     def shown(self) -> list[Answer]:
@@ -84,6 +89,10 @@ def print_table(compared: Compared) -> None:
         tables.say(line)
     tables.say(compared.summary)
     tables.say(_sessions(compared))
+    if compared.profiles is not None and not compared.profiles:
+        tables.say(_NOT_PROFILED)
+    for one in compared.profiles or ():
+        print_profiled(one)
 
 
 def _row(one: Answer) -> tuple[str, ...]:
@@ -154,6 +163,7 @@ def _document(compared: Compared) -> dict[str, Any]:
         "not_compared": [
             {"entry": series.entry, "metric": series.metric, "side": name} for series, name in found.missing
         ],
+        "profiles": None if compared.profiles is None else list(map(document, compared.profiles)),
     }
 
 
@@ -167,7 +177,8 @@ def markdown(compared: Compared) -> str:
     lines += [_markdown_row(one) for one in shown[:_MOST_ROWS]]
     if len(shown) > _MOST_ROWS:
         lines += ["", f"… and {len(shown) - _MOST_ROWS:,} more"]
-    notes = (*_notes(compared), *_null_test(compared), *_sides(compared))
+    profiles = (line for one in compared.profiles or () for line in lines_for_comment(one))
+    notes = (*_notes(compared), *_null_test(compared), *_sides(compared), *profiles)
     lines += ["", *(f"* {markdown_cell(line)}" for line in notes)]
     return "\n".join([*lines, "", markdown_cell(_sessions(compared)), ""])
 

@@ -27,6 +27,7 @@ from curator_bench.cli.bisections import (
     tell,
 )
 from curator_bench.cli.databases import absolute, db_option
+from curator_bench.cli.end_profiles import document, print_profiled, profile_options, profile_request
 from curator_bench.cli.parameters import Duration, min_effect_option
 from curator_bench.errors import BenchError
 from curator_bench.files.codec import json_text
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
 @click.option("--runs", type=click.IntRange(3), default=5, show_default=True, help="fewest runs of a commit")
 @click.option("--max-runs", type=click.IntRange(5), default=30, show_default=True, help="most runs of a commit")
 @click.option("--budget", type=Duration(), metavar="TIME", help="begin no measurement after this time: 90s, 20m, 2h")
+@profile_options
 @click.option(
     "--fresh", is_flag=True, help="measure again instead of continuing an earlier bisect with the same options"
 )
@@ -76,6 +78,8 @@ def command(
     runs: int,
     max_runs: int,
     budget: float | None,
+    profilers: tuple[str, ...],
+    profile_native: bool,
     fresh: bool,
     as_json: bool,
     database: str,
@@ -85,7 +89,8 @@ def command(
 
     Good and bad are measured in turns until it is certain that they differ. Then `git bisect` leads from commit to
     commit, and each is measured until it can be judged. The checkout is restored afterwards. With --packages,
-    environments between A and B are built and measured instead, and the checkout stays as it is.
+    environments between A and B are built and measured instead, and the checkout stays as it is. With --profile, the
+    function that became slower is named, too.
 
     All measurements are in the database, so the same command continues after an interruption. PYTEST_ARGS are the files
     pytest runs; without them, the matrices in benchmarks/ or in this folder.
@@ -103,13 +108,14 @@ def command(
     plan = SequentialPlan(direction_of(metric, better), min_effect, 1, runs, max_runs)
     bench = Bench(entry, metric, absolute(database), pytest_args)
     deadline = math.inf if budget is None else time.monotonic() + budget
-    asked = Asked(bench, plan, deadline, is_fresh=fresh, as_json=as_json)
+    profile = profile_request(profilers, native=profile_native, limit=min_effect, deadline=deadline)
+    asked = Asked(bench, plan, deadline, profile, is_fresh=fresh, as_json=as_json)
     if packages is not None:
         if good or bad or install or skip_build_failures:
             raise click.UsageError("--packages needs no --good, --bad, --install or --skip-build-failures")
         bisect_packages(packages, asked)
     elif good and bad:
-        _bisect_commits(repo, BisectRequest(good, bad, install, skip_build_failures), asked)
+        _bisect_commits(repo, BisectRequest(good, bad, install, skip_build_failures, asked.profile), asked)
     else:
         raise click.UsageError("name two commits with --good and --bad, or two lists of packages with --packages A B")
 
@@ -151,6 +157,8 @@ def _report(
     tables.say("")
     for line in _said(outcome, tried, bench, plan, repository):
         tables.say(line)
+    if outcome.profiled is not None:
+        print_profiled(outcome.profiled)
 
 
 def _row(one: TriedCommit, good: TriedCommit) -> tuple[str, ...]:
@@ -209,6 +217,7 @@ def _document(outcome: Outcome, tried: Sequence[TriedCommit], bench: Bench) -> d
         "interval": list(outcome.ends.interval),
         "culprit": outcome.culprit.sha if outcome.culprit else None,
         "suspects": [commit.sha for commit in outcome.suspects],
+        "profiles": outcome.profiled and document(outcome.profiled),
         "tried": [
             {
                 "commit": one.of.sha,

@@ -15,6 +15,7 @@ from curator_bench.errors import BenchError
 
 if TYPE_CHECKING:
     from curator_bench.hunting.bench import Bench
+    from curator_bench.hunting.end_profiles import ProfileRequest
     from curator_bench.hunting.trials import Tried
     from curator_bench.verdict.intervals import Change
     from curator_bench.verdict.judgement import Word
@@ -35,6 +36,7 @@ class Asked:
     bench: Bench
     plan: SequentialPlan
     deadline: float
+    profile: ProfileRequest | None
     is_fresh: bool
     as_json: bool
 

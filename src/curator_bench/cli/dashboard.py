@@ -27,7 +27,7 @@ from curator_bench.cli.dashboard_facts import (
     series_facts,
     session_facts,
 )
-from curator_bench.cli.dashboard_findings import FindingReader, findings_of
+from curator_bench.cli.dashboard_findings import FindingReader, Told, findings_of
 from curator_bench.files.codec import from_document, to_document
 from curator_bench.metric_names import is_secondary
 from curator_bench.provenance.git import commits_named, tags
@@ -55,8 +55,8 @@ from curator_bench.store.all_series import RunPlace, declared_directions, distur
 from curator_bench.store.entry_axes import Combination, axes_of
 from curator_bench.store.measured import Measured, measured, measured_around, of_other_sessions, only
 from curator_bench.store.past_sessions import PastSession
-from curator_bench.store.profiles import profiled_ids, profiles_of
-from curator_bench.store.queries import PastRun
+from curator_bench.store.profiles import profiled_hunt_ids, profiled_ids, profiles_of
+from curator_bench.store.queries import EntryKey, PastRun
 from curator_bench.store.run_marks import EntryMarks, Marks, marks_of
 from curator_bench.store.series import identities
 from curator_bench.values import Profile, Subject
@@ -69,7 +69,7 @@ if TYPE_CHECKING:
 
 
 _PROFILES_SHOWN = 20
-"""The number of newest runs of an entry whose profiles are shown."""
+"""The number of newest runs of an entry whose profiles are shown; and of as many of its hunts."""
 
 
 class RecordedHistory:
@@ -178,11 +178,21 @@ class RecordedHistory:
     def _profiled_of(self, marks: EntryMarks) -> list[int]:
         if not self._profiled_ids:
             return []
-        return [run for block in marks.blocks for run in block.runs if run in self._profiled_ids][-_PROFILES_SHOWN:]
+        own = [run for block in marks.blocks for run in block.runs if run in self._profiled_ids][-_PROFILES_SHOWN:]
+        return [*own, *self._profiled_hunts.get(marks.entry, ())[-_PROFILES_SHOWN:]]
 
     def _profiled(self, marks: EntryMarks) -> Sequence[RunFacts]:
         found = self._profiled_of(marks)
-        return self._runs(found) if found else ()
+        return sorted(self._runs(found), key=lambda run: run.start) if found else ()
+
+    @cached_property
+    def _profiled_hunts(self) -> Mapping[EntryKey, Sequence[int]]:
+        return profiled_hunt_ids(self._connection)
+
+    def _with_profile(self, entry: EntryKey) -> frozenset[str]:
+        """Return the uids of the runs of an entry whose profiles are shown."""
+        marks = self._marks.get(SiteEntry(entry.name, entry.path))
+        return frozenset(run.uid for run in self._profiled(marks)) if marks else frozenset()
 
     @cached_property
     def _profiled_ids(self) -> set[int]:
@@ -272,7 +282,8 @@ class RecordedHistory:
         steps = [from_document(RecordedStep, one) for one in recorded]
         found = findings_of(self._connection, steps)
         found.sort(key=lambda one: one.state is not State.OPEN)
-        return FindingReader(self._connection, self._query.repo, self.step_facts, self._point).describe(found, detailed)
+        told = Told(self.step_facts, self._point, self._with_profile)
+        return FindingReader(self._connection, self._query.repo, told).describe(found, detailed)
 
     def compared(self, a: SessionFacts, b: SessionFacts, *, is_one_of_many: bool) -> Sequence[ComparedFacts]:
         """Compare two sessions in the same way as `curator-bench compare`."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -11,15 +11,18 @@ import numpy as np
 
 from curator_bench.causes.finding_changes import changes_of, commands_for
 from curator_bench.causes.findings import RecordedFinding, recorded_findings
+from curator_bench.causes.hunted_profiles import hunted_sides
 from curator_bench.causes.judged_history import RecordedStep
+from curator_bench.causes.sides import Sides
 from curator_bench.causes.what_changed import CommitRange, WhatChanged
 from curator_bench.causes.wording import text
-from curator_bench.cli.dashboard_why import explained
+from curator_bench.cli.dashboard_why import explained, sides_around
 from curator_bench.cli.finding_changes import commit_log
 from curator_bench.provenance.packages import commits_of_package
 from curator_bench.report.site.model import CommitFacts, CommitsFacts, FindingFacts, PointFacts, StepFacts, TrendFacts
 from curator_bench.store.all_series import Group, RunPlace, Series, all_series, subject_commits
 from curator_bench.store.commit_order import commit_order
+from curator_bench.store.queries import EntryKey
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -29,10 +32,8 @@ _RUNS_BEFORE = 40
 """The number of runs before a step that its trend shows; it shows all after."""
 _POINTS = 120
 
-Steps: TypeAlias = Callable[[RecordedStep], StepFacts]
 _Place: TypeAlias = tuple[int, str]
 """The run in which a step began, and its metric."""
-Points: TypeAlias = Callable[[RunPlace], PointFacts]
 
 
 def findings_of(connection: Connection, steps: Sequence[RecordedStep]) -> list[RecordedFinding]:
@@ -45,11 +46,21 @@ def findings_of(connection: Connection, steps: Sequence[RecordedStep]) -> list[R
     return sorted(found, key=lambda one: (one.after.start, one.name), reverse=True)
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """How the dashboard tells the parts of findings."""
+
+    step: Callable[[RecordedStep], StepFacts]
+    point: Callable[[RunPlace], PointFacts]
+    with_profile: Callable[[EntryKey], Collection[str]]
+    """The uids of the runs of an entry whose profiles are shown."""
+
+
 class FindingReader:
     """Describes findings for the dashboard."""
 
-    def __init__(self, connection: Connection, repo: Path | None, steps: Steps, points: Points) -> None:
-        self._connection, self._repo, self._steps, self._points = connection, repo, steps, points
+    def __init__(self, connection: Connection, repo: Path | None, told: Told) -> None:
+        self._connection, self._repo, self._told = connection, repo, told
         self._steps_known: Sequence[RecordedStep] = ()
 
     def describe(self, found: Sequence[RecordedFinding], detailed: int) -> list[FindingFacts]:
@@ -67,22 +78,36 @@ class FindingReader:
             name=one.name,
             kind=str(one.word),
             state=None if one.state is None else str(one.state),
-            before=self._points(one.before),
-            first=self._points(one.after),
-            steps=tuple(self._steps(step) for step in one.steps),
+            before=self._told.point(one.before),
+            first=self._told.point(one.after),
+            steps=tuple(map(self._told.step, one.steps)),
         )
 
     def _facts(self, one: RecordedFinding, changed: WhatChanged, trends: Mapping[_Place, Series]) -> FindingFacts:
         largest = one.largest
         series = trends.get((largest.first.run, largest.metric))
+        sides = None if series is None else sides_around(self._connection, series, largest, self._steps_known)
         return replace(
             self._brief(one),
             ranges=tuple(self._range(each) for each in changed.commits),
             changed=tuple(_others(changed)),
             commands=tuple((each.tells, each.text) for each in commands_for(one, changed, commit_log(self._repo))),
             trend=None if series is None else _trend(series, largest),
-            why=None if series is None else explained(self._connection, series, largest, self._steps_known),
+            why=None if sides is None else explained(self._connection, sides, largest.metric),
+            profiled=None if sides is None else self._profiled(sides, changed),
         )
+
+    def _profiled(self, sides: Sides, changed: WhatChanged) -> tuple[str, str] | None:
+        """Return the runs next to a change whose profiles are shown; else those of a bisect or an A/B comparison."""
+        shown = self._told.with_profile(sides.entry)
+        if not shown:
+            return None
+        hunted = hunted_sides(self._connection, sides.entry, changed, self._repo)
+        for one in (sides, *([hunted] if hunted else [])):
+            before, after = ([run.uid for run in side if run.uid in shown] for side in (one.before, one.after))
+            if before and after:
+                return before[-1], after[0]
+        return None
 
     def _range(self, one: CommitRange) -> CommitsFacts:
         commits = commits_of_package(self._repo or Path(), one.of, one.before, one.after)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from curator_bench.causes import stage_wording
 from curator_bench.causes.explanation import Explanation
-from curator_bench.causes.sides import sides_of_step
+from curator_bench.causes.sides import Sides, sides_of_step
 from curator_bench.causes.why import why
 from curator_bench.errors import BenchError
 from curator_bench.report.site.waterfall import Bar, Waterfall
@@ -21,17 +21,20 @@ if TYPE_CHECKING:
 _STAGES_SHOWN = 8
 
 
-def explained(
+def sides_around(
     connection: Connection, series: Series, step: RecordedStep, known: Iterable[RecordedStep]
-) -> Waterfall | None:
-    """Explain a step of a series by its stages; None if they were not recorded."""
+) -> Sides | None:
+    """Return the runs on both sides of a step of a series; None if one has none."""
     key = step.entry, step.metric, step.machine_id
     others = [one.step for one in known if (one.entry, one.metric, one.machine_id) == key and one.step != step.step]
     sides = sides_of_step(connection, series, step, others)
-    if not sides.before or not sides.after:
-        return None
+    return sides if sides.before and sides.after else None
+
+
+def explained(connection: Connection, sides: Sides, metric: str) -> Waterfall | None:
+    """Explain the difference of two sides by their stages; None if they were not recorded."""
     try:
-        found = why(connection, sides, step.metric)
+        found = why(connection, sides, metric)
     except BenchError:
         return None
     return _waterfall(found.explanation, found.metric)

@@ -7,7 +7,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from curator_bench.causes import wording
+from curator_bench.causes import commands, wording
+from curator_bench.causes.finding_changes import commands_for
+from curator_bench.cli.finding_changes import commit_log
 from curator_bench.provenance.packages import commits_of_package
 
 if TYPE_CHECKING:
@@ -51,6 +53,7 @@ def _of_finding(finding: RecordedFinding, changed: WhatChanged, repo: Path | Non
         "commits": next((_range(one, repo) for one in ranges if not one.of), None),
         "subjects": [{"package": one.of, **_range(one, repo)} for one in ranges if one.of],
         "changed": wording.document(changed),
+        "commands": commands.document(commands_for(finding, changed, commit_log(repo))),
     }
 
 

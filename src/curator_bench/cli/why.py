@@ -12,6 +12,7 @@ import click
 
 from curator_bench.cli import tables
 from curator_bench.cli.databases import db_option, reading
+from curator_bench.cli.end_profiles import print_difference
 from curator_bench.cli.names import moment_of, sessions_named
 from curator_bench.cli.parameters import Moment, branch_option, machine_option, min_effect_option, repo_option
 from curator_bench.errors import BenchError
@@ -20,7 +21,7 @@ from curator_bench.files.codec import json_text
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from curator_bench.causes.commands import Question
+    from curator_bench.causes.commands import Command, Question
     from curator_bench.causes.judged_history import Query
     from curator_bench.causes.profiled import Profiled
     from curator_bench.causes.sides import Sides
@@ -60,7 +61,8 @@ def command(
     B: names or uids of sessions, commits or branches. METRIC is a time in seconds that its stages make up; by default,
     that of the regression or of the script. Functions are named if runs of both sides have profiles.
     """
-    from curator_bench.causes.profiled import by_functions
+    from curator_bench.causes.commands import worded
+    from curator_bench.causes.profiled import by_functions, by_functions_of_hunts
     from curator_bench.causes.why import changed_between, question_of
 
     if len(words) > _BOTH:
@@ -70,17 +72,22 @@ def command(
     with reading(database) as opened, opened.reading() as connection:
         sides, metric, title = _sides(connection, words, since, branch, machine)
         profiled = by_functions(connection, sides, limit=min_effect)
-        found = _by_stages(connection, sides, metric, min_effect, profiled)
         changed = changed_between(connection, sides)
+        if not profiled.differences:
+            hunted = by_functions_of_hunts(connection, sides.entry, changed, repo, limit=min_effect)
+            profiled = hunted or profiled
+        found = _by_stages(connection, sides, metric, min_effect, profiled)
+    offered = _commands(changed, question_of(sides, metric, found), profiled, repo)
     if as_json:
-        click.echo(json_text(_document(sides, found, profiled, changed, metric, title)), nl=False)
+        click.echo(json_text(_document(sides, found, profiled, changed, metric, title, offered)), nl=False)
     else:
         tables.say(tables.printable(title))
         if found is not None:
             _print_stages(found, metric)
         _print_functions(profiled)
         _print_changed(changed, repo)
-        _print_commands(changed, question_of(sides, metric, found), repo)
+        for line in worded(offered):
+            tables.say(line)
 
 
 def _by_stages(
@@ -130,11 +137,11 @@ def _sides(
 def _entry(connection: Connection, named: str, metric: str | None) -> EntryKey:
     from curator_bench.store import queries
 
-    entries = queries.find_entries(connection, named)
+    entries = queries.find_entries_of_any_run(connection, named)
     if len(entries) > 1:
         some = ", ".join(one.name for one in entries[:5])
         raise BenchError(f"{named} names {len(entries)} entries; name one of them: {some}")
-    names = queries.metric_names(connection, entries)
+    names = sorted({name for hunts in (False, True) for name in queries.metric_names(connection, entries, hunts=hunts)})
     if metric is not None and metric not in names:
         raise BenchError(f"{named} has no metric {metric!r}{queries.nearest(metric, names)}")
     return entries[0]
@@ -207,14 +214,10 @@ def _print_stages(found: Why, metric: str | None) -> None:
 
 
 def _print_functions(profiled: Profiled) -> None:
-    from curator_bench.causes import profile_wording
-
+    if profiled.sessions is not None:
+        tables.say(tables.printable(f"profiled at two commits, in {' and '.join(profiled.sessions)}:"))
     for found in profiled.differences:
-        tables.say(tables.printable(profile_wording.head(found)))
-        for line in profile_wording.conclusion(found):
-            tables.say(f"  {line}")
-        tables.say("")
-        tables.print_table(tables.columns(*profile_wording.HEADS), profile_wording.rows(found))
+        print_difference(found)
     if profiled.hint:
         tables.say(tables.printable(profiled.hint))
 
@@ -228,12 +231,14 @@ def _print_changed(changed: WhatChanged, repo: Path | None) -> None:
         tables.say(f"    {line}")
 
 
-def _print_commands(changed: WhatChanged, question: Question | None, repo: Path | None) -> None:
-    from curator_bench.causes.commands import command_lines
+def _commands(changed: WhatChanged, question: Question | None, profiled: Profiled, repo: Path | None) -> list[Command]:
+    """Return the commands that would tell more: not one for the function if that is known."""
+    from curator_bench.causes.commands import WHICH_FUNCTION, commands
     from curator_bench.cli.finding_changes import commit_log
 
-    for line in command_lines(changed, question, commit_log(repo)) if question else ():
-        tables.say(line)
+    found = commands(changed, question, commit_log(repo)) if question else ()
+    is_known = any(one.is_explained for one in profiled.differences)
+    return [one for one in found if not (is_known and one.tells == WHICH_FUNCTION)]
 
 
 def _head(found: Why, metric: str | None) -> list[str]:
@@ -253,9 +258,15 @@ def _head(found: Why, metric: str | None) -> list[str]:
 
 
 def _document(
-    sides: Sides, found: Why | None, profiled: Profiled, changed: WhatChanged, metric: str | None, title: str
+    sides: Sides,
+    found: Why | None,
+    profiled: Profiled,
+    changed: WhatChanged,
+    metric: str | None,
+    title: str,
+    offered: Sequence[Command],
 ) -> dict[str, Any]:
-    from curator_bench.causes import profile_wording, stage_wording, wording
+    from curator_bench.causes import commands, profile_wording, stage_wording, wording
 
     time = found.metric if found is not None else None
     return {
@@ -270,8 +281,10 @@ def _document(
         "after": _side(sides.after),
         **(stage_wording.document(found.explanation) if found is not None else {}),
         "profiled_runs": list(profiled.runs),
+        "profiled_sessions": None if profiled.sessions is None else list(profiled.sessions),
         "functions": [profile_wording.document(one) for one in profiled.differences],
         "changed": wording.document(changed),
+        "commands": commands.document(offered),
     }
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from curator_bench.doctor.conditions import Condition, good, missing, warning
+from curator_bench.files.search_path import path_with
 from curator_bench.values import Entry
 from curator_bench.words import how_many, readable_bytes
 
@@ -65,7 +67,7 @@ def _lacks_of(entry: Entry, problems: Sequence[str], resources: Resources) -> It
             if not _is_importable(module):
                 yield f"no module {module}", _Lack("cannot run", f"pip install {module.partition('.')[0]}")
     for program in entry.requires_programs:
-        if shutil.which(program, path=entry.env.get("PATH")) is None:
+        if shutil.which(program, path=path_with(entry.env.get("PATH"), entry.python or sys.executable)) is None:
             yield f"no program {program}", _Lack("skipped", f"install {program}, or add its folder to PATH")
     if entry.ray is not None and not entry.ray.address:
         yield from _lacks_of_cluster(entry, resources)

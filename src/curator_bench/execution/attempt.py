@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import socket
 import subprocess
@@ -135,7 +134,7 @@ class Attempt:
         self._status = Status(Path(plan.entry_dir), directories, plan.name, plan.mask, self._bench.schedule)
         self._status.now("preparing", attempt=plan.attempt)
         self._status.start()
-        env = script_environment(self._own_env(), {}, self._bench.marker, self._bench.environ)
+        env = script_environment(self._own_env(), {}, self._bench.marker, self._bench.environ, python=plan.python)
         self._check_programs(env)
         self._check_imports(env)
         self._check_machine(env)
@@ -153,7 +152,7 @@ class Attempt:
 
     def _check_programs(self, env: Mapping[str, str]) -> None:
         """Check `requires_programs` in the PATH of the script."""
-        path = env.get("PATH", os.defpath)
+        path = env["PATH"]
         if missing := [name for name in self._plan.requires_programs if shutil.which(name, path=path) is None]:
             raise _Skipped(f"needs {', '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not in PATH")
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 
 from curator_bench.cluster.environment import ADDRESS_AND_TOKEN, without_pytest, without_ray
+from curator_bench.files.search_path import path_with
 from curator_bench.measure.processes import Mark
 
 _BY_DEFAULT = {"NEMO_CURATOR_RAY_DATA_DIAGNOSTICS": "1"}
@@ -13,10 +14,15 @@ _BY_DEFAULT = {"NEMO_CURATOR_RAY_DATA_DIAGNOSTICS": "1"}
 
 
 def script_environment(
-    own: Mapping[str, str], cluster: Mapping[str, str], marker: str, base: Mapping[str, str] | None = None
+    own: Mapping[str, str],
+    cluster: Mapping[str, str],
+    marker: str,
+    base: Mapping[str, str] | None = None,
+    *,
+    python: str = "",
 ) -> dict[str, str]:
     """Build a script's environment: ours without RAY_*, then the entry's, then the cluster's, which the entry cannot
-    change.
+    change. PATH ends with the folder of the interpreter, which has the programs of its packages.
 
     Variables of pytest are removed too, because some libraries behave differently under test.
     """
@@ -25,5 +31,6 @@ def script_environment(
     if cluster:
         env = {name: value for name, value in env.items() if name not in ADDRESS_AND_TOKEN}
         env.update(cluster)
+    env["PATH"] = path_with(env.get("PATH", os.defpath), python)
     env.update(Mark(marker).environment())
     return env

@@ -116,7 +116,8 @@ def execute(plan: Plan, directories: Directories, shared: Shared, *, is_profiled
         text = json.dumps(begun, indent=2) + "\n"
         safe_files.write_text(results / PARAMS_FILE, text, below=directories.below_of(results))
     own_env = {name: with_entry_dir(value, directories.top) for name, value in plan.env.items()}
-    env = script_environment(own_env, cluster.env if cluster else {}, shared.bench.marker, shared.bench.environ)
+    cluster_env = cluster.env if cluster else {}
+    env = script_environment(own_env, cluster_env, shared.bench.marker, shared.bench.environ, python=plan.python)
     stage_lines = directories.top / "stages.jsonl"
     safe_files.remove(stage_lines, below=directories.below)
     env[STAGES_FILE] = str(stage_lines)

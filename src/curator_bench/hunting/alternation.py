@@ -130,6 +130,12 @@ class Comparison:
         with to_read(self.database) as opened, opened.reading() as connection:
             return hunted_runs(connection, self._name(side, round_number))
 
+    def named(self, entry: str) -> str:
+        """Return the name by which pytest finds a benchmark: its node id if it is one in Python, else its own."""
+        paths = (one.entry.path for one in self._runs(self.sides[0], 1) if one.entry.name == entry)
+        path = next(paths, "")
+        return f"{path}::{entry}" if path.endswith(".py") else entry
+
     def _name(self, side: Side, round_number: int) -> str:
         return f"{self.session}-{side.name}-{round_number}"
 

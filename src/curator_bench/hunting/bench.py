@@ -49,22 +49,31 @@ class Bench:
     folder: Path = field(default_factory=Path.cwd)
     python: str = sys.executable
     env: Mapping[str, str] = field(default_factory=dict)
+    hunt: Hunt = Hunt.BISECT
 
     def measure(self, session: str, count: int) -> str:
         """Start pytest for up to `count` more runs; a Python benchmark runs once.
 
         Returns an error text, which is empty if all went well.
         """
+        code, said = self._run(session, ["--bench-runs", str(count)])
+        return f"pytest ended with exit code {code}:\n{said}" if code else ""
+
+    def profile(self, session: str, options: Sequence[str]) -> str:
+        """Start pytest for one run with these options of profiles, and return what it said last."""
+        return self._run(session, options)[1]
+
+    def _run(self, session: str, options: Sequence[str]) -> tuple[int, str]:
         with scratch_folder() as scratch:
             log = scratch / "pytest.log"
             with log.open("wb") as output:
                 code = run(
-                    self._words(session, count),
-                    env=pytest_environment(Hunt.BISECT, self.env, self.python, self.database),
+                    [*self._words(session), *options],
+                    env=pytest_environment(self.hunt, self.env, self.python, self.database),
                     cwd=self.folder,
                     output=output,
                 )
-            return f"pytest ended with exit code {code}:\n{tail_of(log)}" if code else ""
+            return code, tail_of(log)
 
     def refuse_unknown(self) -> None:
         """Raise BenchError for a name that is not known, but close to one that is."""
@@ -87,11 +96,11 @@ class Bench:
         """Return the names and ids of the entries that pytest would run, as far as they can be read."""
         return {name for entry in entries_of(self.pytest_args, self.folder) for name in (entry.id, entry.name)}
 
-    def _words(self, session: str, count: int) -> list[str]:
+    def _words(self, session: str) -> list[str]:
         chosen = [] if "::" in self.entry else ["--bench-entries", self.entry]
         recording = ["--benchmark", "--bench-session", session]
-        runs = ["--bench-runs", str(count), "--bench-reason", self.reason]
-        return [*pytest_of(self.python), *self._places(), *chosen, *recording, *runs, *QUIET]
+        reason = ["--bench-reason", self.reason]
+        return [*pytest_of(self.python), *self._places(), *chosen, *recording, *reason, *QUIET]
 
     def _places(self) -> Sequence[str]:
         if self.pytest_args:

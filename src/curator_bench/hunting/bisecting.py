@@ -16,10 +16,11 @@ from curator_bench.hunting.children import scratch_folder, tail_of
 from curator_bench.hunting.halving import Judgement
 from curator_bench.hunting.repository import Repository
 from curator_bench.hunting.session_names import key_of
-from curator_bench.hunting.trials import BudgetSpent, BuildFailure, Progress, Trials, Tried
+from curator_bench.hunting.trials import BudgetSpent, BuildFailure, Progress, Trials, Tried, nearest_ends
 from curator_bench.provenance.git import Commit
 
 if TYPE_CHECKING:
+    from curator_bench.hunting.end_profiles import ProfiledEnds, ProfileRequest
     from curator_bench.hunting.trials import Ends
     from curator_bench.verdict.intervals import Change
     from curator_bench.verdict.judgement import Word
@@ -39,6 +40,7 @@ class BisectRequest:
     bad: str
     install: str | None = None
     skip_build_failures: bool = False
+    profile: ProfileRequest | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,8 @@ class Outcome:
     culprit: Commit | None = None
     suspects: tuple[Commit, ...] = ()
     is_budget_spent: bool = False
+    profiled: ProfiledEnds | None = None
+    """The last good and the first bad commit by functions, if that was asked for."""
 
 
 def hunt_key(bench: Bench, request: BisectRequest, good: Commit, bad: Commit) -> str:
@@ -108,6 +112,11 @@ class Bisection:
         self._tried = list(ends.tried(good, bad))
         if ends.word is not Word.REGRESSION:
             return Outcome(ends.word, ends.change, tuple(self._tried))
+        found = self._searched(ends, good, bad)
+        return found if self._request.profile is None else replace(found, profiled=self._profiled(found, good, bad))
+
+    def _searched(self, ends: Ends[Commit], good: Commit, bad: Commit) -> Outcome:
+        """Let git lead to the culprit."""
         self._tell(f"good and bad differ by {ends.change.change:+.1%}; bisecting")
         self._repository.bisect("bad", bad.sha)
         self._repository.bisect("good", good.sha)
@@ -119,6 +128,15 @@ class Bisection:
         if culprit is not None:
             return Outcome(ends.word, ends.change, tuple(self._tried), self._repository.commit(culprit))
         return self._unfinished(ends, self._repository.suspects())
+
+    def _profiled(self, found: Outcome, good: Commit, bad: Commit) -> ProfiledEnds:
+        """Profile the last good commit and the first bad one."""
+        assert self._request.profile is not None
+        if found.culprit is not None:
+            self._tell(f"the first bad commit is {found.culprit}")
+        place = {sha: number for number, sha in enumerate(self._repository.between(good, bad), 1)}
+        two = nearest_ends(sorted(self._tried, key=lambda one: place.get(one.of.sha, 0)))
+        return self._trials.profiles(two, self._request.profile).profile(self._tell)
 
     def _unfinished(self, ends: Ends[Commit], suspects: Sequence[str], *, is_budget_spent: bool = False) -> Outcome:
         commits = tuple(self._repository.commit(sha) for sha in reversed(suspects))

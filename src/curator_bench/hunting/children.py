@@ -19,6 +19,7 @@ from typing import IO
 
 from curator_bench.cluster.environment import without_pytest
 from curator_bench.cluster.temp_dirs import private_folder, remove_leftovers
+from curator_bench.files.search_path import path_with
 from curator_bench.hunting import child_program
 from curator_bench.options.settings import HUNT_DATABASE_VARIABLE, HUNT_VARIABLE
 from curator_bench.provenance.git import elsewhere
@@ -57,11 +58,12 @@ def _stop(number: int, _frame: FrameType | None) -> None:
 def environment(changes: Mapping[str, str] | None = None, python: str = sys.executable) -> dict[str, str]:
     """Return our environment for a child.
 
-    It lacks the variables of git hooks and of an outer pytest, and its PATH begins with the Python's folder.
+    It lacks the variables of git hooks and of an outer pytest. Its PATH begins with the Python's folder, and ends with
+    that of our Python, which has the programs of the packages that an environment on top of ours sees, such as py-spy.
     """
     base = without_pytest(elsewhere(os.environ))
-    beside = str(Path(python).parent)
-    return {**base, "PATH": os.pathsep.join([beside, base.get("PATH", os.defpath)]), **(changes or {})}
+    path = os.pathsep.join([str(Path(python).parent), base.get("PATH", os.defpath)])
+    return {**base, "PATH": path_with(path, sys.executable), **(changes or {})}
 
 
 @contextmanager

@@ -107,7 +107,7 @@ class CommitSides:
     def _with_benchmarks(self) -> list[Commit]:
         """Return the commits with every benchmark that any of them has: a branch may be older than the benchmarks."""
         places = [
-            os.path.normpath(self._sub / word) for word in _paths_among(self._arguments) if not os.path.isabs(word)
+            os.path.normpath(self._sub / word) for word in paths_among(self._arguments) if not os.path.isabs(word)
         ]
         known = [place for place in places if any(self._is_in(one, place) for one in self.commits)]
         return [one for one in self.commits if all(self._is_in(one, place) for place in known)]
@@ -144,7 +144,7 @@ class CommitSides:
     def _shared_benchmarks(self) -> list[str]:
         """Return the benchmarks that pytest is to run, from the top: those of the newest commit measure all others."""
         found, outside = list[str](), False
-        for word in _paths_among(self._arguments):
+        for word in paths_among(self._arguments):
             path = os.path.normpath(self._sub / word)
             if os.path.isabs(path):
                 outside = True
@@ -159,7 +159,7 @@ class CommitSides:
         return found
 
     def _refuse_missing_benchmarks(self) -> None:
-        for word in _paths_among(self._arguments):
+        for word in paths_among(self._arguments):
             missing = [one for one in self.commits if not self._is_in(one, os.path.normpath(self._sub / word))]
             if missing and not os.path.isabs(word):
                 raise BenchError(f"{word} is not in {missing[0]}")
@@ -262,7 +262,7 @@ def _add_import_check(venv: Venv) -> None:
     (venv.site / f"{name}.pth").write_text(f"import {name}\n", "utf-8")
 
 
-def _paths_among(words: Sequence[str]) -> Iterator[str]:
+def paths_among(words: Sequence[str]) -> Iterator[str]:
     """Yield the files and folders that pytest's arguments may name, without the values of options."""
     for before, word in zip(("", *words), words, strict=False):
         if not word.startswith("-") and before not in _WITH_A_VALUE:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from statistics import median
 from typing import TYPE_CHECKING, TypeAlias
 
 from curator_bench.errors import BenchError
 from curator_bench.hunting.bench import Bench, Runs
-from curator_bench.hunting.halving import Changes, Guilty, Judgement, search
+from curator_bench.hunting.causes_of_changes import Cause, Causes, search_causes
+from curator_bench.hunting.halving import Changes, Guilty, Judgement
 from curator_bench.hunting.mixed_environments import MixedEnvironments, Recipe
 from curator_bench.hunting.package_lists import PackageList
 from curator_bench.hunting.package_units import Unit, changes_between, units_of
@@ -17,13 +19,30 @@ from curator_bench.hunting.trials import BudgetSpent, BuildFailure, Progress, Tr
 from curator_bench.words import how_many
 
 if TYPE_CHECKING:
+    from curator_bench.hunting.end_profiles import ProfiledEnds, ProfileRequest
     from curator_bench.hunting.trials import Ends
     from curator_bench.verdict.intervals import Change
     from curator_bench.verdict.judgement import Word
     from curator_bench.verdict.sequential import SequentialPlan
 
 _NAMED = 3
+_SMALL = 0.1
+"""Part of the difference between A and B that needs no cause of its own."""
 TriedEnvironment: TypeAlias = Tried[Recipe]
+
+
+@dataclass(frozen=True, slots=True)
+class PackageCause:
+    """Guilty packages, and what they do."""
+
+    units: tuple[Unit, ...]
+    """One, or several that are guilty only together."""
+    companions: tuple[Unit, ...]
+    """Packages that were changed with them because they need them."""
+    change: Change | None
+    """The change that they make, with no other package changed but those of the causes before; None if not measured."""
+    share: float | None
+    """Their part of the difference between A and B."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,29 +57,26 @@ class PackageOutcome:
     """In the order in which they were judged: the good end, the bad one, and those between."""
     new: tuple[frozenset[str], ...]
     """For each of them the packages that are as on the bad side."""
+    causes: tuple[PackageCause, ...] = ()
+    rest: Change | None = None
+    """The change from the environment with all causes to B, unless that is B itself."""
+    is_all: bool | None = None
+    """True if the causes explain the whole difference; None if that is not known."""
     guilty: Guilty = field(default_factory=Guilty)
+    """The search for a cause that ended without one that is certain."""
     is_budget_spent: bool = False
+    profiled: ProfiledEnds | None = None
+    """A and the environment with all causes by functions, if that was asked for."""
 
     @property
     def culprits(self) -> list[Unit]:
-        return [self.units[number] for number in sorted(self.guilty.changes)]
+        """The packages of the causes; without any, those that are guilty with others."""
+        named = [unit for cause in self.causes for unit in cause.units]
+        return named or [self.units[number] for number in sorted(self.guilty.changes)]
 
     @property
     def suspects(self) -> list[Unit]:
         return [self.units[number] for number in self.guilty.suspects]
-
-    @property
-    def companions(self) -> list[Unit]:
-        """Packages that were changed with the culprits because they need them."""
-        return [self.units[number] for number in sorted(self.guilty.made - {*self.guilty.changes})]
-
-    @property
-    def confirmed(self) -> TriedEnvironment | None:
-        """The environment in which nothing but the culprits and what they need is new; None if it was not judged."""
-        if not self.guilty.is_confirmed:
-            return None
-        names = frozenset[str]().union(*(self.units[number].names for number in self.guilty.made))
-        return next(one for one, new in zip(self.tried, self.new, strict=True) if new == names)
 
 
 def package_key(bench: Bench, before: PackageList, after: PackageList) -> str:
@@ -69,8 +85,8 @@ def package_key(bench: Bench, before: PackageList, after: PackageList) -> str:
 
 
 def steps_for(units: int) -> int:
-    """Return how many environments two guilty packages that are only slow together take, at most."""
-    return 2 * math.ceil(math.log2(max(units, 2))) + 2
+    """Return how many environments two causes take, at most; or two packages that are only slow together."""
+    return 2 * math.ceil(math.log2(max(units, 2))) + 4
 
 
 class PackageBisection:
@@ -96,8 +112,8 @@ class PackageBisection:
             raise BenchError(f"{first} and {second} have the same packages: there is nothing to bisect")
         return units_of(changes, before, after)
 
-    def run(self, plan: SequentialPlan, session: str) -> PackageOutcome:
-        """Measure and judge. Names of its measuring sessions begin with `session`."""
+    def run(self, plan: SequentialPlan, session: str, profile: ProfileRequest | None = None) -> PackageOutcome:
+        """Measure, judge, and profile. Names of its measuring sessions begin with `session`."""
         from curator_bench.verdict.judgement import Word
 
         trials = Trials(self._bench, self._prepare, plan, session, self._tell, "environment", deadline=self._deadline)
@@ -107,11 +123,42 @@ class PackageBisection:
         if ends.word is not Word.REGRESSION:
             return self._outcome(ends)
         self._tell(f"good and bad differ by {ends.change.change:+.1%}; bisecting {self._counted()}")
-        guilty = search([unit.needs for unit in self.units], lambda changes: self._judged(changes, trials, ends))
-        return replace(self._outcome(ends), guilty=guilty, is_budget_spent=self._is_budget_spent)
+        measuring = _Measuring(self, trials, ends)
+        causes = search_causes([unit.needs for unit in self.units], measuring)
+        found = self._with_causes(self._outcome(ends), causes, measuring)
+        if profile is None:
+            return found
+        guilty = self.recipe(causes.found[-1].after) if causes.found else bad
+        return replace(found, profiled=trials.profiles((good, guilty), profile).profile(self._tell))
 
     def _outcome(self, ends: Ends[Recipe]) -> PackageOutcome:
         return PackageOutcome(ends.word, ends.change, tuple(self.units), tuple(self._tried), tuple(self._new))
+
+    def _with_causes(self, found: PackageOutcome, causes: Causes, measuring: _Measuring) -> PackageOutcome:
+        everything = Changes(range(len(self.units)))
+        last = causes.found[-1].after if causes.found else everything
+        return replace(
+            found,
+            causes=tuple(self._cause(one, measuring) for one in causes.found),
+            rest=None if last == everything else measuring.change(last, everything),
+            is_all=causes.is_all,
+            guilty=causes.unfinished,
+            is_budget_spent=self._is_budget_spent,
+        )
+
+    def _cause(self, one: Cause, measuring: _Measuring) -> PackageCause:
+        change = measuring.change(one.before, one.after)
+        others = sorted(one.after - one.before - {*one.changes})
+        units, companions = (tuple(self.units[number] for number in some) for some in (sorted(one.changes), others))
+        share = None if change is None else (change.after - change.before) / measuring.whole
+        return PackageCause(units, companions, change, share)
+
+    def recipe(self, changes: Changes) -> Recipe:
+        """Return the environment with these changes."""
+        if not changes or len(changes) == len(self.units):
+            return self._environments.ends[bool(changes)]
+        new = self._names_of(changes)
+        return self._environments.mix(self._label(new), new)
 
     def _counted(self) -> str:
         packages = how_many(len(self._names), "package")
@@ -121,10 +168,9 @@ class PackageBisection:
     def _names_of(self, numbers: range | Changes) -> frozenset[str]:
         return frozenset[str]().union(*(self.units[number].names for number in numbers))
 
-    def _judged(self, changes: Changes, trials: Trials[Recipe], ends: Ends[Recipe]) -> Judgement:
+    def judge(self, changes: Changes, trials: Trials[Recipe], ends: Ends[Recipe]) -> Judgement:
         """Build, measure and judge the environment with these changes."""
-        new = self._names_of(changes)
-        recipe = self._environments.mix(self._label(new), new)
+        recipe = self.recipe(changes)
         try:
             tried = trials.judge(recipe, ends)
         except BuildFailure as failure:
@@ -132,11 +178,23 @@ class PackageBisection:
         except BudgetSpent:
             self._is_budget_spent = True
             return Judgement.SKIPPED
-        self._tried.append(tried)
-        self._new.append(new)
+        new = self._names_of(changes)
+        if new not in self._new:
+            self._tried.append(tried)
+            self._new.append(new)
         said = f"{tried.judgement}{' because ' + tried.why if tried.why else ''}"
         self._tell(f"{recipe}: {how_many(len(tried.runs.values), 'run')}, {said}")
         return Judgement(tried.judgement or Judgement.SKIPPED)
+
+    def compared(self, before: Changes, after: Changes, trials: Trials[Recipe], least: float) -> Ends[Recipe] | None:
+        """Measure two environments until it is certain whether they differ; None if that cannot be told."""
+        try:
+            return trials.compared(self.recipe(before), self.recipe(after), least)
+        except BudgetSpent:
+            self._is_budget_spent = True
+        except BenchError as error:
+            self._tell(str(error))
+        return None
 
     def _label(self, new: frozenset[str]) -> str:
         if len(new) <= _NAMED:
@@ -149,3 +207,53 @@ class PackageBisection:
         except BenchError as error:
             raise BuildFailure(str(error)) from error
         return replace(self._bench, python=venv.python, env=venv.variables)
+
+
+@dataclass(frozen=True, slots=True)
+class _Measuring:
+    """Measures sets of packages in environments. Those with a base are compared with runs of about the same time."""
+
+    bisection: PackageBisection
+    trials: Trials[Recipe]
+    ends: Ends[Recipe]
+    compared: dict[tuple[Changes, Changes], Ends[Recipe]] = field(default_factory=dict)
+
+    @property
+    def whole(self) -> float:
+        """The difference between A and B."""
+        return self.ends.change.after - self.ends.change.before
+
+    def judge(self, changes: Changes, base: Changes) -> Judgement:
+        ends = self.compared[base, self._everything] if base else self.ends
+        return self.bisection.judge(changes, self._trials(base), ends)
+
+    def is_worse(self, before: Changes, after: Changes) -> bool | None:
+        from curator_bench.verdict.judgement import Word
+
+        ends = self.bisection.compared(before, after, self.trials, self._least(before))
+        if ends is None:
+            return None
+        self.compared[before, after] = ends
+        return None if ends.word is Word.INCONCLUSIVE else ends.word is Word.REGRESSION
+
+    def change(self, before: Changes, after: Changes) -> Change | None:
+        """Return the change between two environments; None if one was not measured."""
+        from curator_bench.verdict.intervals import change_between
+        from curator_bench.verdict.noise import BLOCK
+
+        if (before, after) in self.compared:
+            return self.compared[before, after].change
+        values = [self._trials(before).known(self.bisection.recipe(one)).values[-BLOCK:] for one in (before, after)]
+        return change_between(*values) if all(values) else None
+
+    @property
+    def _everything(self) -> Changes:
+        return Changes(range(len(self.bisection.units)))
+
+    def _trials(self, base: Changes) -> Trials[Recipe]:
+        return self.trials.anew(self.bisection.recipe(base)) if base else self.trials
+
+    def _least(self, base: Changes) -> float:
+        """Return a small part of the whole difference, as a fraction of the level of a base."""
+        level = abs(median(self.trials.known(self.bisection.recipe(base)).values or (0.0,)))
+        return _SMALL * abs(self.whole) / level if level else 0.0

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from curator_bench.errors import BenchError
 from curator_bench.hunting.bench import Bench, Runs
+from curator_bench.hunting.end_profiles import End, EndProfiles, ProfileRequest
 from curator_bench.hunting.halving import Judgement
 from curator_bench.verdict.comparable import difference
 
@@ -111,6 +113,30 @@ class Trials(Generic[Of]):
                 break
         return Ends(found, change, *ends)
 
+    def compared(self, before: Of, after: Of, least: float) -> Ends[Of]:
+        """Compare two that were measured at different times.
+
+        The runs that are known may only tell that nothing differs, as the machine may have been another one then. Else
+        both are measured anew, in turns. Changes below `least` do not count here, nor those that never do.
+        """
+        import numpy as np
+
+        from curator_bench.verdict.judgement import Word
+        from curator_bench.verdict.sequential import difference_of, is_settled
+
+        plan = replace(self.plan, min_effect=max(least, self.plan.min_effect))
+        runs = self.known(before), self.known(after)
+        if min(len(one.values) for one in runs) >= plan.first:
+            found, change = difference_of(np.array(runs[0].values), np.array(runs[1].values), plan)
+            if found is Word.NO_CHANGE and is_settled(found, change, plan):
+                return Ends(found, change, *runs)
+        self.tell(f"comparing {before} and {after}")
+        return replace(self.anew(before), plan=plan).ends(before, after)
+
+    def anew(self, base: Of) -> Trials[Of]:
+        """Return trials for what is compared with one from now on: in sessions of their own."""
+        return replace(self, session=self.session_of(base))
+
     def judge(self, one: Of, ends: Ends[Of]) -> Tried[Of]:
         """Measure one until it is certain which end it is like."""
         import numpy as np
@@ -151,6 +177,12 @@ class Trials(Generic[Of]):
                 runs = runs if runs.problem and runs.origin else replace(runs, problem=_summary_of(runs, trouble))
         return runs
 
+    def profiles(self, two: tuple[Of, Of], request: ProfileRequest) -> EndProfiles:
+        """Return the profiles of the entry at a good and a bad one."""
+        good, bad = (End(str(one), self.session_of(one), partial(self.prepare, one)) for one in two)
+        wanted = replace(request, deadline=self.deadline, limit=self.plan.min_effect)
+        return EndProfiles(self.bench.entry, (good, bad), self.bench.database, wanted)
+
     def _measure_end(self, one: Of, target: int) -> None:
         try:
             runs = self.measure(one, target)
@@ -163,6 +195,13 @@ class Trials(Generic[Of]):
     def _refuse_unlike(self, good: Runs, bad: Runs) -> None:
         if why := _unlike(bad, good):
             raise BenchError(f"good and bad cannot be compared: {why}. {self.unlike_advice}".rstrip(". "))
+
+
+def nearest_ends(tried: Sequence[Tried[Of]]) -> tuple[Of, Of]:
+    """Return the last good one and the first bad one after it, of those that were tried, in their order."""
+    bad = next(place for place, one in enumerate(tried) if one.judgement is Judgement.BAD)
+    good = next(one for one in reversed(tried[:bad]) if one.judgement is Judgement.GOOD)
+    return good.of, tried[bad].of
 
 
 def _unlike(runs: Runs, good: Runs) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -271,8 +271,12 @@ def _runs(config: pytest.Config) -> int:
 def _profilers(config: pytest.Config) -> tuple[str, ...]:
     """Return the profilers of the option, or else of the ini key, which a bisect or an A/B comparison ignores."""
     in_ini = [] if os.environ.get(HUNT_VARIABLE) else config.getini("bench_profile")
-    named = config.getoption("--bench-profile") or in_ini
-    names = tuple(dict.fromkeys(name for text in named for name in text.split(",") if name))
+    return profiler_names(config.getoption("--bench-profile") or in_ini)
+
+
+def profiler_names(said: Iterable[str]) -> tuple[str, ...]:
+    """Return the names of profilers in an option that was given several times, or with commas."""
+    names = tuple(dict.fromkeys(name for text in said for name in text.split(",") if name))
     return () if names == ("none",) else names
 
 

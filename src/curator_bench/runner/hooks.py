@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from curator_bench.collection import benchmarks
@@ -12,7 +14,7 @@ from curator_bench.runner import controller
 def begin(config: pytest.Config) -> None:
     """Set up the session, in the controller and in each worker. Raises BenchError for bad options."""
     if benchmarks.needs_session(config) and not hasattr(config, "workerinput"):
-        _check_profilers(config.stash[benchmarks.BENCHMARKS].settings)
+        _check_profilers_of(config.stash[benchmarks.BENCHMARKS].settings)
     if benchmarks.needs_session(config):
         from curator_bench.runner.interrupting import InterruptHooks
         from curator_bench.runner.joining import join_session
@@ -47,10 +49,15 @@ def begin(config: pytest.Config) -> None:
         config.pluginmanager.register(ResumeHooks(config), "curator_bench_resume")
 
 
-def _check_profilers(settings: Settings) -> None:
-    """Raise BenchError for a profiler that is unknown or not installed here; a fleet's machines have their own."""
-    if settings.profilers:
-        from curator_bench.execution.profilers.registry import check_profilers
+def check_profilers(names: tuple[str, ...], folder: Path, *, is_elsewhere: bool = False) -> None:
+    """Raise BenchError for a profiler that is unknown or, unless it runs elsewhere, not installed here."""
+    if names:
+        from curator_bench.execution.profilers import registry
 
-        is_elsewhere = settings.fleet is not None and settings.fleet.address != "local"
-        check_profilers(settings.profilers, settings.working_dir, is_elsewhere=is_elsewhere)
+        registry.check_profilers(names, folder, is_elsewhere=is_elsewhere)
+
+
+def _check_profilers_of(settings: Settings) -> None:
+    """Check the profilers of the options. A fleet's machines have their own."""
+    is_elsewhere = settings.fleet is not None and settings.fleet.address != "local"
+    check_profilers(settings.profilers, settings.working_dir, is_elsewhere=is_elsewhere)

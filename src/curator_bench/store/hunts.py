@@ -56,6 +56,13 @@ def hunted_runs(connection: Connection, session: str, named: str | None = None) 
     return list(runs.values())
 
 
+def hunted_uids(connection: Connection, session: str, named: str) -> list[str]:
+    """Return the uids of the session's runs of the entry with this name or node id, oldest first."""
+    chosen = select(RUNS.c.uid).join(SESSIONS, SESSIONS.c.id == RUNS.c.session)
+    of_entry = chosen.where(SESSIONS.c.name == session, _is_named(named))
+    return list(connection.scalars(of_entry.order_by(RUNS.c.start, RUNS.c.id)))
+
+
 def _is_named(named: str) -> ColumnElement[bool]:
     name = named.rpartition("::")[2]
     return or_(RUNS.c.name == name, RUNS.c.originalname == name, RUNS.c.nodeid == named)

@@ -10,9 +10,10 @@ from dataclasses import asdict, fields
 from itertools import islice
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, and_, select
 
 from curator_bench.profiles import MOST_TEXT, bounded, collapsed, stacks_of
+from curator_bench.store.queries import EntryKey, PastRun, history
 from curator_bench.store.records import PackedProfile
 from curator_bench.store.tables import PROFILES, RUNS
 from curator_bench.values import Profile, ProfileUnit
@@ -49,6 +50,21 @@ def profiled_runs(connection: Connection, uids: Collection[str]) -> set[str]:
     while some := list(islice(rest, 10 * _RUNS_AT_ONCE)):
         chosen = select(RUNS.c.uid).join(PROFILES, RUNS.c.id == PROFILES.c.run).where(RUNS.c.uid.in_(some)).distinct()
         found.update(connection.scalars(chosen))
+    return found
+
+
+def profiled_hunts(connection: Connection, entry: EntryKey) -> list[PastRun]:
+    """Read the runs of an entry that have a profile and are no history, in order."""
+    return history(connection, entry, hunts=True, among=RUNS.c.id.in_(select(PROFILES.c.run)))
+
+
+def profiled_hunt_ids(connection: Connection) -> dict[EntryKey, list[int]]:
+    """Return the ids of the rows of all runs that have a profile and are no history, oldest first, by entry."""
+    found: dict[EntryKey, list[int]] = {}
+    is_profiled = and_(RUNS.c.hunt.is_not(None), RUNS.c.id.in_(select(PROFILES.c.run)))
+    chosen = select(RUNS.c.id, RUNS.c.name, RUNS.c.path).where(is_profiled).order_by(RUNS.c.start, RUNS.c.id)
+    for number, name, path in connection.execute(chosen):
+        found.setdefault(EntryKey(name, path or ""), []).append(number)
     return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from curator_bench import extensions
@@ -13,7 +12,6 @@ _OWN = {
     "py-spy": "curator_bench.execution.profilers.py_spy:PySpy",
     "memray": "curator_bench.execution.profilers.memray_profiler:Memray",
 }
-_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 def profiler_class(name: str, folder: Path) -> type[Profiler]:
@@ -37,9 +35,4 @@ def check_profilers(names: tuple[str, ...], folder: Path, *, is_elsewhere: bool 
             continue
         missing = profiler_class(name, folder).missing()
         if missing and not is_elsewhere:
-            raise BenchError(f"--bench-profile {name}: {missing}")
-
-
-def short_name(name: str) -> str:
-    """Name of a profiler as its folder and its rows have it: the class, if it is named by its place."""
-    return _UNSAFE.sub("_", name.rpartition(":")[2]).strip("._") or "profiler"
+            raise BenchError(f"the profiler {name} cannot be used: {missing}")

@@ -267,6 +267,8 @@ class FindingFacts:
     """True if it began with the latest session."""
     why: Waterfall | None = None
     """Its difference by stages; None if they were not recorded."""
+    profiled: tuple[str, str] | None = None
+    """Uids of the runs of its first step before and after whose profiles are shown; None if there are none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,7 +309,7 @@ class EntryState:
     broken: int
     """The number of sessions since the last run that was fine."""
     profiled: Sequence[RunFacts] = ()
-    """The newest runs that have profiles, oldest first."""
+    """The newest runs that have profiles, oldest first, and those of bisects and A/B comparisons."""
 
     @property
     def runs(self) -> int:
