@@ -10,7 +10,8 @@ from sqlalchemy import select
 
 from curator_bench.store.database import database_url, open_for_writing
 from curator_bench.store.profiles import packed, rows_of
-from curator_bench.store.tables import PROFILES, RUNS
+from curator_bench.store.tables import PROFILES, RUNS, SESSIONS
+from curator_bench.values import Hunt
 from curator_bench.values.profiles import Profile
 
 PROGRAM = {
@@ -49,4 +50,19 @@ def record_profiles(history: History, entry: str, found: Sequence[Profile | None
         ids = connection.scalars(select(RUNS.c.id).where(RUNS.c.name == entry).order_by(RUNS.c.start)).fetchall()
         for run, profile in zip(ids, found, strict=False):
             if profile is not None:
+                connection.execute(PROFILES.insert(), rows_of(run, [packed(profile)]))
+
+
+def record_hunt(history: History, entry: str, session: str, commit: str, found: Sequence[Profile]) -> None:
+    """Record runs of a bisect at one commit, after those that are there; they have these profiles."""
+    of_session = RUNS.c.session.in_(select(SESSIONS.c.id).where(SESSIONS.c.name == session).scalar_subquery())
+    ids = select(RUNS.c.id).where(of_session).order_by(RUNS.c.start)
+    with open_for_writing(database_url(str(history.db))) as database:
+        with database.reading() as connection:
+            there = len(connection.scalars(ids).fetchall())
+        count = there + len(found)
+        history.nights({(entry, "time_taken_s"): [1.0] * count}, session=session, commits=[commit] * count)
+        with database.writing() as connection:
+            connection.execute(RUNS.update().where(of_session).values(hunt=str(Hunt.BISECT)))
+            for run, profile in zip(connection.scalars(ids).fetchall()[there:], found, strict=True):
                 connection.execute(PROFILES.insert(), rows_of(run, [packed(profile)]))

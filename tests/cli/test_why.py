@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 from causes.pipelines import record, runs
-from causes.profiled import profiles, record_profiles
+from causes.profiled import profiles, record_hunt, record_profiles
 from cli.nights import History, commit
 
 from curator_bench.causes.matched_stages import StagedRun
@@ -184,6 +185,25 @@ def test_after_the_stage_comes_the_function(profiled: History) -> None:
     (functions,) = found["functions"]
     assert (functions["certainty"], functions["named"][0]["function"]) == ("certain", "words:clean")
     assert min(found["profiled_runs"]) >= 2
+
+
+def test_the_profiles_of_a_bisect_between_the_same_commits_explain_a_regression(tmp_path: Path) -> None:
+    made = History(tmp_path)
+    record(made, [*runs(SLOWER_SINCE), *runs(NIGHTS - SLOWER_SINCE, slower={2: 1.4}, seed=1)])
+    record_hunt(made, "pipeline", "bisect-1-good-profile", commit(SLOWER_SINCE - 1), profiles(2, seed=1))
+    assert "no run has a profile" in made.ask("why", "pipeline").output, "one end alone"
+    record_hunt(made, "pipeline", "bisect-1-bad-profile", commit(SLOWER_SINCE), profiles(2, seed=2, slower=CLEAN))
+    output = made.ask("why", "pipeline").output
+    assert "profiled at two commits, in bisect-1-good-profile and bisect-1-bad-profile:\nby functions" in output
+    assert "regression: computing in words:clean, called by main:run +" in output
+    assert document(made, "pipeline")["profiled_sessions"] == ["bisect-1-good-profile", "bisect-1-bad-profile"]
+    assert made.ask("report", "--out", tmp_path / "site").exit_code == 0
+    link = re.search(
+        r'href="(profiles/pipeline-\w+.html)#run=(\w+)&amp;before=(\w+)"', (tmp_path / "site/index.html").read_text()
+    )
+    assert link
+    shown = (tmp_path / "site" / "data" / link[1].replace(".html", ".js")).read_text()
+    assert all(uid in shown for uid in link.groups()[1:])
 
 
 def test_without_stages_the_functions_are_named_all_the_same(profiled: History) -> None:

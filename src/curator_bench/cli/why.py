@@ -138,11 +138,11 @@ def _sides(
 def _entry(connection: Connection, named: str, metric: str | None) -> EntryKey:
     from curator_bench.store import queries
 
-    entries = queries.find_entries(connection, named)
+    entries = queries.find_entries_of_any_run(connection, named)
     if len(entries) > 1:
         some = ", ".join(one.name for one in entries[:5])
         raise BenchError(f"{named} names {len(entries)} entries; name one of them: {some}")
-    names = queries.metric_names(connection, entries)
+    names = sorted({name for hunts in (False, True) for name in queries.metric_names(connection, entries, hunts=hunts)})
     if metric is not None and metric not in names:
         raise BenchError(f"{named} has no metric {metric!r}{queries.nearest(metric, names)}")
     return entries[0]

@@ -270,6 +270,11 @@ def find_entries(connection: Connection, named: str, *, hunts: bool = False) -> 
     raise BenchError(f"no runs of {named!r} are recorded{near or '; `curator-bench history` lists all entries'}")
 
 
+def find_entries_of_any_run(connection: Connection, named: str) -> list[EntryKey]:
+    """Find entries like `find_entries`, also those that only bisects or A/B comparisons have measured."""
+    return _entries_named(connection, named, hunts=False) or find_entries(connection, named, hunts=True)
+
+
 def _entries_named(connection: Connection, named: str, *, hunts: bool) -> list[EntryKey]:
     path, _, name = named.partition("::")
     meant = [RUNS.c.name == named, RUNS.c.originalname == named]
