@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,32 +11,23 @@ from curator_bench.causes.sides import Sides
 from curator_bench.causes.what_changed import WhatChanged
 from curator_bench.provenance.packages import commits_of_package
 from curator_bench.store.profiles import profiled_hunts
-from curator_bench.store.queries import EntryKey, PastRun
+from curator_bench.store.queries import EntryKey, PastRun, history
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
 
-def commits_around(changed: WhatChanged, repo: Path | None) -> list[str]:
-    """Return the commits of a change in their order, from the last before it on.
+def hunted_sides(connection: Connection, entry: EntryKey, changed: WhatChanged, repo: Path | None) -> Sides | None:
+    """Return the profiled runs of hunts at two commits of a change, of which no profiled one is between; None without.
 
-    If no checkout here has those between, these are only the one before and the one after.
+    Of several pairs, it is the one with the fewest commits between, then the newest. `repo` is a checkout that may have
+    the commits; where it has not, the order is that of the history.
     """
-    own = next((one for one in changed.commits if not one.of and one.before != one.after), None)
-    if own is None:
-        return []
-    found = [one.sha for one in commits_of_package(repo or Path(), "", own.before, own.after) or ()][::-1]
-    return [own.before, *(sha for sha in found if sha != own.after), own.after]
-
-
-def hunted_sides(connection: Connection, entry: EntryKey, commits: Sequence[str]) -> Sides | None:
-    """Return the profiled runs of hunts at two of these commits, of which no profiled one is between; None without.
-
-    Of several pairs, it is the one with the fewest commits between, then the newest.
-    """
+    hunts = profiled_hunts(connection, entry)
+    commits = _commits_of(connection, entry, changed, repo) if hunts else []
     place = {sha: number for number, sha in enumerate(commits)}
     of_kinds: dict[object, dict[int, list[PastRun]]] = defaultdict(lambda: defaultdict(list))
-    for run in profiled_hunts(connection, entry) if len(commits) > 1 else ():
+    for run in hunts:
         if run.commit in place:
             of_kinds[run.machine_id, run.series_hash][place[run.commit]].append(run)
     pairs = [
@@ -49,3 +39,16 @@ def hunted_sides(connection: Connection, entry: EntryKey, commits: Sequence[str]
         return None
     *_, before, after = min(pairs, key=lambda pair: pair[:2])
     return Sides(entry, before, after)
+
+
+def _commits_of(connection: Connection, entry: EntryKey, changed: WhatChanged, repo: Path | None) -> list[str]:
+    """Return the commits of a change in their order, from the last before it on."""
+    own = next((one for one in changed.commits if not one.of and one.before != one.after), None)
+    if own is None:
+        return []
+    logged = commits_of_package(repo or Path(), "", own.before, own.after)
+    if logged is not None:
+        return [own.before, *(one.sha for one in reversed(logged))]
+    measured = list(dict.fromkeys(run.commit for run in history(connection, entry) if run.commit))
+    first, last = (measured.index(sha) if sha in measured else -1 for sha in (own.before, own.after))
+    return measured[first : last + 1] if 0 <= first < last else [own.before, own.after]

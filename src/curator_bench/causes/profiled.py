@@ -5,12 +5,15 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from curator_bench.causes.hunted_profiles import hunted_sides
 from curator_bench.causes.profile_difference import ProfileDifference, profile_difference
 from curator_bench.causes.sides import Sides
+from curator_bench.causes.what_changed import WhatChanged
 from curator_bench.store.profiles import profiles_of
+from curator_bench.store.queries import EntryKey
 from curator_bench.values.profiles import Profile
 from curator_bench.verdict.cases import MIN_EFFECT
 
@@ -43,10 +46,13 @@ def by_functions(connection: Connection, sides: Sides, *, limit: float = MIN_EFF
 
 
 def by_functions_of_hunts(
-    connection: Connection, sides: Sides, commits: Sequence[str], *, limit: float = MIN_EFFECT
+    connection: Connection, entry: EntryKey, changed: WhatChanged, repo: Path | None, *, limit: float = MIN_EFFECT
 ) -> Profiled | None:
-    """Name the functions by the profiles of a bisect or an A/B comparison at two of these commits, if there are any."""
-    found = hunted_sides(connection, sides.entry, commits)
+    """Name the functions by the profiles of a bisect or an A/B comparison at two commits of a change, if there are any.
+
+    `repo` is a checkout that may have these commits.
+    """
+    found = hunted_sides(connection, entry, changed, repo)
     if found is None:
         return None
     profiled = by_functions(connection, found, limit=limit)

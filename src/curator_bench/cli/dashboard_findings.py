@@ -11,7 +11,7 @@ import numpy as np
 
 from curator_bench.causes.finding_changes import changes_of, commands_for
 from curator_bench.causes.findings import RecordedFinding, recorded_findings
-from curator_bench.causes.hunted_profiles import commits_around, hunted_sides
+from curator_bench.causes.hunted_profiles import hunted_sides
 from curator_bench.causes.judged_history import RecordedStep
 from curator_bench.causes.sides import Sides
 from curator_bench.causes.what_changed import CommitRange, WhatChanged
@@ -102,7 +102,7 @@ class FindingReader:
         shown = self._told.with_profile(sides.entry)
         if not shown:
             return None
-        hunted = hunted_sides(self._connection, sides.entry, commits_around(changed, self._repo))
+        hunted = hunted_sides(self._connection, sides.entry, changed, self._repo)
         for one in (sides, *([hunted] if hunted else [])):
             before, after = ([run.uid for run in side if run.uid in shown] for side in (one.before, one.after))
             if before and after:

@@ -62,7 +62,6 @@ def command(
     that of the regression or of the script. Functions are named if runs of both sides have profiles.
     """
     from curator_bench.causes.commands import worded
-    from curator_bench.causes.hunted_profiles import commits_around
     from curator_bench.causes.profiled import by_functions, by_functions_of_hunts
     from curator_bench.causes.why import changed_between, question_of
 
@@ -75,8 +74,8 @@ def command(
         profiled = by_functions(connection, sides, limit=min_effect)
         changed = changed_between(connection, sides)
         if not profiled.differences:
-            commits = commits_around(changed, repo)
-            profiled = by_functions_of_hunts(connection, sides, commits, limit=min_effect) or profiled
+            hunted = by_functions_of_hunts(connection, sides.entry, changed, repo, limit=min_effect)
+            profiled = hunted or profiled
         found = _by_stages(connection, sides, metric, min_effect, profiled)
     if as_json:
         offered = _commands(changed, question_of(sides, metric, found), repo)
