@@ -11,7 +11,7 @@ import pytest
 
 from curator_bench.fleet.board import Board
 from curator_bench.fleet.file_transfer import Arrivals, Kind, Piece, Problems, send_home, warning_of
-from curator_bench.values import Plan
+from curator_bench.values import Plan, Profiling
 
 MIB = 1 << 20
 
@@ -153,3 +153,25 @@ def test_the_board_answers_a_parcel_when_the_driver_has_written_it() -> None:
         return names, problems
 
     assert asyncio.run(exchange()) == (["x"], {"x": "no room"})
+
+
+def test_profiles_come_home_also_where_artifacts_are_kept_elsewhere(away: Plan, home: Plan, tmp_path: Path) -> None:
+    """An extra run writes them into the folder of the run that it profiles, which came home before."""
+    home = replace(home, artifacts_dir=str(tmp_path / "big" / "s" / "e"), attempt=2)
+    away = replace(away, attempt=2)
+    left(away, {"attempt_2/artifacts/own": b"of the run"})
+    assert sent_home(away, home) == {}
+    profiling = Profiling("py-spy", 1)
+    away, home = replace(away, profiling=profiling), replace(home, profiling=profiling)
+    stacks = {"attempt_2/artifacts/profiles/py-spy/stacks.txt": b"a;b 3\n", "attempt_2/profile_1/logs/x": b"log"}
+    left(away, stacks)
+    assert sent_home(away, home) == {}
+    found = files_of(tmp_path / "big" / "s" / "e")
+    assert found == {**stacks, "attempt_2/artifacts/own": b"of the run"}
+    assert Path(home.entry_dir, *next(iter(stacks)).split("/")).read_bytes() == b"a;b 3\n", "through the link"
+    planted = tmp_path / "planted"
+    planted.mkdir()
+    (tmp_path / "big/s/e/attempt_2/artifacts/profiles").rename(tmp_path / "moved")
+    (tmp_path / "big/s/e/attempt_2/artifacts/profiles").symlink_to(planted)
+    sent_home(away, home)
+    assert not list(planted.iterdir()), "no link of a script is followed"

@@ -12,7 +12,8 @@ from curator_bench.files import safe_files
 from curator_bench.files.folder_handles import NotUsable, open_folder
 from curator_bench.values import Plan
 
-LARGE = ("logs", "scratch", "ray_cluster", "artifacts")
+ARTIFACTS = "artifacts"
+LARGE = ("logs", "scratch", "ray_cluster", ARTIFACTS)
 _RESULT_FILES = ("params.json", "metrics.json", "tasks.pkl")
 _SAMPLES = ("gpustats.csv", "memory.csv")
 PENDING = ".results.json.pending"

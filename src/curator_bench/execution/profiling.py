@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from curator_bench.cluster.model import Cluster
 from curator_bench.errors import BenchError
-from curator_bench.execution.directories import Directories, attempt_top, directories_of
+from curator_bench.execution.directories import ARTIFACTS, Directories, attempt_top, directories_of
 from curator_bench.execution.profilers.profiler import ProfiledRun, Profiler
 from curator_bench.execution.profilers.registry import profiler_class, short_name
 from curator_bench.files import safe_files
@@ -33,7 +33,7 @@ class Profiling:
         assert plan.profiling
         self._name = short_name(plan.profiling.profiler)
         self.place = place_of(plan)
-        self._folder = self.place.large / "artifacts" / FOLDER / self._name
+        self._folder = self.place.large / ARTIFACTS / FOLDER / self._name
         self._warnings: list[str] = []
         self._profiler = self._guarded(lambda: self._make(env, cluster), None)
 

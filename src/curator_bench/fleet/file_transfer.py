@@ -20,7 +20,8 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from curator_bench.execution.claims import CLAIM
-from curator_bench.execution.directories import LARGE, Directories, attempt_top, prepare, remove_scratch
+from curator_bench.execution.directories import ARTIFACTS, LARGE, Directories, attempt_top, prepare, remove_scratch
+from curator_bench.execution.profiling import place_of
 from curator_bench.execution.result_lines import RESULT_LINES
 from curator_bench.files import safe_files
 from curator_bench.files.folder_handles import open_folder
@@ -196,9 +197,19 @@ class _Arrival:
         if numbered[: len(first)] == first:
             self._prepare(numbered)
         place = self._places.get(parts[: count + 1])
-        if place is None:
-            return self._entry_dir, self._entry_dir.joinpath(*parts)
-        return place, place.joinpath(*parts[count + 1 :])
+        if place is not None:
+            return place, place.joinpath(*parts[count + 1 :])
+        return self._place_of_profile(parts) or (self._entry_dir, self._entry_dir.joinpath(*parts))
+
+    def _place_of_profile(self, parts: tuple[str, ...]) -> tuple[Path, Path] | None:
+        """The same for what an extra run leaves in the artifacts of the run that it profiles."""
+        if self._plan.profiling is None:
+            return None
+        measured = place_of(self._plan)
+        own = (*measured.top.relative_to(self._entry_dir).parts, ARTIFACTS)
+        if parts[: len(own)] != own:
+            return None
+        return measured.large_below, measured.large.joinpath(ARTIFACTS, *parts[len(own) :])
 
     def _prepare(self, numbered: tuple[str, ...]) -> None:
         if numbered in self._prepared:
