@@ -23,6 +23,7 @@ class Judgement(StrEnum):
 
 
 Changes: TypeAlias = frozenset[int]
+NOTHING: Changes = frozenset()
 Judge: TypeAlias = Callable[[Changes], Judgement]
 """Tells whether it is, with these changes and no others, as good as before or as bad as after all of them."""
 
@@ -41,15 +42,15 @@ class Guilty:
     """True if `made` is bad, with no other change. Else others may be guilty with the ones that were found."""
 
 
-def search(needs: Sequence[Collection[int]], judge: Judge) -> Guilty:
-    """Find the guilty changes. Without changes it is good, with all of them it is bad.
+def search(needs: Sequence[Collection[int]], judge: Judge, given: Changes = NOTHING) -> Guilty:
+    """Find the guilty changes. With those that are given it is good, with all of them it is bad.
 
     Each round finds one by halving: with those before it, it is still good, and with it, bad. If the ones found so far,
     alone, are not bad, it takes another one to make it bad, which comes before the last one found.
     """
-    needed, judge = _closures(needs), functools.cache(judge)
-    found, made = list[int](), Changes()
-    candidates = list(range(len(needs)))
+    needed, judge = closures(needs), functools.cache(judge)
+    found, made = list[int](), given
+    candidates = [one for one in range(len(needs)) if one not in given]
     while True:
         candidates, low, high = _transition(made, candidates, needed, judge)
         if high - low > 1:
@@ -100,7 +101,7 @@ def _reversed(candidates: Sequence[int], needed: Sequence[Changes]) -> list[int]
     return list(found)
 
 
-def _closures(needs: Sequence[Collection[int]]) -> list[Changes]:
+def closures(needs: Sequence[Collection[int]]) -> list[Changes]:
     """Return each change with all it needs, directly or not."""
     found = list[Changes]()
     for number, others in enumerate(needs):
