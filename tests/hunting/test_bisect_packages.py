@@ -58,6 +58,19 @@ def test_one_guilty_package_of_64_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_two_packages_that_are_slow_for_themselves_are_named_each_with_its_share(tmp_path: Path) -> None:
+    project = make_package_project(tmp_path / "project", names(2), names(2))
+    found = answered(project)
+    assert sorted(culprits(found)) == names(2)
+    assert sorted(one["packages"][0]["name"] for one in found["causes"]) == names(2)
+    assert [one["share"] for one in found["causes"]] == pytest.approx([0.5, 0.5], abs=0.15)
+    assert found["explains_all"] is not False
+    code, output, errors = bisect(project)
+    assert (code, "measuring" in errors) == (0, False)
+    assert re.search(r"^Guilty:\n  p0[01] 1.0 → 2.0\n  work_time_s .*\nGuilty, too:\n  p0[01] ", output, re.MULTILINE)
+
+
+@pytest.mark.slow
 def test_two_that_are_slow_only_together_are_named_together_also_after_ctrl_c(tmp_path: Path) -> None:
     project = make_package_project(tmp_path / "project", names(3), [])
     make_slow_together(project, "p00", "p02")

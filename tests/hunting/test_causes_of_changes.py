@@ -94,3 +94,9 @@ def test_a_second_cause_that_cannot_be_judged_leaves_the_first_and_the_suspects(
     found = search_causes(world.needs, world)
     assert (set(named(found)), found.is_all) == ({Changes({3})}, False)
     assert 7 in found.unfinished.suspects
+
+
+def test_what_only_helped_to_be_as_bad_as_all_is_no_cause() -> None:
+    """Two make it bad by chance of the middle; one of them adds nothing measurable to the other."""
+    world = World({Changes({3}): 8, Changes({5}): 1.5, Changes({9}): 8.5})
+    assert set(named(search_causes(world.needs, world))) == {Changes({3}), Changes({9})}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,7 +30,7 @@ from curator_bench.files.codec import json_text
 
 if TYPE_CHECKING:
     from curator_bench.hunting.bench import Bench
-    from curator_bench.hunting.package_bisecting import PackageOutcome, TriedEnvironment
+    from curator_bench.hunting.package_bisecting import PackageCause, PackageOutcome, TriedEnvironment
     from curator_bench.hunting.package_lists import PackageList
     from curator_bench.hunting.package_units import Unit
     from curator_bench.verdict.sequential import SequentialPlan
@@ -59,7 +59,7 @@ def bisect_packages(names: tuple[str, str], asked: Asked) -> None:
         plan = replace(asked.plan, steps=steps_for(len(bisection.units)))
         outcome = bisection.run(plan, session, asked.profile)
     (_print_json if asked.as_json else _print)(outcome, bench, plan)
-    sys.exit(code_of(outcome.difference, is_found=outcome.guilty.is_confirmed))
+    sys.exit(code_of(outcome.difference, is_found=bool(outcome.causes)))
 
 
 def _packages_of(named: str, bench: Bench) -> PackageList:
@@ -140,50 +140,50 @@ def _said(outcome: PackageOutcome, bench: Bench, plan: SequentialPlan) -> Iterat
     if outcome.difference is not Word.REGRESSION:
         yield from not_begun(outcome.difference, outcome.ends, bench.metric, plan, ("A", "B"))
         return
-    if outcome.suspects:
-        known = f"{', '.join(map(str, outcome.culprits))}, and " if outcome.culprits else ""
-        yield f"Guilty: {known}at least one of these:"
-        yield from (f"  {unit}" for unit in outcome.suspects)
-    else:
-        yield from _found(outcome)
-        yield from _effect(outcome, bench, plan)
+    for number, one in enumerate(outcome.causes):
+        yield from _cause(one, bench.metric, is_first=number == 0, is_only=len(outcome.causes) == 1)
+    yield from _rest(outcome)
     yield f"{tables.how_many(len(outcome.tried), 'environment')} measured"
     if outcome.is_budget_spent:
         yield BUDGET_SPENT
-    elif not outcome.guilty.is_confirmed and any(one.is_undecided for one in outcome.tried):
+    elif not outcome.is_all and any(one.is_undecided for one in outcome.tried):
         yield MORE_RUNS
 
 
-def _found(outcome: PackageOutcome) -> Iterator[str]:
-    several = len(outcome.culprits) > 1
-    yield "Guilty, and only together:" if several else "Guilty:"
-    yield from (f"  {unit}" for unit in outcome.culprits)
-    if outcome.companions:
-        named = ", ".join(map(str, outcome.companions))
+def _cause(one: PackageCause, metric: str, *, is_first: bool, is_only: bool) -> Iterator[str]:
+    together = ", and only together" if len(one.units) > 1 else ""
+    yield f"{'Guilty' if is_first else 'Guilty, too'}{together}:"
+    yield from (f"  {unit}" for unit in one.units)
+    if one.companions:
+        named = ", ".join(map(str, one.companions))
         yield f"It cannot be had without these, so what they contribute is not known: {named}"
-
-
-def _effect(outcome: PackageOutcome, bench: Bench, plan: SequentialPlan) -> Iterator[str]:
-    """Say what the guilty packages do alone, and whether the rest of the difference has another cause."""
-    import numpy as np
-
-    from curator_bench.verdict.judgement import Word
-    from curator_bench.verdict.sequential import difference_of
-
-    good, bad, alone = outcome.tried[0], outcome.tried[1], outcome.confirmed
-    if alone is None:
-        yield "It was not told whether that is enough: others may be guilty, too"
+    if one.change is None or one.share is None:
         return
-    change = change_to(good, alone)
-    sure = f"95 % confidence interval {tables.interval(change.interval)}"
-    yield f"  {bench.metric} {tables.change(change.change)} with {_them(outcome)} alone ({sure})"
-    rest, more = difference_of(np.array(alone.runs.values), np.array(bad.runs.values), plan)
-    if rest is Word.REGRESSION:
-        yield f"  B is {tables.change(more.change)} beyond that: other packages are guilty, too"
+    them = "it" if len(one.units) + len(one.companions) == 1 else "them"
+    sure = f"95 % confidence interval {tables.interval(one.change.interval)}"
+    share = "" if is_only else f": {tables.share(round(one.share, 2))} of the difference"
+    yield f"  {metric} {tables.change(one.change.change)} with {them} alone ({sure}){share}"
 
 
-def _them(outcome: PackageOutcome) -> str:
-    return "it" if len(outcome.guilty.made) == 1 else "them"
+def _rest(outcome: PackageOutcome) -> Iterator[str]:
+    """Say whether the rest of the difference has another cause."""
+    unfinished = outcome.guilty
+    beyond = f"B is {tables.change(outcome.rest.change)} beyond that" if outcome.rest is not None else ""
+    if outcome.is_all:
+        yield "That explains the whole difference."
+    elif outcome.suspects:
+        known = [outcome.units[number] for number in sorted(unfinished.changes)]
+        with_it = f"{', '.join(map(str, known))}, and " if known else ""
+        yield f"{f'{beyond}; guilty, too' if outcome.causes else 'Guilty'}: {with_it}at least one of these:"
+        yield from (f"  {unit}" for unit in outcome.suspects)
+    elif not outcome.causes:
+        yield "Guilty:" if len(unfinished.changes) == 1 else "Guilty, and only together:"
+        yield from (f"  {unit}" for unit in outcome.culprits)
+        yield "It was not told whether that is enough: others may be guilty, too"
+    elif outcome.is_all is None:
+        yield "It was not told whether that is enough: others may be guilty, too"
+    else:
+        yield f"{beyond}: other packages are guilty, too"
 
 
 def _print_json(outcome: PackageOutcome, bench: Bench, plan: SequentialPlan) -> None:
@@ -200,8 +200,9 @@ def _document(outcome: PackageOutcome, bench: Bench) -> dict[str, Any]:
         "interval": list(outcome.ends.interval),
         "packages": [_changes([unit]) for unit in outcome.units],
         "culprits": _changes(outcome.culprits),
-        "needed_by_culprits": _changes(outcome.companions),
-        "is_confirmed": outcome.guilty.is_confirmed,
+        "causes": [_cause_document(one) for one in outcome.causes],
+        "explains_all": outcome.is_all,
+        "rest": None if outcome.rest is None else outcome.rest.change,
         "suspects": _changes(outcome.suspects),
         "profiles": outcome.profiled and document(outcome.profiled),
         "tried": [
@@ -217,5 +218,15 @@ def _document(outcome: PackageOutcome, bench: Bench) -> dict[str, Any]:
     }
 
 
-def _changes(units: list[Unit]) -> list[dict[str, Any]]:
+def _cause_document(one: PackageCause) -> dict[str, Any]:
+    return {
+        "packages": _changes(one.units),
+        "needed": _changes(one.companions),
+        "change": one.change and one.change.change,
+        "interval": one.change and list(one.change.interval),
+        "share": one.share,
+    }
+
+
+def _changes(units: Sequence[Unit]) -> list[dict[str, Any]]:
     return [{"name": one.name, "a": one.before, "b": one.after} for unit in units for one in unit.changes]

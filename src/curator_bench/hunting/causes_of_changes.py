@@ -75,5 +75,7 @@ def _separated(guilty: Guilty, base: Changes, needed: Sequence[Changes], measuri
         return
     alone = [one for one in guilty.changes if measuring.is_worse(base, base | needed[one])]
     yield from (Cause((one,), base, base | needed[one]) for one in alone)
-    if together := tuple(one for one in guilty.changes if one not in alone):
-        yield Cause(together, base.union(*(needed[one] for one in alone)), guilty.made)
+    together = tuple(one for one in guilty.changes if one not in alone)
+    before = base.union(*(needed[one] for one in alone))
+    if together and not (alone and measuring.is_worse(before, guilty.made) is False):
+        yield Cause(together, before, guilty.made)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from statistics import median
 from typing import TYPE_CHECKING, TypeAlias
 
 from curator_bench.errors import BenchError
 from curator_bench.hunting.bench import Bench, Runs
-from curator_bench.hunting.halving import Changes, Guilty, Judgement, search
+from curator_bench.hunting.causes_of_changes import Cause, Causes, search_causes
+from curator_bench.hunting.halving import Changes, Guilty, Judgement
 from curator_bench.hunting.mixed_environments import MixedEnvironments, Recipe
 from curator_bench.hunting.package_lists import PackageList
 from curator_bench.hunting.package_units import Unit, changes_between, units_of
@@ -24,7 +26,23 @@ if TYPE_CHECKING:
     from curator_bench.verdict.sequential import SequentialPlan
 
 _NAMED = 3
+_SMALL = 0.05
+"""Part of the difference between A and B that needs no cause of its own."""
 TriedEnvironment: TypeAlias = Tried[Recipe]
+
+
+@dataclass(frozen=True, slots=True)
+class PackageCause:
+    """Guilty packages, and what they do."""
+
+    units: tuple[Unit, ...]
+    """One, or several that are guilty only together."""
+    companions: tuple[Unit, ...]
+    """Packages that were changed with them because they need them."""
+    change: Change | None
+    """The change that they make, with no other package changed but those of the causes before; None if not measured."""
+    share: float | None
+    """Their part of the difference between A and B."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,31 +57,26 @@ class PackageOutcome:
     """In the order in which they were judged: the good end, the bad one, and those between."""
     new: tuple[frozenset[str], ...]
     """For each of them the packages that are as on the bad side."""
+    causes: tuple[PackageCause, ...] = ()
+    rest: Change | None = None
+    """The change from the environment with all causes to B, unless that is B itself."""
+    is_all: bool | None = None
+    """True if the causes explain the whole difference; None if that is not known."""
     guilty: Guilty = field(default_factory=Guilty)
+    """The search for a cause that ended without one that is certain."""
     is_budget_spent: bool = False
     profiled: ProfiledEnds | None = None
-    """A and the environment with only the culprits new by functions, if that was asked for."""
+    """A and the environment with all causes by functions, if that was asked for."""
 
     @property
     def culprits(self) -> list[Unit]:
-        return [self.units[number] for number in sorted(self.guilty.changes)]
+        """The packages of the causes; without any, those that are guilty with others."""
+        named = [unit for cause in self.causes for unit in cause.units]
+        return named or [self.units[number] for number in sorted(self.guilty.changes)]
 
     @property
     def suspects(self) -> list[Unit]:
         return [self.units[number] for number in self.guilty.suspects]
-
-    @property
-    def companions(self) -> list[Unit]:
-        """Packages that were changed with the culprits because they need them."""
-        return [self.units[number] for number in sorted(self.guilty.made - {*self.guilty.changes})]
-
-    @property
-    def confirmed(self) -> TriedEnvironment | None:
-        """The environment in which nothing but the culprits and what they need is new; None if it was not judged."""
-        if not self.guilty.is_confirmed:
-            return None
-        names = frozenset[str]().union(*(self.units[number].names for number in self.guilty.made))
-        return next(one for one, new in zip(self.tried, self.new, strict=True) if new == names)
 
 
 def package_key(bench: Bench, before: PackageList, after: PackageList) -> str:
@@ -72,8 +85,8 @@ def package_key(bench: Bench, before: PackageList, after: PackageList) -> str:
 
 
 def steps_for(units: int) -> int:
-    """Return how many environments two guilty packages that are only slow together take, at most."""
-    return 2 * math.ceil(math.log2(max(units, 2))) + 2
+    """Return how many environments two causes take, at most; or two packages that are only slow together."""
+    return 2 * math.ceil(math.log2(max(units, 2))) + 4
 
 
 class PackageBisection:
@@ -110,15 +123,51 @@ class PackageBisection:
         if ends.word is not Word.REGRESSION:
             return self._outcome(ends)
         self._tell(f"good and bad differ by {ends.change.change:+.1%}; bisecting {self._counted()}")
-        guilty = search([unit.needs for unit in self.units], lambda changes: self._judged(changes, trials, ends))
-        found = replace(self._outcome(ends), guilty=guilty, is_budget_spent=self._is_budget_spent)
+        measuring = _Measuring(self, trials, ends)
+        causes = search_causes([unit.needs for unit in self.units], measuring)
+        found = self._with_causes(self._outcome(ends), causes, trials)
         if profile is None:
             return found
-        guilty_alone = found.confirmed.of if found.confirmed else bad
-        return replace(found, profiled=trials.profiles((good, guilty_alone), profile).profile(self._tell))
+        guilty = self.recipe(causes.found[-1].after) if causes.found else bad
+        return replace(found, profiled=trials.profiles((good, guilty), profile).profile(self._tell))
 
     def _outcome(self, ends: Ends[Recipe]) -> PackageOutcome:
         return PackageOutcome(ends.word, ends.change, tuple(self.units), tuple(self._tried), tuple(self._new))
+
+    def _with_causes(self, found: PackageOutcome, causes: Causes, trials: Trials[Recipe]) -> PackageOutcome:
+        whole = found.ends.after - found.ends.before
+        last = self.recipe(causes.found[-1].after) if causes.found else None
+        is_rest = last is not None and last.key != self._environments.ends[1].key
+        return replace(
+            found,
+            causes=tuple(self._cause(one, trials, whole) for one in causes.found),
+            rest=self._change(last, self._environments.ends[1], trials) if last is not None and is_rest else None,
+            is_all=causes.is_all,
+            tried=tuple(replace(one, runs=trials.known(one.of)) for one in found.tried),
+            guilty=causes.unfinished,
+            is_budget_spent=self._is_budget_spent,
+        )
+
+    def _cause(self, one: Cause, trials: Trials[Recipe], whole: float) -> PackageCause:
+        change = self._change(self.recipe(one.before), self.recipe(one.after), trials)
+        others = sorted(one.after - one.before - {*one.changes})
+        units, companions = (tuple(self.units[number] for number in some) for some in (sorted(one.changes), others))
+        share = None if change is None else (change.after - change.before) / whole
+        return PackageCause(units, companions, change, share)
+
+    def _change(self, before: Recipe, after: Recipe, trials: Trials[Recipe]) -> Change | None:
+        from curator_bench.verdict.intervals import change_between
+        from curator_bench.verdict.noise import BLOCK
+
+        values = [trials.known(one).values[-BLOCK:] for one in (before, after)]
+        return change_between(*values) if all(values) else None
+
+    def recipe(self, changes: Changes) -> Recipe:
+        """Return the environment with these changes."""
+        if not changes or len(changes) == len(self.units):
+            return self._environments.ends[bool(changes)]
+        new = self._names_of(changes)
+        return self._environments.mix(self._label(new), new)
 
     def _counted(self) -> str:
         packages = how_many(len(self._names), "package")
@@ -128,10 +177,9 @@ class PackageBisection:
     def _names_of(self, numbers: range | Changes) -> frozenset[str]:
         return frozenset[str]().union(*(self.units[number].names for number in numbers))
 
-    def _judged(self, changes: Changes, trials: Trials[Recipe], ends: Ends[Recipe]) -> Judgement:
+    def judge(self, changes: Changes, trials: Trials[Recipe], ends: Ends[Recipe]) -> Judgement:
         """Build, measure and judge the environment with these changes."""
-        new = self._names_of(changes)
-        recipe = self._environments.mix(self._label(new), new)
+        recipe = self.recipe(changes)
         try:
             tried = trials.judge(recipe, ends)
         except BuildFailure as failure:
@@ -139,11 +187,30 @@ class PackageBisection:
         except BudgetSpent:
             self._is_budget_spent = True
             return Judgement.SKIPPED
-        self._tried.append(tried)
-        self._new.append(new)
+        new = self._names_of(changes)
+        if new not in self._new:
+            self._tried.append(tried)
+            self._new.append(new)
         said = f"{tried.judgement}{' because ' + tried.why if tried.why else ''}"
         self._tell(f"{recipe}: {how_many(len(tried.runs.values), 'run')}, {said}")
         return Judgement(tried.judgement or Judgement.SKIPPED)
+
+    def compared(
+        self, before: Changes, after: Changes, trials: Trials[Recipe], difference: float
+    ) -> Ends[Recipe] | None:
+        """Measure two environments until it is certain whether they differ; None if that cannot be told.
+
+        A small part of the whole difference does not count.
+        """
+        first = self.recipe(before)
+        try:
+            level = abs(median(trials.known(first).values or [0.0]))
+            return trials.compared(first, self.recipe(after), _SMALL * abs(difference) / level if level else 0.0)
+        except BudgetSpent:
+            self._is_budget_spent = True
+        except BenchError as error:
+            self._tell(str(error))
+        return None
 
     def _label(self, new: frozenset[str]) -> str:
         if len(new) <= _NAMED:
@@ -156,3 +223,26 @@ class PackageBisection:
         except BenchError as error:
             raise BuildFailure(str(error)) from error
         return replace(self._bench, python=venv.python, env=venv.variables)
+
+
+@dataclass(frozen=True, slots=True)
+class _Measuring:
+    """Measures sets of packages in environments."""
+
+    bisection: PackageBisection
+    trials: Trials[Recipe]
+    ends: Ends[Recipe]
+
+    def judge(self, changes: Changes, base: Changes) -> Judgement:
+        ends = self.ends
+        if base:
+            runs = self.trials.known(self.bisection.recipe(base))
+            ends = replace(ends, good=runs)
+        return self.bisection.judge(changes, self.trials, ends)
+
+    def is_worse(self, before: Changes, after: Changes) -> bool | None:
+        from curator_bench.verdict.judgement import Word
+
+        whole = self.ends.change.after - self.ends.change.before
+        ends = self.bisection.compared(before, after, self.trials, whole)
+        return None if ends is None or ends.word is Word.INCONCLUSIVE else ends.word is Word.REGRESSION

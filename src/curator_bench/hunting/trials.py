@@ -113,6 +113,24 @@ class Trials(Generic[Of]):
                 break
         return Ends(found, change, *ends)
 
+    def compared(self, before: Of, after: Of, least: float) -> Ends[Of]:
+        """Compare two by the runs that are known, if these are enough; else measure them in turns as well.
+
+        Changes below `least` do not count here, nor those that never do.
+        """
+        import numpy as np
+
+        from curator_bench.verdict.sequential import difference_of, is_settled
+
+        plan = replace(self.plan, min_effect=max(least, self.plan.min_effect))
+        runs = self.known(before), self.known(after)
+        if min(len(one.values) for one in runs) >= plan.first:
+            found, change = difference_of(np.array(runs[0].values), np.array(runs[1].values), plan)
+            if is_settled(found, change, plan):
+                return Ends(found, change, *runs)
+        self.tell(f"comparing {before} and {after}")
+        return replace(self, plan=plan).ends(before, after)
+
     def judge(self, one: Of, ends: Ends[Of]) -> Tried[Of]:
         """Measure one until it is certain which end it is like."""
         import numpy as np
