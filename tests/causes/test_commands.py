@@ -42,9 +42,16 @@ def test_each_kind_of_suspects_has_its_command(after: Facts, texts: list[str]) -
     assert offered(after) == texts
 
 
-def test_the_only_commit_needs_no_search() -> None:
+def test_the_only_commit_needs_no_search_and_its_function_can_be_found() -> None:
     changed = what_changed(KNOWN, OTHER_COMMIT)
-    assert list(commands(changed, QUESTION, lambda *_: ["fedcba98 Ann: the only one"])) == []
+    (found,) = commands(changed, QUESTION, lambda *_: ["fedcba98 Ann: the only one"])
+    of_entry = f"{QUESTION.path} --bench-entries={QUESTION.entry}"
+    ends = f"{OLD[:12]} {NEW[:12]}"
+    assert found.tells == "which function"
+    assert found.text == f"curator-bench ab {ends} --profile py-spy --metric {QUESTION.metric} -- {of_entry}"
+    python = replace(QUESTION, path="test_work.py")
+    (found,) = commands(changed, python, lambda *_: ["fedcba98 Ann: the only one"])
+    assert found.text.endswith(f" -- test_work.py::{QUESTION.entry}")
     assert len(list(commands(changed, QUESTION, lambda *_: ["fedcba98 Ann: two", "0123 Ann: one"]))) == 1
     assert len(list(commands(changed, QUESTION, lambda *_: None))) == 1, "no checkout here has them"
 

@@ -34,11 +34,29 @@ class Question:
 
     @property
     def words(self) -> str:
-        """The options that say it."""
-        named = f"{self.path}::{self.entry}" if self.path.endswith(".py") else self.entry
+        """The options of `bisect` that say it."""
+        named = self._node_id if self._is_python else self.entry
+        return f"--entry {shlex.quote(named)} {self._of_metric}"
+
+    @property
+    def words_of_ab(self) -> str:
+        """The options and arguments of `ab` that say it."""
+        here = [self._node_id] if self._is_python else [self.path, f"--bench-entries={self.entry}"]
+        return f"{self._of_metric} -- {shlex.join(here)}"
+
+    @property
+    def _is_python(self) -> bool:
+        return self.path.endswith(".py")
+
+    @property
+    def _node_id(self) -> str:
+        return f"{self.path}::{self.entry}"
+
+    @property
+    def _of_metric(self) -> str:
         is_known = self.better is None or better_of(self.metric) is not None
         better = "" if is_known else f" --better {self.better}"
-        return f"--entry {shlex.quote(named)} --metric {shlex.quote(self.metric)}{better}"
+        return f"--metric {shlex.quote(self.metric)}{better}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +80,15 @@ def commands(changed: WhatChanged, question: Question, log: Log = no_log) -> Ite
     if not question.path:
         return
     for one in changed.commits:
-        if _is_to_bisect(one, log):
-            ends = f"--good {one.before[:_SHOWN]} --bad {one.after[:_SHOWN]}"
+        count, before, after = _count_of(one, log), one.before[:_SHOWN], one.after[:_SHOWN]
+        if count is None or count > 1:
             where = f", in a checkout of {one.of}" if one.of else ""
+            ends = f"--good {before} --bad {after}"
             yield Command(f"which commit{where}", f"curator-bench bisect {ends} {question.words}")
+        elif count == 1 and not one.of:
+            yield Command(
+                "which function", f"curator-bench ab {before} {after} --profile py-spy {question.words_of_ab}"
+            )
     before, after = question.sessions
     if _have_other_packages(changed) and before and after and before != after:
         sessions = f"{shlex.quote(before)} {shlex.quote(after)}"
@@ -89,13 +112,13 @@ def worded(found: Sequence[Command]) -> list[str]:
     return [HEAD, *(f"  {printable(f'{one.tells}: {one.text}')}" for one in found)] if found else []
 
 
-def _is_to_bisect(one: CommitRange, log: Log) -> bool:
-    """True for several commits, as far as a checkout tells their number. A single one needs no search."""
+def _count_of(one: CommitRange, log: Log) -> int | None:
+    """Return the number of commits in a range; None if no checkout here tells it."""
     are_commits = all(map(_COMMIT.fullmatch, (one.before, one.after)))
     if not are_commits or one.before == one.after:
-        return False
+        return 0
     known = log(one.of, one.before, one.after)
-    return known is None or len(known) > 1
+    return None if known is None else len(known)
 
 
 def _have_other_packages(changed: WhatChanged) -> bool:
