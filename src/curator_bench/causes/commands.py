@@ -19,6 +19,7 @@ _COMMIT = re.compile("[0-9a-f]{7,64}")
 _SHOWN = 12
 _PYTHON = "python"
 HEAD = "To find the cause:"
+WHICH_FUNCTION = "which function"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +87,7 @@ def commands(changed: WhatChanged, question: Question, log: Log = no_log) -> Ite
             ends = f"--good {before} --bad {after}"
             yield Command(f"which commit{where}", f"curator-bench bisect {ends} {question.words}")
         elif count == 1 and not one.of:
-            yield Command(
-                "which function", f"curator-bench ab {before} {after} --profile py-spy {question.words_of_ab}"
-            )
+            yield Command(WHICH_FUNCTION, f"curator-bench ab {before} {after} --profile py-spy {question.words_of_ab}")
     before, after = question.sessions
     if _have_other_packages(changed) and before and after and before != after:
         sessions = f"{shlex.quote(before)} {shlex.quote(after)}"

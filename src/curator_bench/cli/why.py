@@ -77,8 +77,8 @@ def command(
             hunted = by_functions_of_hunts(connection, sides.entry, changed, repo, limit=min_effect)
             profiled = hunted or profiled
         found = _by_stages(connection, sides, metric, min_effect, profiled)
+    offered = _commands(changed, question_of(sides, metric, found), profiled, repo)
     if as_json:
-        offered = _commands(changed, question_of(sides, metric, found), repo)
         click.echo(json_text(_document(sides, found, profiled, changed, metric, title, offered)), nl=False)
     else:
         tables.say(tables.printable(title))
@@ -86,7 +86,7 @@ def command(
             _print_stages(found, metric)
         _print_functions(profiled)
         _print_changed(changed, repo)
-        for line in worded(_commands(changed, question_of(sides, metric, found), repo)):
+        for line in worded(offered):
             tables.say(line)
 
 
@@ -231,11 +231,14 @@ def _print_changed(changed: WhatChanged, repo: Path | None) -> None:
         tables.say(f"    {line}")
 
 
-def _commands(changed: WhatChanged, question: Question | None, repo: Path | None) -> list[Command]:
-    from curator_bench.causes.commands import commands
+def _commands(changed: WhatChanged, question: Question | None, profiled: Profiled, repo: Path | None) -> list[Command]:
+    """Return the commands that would tell more: not one for the function if that is known."""
+    from curator_bench.causes.commands import WHICH_FUNCTION, commands
     from curator_bench.cli.finding_changes import commit_log
 
-    return list(commands(changed, question, commit_log(repo))) if question else []
+    found = commands(changed, question, commit_log(repo)) if question else ()
+    is_known = any(one.is_explained for one in profiled.differences)
+    return [one for one in found if not (is_known and one.tells == WHICH_FUNCTION)]
 
 
 def _head(found: Why, metric: str | None) -> list[str]:
