@@ -46,6 +46,7 @@ _GROUPS = {
     },
     "In CI": {
         "nightly": "run benchmarks against the record, add their runs to it, publish the dashboard",
+        "watch": "look for the cause of each open regression, and keep an issue for each",
         "record": "get the database that all jobs share, or add runs to it",
         "comment": "post a Markdown file as one comment on the pull request of a job",
         "publish": "put the dashboard of the record where people see it",
