@@ -32,7 +32,13 @@ class Known:
     mark: Mark
 
     def is_of(self, finding: RecordedFinding) -> bool:
-        return self.mark.finding in finding.names
+        """True if the finding has the name of the issue, or may have had it and has one of its series.
+
+        Another finding that began a few runs later may have a name that this one may have had.
+        """
+        series = {(step.entry.path, step.entry.name, step.metric) for step in finding.steps}
+        may_be = self.mark.finding in finding.names and not series.isdisjoint(self.mark.series)
+        return self.mark.finding == finding.name or may_be
 
     @property
     def was_closed_by_a_person(self) -> bool:
