@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from cli.nights import History, noisy
+from scratch_repository import make_repository
+from sharing.shared_records import command
 from stand_ins.code_hosts import OTHERS, US, CodeHost
 
 from curator_bench.causes.finding_changes import changes_of
@@ -192,3 +195,35 @@ def test_what_bisect_says_becomes_a_cause() -> None:
     failed = cause_of(1, {})
     assert failed
     assert failed.is_confirmed
+
+
+@pytest.mark.slow
+def test_after_two_nights_the_guilty_commit_is_in_an_issue(tmp_path: Path, github: CodeHost) -> None:
+    repository = make_repository(tmp_path / "project", seed=5, slower_at=3, by=1.0, commits=4)
+    record = tmp_path / "record.db"
+    for tag in ("c1", "c4"):
+        repository.git("checkout", "--quiet", tag)
+        night = ("nightly", "--record", record, "--site", "", "--confirm", "0", "--", "benchmarks", "--bench-runs", "8")
+        command(*night, cwd=repository.folder, WORK=f"results/{tag}")
+
+    def watch(*words: str) -> subprocess.CompletedProcess[str]:
+        return command("watch", "--record", record, *words, cwd=repository.folder, **github.environment)
+
+    assert command("watch", "--record", record, "--dry-run", cwd=repository.folder).stdout.startswith("# regression: ")
+    stopped = watch("--budget", "1.2s")
+    assert (stopped.returncode, github.texts()) == (4, []), stopped.stderr
+    done = watch("--budget", "1h")
+    assert done.returncode == 0, done.stderr
+    (text,) = github.texts()
+    guilty = repository.git("rev-parse", "c3")
+    assert f"The first bad commit is {guilty}\n  Change 3" in text
+    again = watch()
+    assert (again.returncode, "measuring" in again.stderr, len(github.issues)) == (0, False, 1)
+    assert repository.stands()[1] == repository.git("rev-parse", "c4")
+
+
+def test_mistakes_are_told_in_a_line(tmp_path: Path, github: CodeHost) -> None:
+    nowhere = command("watch", cwd=tmp_path)
+    assert (nowhere.returncode, "this is no job of GitHub Actions or GitLab CI" in nowhere.stderr) == (1, True)
+    empty = command("watch", cwd=tmp_path, **github.environment)
+    assert (empty.returncode, "there is no record at record.db yet" in empty.stderr) == (1, True)

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _FOUND, _NOT_WORSE, _IN_DOUBT = 0, 3, 4
 _PROGRAM = "from curator_bench.cli import main; main()"
 _MOST_SUSPECTS = 20
+_LEAST_S = 1.0
+"""In less time nothing can be measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,7 @@ class Bisector:
         if not words:
             return Cause(("Not to be found by bisecting: no commits and no packages differ.",), True, True)
         left_s = self.deadline - time.monotonic()
-        if left_s <= 0:
+        if left_s < _LEAST_S:
             return None
         self.tell(f"{finding.name}: curator-bench {' '.join(words)}")
         return cause_of(*self._run([*words, *self._budget(left_s)]))
