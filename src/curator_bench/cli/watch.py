@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from curator_bench.causes.judged_history import JudgedHistory
     from curator_bench.sharing.issue_texts import Surroundings
 
-_WAITING = 4
-
 
 @click.command("watch", cls=WithPytestArgs)
 @click.option(
@@ -76,7 +74,7 @@ def command(
     On GitHub the job needs GITHUB_TOKEN and `permissions: {issues: write}`. On GitLab it needs GITLAB_TOKEN, a project
     access token with the role Reporter and the scope api. PYTEST_ARGS are those of `curator-bench bisect`.
 
-    The exit code is 0 if each open regression is explained, and 4 if some wait for the next time.
+    The exit code is 0 also if some regressions wait for the next call: the last line says how many.
     """
     from curator_bench.hunting.children import Stopped, stoppable
     from curator_bench.sharing.issues import Tracker, tracker_of
@@ -107,7 +105,6 @@ def command(
     copy.add()
     if waiting:
         tell(f"{tables.how_many(waiting, 'regression waits', 'regressions wait')} for the next time")
-        sys.exit(_WAITING)
 
 
 def _read(

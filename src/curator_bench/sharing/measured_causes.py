@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _FOUND, _NOT_WORSE, _IN_DOUBT = 0, 3, 4
 _PROGRAM = "from curator_bench.cli import main; main()"
 _MOST_SUSPECTS = 20
+_TOKENS = ("GITHUB_TOKEN", "GH_TOKEN", "GITLAB_TOKEN")
 _LEAST_S = 1.0
 """In less time nothing can be measured."""
 
@@ -59,10 +60,15 @@ class Bisector:
         more = ["--json", "--db", self.database, f"--repo={self.repo}", *self.options, "--", *self.pytest_args]
         command = [sys.executable, "-P", "-c", _PROGRAM, *words, *more]
         with tempfile.TemporaryFile() as output:
-            code = run(command, env=environment(), cwd=Path.cwd(), output=output, has_own_errors=True)
+            code = run(command, env=_without_tokens(environment()), cwd=Path.cwd(), output=output, has_own_errors=True)
             output.seek(0)
             content = output.read()
         return code, json.loads(content) if content.strip() else {}
+
+
+def _without_tokens(env: Mapping[str, str]) -> dict[str, str]:
+    """Leave out the tokens that write issues: commits of any age need not have them."""
+    return {name: value for name, value in env.items() if name not in _TOKENS}
 
 
 def not_measured(finding: RecordedFinding) -> Cause:
