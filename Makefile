@@ -24,9 +24,10 @@ endif
 PYTEST_ARGS ?=
 # Most tests wait for processes: four at a time suit two cores.
 TEST_WORKERS ?= 4
-# Who has nothing left to do takes tests from the others; slow tests of a module stay together, since they share what it starts.
+# Who has nothing left to do takes tests from the others; slow tests of a module stay together, since they share what it starts;
+# conftest.py has their order.
 TOGETHER = -n $(TEST_WORKERS) --dist worksteal
-BY_MODULE = -n $(TEST_WORKERS) --dist loadscope
+BY_MODULE = -n $(TEST_WORKERS) --dist loadscope --no-loadscope-reorder
 # Where it is set, every process compiles what it imports anew, and most tests start processes.
 unexport PYTHONDONTWRITEBYTECODE
 

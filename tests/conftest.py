@@ -20,6 +20,23 @@ ADDOPTS = ("PYTEST_ADDOPTS", " ".join(WITHOUT_OTHERS))
 SLOW_FIXTURES = frozenset({"cluster", "local", "mlflow_server", "nodes", "own_server", "standing"})
 """Fixtures that start Ray clusters, or servers that tests do not share."""
 
+LONGEST_FIRST = (
+    "hunting/test_bisect_packages.py",
+    "end_to_end/test_fleet_nodes.py",
+    "sharing/test_ci_gates.py",
+    "report/test_dashboard.py",
+    "docs/test_examples.py",
+    "hunting/",
+    "report/test_serve.py",
+    "end_to_end/",
+    "execution/",
+    "benchmarks/",
+    "proof/test_turns",
+    "proof/test_r",
+)
+"""Modules whose slow tests take a minute and more, then the folders of such of half a minute: what begins last should
+be short, or three workers wait for the fourth."""
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -27,6 +44,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if not SLOW_FIXTURES.isdisjoint(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.slow)
+    items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> int:
+    return next((turn for turn, place in enumerate(LONGEST_FIRST) if f"/{place}" in item.nodeid), len(LONGEST_FIRST))
 
 
 @pytest.fixture(scope="session", autouse=True)

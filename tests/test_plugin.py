@@ -32,6 +32,21 @@ def test_a_project_that_does_not_use_it_imports_nothing_more(tmp_path: Path) -> 
     assert more <= set(sys.stdlib_module_names)
 
 
+@pytest.mark.parametrize(("options", "has_benchmarks"), [(["--benchmark"], True), ([], False)])
+def test_garbage_is_collected_after_the_start_and_what_a_session_keeps_is_not_searched(
+    options: list[str], has_benchmarks: bool, tmp_path: Path
+) -> None:
+    tmp_path.joinpath("test_mine.py").write_text(
+        "import gc\n"
+        "def test_it():\n"
+        "    assert gc.isenabled()\n"
+        f"    assert (gc.get_freeze_count() > 10_000) is {has_benchmarks}\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "test_mine.py", *options]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_pytest_does_not_rewrite_the_modules_of_an_installed_plugin(tmp_path: Path) -> None:
     site, package = tmp_path / "site", Path(curator_bench.__file__).parent
     shutil.copytree(package, site / "curator_bench", ignore=shutil.ignore_patterns("__pycache__"))

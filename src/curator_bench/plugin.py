@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from curator_bench import interrupts, newhooks
+from curator_bench import garbage, interrupts, newhooks
 from curator_bench.collection import benchmarks
 from curator_bench.collection import items as bench_items
 from curator_bench.errors import BenchError
@@ -71,17 +71,20 @@ def pytest_cmdline_main(config: pytest.Config) -> Generator[None, object, object
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
     try:
-        benchmarks.load_benchmarks(session)
-        if benchmarks.is_plain(session.config):
-            from curator_bench.runner.plain_run import PlainRun
+        with garbage.left_alone():
+            benchmarks.load_benchmarks(session)
+            if benchmarks.is_plain(session.config):
+                from curator_bench.runner.plain_run import PlainRun
 
-            session.config.pluginmanager.register(PlainRun(session.config), "curator_bench_plain_run")
-            return
-        if not benchmarks.needs_session(session.config):
-            interrupts.give_back()
-        from curator_bench.runner.hooks import begin
+                session.config.pluginmanager.register(PlainRun(session.config), "curator_bench_plain_run")
+                return
+            if not benchmarks.needs_session(session.config):
+                interrupts.give_back()
+            from curator_bench.runner.hooks import begin
 
-        begin(session.config)
+            begin(session.config)
+        if benchmarks.needs_session(session.config):
+            garbage.keep_what_is_there()
     except BenchError as error:
         raise _usage_error(error) from None
 

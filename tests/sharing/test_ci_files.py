@@ -23,6 +23,10 @@ INSTALLS = {
 }
 
 
+DIVIDED = {"nothing": ("--jobs", "3")}
+"""The kinds of projects whose nightly is tested in several jobs."""
+
+
 def repository(folder: Path, kind: str = "package") -> Path:
     (folder / ".git").mkdir(parents=True)
     for name in PROJECTS[kind]:
@@ -40,7 +44,7 @@ def check(*words: str | Path) -> str:
 @pytest.mark.parametrize("kind", PROJECTS)
 def test_the_files_of_github_have_no_mistakes_and_no_unsafe_steps(tmp_path: Path, kind: str) -> None:
     folder = repository(tmp_path / "a project", kind)
-    assert init(folder, "github").returncode == 0
+    assert init(folder, "github", *DIVIDED.get(kind, ())).returncode == 0
     files = [folder / name for name in GITHUB]
     assert INSTALLS[kind] in [line.strip() for line in files[0].read_text().splitlines()] or kind == "locked"
     of_both = "python -m pip install curator-bench uv --requirement requirements.txt\n"
@@ -55,7 +59,7 @@ def test_the_files_of_github_have_no_mistakes_and_no_unsafe_steps(tmp_path: Path
 @pytest.mark.parametrize("kind", PROJECTS)
 def test_the_file_of_gitlab_fits_its_schema(tmp_path: Path, kind: str) -> None:
     folder = repository(tmp_path / "a project", kind)
-    assert init(folder, "gitlab").returncode == 0
+    assert init(folder, "gitlab", *DIVIDED.get(kind, ())).returncode == 0
     file = folder / GITLAB[0]
     assert INSTALLS[kind].replace("$RUNNER_TEMP", "/tmp") in file.read_text()
     words = ("--builtin-schema", "vendor.gitlab-ci", "--data-transform", "gitlab-ci")
@@ -63,10 +67,11 @@ def test_the_file_of_gitlab_fits_its_schema(tmp_path: Path, kind: str) -> None:
 
 
 def test_the_commands_of_all_jobs_are_good_shell(tmp_path: Path) -> None:
-    folder = repository(tmp_path / "a project", "locked")
-    assert [init(folder, system).returncode for system in ("github", "gitlab")] == [0, 0]
+    folders = repository(tmp_path / "a project", "locked"), repository(tmp_path / "another", "package")
+    for folder, words in zip(folders, ((), ("--jobs", "3")), strict=True):
+        assert [init(folder, system, *words).returncode for system in ("github", "gitlab")] == [0, 0]
     files = []
-    for number, script in enumerate(scripts(folder)):
+    for number, script in enumerate(script for folder in folders for script in scripts(folder)):
         files.append(tmp_path / f"{number}.sh")
         files[-1].write_text(f"{script}\n")
     assert len(files) > 10

@@ -39,6 +39,7 @@ _GROUPS = {
         "regressions": "print which metrics changed, since when, and with which commits",
         "compare": "compare two sessions, commits, branches or databases",
         "why": "explain by its stages why an entry became slower, and what else changed",
+        "calibrate": "propose limits that noise alone hardly ever exceeds, and write them into a matrix",
         "accept": "accept a regression: its level becomes the new normal",
         "bisect": "find the commit that made a benchmark slower",
         "bisect-step": "judge one commit for `git bisect run`, by exit code",
@@ -47,6 +48,7 @@ _GROUPS = {
     "In CI": {
         "nightly": "run benchmarks against the record, add their runs to it, publish the dashboard",
         "watch": "look for the cause of each open regression, and keep an issue for each",
+        "jobs": "divide the entries of matrices into jobs that take equally long",
         "record": "get the database that all jobs share, or add runs to it",
         "comment": "post a Markdown file as one comment on the pull request of a job",
         "publish": "put the dashboard of the record where people see it",

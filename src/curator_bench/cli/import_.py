@@ -19,9 +19,10 @@ def command(files: tuple[str, ...], database: str) -> None:
     """Add the runs in FILES to the database. Importing a file again adds nothing.
 
     A file may be unrecorded.jsonl or results.jsonl of a session, the output of the sink jsonl or of `curator-bench
-    export --format jsonl`, lines with name, metric, value, time and commit, JSON of pytest-benchmark, or a benchmark.db
-    of coiled/benchmarks. It may also be a URL that fsspec knows, such as s3://bucket/history/; of a folder all .jsonl
-    files are read.
+    export --format jsonl`, lines with name, metric, value, time and commit, results of asv (also their whole folder),
+    JSON of pytest-benchmark, pyperf, Google Benchmark, Bencher (BMF) or github-action-benchmark (also data.js), or a
+    benchmark.db of coiled/benchmarks. It may also be a URL that fsspec knows, such as s3://bucket/history/; of such a
+    folder all .jsonl files are read.
     """
     from curator_bench.importing.importer import Importer
 

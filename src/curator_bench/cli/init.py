@@ -29,14 +29,15 @@ _NEXT = {
 @click.option(
     "--benchmarks", default="benchmarks", show_default=True, metavar="FOLDER", help="with --ci: what its jobs run"
 )
-def command(folder: Path, ci: str | None, benchmarks: str) -> None:
+@click.option("--jobs", type=click.IntRange(1, 200), help="with --ci: divide a nightly into so many jobs")
+def command(folder: Path, ci: str | None, benchmarks: str, jobs: int | None) -> None:
     """Write a commented matrix, script and conftest into FOLDER. Existing files are never overwritten.
 
     With --ci, write files for the git repository that FOLDER is in: a nightly with its dashboard, a gate for pull
     requests, and a comparison of two branches.
     """
     if ci is not None:
-        _write_ci(folder, ci, benchmarks)
+        _write_ci(folder, ci, benchmarks, jobs)
         return
     there = [name for name in _FILES if (folder / name).exists()]
     if there:
@@ -48,10 +49,10 @@ def command(folder: Path, ci: str | None, benchmarks: str) -> None:
     click.echo(f"Run it: {_prefix(folder)}pytest --benchmark")
 
 
-def _write_ci(folder: Path, system: str, benchmarks: str) -> None:
+def _write_ci(folder: Path, system: str, benchmarks: str, jobs: int | None) -> None:
     from curator_bench.sharing.ci_files import FILES, repository_around
 
-    repository = repository_around(folder, benchmarks)
+    repository = repository_around(folder, benchmarks, jobs)
     written = repository.write(system)
     for name in written:
         click.echo(f"{name:<{max(map(len, written))}}  {FILES[system][name]}")

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 _SLACK_PER_EXECUTION_S = 60
 _SET_UP_S = 600
 _MANY_ENTRIES = 1_000
+NO_ESCAPING = "disable_test_id_escaping_and_forfeit_all_rights_to_community_support"
+"""The ini key by which pytest leaves parameters in names as they are."""
 
 
 @contextmanager
@@ -180,6 +182,13 @@ def _marked_entries(metafunc: pytest.Metafunc, mark: pytest.Mark) -> list[Entry]
         raise BenchError(f'{where}: expected @pytest.mark.bench_matrix("FILE") on a function that takes `entry`')
     path = Path(os.path.normpath(metafunc.definition.path.parent / mark.args[0]))
     return metafunc.config.stash[BENCHMARKS].entries_of(path)
+
+
+def name_of_item(entry: Entry, is_escaped: bool) -> str:
+    """Return the name of an entry's item. Pytest escapes backslashes and characters outside ASCII in parameters."""
+    if not entry.axes or not is_escaped:
+        return entry.id
+    return f"{entry.name}[{entry.variant.encode('unicode_escape').decode()}]"
 
 
 def entry_of(item: pytest.Item) -> Entry | None:

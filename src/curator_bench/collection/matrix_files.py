@@ -17,6 +17,8 @@ from curator_bench.options.declaration import DEFAULT_PATTERNS
 NOT_RECURSED = ("*.egg", ".*", "_darcs", "build", "CVS", "dist", "node_modules", "venv", "{arch}")
 """Default of pytest's `norecursedirs`."""
 _YAML = (".yaml", ".yml")
+_PYTHON_FILES = ("test_*.py", "*_test.py")
+"""Default of pytest's `python_files`."""
 _MOST_BYTES = 64 * 1024 * 1024
 SUFFIXES = (*_YAML, ".json")
 _OF_ENVIRONMENTS = ("pyvenv.cfg", os.path.join("conda-meta", "history"))
@@ -40,12 +42,23 @@ def matrices_in(places: Iterable[Path]) -> Iterator[Path]:
         yield from filter(is_matrix, files_below(place, patterns, not_recursed or NOT_RECURSED))
 
 
-def files_below(folder: Path, patterns: Sequence[str], not_recursed: Sequence[str]) -> Iterator[Path]:
+def test_modules_in(folder: Path) -> list[Path]:
+    """Return the modules of tests that pytest would collect in a folder."""
+    from curator_bench.options.rootdir import ini_of
+
+    ini = ini_of(folder)
+    patterns, not_recursed = ini.words("python_files") or _PYTHON_FILES, ini.words("norecursedirs") or NOT_RECURSED
+    return list(files_below(folder, patterns, not_recursed, (".py",)))
+
+
+def files_below(
+    folder: Path, patterns: Sequence[str], not_recursed: Sequence[str], suffixes: tuple[str, ...] = _YAML
+) -> Iterator[Path]:
     """Yield the files whose names match, in folders that pytest enters."""
     for top, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not _is_skipped(os.path.join(top, name), name, not_recursed))
         for name in sorted(files):
-            if name.endswith(_YAML) and any(fnmatch.fnmatch(name, pattern) for pattern in patterns):
+            if name.endswith(suffixes) and any(fnmatch.fnmatch(name, pattern) for pattern in patterns):
                 yield Path(top, name)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 from curator_bench.errors import Mistake
 from curator_bench.files import safe_files
@@ -63,6 +63,32 @@ def documents(path: Path) -> Iterator[tuple[Place, Mapping[str, Any]] | Mistake]
             yield Mistake(place, "", f"no JSON: {error}")
             continue
         yield (place, document) if isinstance(document, dict) else Mistake(place, "", "expected an object {…}")
+
+
+def document_of(path: Path) -> Mapping[str, Any] | Mistake:
+    """Return the object that a file is."""
+    try:
+        found = parsed(whole_text(path))
+    except json.JSONDecodeError as error:
+        return Mistake(Place(str(path), error.lineno), "", f"no JSON: {error.msg}")
+    except ValueError as error:
+        return Mistake(Place(str(path), 0), "", f"no JSON: {error}")
+    return found if isinstance(found, dict) else Mistake(Place(str(path), 0), "", "expected an object {…}")
+
+
+def object_in(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return the object under a name; an empty one if something else is there."""
+    found = document.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def is_number(value: object) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def written_at(path: Path) -> datetime:
+    """Return the time of a file, for formats that say none."""
+    return datetime.fromtimestamp(named_file(path).stat().st_mtime, UTC)
 
 
 def lines_of(path: Path) -> Iterator[str]:

@@ -5,15 +5,21 @@ A file is a session, each benchmark a run.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from curator_bench.errors import Mistake
-from curator_bench.files.codec import parsed
-from curator_bench.importing.found_runs import Found, FoundRun, moment_of, stable_uid, whole_text
+from curator_bench.importing.found_runs import (
+    Found,
+    FoundRun,
+    document_of,
+    is_number,
+    moment_of,
+    object_in,
+    stable_uid,
+)
 from curator_bench.store.records import InvocationRecord, RunEnd, RunStart, SessionRecord, StoredRun
 from curator_bench.values import Place, Scalar, Verdict
 
@@ -33,10 +39,9 @@ def recognizes(document: Mapping[str, Any]) -> bool:
 
 def read(path: Path) -> Iterator[Found]:
     place = Place(str(path), 0)
-    try:
-        document = parsed(whole_text(path))
-    except json.JSONDecodeError as error:
-        yield Mistake(Place(str(path), error.lineno), "", f"no JSON: {error.msg}")
+    document = document_of(path)
+    if isinstance(document, Mistake):
+        yield document
         return
     try:
         moment = moment_of(document.get("datetime"))
@@ -59,7 +64,7 @@ def _is_benchmark(said: object) -> bool:
 
 
 def _session(document: Mapping[str, Any], moment: datetime) -> SessionRecord:
-    commit = _object(document, "commit_info")
+    commit = object_in(document, "commit_info")
     known = commit.get("id") if commit.get("id") not in _NO_COMMIT else None
     branch = str(commit.get("branch") or "")
     return SessionRecord(
@@ -73,7 +78,7 @@ def _session(document: Mapping[str, Any], moment: datetime) -> SessionRecord:
 
 
 def _invocation(document: Mapping[str, Any], moment: datetime) -> InvocationRecord:
-    machine = _object(document, "machine_info")
+    machine = object_in(document, "machine_info")
     facts = {"machine_info": machine, "pytest_benchmark": document.get("version")}
     return InvocationRecord(
         _uid("invocation", document), moment, host=machine.get("node"), environment=facts, end=moment
@@ -83,7 +88,7 @@ def _invocation(document: Mapping[str, Any], moment: datetime) -> InvocationReco
 def _start(
     benchmark: Mapping[str, Any], document: Mapping[str, Any], session: SessionRecord, moment: datetime
 ) -> RunStart:
-    machine = _object(document, "machine_info")
+    machine = object_in(document, "machine_info")
     path, _, name = benchmark["fullname"].partition("::")
     return RunStart(
         name=name or benchmark["name"],
@@ -100,17 +105,17 @@ def _start(
 
 
 def _end(benchmark: Mapping[str, Any], moment: datetime) -> RunEnd:
-    stats, extra = _object(benchmark, "stats"), _object(benchmark, "extra_info")
-    metrics: dict[str, Scalar] = {ours: stats[name] for name, ours in _METRICS.items() if _is_number(stats.get(name))}
-    metrics |= {name: value for name, value in extra.items() if _is_number(value)}
-    params = {**_object(benchmark, "params"), **{name: value for name, value in extra.items() if name not in metrics}}
+    stats, extra = object_in(benchmark, "stats"), object_in(benchmark, "extra_info")
+    metrics: dict[str, Scalar] = {ours: stats[name] for name, ours in _METRICS.items() if is_number(stats.get(name))}
+    metrics |= {name: value for name, value in extra.items() if is_number(value)}
+    params = {**object_in(benchmark, "params"), **{name: value for name, value in extra.items() if name not in metrics}}
     if benchmark.get("group"):
         params["group"] = benchmark["group"]
     return RunEnd(
         # The file omits failed tests. A benchmark without figures could not be measured.
         verdict=Verdict.PASSED if stats else Verdict.ERROR,
         end=moment,
-        duration=stats.get("total") if _is_number(stats.get("total")) else None,
+        duration=stats.get("total") if is_number(stats.get("total")) else None,
         call_outcome="passed" if stats else "failed",
         metrics=metrics,
         params=params,
@@ -119,7 +124,7 @@ def _end(benchmark: Mapping[str, Any], moment: datetime) -> RunEnd:
 
 def _machine_id(machine: Mapping[str, Any]) -> str | None:
     """Id from what decides speed. Readings that change at each boot, such as the clock rate, are left out."""
-    cpu = _object(machine, "cpu")
+    cpu = object_in(machine, "cpu")
     said = [
         cpu.get("brand_raw") or cpu.get("brand") or machine.get("processor"),
         cpu.get("count"),
@@ -132,12 +137,3 @@ def _uid(kind: str, document: Mapping[str, Any]) -> str:
     said = (document.get(name) for name in ("datetime", "machine_info", "commit_info"))
     names = [benchmark.get("fullname") for benchmark in document["benchmarks"] if isinstance(benchmark, dict)]
     return stable_uid("pytest-benchmark", kind, *said, names)
-
-
-def _object(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = document.get(name)
-    return found if isinstance(found, dict) else {}
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -368,9 +368,11 @@ class FileBlock(_Model):
     timeout_s: Seconds | None = Field(None, description="The same as `default_timeout_s`.")
     max_timeout_s: Seconds | None = Field(None, description="No entry's `timeout_s` may be above this.")
     cleanup_timeout_s: SecondsOrNone | None = Field(
-        None, description="No effect here; for programs that generate jobs."
+        None, description="For `curator-bench jobs`: added to the `timeout_s` of each entry of a job."
     )
-    min_timeout_s: SecondsOrNone | None = Field(None, description="No effect here; for programs that generate jobs.")
+    min_timeout_s: SecondsOrNone | None = Field(
+        None, description="For `curator-bench jobs`: the shortest timeout of a job, without its set-up."
+    )
     delete_scratch: bool | None = Field(None, description="Default for the entries.")
     object_store_size: StoreSize | None = Field(None, description="Default for the entries.")
     gpu_mem_use_warning_threshold: Fraction | None = Field(None, description="Default for the entries.")

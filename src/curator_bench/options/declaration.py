@@ -84,6 +84,11 @@ def _add_matrix_options(group: pytest.OptionGroup) -> None:
 
 def _add_session_options(group: pytest.OptionGroup) -> None:
     group.addoption("--bench-session", metavar="NAME", help="name of the session; an existing one is joined")
+    group.addoption(
+        "--bench-session-uid",
+        metavar="UID",
+        help="uid of the session of --bench-session, where jobs on several machines share it (`curator-bench jobs`)",
+    )
     # The value is part of the option's name. An option with a separate value would swallow a path that follows it.
     for spelling, kept in (("", "passed"), ("=passed", "passed"), ("=finished", "finished")):
         group.addoption(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import os
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -105,6 +105,10 @@ class Ini:
     root: Path
     values: Mapping[str, object] = field(default_factory=dict)
 
+    def name_of(self, file: str | Path) -> str:
+        """Return a file's path within the project, as `name_in_project` does."""
+        return Path(os.path.relpath(file, self.root)).as_posix()
+
     def words(self, key: str) -> list[str]:
         value = self.values.get(key, "")
         return [*map(str, value)] if isinstance(value, list) else shlex.split(str(value))
@@ -126,6 +130,13 @@ def ini_of(folder: Path) -> Ini:
     return Ini(
         root if is_said else _checkout(root), {name: getattr(value, "value", value) for name, value in found.items()}
     )
+
+
+def project_of(files: Iterable[str | Path], working_dir: Path) -> Ini:
+    """Return the project of these files: names of benchmarks start from its folder."""
+    folders = [os.path.dirname(os.path.abspath(file)) for file in files]
+    ini = ini_of(Path(os.path.commonpath(folders)))
+    return ini if ini.values else ini_of(Path(os.path.commonpath([*folders, working_dir])))
 
 
 def _last_value(words: list[str], option: str) -> str:

@@ -19,6 +19,7 @@ from curator_bench.options.rootdir import database_of, refuse_unread_ini, rootdi
 _PORT = r"([1-9]\d{0,3}|[1-5]\d{4}|6[0-4]\d{3}|65[0-4]\d{2}|655[0-2]\d|6553[0-5])"
 _FLEET = re.compile(rf"(local|auto|(ray://)?\S+:{_PORT})\Z")
 _COLLECT = ("asked", "always")
+_UID = re.compile(r"[0-9A-Za-z_-]{8,64}")
 HUNT_VARIABLE = "CURATOR_BENCH_HUNT"
 """The environment variable by which bisecting and A/B comparisons tell pytest what its runs are recorded for."""
 HUNT_DATABASE_VARIABLE = "CURATOR_BENCH_HUNT_DB"
@@ -77,6 +78,8 @@ class Settings:
     """The entries that are not run again: `passed` or `finished`."""
     names_session: bool = False
     """True if the user chose the session."""
+    session_uid: str | None = None
+    """The uid of the session where several machines share it; None leaves it to the session's folder."""
     runs: int = 1
     """The number of runs of each entry, one after the other."""
     confirm_budget_s: float | None = None
@@ -165,6 +168,7 @@ def read_settings(config: pytest.Config) -> Settings:
         fleet=_fleet_options(config),
         resume=config.getoption("bench_resume"),
         names_session=config.getoption("--bench-session") is not None,
+        session_uid=_session_uid(config),
         runs=_runs(config),
         copy_to=_copy_to(config, path),
         profilers=_profilers(config),
@@ -357,6 +361,15 @@ def _split_names(given: list[str]) -> tuple[str, ...]:
 def session_name_now() -> str:
     """Return a session name from the current time. Sessions that begin in the same minute also get a number."""
     return f"{datetime.now(UTC):%Y-%m-%d_%H%M}"
+
+
+def _session_uid(config: pytest.Config) -> str | None:
+    given: str | None = config.getoption("--bench-session-uid")
+    if given is not None and not _UID.fullmatch(given):
+        raise BenchError(f"--bench-session-uid: found {given!r}, expected 8 to 64 letters, digits, _ or -")
+    if given is not None and config.getoption("--bench-session") is None:
+        raise BenchError("--bench-session-uid has an effect only with --bench-session")
+    return given
 
 
 def _session_name(given: str | None, invocation: str) -> str:

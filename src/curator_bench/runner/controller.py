@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from curator_bench.collection.benchmarks import BENCHMARKS, REPORT, Benchmarks, has_matrix
-from curator_bench.collection.items import MatrixModule, entry_of
+from curator_bench.collection.items import NO_ESCAPING, MatrixModule, entry_of, name_of_item
 from curator_bench.collection.multiplied import ByNodeId
 from curator_bench.errors import MatrixError, Mistake
 from curator_bench.options.settings import Settings
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from curator_bench.values import Entry, Place
 
 _FIRST_RUN = "curator_bench_first_run"
-_NO_ESCAPING = "disable_test_id_escaping_and_forfeit_all_rights_to_community_support"
 
 
 def announce(config: pytest.Config) -> None:
@@ -167,20 +166,13 @@ def entry_dirs(config: pytest.Config, benchmarks: Benchmarks) -> ByNodeId[Path]:
     """Return the folder of each entry by the node id of its item."""
     session_dir, matrix = benchmarks.session_dir, benchmarks.matrix
     files = {file.file: Path(os.path.relpath(file.file, config.rootpath)).as_posix() for file in matrix.files}
-    is_escaped = not config.getini(_NO_ESCAPING)
+    is_escaped = not config.getini(NO_ESCAPING)
     return ByNodeId(
         {
-            f"{files[entry.file.file]}::{_name_of_item(entry, is_escaped)}": session_dir.joinpath(*entry.folder)
+            f"{files[entry.file.file]}::{name_of_item(entry, is_escaped)}": session_dir.joinpath(*entry.folder)
             for entry in matrix.entries
         }
     )
-
-
-def _name_of_item(entry: Entry, is_escaped: bool) -> str:
-    """Return the name of an entry's item. Pytest escapes backslashes and characters outside ASCII in parameters."""
-    if not entry.axes or not is_escaped:
-        return entry.id
-    return f"{entry.name}[{entry.variant.encode('unicode_escape').decode()}]"
 
 
 def check_scripts(config: pytest.Config, items: Iterable[pytest.Item]) -> None:

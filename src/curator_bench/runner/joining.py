@@ -77,6 +77,7 @@ def join_session(config: pytest.Config) -> None:
         if benchmarks.settings.resume is not None and not benchmarks.session_dir.exists():
             _refuse_misspelt(benchmarks.session_dir)
         _make_first(config)
+        _give_uid(benchmarks, config)
         return
     name = _newest(config) if benchmarks.settings.resume is not None else None
     if name is None and not config.option.collectonly:
@@ -84,6 +85,18 @@ def join_session(config: pytest.Config) -> None:
     if name is not None:
         benchmarks.join(name)
     _make_first(config)
+
+
+def _give_uid(benchmarks: Benchmarks, config: pytest.Config) -> None:
+    uid = benchmarks.settings.session_uid
+    if uid is None or config.option.collectonly:
+        return
+    from curator_bench.store.session_uid import give_uid
+
+    try:
+        give_uid(benchmarks.session_dir, uid)
+    except OSError as error:  # each entry reports what this means for it
+        warn(config, f"{benchmarks.session_dir} has not got its uid: {error}")
 
 
 def _check_results(config: pytest.Config, session_dir: Path) -> None:

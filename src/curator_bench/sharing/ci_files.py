@@ -36,6 +36,8 @@ class Repository:
     top: Path
     benchmarks: str
     """Folder of the benchmarks, relative to the top."""
+    jobs: int | None = None
+    """Number of jobs that the nightly divides them into; None for one job."""
 
     def write(self, system: str) -> Sequence[str]:
         """Write the files for a CI system and return their names. Raises BenchError if one exists."""
@@ -53,7 +55,11 @@ class Repository:
         return names
 
     def _text(self, system: str, name: str) -> str:
-        template = resources.files("curator_bench.sharing").joinpath("templates", system, name).read_text("utf-8")
+        divided = "" if self.jobs is None else "-jobs"
+        template = _template(system, f"bench-nightly{divided}.yml" if name == "bench-nightly.yml" else name)
+        if "@@NIGHTLY@@" in template:
+            template = template.replace("@@NIGHTLY@@\n", _template(system, f"nightly{divided}.yml"))
+        template = template.replace("@@JOBS@@", str(self.jobs))
         template = template.replace("@@BENCHMARKS@@", json.dumps(self.benchmarks, ensure_ascii=False))
         template = template.replace("@@NEEDED@@", self._needed_by_benchmarks())
         item = "- " if system == "gitlab" else ""
@@ -82,7 +88,11 @@ class Repository:
         return any((self.top / name).is_file() for name in names)
 
 
-def repository_around(folder: Path, benchmarks: str) -> Repository:
+def _template(system: str, name: str) -> str:
+    return resources.files("curator_bench.sharing").joinpath("templates", system, name).read_text("utf-8")
+
+
+def repository_around(folder: Path, benchmarks: str, jobs: int | None = None) -> Repository:
     """Return the git repository that a folder is in. Raises BenchError if there is none.
 
     `benchmarks` is relative to the folder.
@@ -96,4 +106,4 @@ def repository_around(folder: Path, benchmarks: str) -> Repository:
         raise BenchError(
             f"--benchmarks: found {benchmarks!r}, expected a folder in {top}, named by letters, digits and . _ - +"
         )
-    return Repository(top, relative)
+    return Repository(top, relative, jobs)

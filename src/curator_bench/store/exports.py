@@ -71,7 +71,7 @@ def count_runs(connection: Connection, among: ColumnElement[bool] = _ALL) -> tup
 def export_jsonl(
     connection: Connection, out: IO[bytes], progress: Progress = _silent, among: ColumnElement[bool] = _ALL
 ) -> None:
-    for records in _records(connection, progress, among):
+    for records in ended_runs(connection, progress, among):
         for record in records:
             out.write(unrecorded.line_of(record))
 
@@ -129,7 +129,10 @@ def _table(
             yield same, metrics.get(run.id) or [(None, None, None)]
 
 
-def _records(connection: Connection, progress: Progress, among: ColumnElement[bool]) -> Iterator[list[StoredRun]]:
+def ended_runs(
+    connection: Connection, progress: Progress = _silent, among: ColumnElement[bool] = _ALL
+) -> Iterator[list[StoredRun]]:
+    """Yield the ended runs in batches, complete."""
     described: set[int] = set()
     backgrounds = Backgrounds(connection)
     for runs, sessions in _runs(connection, progress, among):

@@ -11,6 +11,7 @@ import re
 from contextlib import suppress
 from pathlib import Path
 
+from curator_bench.errors import BenchError
 from curator_bench.files import safe_files
 from curator_bench.files.folder_handles import NotUsable
 from curator_bench.store.records import new_uid
@@ -30,6 +31,19 @@ def session_uid(session_dir: Path) -> str:
     except OSError as error:
         logger.warning("other invocations cannot join the session: %s", error)
         return new_uid()
+
+
+def give_uid(session_dir: Path, uid: str) -> None:
+    """Give the session this uid, which it has on other machines, too. Raises BenchError if it has another one."""
+    file = session_dir / FILE_NAME
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(FileExistsError):
+        safe_files.create_exclusively(file, uid + "\n")
+    if (found := _read(file)) != uid:
+        raise BenchError(
+            f"{session_dir} is another session (its uid is {found}, not {uid} of --bench-session-uid): name another"
+            " one, or another folder for results"
+        )
 
 
 def _read(file: Path) -> str | None:

@@ -15,15 +15,10 @@ Other rooms import from these modules; the rest of the room is private to it.
     `trends(histories)`         find levels and steps of many whole histories
 `drifting`
     `drifts(histories, marks)`  measure drift since a mark: the best level, a release, 30 or 90 days ago
-<<<<<<< HEAD
 `turns`
     `standings(turns, plan)`    judge two sides that are measured in turns, after each round, and say whether to go on
-=======
-`rounds`
-    `compare_rounds(rounds)`    judge two environments that were measured in turns
-`turns`
-    `standings(turns, plan)`    judge two sides that are measured in turns, after each round, and say when to stop
->>>>>>> rounds
+`limits`
+    `scatter_of(values, levels)`    propose limits that noise alone hardly exceeds, and say what a limit catches
 `visible`
     `visible_change(noise, history, newest)`   return the smallest change that so many runs can show
 `findings`
