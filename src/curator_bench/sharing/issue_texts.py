@@ -54,7 +54,7 @@ def draft_of(finding: RecordedFinding, cause: Cause, around: Surroundings) -> Dr
     series = tuple(dict.fromkeys((one.entry.path, one.entry.name, one.metric) for one in finding.steps))
     mark = Mark(finding.name, series[:_MOST_STEPS], cause.lines, is_explained=cause.is_explained)
     title = printable(hidden(f"{finding.word}: {what(finding)}"))[:_LONGEST_TITLE]
-    body = hidden("\n".join(_lines(finding, cause, around)))
+    body = "\n".join(_lines(finding, cause, around))
     return Draft(title, mark, fitting(body, around.longest - len(mark.line) - 1), around.labels)
 
 

@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from curator_bench.errors import BenchError
 from curator_bench.sharing.code_hosts import Environment, GitHubRepository, GitLabProject
+from curator_bench.sharing.places import hidden
 
 LABEL = "curator-bench"
 """Of all our issues, by which they are found again."""
@@ -82,11 +83,11 @@ class Draft:
 
     @property
     def text(self) -> str:
-        return f"{self.mark.line}\n{self.body}"
+        return hidden(f"{self.mark.line}\n{self.body}")
 
     def is_of(self, issue: Issue) -> bool:
-        """True if the issue has this title and text. Hosts change the ends of lines."""
-        return (issue.title, _lines(issue.text)) == (self.title, _lines(self.text))
+        """True if the issue has this text. Hosts change the ends of lines, and people may change the title."""
+        return _lines(issue.text) == _lines(self.text)
 
 
 def _lines(text: str) -> list[str]:
@@ -116,7 +117,8 @@ class Tracker(Protocol):
 
     def create(self, draft: Draft) -> None: ...
 
-    def update(self, issue: Issue, draft: Draft, *, is_open: bool) -> None: ...
+    def update(self, issue: Issue, draft: Draft, *, is_open: bool) -> None:
+        """Change the text, and open or close the issue. Its title stays."""
 
     def comment(self, issue: Issue, text: str) -> None: ...
 
@@ -161,7 +163,7 @@ class GitHubIssues:
             )
 
     def update(self, issue: Issue, draft: Draft, *, is_open: bool) -> None:
-        document = {"title": draft.title, "body": draft.text, "state": "open" if is_open else "closed"}
+        document = {"body": draft.text, "state": "open" if is_open else "closed"}
         self.repository.api.send("PATCH", self.repository.path("issues", issue.number), document)
 
     def comment(self, issue: Issue, text: str) -> None:
@@ -194,7 +196,7 @@ class GitLabIssues:
 
     def update(self, issue: Issue, draft: Draft, *, is_open: bool) -> None:
         change = {} if is_open is issue.is_open else {"state_event": "reopen" if is_open else "close"}
-        document = {"title": draft.title, "description": draft.text, **change}
+        document = {"description": draft.text, **change}
         self.project.api.send("PUT", self.project.path("issues", issue.number), document)
 
     def comment(self, issue: Issue, text: str) -> None:
