@@ -72,7 +72,7 @@ def _lines(finding: RecordedFinding, cause: Cause, around: Surroundings) -> list
         lines += [f"Dashboard: {markdown_cell(around.dashboard)}", ""]
     written = (
         "Written by `curator-bench watch`, which updates this issue, and closes it when the benchmark recovers. If you "
-        f"close it, it stays closed. `curator-bench accept {finding.name} --why TEXT` makes the new level the normal one."
+        f"close it, it stays closed. `curator-bench accept {finding.name} --why TEXT` makes the new level normal."
     )
     return [*lines, f"<sub>{written}</sub>"]
 
