@@ -16,7 +16,7 @@ from curator_bench.cli.after_dashes import WithPytestArgs
 from curator_bench.cli.databases import reading
 from curator_bench.cli.finding_changes import commit_log
 from curator_bench.cli.parameters import Duration
-from curator_bench.cli.record import record_at, tell
+from curator_bench.cli.record import record_at, record_option, tell
 from curator_bench.errors import BenchError
 
 if TYPE_CHECKING:
@@ -25,13 +25,7 @@ if TYPE_CHECKING:
 
 
 @click.command("watch", cls=WithPytestArgs)
-@click.option(
-    "--record",
-    envvar="RECORD",
-    default="record.db",
-    show_default=True,
-    help="where the record is that all jobs share: a path, s3://…, postgresql://…, another URL  [$RECORD]",
-)
+@record_option
 @click.option("--budget", type=Duration(), metavar="TIME", help="begin no measurement after this time: 90s, 20m, 2h")
 @click.option(
     "--most", type=click.IntRange(0), default=10, show_default=True, help="the most issues opened in 24 hours"
