@@ -171,7 +171,7 @@ class Machine:
         code, output = 0, ""
         for step in asked["steps"]:
             condition = str(step.get("if", ""))
-            if "run" not in step or (code and "always()" not in condition) or not self._has_files(condition):
+            if "run" not in step or (code and "always()" not in condition) or not self._holds(condition, context or {}):
                 continue
             assert "${{" not in step["run"], "what others write is no part of a command"
             given = {**asked.get("env", {}), **step.get("env", {})}
@@ -187,8 +187,11 @@ class Machine:
             "\n".join([*asked.get("before_script", ()), *asked["script"]]), {**asked.get("variables", {}), **variables}
         )
 
-    def _has_files(self, condition: str) -> bool:
-        return all((self.checkout / name).exists() for name in re.findall(r"hashFiles\('(.+?)'\)", condition))
+    def _holds(self, condition: str, context: Mapping[str, str]) -> bool:
+        """True if the files that a condition names are there, and variables have the values that it names."""
+        has_files = all((self.checkout / name).exists() for name in re.findall(r"hashFiles\('(.+?)'\)", condition))
+        variables = re.findall(r"(vars\.\w+) == '(.*?)'", condition)
+        return has_files and all(context.get(name, "") == value for name, value in variables)
 
     def _bash(self, script: str, given: Mapping[str, str]) -> Ran:
         file = self.folder / "step.sh"

@@ -1,10 +1,11 @@
-"""Stand-ins for GitHub and GitLab: servers on loopback that keep the comments of one request."""
+"""Stand-ins for GitHub and GitLab: servers on loopback that keep the comments of one request, and issues."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
@@ -23,6 +24,10 @@ class CodeHost:
 
     system: str
     comments: list[dict[str, Any]] = field(default_factory=list)
+    issues: list[dict[str, Any]] = field(default_factory=list)
+    """Each with its notes."""
+    drops_labels: bool = False
+    """As GitHub does with those of authors who may not push."""
     failures: list[tuple[str, int]] = field(default_factory=list)
     """Method and status of answers to give first; a POST is then carried out all the same."""
     refuses: int = 0
@@ -56,6 +61,27 @@ class CodeHost:
         of = {"user": {"login": author}} if self.system == "github" else {"author": {"username": author}}
         self.comments.append({"id": 100 + len(self.comments), "body": body, **of})
 
+    def open_issue(self, author: str, title: str, body: str, labels: list[str]) -> dict[str, Any]:
+        number, by = 20 + len(self.issues), {"login" if self.system == "github" else "username": author}
+        issue = {
+            "title": title,
+            "created_at": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+            "notes": [],
+            **(
+                {"number": number, "body": body, "state": "open", "user": by, "html_url": f"{self.url}/i/{number}"}
+                if self.system == "github"
+                else {"iid": number, "description": body, "state": "opened", "author": by, "web_url": f"{self.url}/i"}
+            ),
+            "labels": [{"name": one} for one in labels] if self.system == "github" else labels,
+        }
+        self.issues.append(issue)
+        return issue
+
+    def texts(self, state: str = "open") -> list[str]:
+        """The texts of issues that are open or closed."""
+        body = "body" if self.system == "github" else "description"
+        return [one[body] for one in self.issues if one["state"].startswith(state)]
+
     @property
     def bodies(self) -> list[str]:
         return [one["body"] for one in self.comments]
@@ -85,11 +111,40 @@ class CodeHost:
         if method == "POST" and path == listed:
             self.add(US, body["body"])
             return 201, {}, {}
+        if found := self._of_issues(method, path, asked, body):
+            return found
         for one in self.comments:
             if method in ("PATCH", "PUT") and path == f"{single}/{one['id']}":
                 one["body"] = body["body"]
                 return 200, {}, {}
         return 404, {}, {"message": "Not Found"}
+
+    def _of_issues(self, method: str, path: str, asked: Any, body: Any) -> tuple[int, dict[str, str], Any] | None:
+        is_github = self.system == "github"
+        root = "/repos/org/parcels/issues" if is_github else "/projects/12/issues"
+        if path == root and method == "GET":
+            (label,) = asked["labels"]
+            found = [one for one in self.issues if label in [of["name"] if is_github else of for of in one["labels"]]]
+            first = (int(asked["page"][0]) - 1) * self.page
+            more = {"Link": f'<{self.url}{path}?page=2>; rel="next"'} if first + self.page < len(found) else {}
+            return 200, more, found[first : first + self.page]
+        if path == root and method == "POST":
+            labels = body["labels"] if is_github else body["labels"].split(",")
+            text = body["body" if is_github else "description"]
+            return 201, {}, self.open_issue(US, body["title"], text, [] if self.drops_labels else labels)
+        for one in self.issues:
+            own = f"{root}/{one['number' if is_github else 'iid']}"
+            if path == own and method in ("PATCH", "PUT"):
+                event = {"close": "closed", "reopen": "opened"}.get(body.pop("state_event", ""), one["state"])
+                one.update({"state": event, **body})
+                return 200, {}, one
+            if path == f"{own}/{'comments' if is_github else 'notes'}" and method == "POST":
+                one["notes"].append(body["body"])
+                return 201, {}, {}
+            if path == f"{own}/labels" and method == "POST":
+                one["labels"] += [{"name": name} for name in body["labels"]]
+                return 200, {}, one["labels"]
+        return None
 
 
 def served(host: CodeHost) -> Iterator[CodeHost]:

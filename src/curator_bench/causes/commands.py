@@ -96,6 +96,20 @@ def commands(changed: WhatChanged, question: Question, log: Log = no_log) -> Ite
         yield Command("whether this machine is fit to measure", "curator-bench doctor")
 
 
+def bisect_words(changed: WhatChanged, question: Question) -> list[str]:
+    """Return the command that bisects the project's own commits, also a single one, or else the packages.
+
+    It is empty if neither differs.
+    """
+    for one in changed.commits:
+        if not one.of and one.before != one.after and all(map(_COMMIT.fullmatch, (one.before, one.after))):
+            return ["bisect", "--good", one.before, "--bad", one.after, *shlex.split(question.words)]
+    before, after = question.sessions
+    if _have_other_packages(changed) and before and after and before != after:
+        return ["bisect", "--packages", before, after, *shlex.split(question.words)]
+    return []
+
+
 def command_lines(changed: WhatChanged, question: Question, log: Log = no_log) -> list[str]:
     """Return the commands in words, below a line that introduces them; nothing if there are none."""
     return worded(list(commands(changed, question, log)))

@@ -47,6 +47,7 @@ _GROUPS = {
     },
     "In CI": {
         "nightly": "run benchmarks against the record, add their runs to it, publish the dashboard",
+        "watch": "look for the cause of each open regression, and keep an issue for each",
         "jobs": "divide the entries of matrices into jobs that take equally long",
         "record": "get the database that all jobs share, or add runs to it",
         "comment": "post a Markdown file as one comment on the pull request of a job",

@@ -12,7 +12,7 @@ import click
 from curator_bench.cli.after_dashes import WithPytestArgs
 from curator_bench.cli.exit_codes import QuestionCommand
 from curator_bench.cli.publish import publish
-from curator_bench.cli.record import record_at, tell
+from curator_bench.cli.record import record_at, record_option, tell
 
 
 class _Command(QuestionCommand, WithPytestArgs):
@@ -29,13 +29,7 @@ def _site() -> str:
 
 
 @click.command("nightly", cls=_Command)
-@click.option(
-    "--record",
-    envvar="RECORD",
-    default="record.db",
-    show_default=True,
-    help="where the record is that all jobs share: a path, s3://…, postgresql://…, another URL  [$RECORD]",
-)
+@record_option
 @click.option(
     "--site",
     default=_site,

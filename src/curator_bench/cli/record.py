@@ -16,6 +16,14 @@ from curator_bench.cli import tables
 if TYPE_CHECKING:
     from curator_bench.sharing.record import Record
 
+record_option = click.option(
+    "--record",
+    envvar="RECORD",
+    default="record.db",
+    show_default=True,
+    help="where the record is that all jobs share: a path, s3://…, postgresql://…, another URL  [$RECORD]",
+)
+
 
 @click.group("record")
 def command() -> None:

@@ -87,11 +87,18 @@ def pytest_of(python: str) -> list[str]:
     return [python, "-P", "-m", "pytest"]
 
 
-def run(words: Sequence[str], *, env: Mapping[str, str], cwd: Path, output: IO[bytes] | None = None) -> int:
+def run(
+    words: Sequence[str],
+    *,
+    env: Mapping[str, str],
+    cwd: Path,
+    output: IO[bytes] | None = None,
+    has_own_errors: bool = False,
+) -> int:
     """Run a program and return its exit code, or 128 + the number of a signal that ended it.
 
-    Output goes to ours unless a file is given. The program ends with us even if we are killed; child_program.py does
-    it.
+    Output goes to ours unless a file is given, and errors with it, unless the program has its own: they go to ours. The
+    program ends with us even if we are killed; child_program.py does it.
     """
     ours_is_there, held = os.pipe()
     try:
@@ -101,7 +108,7 @@ def run(words: Sequence[str], *, env: Mapping[str, str], cwd: Path, output: IO[b
             cwd=cwd,
             stdin=subprocess.DEVNULL,
             stdout=output,
-            stderr=subprocess.STDOUT if output is not None else None,
+            stderr=subprocess.STDOUT if output is not None and not has_own_errors else None,
             start_new_session=True,
             restore_signals=True,
             pass_fds=(ours_is_there,),

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from email.message import Message
 from http.client import HTTPException, HTTPMessage
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 from urllib.parse import urlencode, urlsplit
 
 from curator_bench.errors import BenchError
 from curator_bench.masking import Mask
 
+T = TypeVar("T")
 _WAITS_S = 30.0
 _LONGEST_ANSWER = 64 * 2**20
 _SAID = 300
+_TRIES = 5
+_LONGEST_PAUSE_S = 60.0
+_MOST_PAGES = 100
 
 
 class Refused(BenchError):
@@ -32,6 +37,26 @@ class Unavailable(Exception):
     def __init__(self, problem: str, after_s: float | None = None) -> None:
         super().__init__(problem)
         self.after_s = after_s
+
+
+def insist(act: Callable[[], T], shown: str, may: str, sleep: Callable[[float], None] = time.sleep) -> T:
+    """Do something that may be repeated, until the server can answer. Raises BenchError.
+
+    `shown` names the place and `may` the permission it needs, for messages. An action that writes must look first
+    whether it has been done: the answer of a server that is unavailable does not tell.
+    """
+    pause_s = 1.0
+    for left in reversed(range(_TRIES)):
+        try:
+            return act()
+        except Refused as error:
+            raise BenchError(f"{shown}: no permission ({error}): {may}") from error
+        except Unavailable as error:
+            if not left:
+                raise BenchError(f"{shown}: {error}; tried {_TRIES} times") from error
+            sleep(min(pause_s if error.after_s is None else error.after_s, _LONGEST_PAUSE_S))
+            pause_s *= 2
+    raise AssertionError("unreachable")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +85,18 @@ class Api:
 
     def get(self, path: str, page: int | None = None) -> Answer:
         """Return a document, or one page of a list."""
-        pages = f"?{urlencode({'per_page': 100, 'page': page})}" if page else ""
-        return self._ask("GET", self.url + path + pages)
+        pages = urlencode({"per_page": 100, "page": page}) if page else ""
+        return self._ask("GET", self.url + path + ("&" if "?" in path else "?") * bool(pages) + pages)
+
+    def pages(self, path: str) -> Iterator[Any]:
+        """Yield what a list has, of all its pages. Raises BenchError if it is none."""
+        for page in range(1, _MOST_PAGES + 1):
+            answer = self.get(path, page)
+            if not isinstance(answer.document, list):
+                raise BenchError(f"{self.url}{path}: found {type(answer.document).__name__}, expected a list")
+            yield from answer.document
+            if not answer.has_more:
+                return
 
     def send(self, method: str, path: str, document: Mapping[str, Any]) -> Answer:
         return self._ask(method, self.url + path, document)
