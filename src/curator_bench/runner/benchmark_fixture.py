@@ -52,7 +52,7 @@ def instruments_of(config: pytest.Config) -> Sequence[Instrument]:
     return config.stash[_INSTRUMENTS]
 
 
-_INSTRUMENTS = pytest.StashKey["tuple[Instrument, ...]"]()
+_INSTRUMENTS = pytest.StashKey["Sequence[Instrument]"]()
 
 
 def _instruments(config: pytest.Config) -> Iterator[Instrument]:
@@ -122,9 +122,12 @@ class PytestCodspeed:
         self._seen += len(found)
         if not found:
             return None
-        fixtures = [getattr(item, "funcargs", {}).get(name) for name in self._fixtures]
-        extra = next((fixture.extra_info for fixture in fixtures if hasattr(fixture, "extra_info")), {})
-        return _rounds({"stats": _statistics(found[-1].stats), "extra_info": extra})
+        return _rounds({"stats": _statistics(found[-1].stats), "extra_info": self._extra_info(item)})
+
+    def _extra_info(self, item: pytest.Item) -> Mapping[str, Any]:
+        values: Mapping[str, Any] = getattr(item, "funcargs", {})
+        fixtures = [values[name] for name in self._fixtures if name in values]
+        return fixtures[0].extra_info if fixtures else {}
 
     @property
     def _has_clock(self) -> bool:
