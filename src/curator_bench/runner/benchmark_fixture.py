@@ -8,16 +8,15 @@ from __future__ import annotations
 import numbers
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import pytest
 
 from curator_bench.importing.pytest_benchmark import ROUND, figures_of
-from curator_bench.values import Repeat, Scalar
+from curator_bench.repeats import thinned
+from curator_bench.values import Scalar
 
-_MOST_SAMPLES = 100
-"""A function of a microsecond has 100,000 rounds."""
 _NS = 1e-9
 
 
@@ -28,8 +27,8 @@ class Rounds:
     metrics: Mapping[str, Scalar]
     """Statistics of all rounds, named as those of an imported file."""
     params: Mapping[str, Any]
-    repeats: tuple[Repeat, ...] = ()
-    """At most 100 of the rounds, evenly spread. Empty if the plugin does not keep its rounds."""
+    samples: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    """At most 100 of the rounds. Empty if the plugin does not keep its rounds."""
 
 
 class Instrument(Protocol):
@@ -147,7 +146,8 @@ def _statistics(found: Any) -> dict[str, Any]:
 def _rounds(benchmark: Mapping[str, Any]) -> Rounds:
     extra = {str(name): _plain(value) for name, value in benchmark["extra_info"].items()}
     figures = figures_of({**benchmark, "params": None, "extra_info": extra})
-    return Rounds(figures.metrics, figures.params, tuple(_repeats(benchmark["stats"].get("data", ()))))
+    data = thinned(benchmark["stats"].get("data", ()))
+    return Rounds(figures.metrics, figures.params, {ROUND: data} if data else {})
 
 
 def _plain(value: Any) -> Any:
@@ -157,10 +157,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, numbers.Integral):
         return int(value)
     return float(value) if isinstance(value, numbers.Real) else repr(value)
-
-
-def _repeats(data: Sequence[float]) -> Iterator[Repeat]:
-    count = min(len(data), _MOST_SAMPLES)
-    for number in range(count):
-        seconds = data[number * len(data) // count]
-        yield Repeat(number + 1, None, seconds, {ROUND: seconds})

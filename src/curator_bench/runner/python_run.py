@@ -43,7 +43,6 @@ from curator_bench.values import (
     Check,
     Entry,
     Profile,
-    Repeat,
     Run,
     RunRecord,
     RunResult,
@@ -78,7 +77,7 @@ class PythonRun:
         """The metrics that were compared with their history."""
         self.params: dict[str, Any] = parameters_of(item)
         self.warnings: list[str] = []
-        self.repeats: tuple[Repeat, ...] = ()
+        self.samples: Mapping[str, tuple[float, ...]] = {}
         self.stages: tuple[Stage, ...] = ()
         """Stages of its Ray tasks; those it names itself are in `named`."""
         self.named = NamedStages(time.monotonic())
@@ -108,7 +107,7 @@ class PythonRun:
         """Keep what another plugin measured."""
         self.note_metrics(rounds.metrics)
         self.params.update(rounds.params)
-        self.repeats = rounds.repeats
+        self.samples = rounds.samples
 
     def note_cluster(self, cluster: Cluster, *, details: bool = False) -> None:
         """Note the cluster's size in the row; with `details` also its name, id and dashboard."""
@@ -182,7 +181,7 @@ class PythonRun:
             log_path=columns.get("log_path") or "",
             params=self._shown_params(),
             metrics=masked(self.metrics, self._mask),
-            repeats=self.repeats,
+            samples=self.samples,
             warnings=(*map(self._mask.hide, self.warnings), *warning_of(disturbance)),
             disturbed=disturbance,
             stages=tuple(masked_stage(stage, self._mask) for stage in in_bounds((*self.stages, *self.named.stages()))),

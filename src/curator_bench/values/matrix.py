@@ -179,6 +179,8 @@ class Entry:
     place: Place
     file: MatrixFile
     script: str
+    asv: str = ""
+    """Folder of the asv suite that has this benchmark. `script` is then the file that defines it."""
     args: tuple[str, ...] = ()
     """Words of the command line; placeholders and ${VARIABLES} are not filled in yet."""
     axes: tuple[AxisValue, ...] = ()
